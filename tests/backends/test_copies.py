@@ -1,18 +1,14 @@
-"""Copies between the host and a device, by a driver's functions as by kernels; and when a device begins."""
+"""Copies between the host and a device by Taichi's kernels; and when a device begins."""
 
 from __future__ import annotations
 
-import ctypes
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from commands import computed
 
-from tistreamlines.backends.taichi import copies
-from tistreamlines.backends.taichi.copies import Beside, by_driver, by_kernels
-from tistreamlines.backends.taichi.runtime import Runtime
+from tistreamlines.backends.taichi.copies import to_device, to_host
 from tistreamlines.devices import choose
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.source import Source
@@ -36,55 +32,14 @@ class Kernels:
         out[:] = values[:n]
 
 
-@pytest.mark.parametrize("way", ["driver", "kernels"])
-def test_the_front_of_an_array_is_copied(way):
-    waits = []
-    if way == "driver":
-        to_device, to_host = by_driver(
-            lambda array: array.ctypes.data, ctypes.memmove, ctypes.memmove, lambda: waits.append(1)
-        )
-    else:
-        to_device, to_host = by_kernels(Kernels)
+def test_the_front_of_an_array_is_copied():
     for dtype in (np.float32, np.int32):
         array = np.full(9, 7, dtype)
-        to_device(array, np.arange(4, dtype=dtype))
+        to_device(Kernels, array, np.arange(4, dtype=dtype))
         assert array.tolist() == [0, 1, 2, 3, 7, 7, 7, 7, 7]
-    assert not waits  # the device takes up its next kernel after the copy
     out = np.zeros(5, np.int32)
-    to_host(array, out)
+    to_host(Kernels, array, out)
     assert out.tolist() == [0, 1, 2, 3, 7]
-    assert len(waits) == (way == "driver")
-
-
-@pytest.mark.parametrize(("arch", "known"), [("vulkan", True), ("metal", True), ("cuda", False)])
-def test_only_cudas_driver_copies_beside_kernels(arch, known):
-    runtime = Runtime.__new__(Runtime)
-    runtime.device = SimpleNamespace(arch=arch)
-    runtime.parts = SimpleNamespace(address_of=(lambda array: array.ctypes.data) if known else None)
-    assert runtime.address_of is None
-    assert runtime.beside is None
-    assert copies.copies(runtime.address_of, Kernels, lambda: None)[1].__qualname__.startswith("by_kernels")
-
-
-def test_copies_beside_kernels_are_of_what_was_noted(monkeypatch):
-    notes = []
-
-    class Stream:
-        put = staticmethod(ctypes.memmove)
-
-        def noted(self):
-            notes.append(1)
-            return ctypes.memmove
-
-    monkeypatch.setattr(copies, "CudaStream", Stream)
-    beside = Beside(lambda array: array.ctypes.data)
-    array, out = np.zeros(9, np.int32), np.zeros(5, np.int32)
-    beside.upload(array, np.arange(7, dtype=np.int32))
-    assert array.tolist() == [*range(7), 0, 0]
-    finish = beside.later(array, out)
-    assert notes and not out.any()
-    finish()
-    assert out.tolist() == [0, 1, 2, 3, 4]
 
 
 @func

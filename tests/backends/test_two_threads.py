@@ -35,8 +35,8 @@ def told(thread):
 threading.Thread.start = told
 arch, mask, *series = sys.argv[1:]
 import tistreamlines as ts
-from tistreamlines.backends import vulkan
-vulkan.drives = lambda _: False  # so that Taichi runs in this process, as its forks do
+from tistreamlines.backends import driven
+driven.drives = lambda _: False  # so that Taichi runs in this process, as its forks do
 ts.track(*series, mask=mask, dg="det", nseeds=10, arch=arch)
 print("end", place())
 """

@@ -13,6 +13,7 @@ SLOW = {
     "backends/compilers": (
         "test_all_give_the_same_bits", "test_it_gives_the_cpus_bits", "test_it_runs_beside_taichi",
     ),
+    "backends/cuda": ("test_copies_and_memory", "test_what_taichi_compiles_is_known"),
     "backends/lost": (
         "test_a_device_that_is_lost_again_ends_it", "test_a_run_with_resume_survives", "test_one_line_and_nothing_left",
     ),

@@ -49,8 +49,8 @@ def import_beside(arch: str) -> None:
     """Start to import a GPU's compiler, in a thread: that takes about as long as to find the device."""
     if arch in ARCHS and arch not in ON_HOST:
         from ..devices.compilers import compiler_for
+        from .driven import drives
         from .taichi.importing import imported
-        from .vulkan import drives
 
         if drives(arch):  # by code that another process compiles
             return

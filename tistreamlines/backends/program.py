@@ -41,8 +41,8 @@ class Program(Protocol):
     def later(self, array: Any, count: int) -> Callable[[], npt.NDArray[np.int32]]:
         """Return a function that returns a copy of the first elements of an int32 array as kernels launched so far leave it.
 
-        It may be called once. Where the device can run other kernels meanwhile, nothing is copied before the call; else
-        it is copied at once.
+        It may be called once, before any later kernel writes to the array. Where the device cannot run other kernels
+        meanwhile, it is copied at once.
         """
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ class Program(Protocol):
     ) -> Callable[[], None] | None:
         """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
 
-        Where the device can run other kernels meanwhile, nothing is copied yet, and a function is returned that does so.
+        Where the device can run other kernels meanwhile, a function is returned that waits for the copy.
         """
 
     def sync(self) -> None:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from .host import Device, MissingError, load, missing, text
 
@@ -19,6 +18,11 @@ _FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, cuInit's answer in a fork of a proces
 
 
 # --------------------------------------------------------------------------------------------------------------- CUDA
+def open_cuda() -> c.CDLL:
+    """Start NVIDIA's driver and return its library."""
+    return _cuda()[0]
+
+
 def _cuda() -> tuple[c.CDLL, int]:
     """Start NVIDIA's driver (no context is made) and count the devices."""
     library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -35,7 +39,7 @@ def _cuda() -> tuple[c.CDLL, int]:
         advice = "make it with multiprocessing's method 'spawn'"
         raise MissingError(f"this process was forked from one that uses CUDA: {advice}")
     if code:
-        told = f"{_cuda_error(lib, code)}, {code}"
+        told = f"{cuda_error(lib, code)}, {code}"
         raise MissingError(f"NVIDIA's driver does not start ({told}): check that nvidia-smi works")
     return lib, count.value
 
@@ -92,57 +96,8 @@ def cuda_free(device: Device) -> int | None:
         return memory[1] if nvml.nvmlDeviceGetMemoryInfo(nvml_handle, c.byref(memory)) == 0 else None
 
 
-def cuda_copies() -> tuple[Callable[[int, int, int], None], Callable[[int, int, int], None]]:
-    """Return functions that copy bytes to the current context's device, and from it: to and from an address, a number.
-
-    They raise RuntimeError with the name of CUDA's error.
-    """
-    lib = _cuda()[0]
-
-    def copier(function: Any) -> Callable[[int, int, int], None]:
-        return lambda to, source, count: _copied(lib, function(c.c_uint64(to), c.c_uint64(source), c.c_size_t(count)))
-
-    return copier(lib.cuMemcpyHtoD_v2), copier(lib.cuMemcpyDtoH_v2)
-
-
-class CudaStream:
-    """Copies of the current context that do not wait for kernels launched elsewhere.
-
-    Methods raise RuntimeError with the name of CUDA's error.
-    """
-
-    def __init__(self) -> None:
-        self._lib, self._stream = _cuda()[0], c.c_void_p()
-        no_waiting = 1  # for kernels that run elsewhere
-        _copied(self._lib, self._lib.cuStreamCreate(c.byref(self._stream), no_waiting))
-
-    def put(self, to: int, source: int, count: int) -> None:
-        """Copy bytes to the device: to and from an address, a number."""
-        self._copy(self._lib.cuMemcpyHtoDAsync_v2, to, source, count)
-
-    def noted(self) -> Callable[[int, int, int], None]:
-        """Note the kernels launched so far; return what copies bytes from the device when these have ended."""
-        lib, event, no_timing = self._lib, c.c_void_p(), 2
-        _copied(lib, lib.cuEventCreate(c.byref(event), no_timing) or lib.cuEventRecord(event, None))
-
-        def get(to: int, source: int, count: int) -> None:
-            _copied(lib, lib.cuStreamWaitEvent(self._stream, event, 0))
-            self._copy(lib.cuMemcpyDtoHAsync_v2, to, source, count)
-            _copied(lib, lib.cuEventDestroy_v2(event))
-
-        return get
-
-    def _copy(self, function: Any, to: int, source: int, count: int) -> None:
-        code = function(c.c_uint64(to), c.c_uint64(source), c.c_size_t(count), self._stream)
-        _copied(self._lib, code or self._lib.cuStreamSynchronize(self._stream))
-
-
-def _copied(lib: c.CDLL, code: int) -> None:
-    if code:
-        raise RuntimeError(f"CUDA Error {_cuda_error(lib, code)} while copying")
-
-
-def _cuda_error(lib: c.CDLL, code: int) -> str:
+def cuda_error(lib: c.CDLL, code: int) -> str:
+    """Return the name of an error of CUDA's driver."""
     name = c.c_char_p()
     return name.value.decode() if lib.cuGetErrorName(code, c.byref(name)) == 0 and name.value else f"error {code}"
 

@@ -24,21 +24,15 @@ class Internals:
     Attributes
     ----------
     sliced : the teams of a block may share an array of its shared memory.
-    address_of : returns where an array lies in a device's memory, or None where that is not known.
     """
 
     sliced = True
-    address_of: Callable[[Any], int] | None
 
     def __init__(self, compiler: Compiler, ti: Any) -> None:
         self._array_of = import_module(f"{compiler.module}.lang._ndarray").ScalarNdarray
         self._current = _state_of(compiler)
         self._state = self._current()  # another one whenever the compiler starts or stops
         self._config = self._state.prog.config()
-        state = self._state  # of forks, nobody knows whether their kernels and copies of the driver wait for each other
-        self.address_of = (
-            (lambda array: state.prog.get_ndarray_data_ptr_as_int(array.arr)) if compiler.package == "taichi" else None
-        )
 
     @staticmethod
     def finish_start(compiler: Compiler) -> None:
@@ -89,7 +83,6 @@ class Documented:
     """The same by documented functions alone, as far as they go."""
 
     sliced = False  # so a block has one team
-    address_of = None
     goes_on = True  # that other code has stopped it is not noticed
 
     def __init__(self, compiler: Compiler, ti: Any) -> None:

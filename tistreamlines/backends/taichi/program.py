@@ -23,7 +23,7 @@ from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
 from .block import Block, entry_text, lay_out
-from .copies import copies
+from .copies import to_device, to_host
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
 
@@ -157,10 +157,9 @@ class TaichiProgram(Gathering):
     kind : what a team is, None for what suits the subgroup size that the device reports.
     queued : teams may take items from a queue; if False, each has a fixed share.
 
-    Attributes
-    ----------
-    copies_beside : whether what has come can be copied while later kernels run.
     """
+
+    copies_beside = False
 
     def __init__(
         self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
@@ -172,10 +171,6 @@ class TaichiProgram(Gathering):
         sliced = self.runtime.parts.sliced
         text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, sliced=sliced)
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
-        self._to_device, self._to_host = copies(self.runtime.address_of, self._transfers, self.ti.sync)
-        with self.runtime.turn(exact):
-            self._beside = self.runtime.beside
-        self.copies_beside = self._beside is not None
         self._queue = self.empty(1, INTS)
 
     def array(self, values: np.ndarray) -> Any:
@@ -189,23 +184,19 @@ class TaichiProgram(Gathering):
         """Return an array of ``kind`` for kernels to fill."""
         point("allocate")
         with self.runtime.turn(self.exact):
-            array = self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
-            if self._beside is not None:
-                self.ti.sync()  # what Taichi fills it with would come after a copy beside kernels
-        return array
+            return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
 
     def upload(self, array: Any, values: np.ndarray, *, beside: bool = False) -> Any:
         """Copy values to the front of an array, and return it; see :meth:`..program.Program.upload`."""
         dtype = np.float32 if values.dtype.kind == "f" else np.int32
-        copy = self._beside.upload if beside and self._beside is not None else self._to_device
         if len(values):
             with self.runtime.turn(self.exact):
-                copy(array, np.ascontiguousarray(values, dtype))
+                to_device(self._transfers, array, np.ascontiguousarray(values, dtype))
         return array
 
     def _download(self, array: Any, out: np.ndarray) -> None:
         with self.runtime.turn(self.exact):
-            self._to_host(array, out)
+            to_host(self._transfers, array, out)
             if self.runtime.device.arch == "vulkan":
                 # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
                 self._queue.fill(0)
@@ -220,28 +211,12 @@ class TaichiProgram(Gathering):
 
     def later(self, array: Any, count: int) -> Callable[[], np.ndarray]:
         """See :meth:`..program.Program.later`."""
-        out = np.empty(count, np.int32)
-        copy = self._copy_later(array, out) if count else None
+        out = self.host(array, count)
+        return lambda: out
 
-        def finish() -> np.ndarray:
-            if copy is not None:
-                copy()
-            return out
-
-        return finish
-
-    def _copy_later(self, array: Any, out: np.ndarray) -> Callable[[], None] | None:
-        """Return what copies an array as kernels launched so far leave it; None if it had to be copied at once."""
-        if self._beside is None:
-            return self._download(array, out)
-        with self.runtime.turn(self.exact):
-            copy = self._beside.later(array, out)
-
-        def finish() -> None:
-            with self.runtime.turn(self.exact):
-                copy()
-
-        return finish
+    def _copy_later(self, array: Any, out: np.ndarray) -> None:
+        """Copy an array at once."""
+        self._download(array, out)
 
     def sync(self) -> None:
         """Wait for the device."""

@@ -18,7 +18,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
 from ..faults import FORKED, explained
-from .copies import Address, Beside
 from .front_end import is_quick, quick_front_end
 from .hip_objects import FOLDER_VARIABLE, object_folder, remove_objects
 from .importing import imported, starting, variable_set
@@ -55,8 +53,8 @@ def float_environment_kept() -> Iterator[None]:
         maths.fesetenv(held)
 
 
-def start(device: Device, profile: bool = False, program: Any = None) -> Runtime:
-    """Return the Taichi that runs on a device; start it if necessary.
+def start(device: Device, profile: bool = False, program: Any = None, **options: Any) -> Runtime:
+    """Return the Taichi that runs on a device; start it if necessary, with further options of ``ti.init``.
 
     As long as ``program`` is alive, Taichi is not started for another device.
 
@@ -74,7 +72,7 @@ def start(device: Device, profile: bool = False, program: Any = None) -> Runtime
             _refuse_to_disturb(device, compiler)
             close()
             try:
-                _runtime = Runtime(compiler, _initialised(compiler, device, profile), device, profile)
+                _runtime = Runtime(compiler, _initialised(compiler, device, profile, options), device, profile)
             except (AttributeError, ImportError) as error:
                 raise DeviceError(
                     f"{device.arch}: the installed {compiler.package} {compiler.version} cannot be used ({error}): "
@@ -114,7 +112,7 @@ def _of_others(compiler: Compiler) -> bool:
     return internals_of(compiler).runs(compiler)
 
 
-def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
+def _initialised(compiler: Compiler, device: Device, profile: bool, further: dict[str, Any]) -> Any:
     """Initialise the compiler for a device; raise DeviceError with the reason if that fails."""
     variable = compiler.variable("ARCH")
     named = os.environ.get(variable)
@@ -123,7 +121,8 @@ def _initialised(compiler: Compiler, device: Device, profile: bool) -> Any:
             f"{variable} in the environment makes {compiler.title} run on {named!r}, not {device.arch}: unset it"
         )
     # for tuning kernels: further options of ti.init, as JSON
-    options = {"kernel_profiler": profile} | _storage(compiler) | json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    tuned = json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
+    options = {"kernel_profiler": profile} | _storage(compiler) | further | tuned
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
         ti = imported(compiler)
@@ -184,16 +183,6 @@ class Runtime:
         self._array = self.parts.array_class(self.forget)
         self._ready: set[Any] = set()
         self._stand_ins: dict[Any, Any] = {}
-
-    @property
-    def address_of(self) -> Address | None:
-        """What returns an array's address, with which CUDA's driver can copy; None on other archs."""
-        return self.parts.address_of if self.device.arch == "cuda" else None
-
-    @cached_property
-    def beside(self) -> Beside | None:
-        """Copies beside kernels, None where copies wait for all of them; one for all, since its stream is never given back."""
-        return None if self.address_of is None else Beside(self.address_of)
 
     @property
     def alive(self) -> bool:

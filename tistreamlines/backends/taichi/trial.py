@@ -26,7 +26,9 @@ from ...helpers import helper
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
-from ..vulkan import drives
+from ..driven import drives
+from ..driven.opened import able
+from ..driven.program import DrivenProgram
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     Reals32 = npt.NDArray[np.float32]
 
-COMPILING = ("backends/taichi/*.py", "backends/vulkan/*.py", "linker/*.py")  # files that decide what the test compiles
+COMPILING = tuple(f"{room}/*.py" for room in ("backends/cuda", "backends/driven", "backends/taichi", "backends/vulkan", "linker"))  # files that decide what the test compiles
 WORKER = """
 from tistreamlines.backends.taichi.trial import main
 sys.exit(main(sys.argv[1]))
@@ -101,12 +103,7 @@ _verdicts: dict[tuple[str, int, str], Verdict] = {}
 
 def program_class(device: Device) -> Any:
     """Return the class of a device's programs."""
-    if not drives(device.arch):
-        return TaichiProgram
-    from ..vulkan.gpu import able
-    from ..vulkan.program import VulkanProgram
-
-    return VulkanProgram if able(device) else TaichiProgram
+    return DrivenProgram if drives(device.arch) and able(device) else TaichiProgram
 
 
 def open_checked(device: Device, exact: bool, profile: bool = False) -> str:

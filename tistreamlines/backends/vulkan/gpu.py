@@ -11,29 +11,24 @@ import ctypes as c
 import os
 import re
 import sys
-import threading
-from collections import deque
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from ...devices import Device
 from ...devices.gpu import open_vulkan, vulkan_instance
-from ...errors import DeviceError, DeviceMemoryError
-from ..faults import FORKED
+from ...errors import DeviceError
+from ..driven.memory import Buffer, Memory
 from . import api
 from .api import checked, structure
 
-SLOTS = 256  # submissions that are not finished, at most
 ARGUMENTS = 4096  # bytes of a kernel's arguments, at most
+SLOTS = 256  # submissions that are not finished, at most
 TEMPORARY = 1 << 20  # bytes that the tasks of a kernel exchange; Taichi's kernels use a few
 PLACES = (0, 2)  # where Taichi's kernels find their arguments, and what tasks exchange
 INT64 = "f40"  # a flag among Vulkan's features
-IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
-_opened: dict[int, Gpu] = {}
-_opening = threading.Lock()
+SMALL = 65536  # bytes that commands can hold
 
 
 @cache
@@ -54,52 +49,20 @@ def able(device: Device) -> bool:
     return bool(timeline.able and address.able and getattr(features, INT64))
 
 
-def opened(device: Device) -> Gpu:
-    """Return a device, which this process opens once.
-
-    Raises
-    ------
-    DeviceError
-        If it does not open, or in a fork of a process that has opened it.
-    """
-    with _opening:
-        if device.index not in _opened:
-            try:
-                _opened[device.index] = Gpu(device)
-            except RuntimeError as error:
-                raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
-        _opened[device.index].check_process()
-        return _opened[device.index]
-
-
-@dataclass(eq=False)
-class Buffer:
-    """Memory of the device or of the host: handles of Vulkan, where kernels find it, and where the host does."""
-
-    handle: int
-    memory: int
-    size: int
-    address: int = 0
-    mapped: int = 0
-    used: int = 0  # the last submission that uses it
-
-
-class Gpu:
+class Gpu(Memory):
     """A device. Any thread may call the methods, one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
     Attributes
     ----------
-    submitted : number of the last submission.
+    submitted : number of the last submission; such numbers are marks.
     kernels : what was compiled, by the hash of its text.
     """
 
     def __init__(self, device: Device) -> None:
-        self.device, self.process = device, os.getpid()
+        super().__init__(device)
         library, _, handles = open_vulkan()  # for as long as the process lives: drivers end with it
         self.physical, self.vk = handles[device.index], api.functions(library)
-        self._lock, self.submitted, self._finished, self.kernels = threading.RLock(), 0, 0, {}
-        self._spent: deque[Buffer] = deque()
-        self._copies: list[Buffer] = []
+        self.submitted, self._finished, self.kernels = 0, 0, {}
         family = self._family()
         self._open(family)
         self._semaphore = self.made("vkCreateSemaphore", structure(api.SemaphoreInfo, next=structure(api.SemaphoreType, type=1)))
@@ -175,28 +138,6 @@ class Gpu:
             self.vk["vkDeviceWaitIdle"](self.handle)
 
     # -------------------------------------------------------------------------------------------------------------- memory
-    @contextmanager
-    def turn(self) -> Any:
-        """Hold the device's lock."""
-        self.check_process()
-        with self._lock:
-            yield
-
-    def check_process(self) -> None:
-        """Raise DeviceError in a process that was forked from the one that opened the device."""
-        if self.process != os.getpid():
-            raise DeviceError(f"{self.device.arch}: {FORKED}")
-
-    def buffer(self, size: int, host: bool = False) -> Buffer:
-        """Allocate memory of the device, or of the host where copies begin and end."""
-        self._free()
-        try:
-            return self._allocated(size, host)
-        except DeviceMemoryError:  # what the last kernels use may be enough
-            self.wait(self.submitted)
-            self._free()
-            return self._allocated(size, host)
-
     def _allocated(self, size: int, host: bool) -> Buffer:
         size = max(16, size + -size % 4)
         handle = self.made("vkCreateBuffer", structure(api.BufferInfo, size=size, usage=api.BUFFER_USAGE))
@@ -227,40 +168,27 @@ class Gpu:
                     return number
         raise DeviceError(f"{self.device.arch}: {self.device.name} has no memory that the host can read: use another arch")
 
-    def forget(self, buffer: Buffer) -> None:
-        """Free a buffer as soon as nothing that was submitted uses it; Python may call this at any time, in any thread."""
-        buffer.used = self.submitted
-        self._spent.append(buffer)
-
-    def _free(self) -> None:
-        done = self.finished()
-        for _ in range(len(self._spent)):
-            buffer = self._spent.popleft()
-            if buffer.used <= done:
-                self._destroy(buffer)
-            else:
-                self._spent.append(buffer)
-
     def _destroy(self, buffer: Buffer) -> None:
         self.vk["vkDestroyBuffer"](self.handle, buffer.handle, None)
         self.vk["vkFreeMemory"](self.handle, buffer.memory, None)
 
-    def copy_buffer(self, size: int) -> Buffer:
-        """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
-        done = self.finished()
-        fitting = [one for one in self._copies if one.size >= size and one.used <= done]
-        if fitting:
-            best = min(fitting, key=lambda one: one.size)
-            self._copies.remove(best)
-            return best
-        return self.buffer(size + size // 4, host=True)
+    def forget(self, buffer: Buffer) -> None:
+        """See :meth:`..driven.memory.Memory.forget`."""
+        buffer.used = self.submitted
+        super().forget(buffer)
 
-    def give_back(self, buffer: Buffer, used: int) -> None:
-        """Take a buffer back, with the number of its copy, and free those that have lain idle longest."""
-        buffer.used = used
-        self._copies.append(buffer)
-        while sum(one.size for one in self._copies) > IDLE_BYTES:
-            self.forget(self._copies.pop(0))
+    def clear(self, buffer: Buffer) -> None:
+        """Let the device fill a buffer with zeros."""
+        self.submit(lambda to, _: self.vk["vkCmdFillBuffer"](to, buffer.handle, 0, api.WHOLE, 0))
+
+    def put(self, target: Buffer, address: int, size: int) -> None:
+        """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
+        if size <= SMALL:
+            self.submit(lambda to, _: self.vk["vkCmdUpdateBuffer"](to, target.handle, 0, size, address))
+        else:
+            copy = self.copy_buffer(size)
+            c.memmove(copy.mapped, address, size)
+            self.give_back(copy, self.fetch(copy, target, size))
 
     # --------------------------------------------------------------------------------------------------------------- queue
     def submit(self, record: Callable[[int, int], None]) -> int:
@@ -286,7 +214,7 @@ class Gpu:
         self.submitted = number
         return number
 
-    def copy(self, source: Buffer, target: Buffer, size: int) -> int:
+    def fetch(self, source: Buffer, target: Buffer, size: int) -> int:
         """Copy bytes between the starts of two buffers, after all that was submitted; return the submission's number."""
         region = structure(api.BufferCopy, size=size)
 
@@ -301,16 +229,21 @@ class Gpu:
         seen = structure(api.MemoryBarrier, source=api.MEMORY_WRITE, target=reads)
         self.vk["vkCmdPipelineBarrier"](commands, both, both, 0, 1, c.byref(seen), 0, None, 0, None)
 
-    def finished(self) -> int:
-        """Return the number of the last submission that is finished."""
-        value = c.c_uint64()
-        self.call("vkGetSemaphoreCounterValue", self.handle, self._semaphore, c.byref(value))
-        self._finished = max(self._finished, value.value)
-        return self._finished
+    def sync(self) -> None:
+        """Wait until all submissions are finished."""
+        self.wait(self.submitted)
 
-    def wait(self, number: int) -> None:
+    def is_done(self, number: int | None) -> bool:
+        """Whether a submission is finished."""
+        if number is not None and number > self._finished:
+            value = c.c_uint64()
+            self.call("vkGetSemaphoreCounterValue", self.handle, self._semaphore, c.byref(value))
+            self._finished = max(self._finished, value.value)
+        return number is None or number <= self._finished
+
+    def wait(self, number: int | None) -> None:
         """Wait for a submission."""
-        if number <= self._finished:
+        if number is None or number <= self._finished:
             return
         semaphore, value = c.c_uint64(self._semaphore), c.c_uint64(number)
         info = structure(api.SemaphoreWait, count=1, semaphores=c.addressof(semaphore), values=c.addressof(value))

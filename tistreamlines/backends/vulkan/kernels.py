@@ -7,9 +7,10 @@ import ctypes as c
 import struct
 from typing import Any
 
+from ..driven.memory import Buffer
 from . import api
 from .api import structure
-from .gpu import ARGUMENTS, Buffer, Gpu
+from .gpu import ARGUMENTS, Gpu
 
 
 class Kernel:
@@ -18,7 +19,7 @@ class Kernel:
     Parameters
     ----------
     gpu : the device; the caller holds its lock, here and in :meth:`launch`.
-    told : what was compiled; see :func:`.compiling.compiled`.
+    told : what was compiled; see :func:`..driven.ahead.compiled`.
     """
 
     def __init__(self, gpu: Gpu, told: dict[str, Any]) -> None:

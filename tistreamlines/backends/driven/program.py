@@ -1,4 +1,4 @@
-"""Programs for Vulkan devices: kernels that Taichi has compiled, launched without its runtime."""
+"""Programs for GPUs: kernels that Taichi has compiled, launched without its runtime."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
 from ..taichi.program import TEAMS, linked_for
-from . import api
-from .compiling import compiled
-from .gpu import Gpu, opened
-from .kernels import Kernel
+from .ahead import compiled
+from .opened import kernel_on, opened
 
-SMALL = 65536  # bytes that commands can hold
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
 
 
 class Array:
     """An array of 4-byte numbers on the device."""
 
-    def __init__(self, gpu: Gpu, size: int) -> None:
+    def __init__(self, gpu: Any, size: int) -> None:
         self._gpu, self.shape, self.buffer = gpu, (size,), gpu.buffer(4 * size)
 
     def __del__(self) -> None:
@@ -38,8 +35,8 @@ class Array:
             self._gpu.forget(self.buffer)
 
 
-class VulkanProgram(Gathering):
-    """Kernels linked for a Vulkan device; arrays live on it.
+class DrivenProgram(Gathering):
+    """Kernels linked for a GPU; arrays live on it.
 
     Parameters
     ----------
@@ -59,13 +56,15 @@ class VulkanProgram(Gathering):
     ) -> None:  # fmt: skip
         super().__init__()
         self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
-        # without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with backtracking
-        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=device.software)
+        # SPIR-V has marks; but without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with
+        # backtracking
+        guarded = device.arch != "vulkan" or device.software
+        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=guarded)
         self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()
         if key not in self._gpu.kernels:
             told = compiled(device, text, exact)
             with self._gpu.turn():
-                self._gpu.kernels[key] = {name: Kernel(self._gpu, one) for name, one in told.items()}
+                self._gpu.kernels[key] = {name: kernel_on(self._gpu, one) for name, one in told.items()}
         self._kernels = self._gpu.kernels[key]
         self._queue = self.empty(1, INTS)
 
@@ -79,7 +78,7 @@ class VulkanProgram(Gathering):
         gpu = self._gpu
         with gpu.turn():
             array = Array(gpu, size)
-            gpu.submit(lambda to, _: gpu.vk["vkCmdFillBuffer"](to, array.buffer.handle, 0, api.WHOLE, 0))
+            gpu.clear(array.buffer)
         return array
 
     def upload(self, array: Array, values: np.ndarray, *, beside: bool = False) -> Array:
@@ -87,14 +86,8 @@ class VulkanProgram(Gathering):
         held = np.ascontiguousarray(values, np.float32 if values.dtype.kind == "f" else np.int32)
         if not held.nbytes:
             return array
-        gpu, target, start = self._gpu, array.buffer, held.ctypes.data
-        with gpu.turn():
-            if held.nbytes <= SMALL:
-                gpu.submit(lambda to, _: gpu.vk["vkCmdUpdateBuffer"](to, target.handle, 0, held.nbytes, start))
-            else:
-                copy = gpu.copy_buffer(held.nbytes)
-                c.memmove(copy.mapped, start, held.nbytes)
-                gpu.give_back(copy, gpu.copy(copy, target, held.nbytes))
+        with self._gpu.turn():
+            self._gpu.put(array.buffer, held.ctypes.data, held.nbytes)
         return array
 
     def host(self, array: Array, count: int) -> np.ndarray:
@@ -119,14 +112,14 @@ class VulkanProgram(Gathering):
             return lambda: None
         with gpu.turn():
             copy = gpu.copy_buffer(out.nbytes)
-            number = gpu.copy(array.buffer, copy, out.nbytes)
+            mark = gpu.fetch(array.buffer, copy, out.nbytes)
 
         def finish() -> None:
             unasked.detach()
-            gpu.wait(number)
+            gpu.wait(mark)
             c.memmove(out.ctypes.data, copy.mapped, out.nbytes)
             with gpu.turn():
-                gpu.give_back(copy, number)
+                gpu.give_back(copy, mark)
 
         unasked = finalize(finish, gpu.forget, copy)  # in case nobody asks for it
         unasked.atexit = False
@@ -134,7 +127,7 @@ class VulkanProgram(Gathering):
 
     def sync(self) -> None:
         """Wait for the device."""
-        self._gpu.wait(self._gpu.submitted)
+        self._gpu.sync()
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""

@@ -1,0 +1,167 @@
+"""GPUs without Taichi's runtime: copies, memory, and the cache of what Taichi has compiled."""
+
+import gc
+import json
+import os
+
+import numpy as np
+import pytest
+from commands import importing, python
+from driven_kernels import codes, tripled
+
+from tistreamlines.backends.driven import ARCHS, ahead, drives, memory
+from tistreamlines.backends.driven.opened import opened
+from tistreamlines.backends.driven.program import DrivenProgram
+from tistreamlines.devices import choose, list_devices
+from tistreamlines.errors import DeviceError, DeviceMemoryError
+from tistreamlines.linker.source import Source
+
+PRESENT = {one.arch for one in list_devices() if one.available}
+
+
+@pytest.fixture(scope="module", params=ARCHS)
+def device(request):
+    if request.param not in PRESENT or not drives(request.param):
+        pytest.skip(f"no {request.param} device, or a fork of Taichi runs it")
+    return choose(request.param)
+
+
+@pytest.fixture(scope="module")
+def program(device):
+    return DrivenProgram(device, Source([tripled]), exact=True)
+
+
+@pytest.mark.parametrize("count", [1, 16_384, 16_385, 300_000])
+def test_copies_of_all_sizes(program, count):
+    values = np.arange(count, dtype=np.int32) - 7
+    array = program.array(values)
+    np.testing.assert_array_equal(program.host(array, count), values)
+    np.testing.assert_array_equal(program.host(array, count // 2), values[: count // 2])
+    program.upload(array, values[:1] + 50)
+    assert program.host(array, 1) == [43]
+
+
+def test_new_arrays_are_zeros(program):
+    """Also in memory that held something else."""
+    for _ in range(5):
+        array = program.array(np.full(50_000, 7, np.int32))
+        program.sync()
+        del array
+        assert not program.host(program.empty(50_000, "ints"), 50_000).any()
+
+
+def test_what_is_copied_later_is_what_was_there(program):
+    """Also if other kernels and copies follow, which need not wait for it."""
+    array, out, other = program.array(np.arange(1000, dtype=np.int32)), *(program.empty(1000, "ints") for _ in range(2))
+    values = {"a": array, "out": out, "factor": 1.5}
+    program.run("tripled", 1000, values)
+    first = program.later(out, 1000)
+    program.run("tripled", 1000, values | {"factor": 100.0, "out": other})
+    gathered = np.empty(1000, np.int32)
+    finish = program.gather("tripled", 1000, values | {"factor": 7.0}, gathered, 1000)
+    program.upload(array, np.zeros(1000, np.int32), beside=True)
+    program.run("tripled", 1000, values | {"out": other})
+    np.testing.assert_array_equal(program.host(other, 1000), 1)
+    np.testing.assert_array_equal(first(), 3 * np.arange(1000) + 1)
+    finish()
+    np.testing.assert_array_equal(gathered, 3 * np.arange(1000) + 7)
+    assert len(program.later(out, 0)()) == 0
+
+
+def test_time_in_kernels(device):
+    program = DrivenProgram(device, Source([tripled]), exact=True, profile=True)
+    a = program.array(np.zeros(3, np.int32))
+    program.run("tripled", 3, {"a": a, "out": program.empty(3, "ints"), "factor": 1.0})
+    assert program.kernel_seconds() > 0
+    assert program.kernel_seconds() == 0
+
+
+def test_copies_use_the_same_memory_again(device, program):
+    gpu, array = opened(device), program.empty(100_000, "ints")
+    program.host(array, 100_000)
+    held = [id(buffer) for buffer in gpu._copies]
+    for _ in range(5):
+        program.host(array, 100_000)
+    assert sorted(id(buffer) for buffer in gpu._copies) == sorted(held)
+
+
+def test_a_copy_that_nobody_asks_for_is_freed(device, program):
+    gpu, array = opened(device), program.empty(100_000, "ints")
+    later = program.later(array, 100_000)
+    with gpu.turn():
+        gpu._free()
+    before = len(gpu._spent)
+    del later
+    gc.collect()
+    assert len(gpu._spent) == before + 1
+
+
+def test_idle_memory_of_copies_is_given_back(device, program, monkeypatch):
+    monkeypatch.setattr(memory, "IDLE_BYTES", 1000)
+    program.host(program.empty(100_000, "ints"), 100_000)
+    assert sum(buffer.size for buffer in opened(device)._copies) <= 1000
+
+
+def test_too_large_an_array_is_an_error_of_memory(program):
+    with pytest.raises(DeviceMemoryError, match=r"the device has no memory for a chunk of seeds \((Vulkan|CUDA) error"):
+        program.empty(2**45, "ints")
+    assert program.host(program.array(np.ones(2, np.int32)), 2).sum() == 2
+
+
+def in_a_fork(arch: str) -> str:
+    """Say what comes of a device in a fork of the process that has opened it."""
+    program, device = DrivenProgram(choose(arch), Source([tripled]), exact=True), choose(arch)
+    read, write = os.pipe()
+    if os.fork() == 0:
+        for call in (lambda: program.empty(3, "ints"), lambda: opened(device)):
+            try:
+                call()
+            except DeviceError as error:
+                os.write(write, f"{error}\n".encode())
+        os._exit(0)
+    os.wait()
+    return os.read(read, 1000).decode()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_is_told(device):
+    done = python("-c", importing(__file__) + f"print(test_driven.in_a_fork({device.arch!r}))", timeout=100)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("this process was forked from one that uses a GPU") == 2
+
+
+def test_damaged_kernels_are_compiled_again(device, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled, calls = ahead._compiled_elsewhere, []
+    monkeypatch.setattr(ahead, "_compiled_elsewhere", lambda *given: (calls.append(1), compiled(*given))[1])
+
+    def count() -> int:
+        opened(device).kernels.clear()
+        codes(device, True)
+        return len(calls)
+
+    assert [count(), count()] == [1, 1]
+    (path,) = (tmp_path / "tistreamlines" / "kernels").glob(f"{device.arch}-*.json")
+    content = path.read_bytes()
+    path.write_bytes(content[:32] + content[32:].replace(b"threads", b"threats", 1))
+    assert [count(), count()] == [2, 2]
+    path.write_bytes(content[:200])
+    assert count() == 3
+    assert path.read_bytes() == content
+
+
+def test_what_cannot_be_compiled_is_one_line(device):
+    told = rf"^{device.arch}: kernels cannot be compiled for .*: \w+Error: .*$"
+    with pytest.raises(DeviceError, match=told) as error:
+        ahead._compiled_elsewhere(device, "import taichi as ti\nraise ValueError('no such kernel')\n", True)
+    assert "no such kernel" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_taichi_is_not_imported_where_all_is_compiled(device):
+    code = f"test_driven.codes(test_driven.choose({device.arch!r}), True)\nprint()\n"
+    code += "import json; print(json.dumps([name for name in ('taichi', 'numba') if name in sys.modules]))"
+    for _ in range(2):
+        done = python("-c", importing(__file__) + code, timeout=100)
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert "taichi" not in json.loads(done.stdout.splitlines()[-1])

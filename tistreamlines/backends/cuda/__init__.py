@@ -1,0 +1,1 @@
+"""CUDA devices, driven without Taichi's runtime."""

@@ -1,0 +1,52 @@
+"""The part of CUDA's driver that programs need: its functions, through ctypes."""
+
+from __future__ import annotations
+
+import ctypes as c
+from typing import Any
+
+from ...devices.gpu import cuda_error, open_cuda
+from ..faults import understood
+
+# Parameters: p is a pointer or a handle that is one, q an address or a size, u a 32-bit number.
+FUNCTIONS = {
+    "cuDeviceGet": "pu", "cuDevicePrimaryCtxRetain": "pu", "cuCtxPushCurrent_v2": "p", "cuCtxPopCurrent_v2": "p",
+    "cuStreamCreate": "pu", "cuStreamSynchronize": "p", "cuStreamWaitEvent": "ppu", "cuEventCreate": "pu", "cuEventRecord": "pp", "cuEventQuery": "p",
+    "cuEventSynchronize": "p", "cuMemAlloc_v2": "pq", "cuMemFree_v2": "q", "cuMemHostAlloc": "pqu", "cuMemFreeHost": "p",
+    "cuMemsetD32Async": "quqp", "cuMemcpyHtoDAsync_v2": "qpqp", "cuMemcpyDtoHAsync_v2": "pqqp",
+    "cuModuleLoadData": "pp", "cuModuleGetFunction": "ppp", "cuLaunchKernel": "puuuuuuuppp",
+}  # fmt: skip
+_LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
+NOT_READY = 600  # cuEventQuery's answer as long as the device has not come so far
+
+
+class Driver:
+    """CUDA's driver: its functions by name, which raise the errors that their codes stand for."""
+
+    def __init__(self) -> None:
+        self._library = open_cuda()
+        own = c.CDLL(self._library._name)  # a handle that others do not use
+        self.functions: dict[str, Any] = {}
+        for name, letters in FUNCTIONS.items():
+            self.functions[name] = function = getattr(own, name)
+            function.argtypes = [_LETTERS[letter] for letter in letters]
+
+    def __call__(self, name: str, *arguments: Any) -> None:
+        """Call a function.
+
+        Raises
+        ------
+        DeviceError
+            If the device has no memory or is lost.
+        RuntimeError
+            With the name of another error of CUDA.
+        """
+        if code := self.functions[name](*arguments):
+            error = RuntimeError(f"CUDA error {cuda_error(self._library, code)} of {name}")
+            raise understood(error) or error
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """Return the handle or the address of what a function makes."""
+        out = c.c_void_p()
+        self(name, c.byref(out), *arguments)
+        return out.value or 0

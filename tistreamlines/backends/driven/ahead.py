@@ -1,0 +1,65 @@
+"""Kernels that Taichi compiles ahead of time and in a process of its own, and the cache of them.
+
+What is cached runs without Taichi, whose import and front end would take longer than to track 100,000 seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ...devices import Device, alone
+from ...devices.compilers import compiler_for
+from ...errors import DeviceError
+from ...helpers import helper
+from ...linker.store import folder, read_sealed, write_sealed
+
+WORKER = """
+from tistreamlines.backends.driven.worker import main
+main()
+"""
+
+
+def compiled(device: Device, text: str, exact: bool) -> dict[str, Any]:
+    """Return the compiled kernels of a module of Taichi's.
+
+    Returns
+    -------
+    dict
+        By the kernel's name: ``places``, bytes before each argument, and ``tasks``, each with its ``code``, the
+        ``threads`` of a group, and the ``groups``.
+
+    Raises
+    ------
+    DeviceError
+        If Taichi cannot compile it.
+    """
+    place, compiler = folder(), compiler_for(device.arch)
+    causes = [text, str(exact), compiler.name, compiler.version, device.capability, _source()]
+    name = f"{device.arch}-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}.json"
+    made = None if place is None else read_sealed(place / name)
+    if made is None:
+        made = _compiled_elsewhere(device, text, exact)
+        if place is not None:
+            write_sealed(place / name, made)
+    return json.loads(made)
+
+
+@cache
+def _source() -> str:
+    room = Path(__file__).parents[1]
+    own = [path.read_bytes() for part in ("cuda", "driven", "vulkan") for path in sorted((room / part).glob("*.py"))]
+    return hashlib.sha256(b"".join(own)).hexdigest()
+
+
+def _compiled_elsewhere(device: Device, text: str, exact: bool) -> bytes:
+    asked = json.dumps([device.arch, text, exact]).encode()
+    done = subprocess.run(helper(WORKER), env=alone(device), input=asked, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        raise DeviceError(f"{device.arch}: kernels cannot be compiled for {device.name}: {said}")
+    return done.stdout

@@ -1,0 +1,110 @@
+"""Memory of a GPU and of the host, for arrays and for copies between them, and the lock of those who use it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ...devices import Device
+from ...errors import DeviceError, DeviceMemoryError
+from ..faults import FORKED
+
+IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of the device or of the host: handles of the driver, where kernels find it, and where the host does."""
+
+    handle: int
+    memory: int
+    size: int
+    address: int = 0
+    mapped: int = 0
+    used: Any = None  # the mark of what uses it last
+
+
+class Memory:
+    """Memory of a device. Any thread may call the methods, one at a time, in a :meth:`turn`.
+
+    A subclass says how memory is allocated and destroyed, and makes marks, which say how far the device has to come until
+    something is done that was handed to it.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.process, self._lock = device, os.getpid(), threading.RLock()
+        self._spent: deque[Buffer] = deque()
+        self._copies: list[Buffer] = []
+
+    def _allocated(self, size: int, host: bool) -> Buffer:
+        raise NotImplementedError
+
+    def _destroy(self, buffer: Buffer) -> None:
+        raise NotImplementedError
+
+    def is_done(self, mark: Any) -> bool:
+        """Whether the device has come as far as a mark; any device has if it is None."""
+        raise NotImplementedError
+
+    def wait(self, mark: Any) -> None:
+        """Wait until the device has come as far as a mark."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Wait until all is done that was handed to the device."""
+        raise NotImplementedError
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the device's lock."""
+        self.check_process()
+        with self._lock:
+            yield
+
+    def check_process(self) -> None:
+        """Raise DeviceError in a process that was forked from the one that opened the device."""
+        if self.process != os.getpid():
+            raise DeviceError(f"{self.device.arch}: {FORKED}")
+
+    def buffer(self, size: int, host: bool = False) -> Buffer:
+        """Allocate memory of the device, or of the host where copies begin and end."""
+        self._free()
+        try:
+            return self._allocated(size, host)
+        except DeviceMemoryError:  # what the last kernels use may be enough
+            self.sync()
+            self._free()
+            return self._allocated(size, host)
+
+    def forget(self, buffer: Buffer) -> None:
+        """Free a buffer as soon as nothing that was handed over uses it; Python may call this at any time, in any thread."""
+        self._spent.append(buffer)
+
+    def _free(self) -> None:
+        for _ in range(len(self._spent)):
+            buffer = self._spent.popleft()
+            if self.is_done(buffer.used):
+                self._destroy(buffer)
+            else:
+                self._spent.append(buffer)
+
+    def copy_buffer(self, size: int) -> Buffer:
+        """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
+        fitting = [one for one in self._copies if one.size >= size and self.is_done(one.used)]
+        if fitting:
+            best = min(fitting, key=lambda one: one.size)
+            self._copies.remove(best)
+            return best
+        return self.buffer(size + size // 4, host=True)
+
+    def give_back(self, buffer: Buffer, used: Any) -> None:
+        """Take a buffer back, with the mark of its copy, and free those that have lain idle longest."""
+        buffer.used = used
+        self._copies.append(buffer)
+        while sum(one.size for one in self._copies) > IDLE_BYTES:
+            self.forget(self._copies.pop(0))
