@@ -95,7 +95,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_arguments_are_parameters():
-    entry = ptx.completed(HEAD + BODY, PLACES, 24)
+    entry = ptx.completed(HEAD + BODY, PLACES, 24, None)
     assert (entry.name, entry.threads) == (NAMED, 256)
     body = lines(entry.text.partition("\n{\n")[2])
     assert body == [
@@ -112,7 +112,7 @@ def test_arguments_are_parameters():
 
 
 def test_what_a_long_kernel_calls_is_launched_itself():
-    entry = ptx.completed(HEAD + CALLED, PLACES, 24)
+    entry = ptx.completed(HEAD + CALLED, PLACES, 24, None)
     assert (entry.name, entry.threads) == (NAMED, 256)
     assert lines(entry.text.partition("\n{\n")[2]) == [
         ".reg .b32 %thread<2>;", "mov.u32 %thread0, %tid.x;", "mov.u32 %thread1, %ctaid.x;",
@@ -135,7 +135,7 @@ def test_what_a_long_kernel_calls_is_launched_itself():
 def test_what_is_not_known_is_an_error(old, new):
     assert old in BODY
     with pytest.raises(RuntimeError, match=r"^Taichi .* not known"):
-        ptx.completed(HEAD + BODY.replace(old, new), PLACES, 24)
+        ptx.completed(HEAD + BODY.replace(old, new), PLACES, 24, None)
 
 
 # -------------------------------------------------------------------------------------------- a driver without a GPU

@@ -62,10 +62,10 @@ def test_what_is_copied_later_is_what_was_there(program):
     program.upload(array, np.zeros(1000, np.int32), beside=True)
     program.run("tripled", 1000, values | {"out": other})
     np.testing.assert_array_equal(program.host(other, 1000), 1)
-    np.testing.assert_array_equal(first(), 3 * np.arange(1000) + 1)
+    np.testing.assert_array_equal(first.wait(), 3 * np.arange(1000) + 1)
     finish()
     np.testing.assert_array_equal(gathered, 3 * np.arange(1000) + 7)
-    assert len(program.later(out, 0)()) == 0
+    assert len(program.later(out, 0).wait()) == 0
 
 
 def test_time_in_kernels(device):

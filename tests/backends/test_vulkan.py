@@ -93,7 +93,7 @@ def breaking() -> None:
     a, out = program.array(np.arange(100_000, dtype=np.int32)), program.empty(100_000, "ints")
     for _ in range(gpu.SLOTS + 5):
         program.run("tripled", 100_000, {"a": a, "out": out, "factor": 1.0})
-        program.later(out, 5)()
+        program.later(out, 5).wait()
     digest(list(streamlines_of("vulkan")))
     print("so far", flush=True)
     device = opened(choose("vulkan"))

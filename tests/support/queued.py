@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.devices import Device, choose
+from tistreamlines.linker.coming import Coming
 from tistreamlines.linker.source import Source
 from tistreamlines.tracking.growth import growth as growth_module
 from tistreamlines.tracking.growth import room as room_module
@@ -68,7 +68,7 @@ class Queued(NumbaProgram):
         self.sync()
         return super().host(array, count)
 
-    def later(self, array: np.ndarray, count: int) -> Callable[[], np.ndarray]:
+    def later(self, array: np.ndarray, count: int) -> Coming[np.ndarray]:
         """Run the kernels launched so far, and no others, when the values are needed."""
         if not self.copies_beside:
             return super().later(array, count)
@@ -80,7 +80,7 @@ class Queued(NumbaProgram):
             self._run_until(launched)
             return array[:count].copy()
 
-        return finish
+        return Coming(finish, lambda: self._done >= launched)
 
     def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> Any:
         """Let what a kernel writes be copied later."""
@@ -94,7 +94,7 @@ class Queued(NumbaProgram):
         self.most = max(self.most, self.waiting)
 
         def finish() -> None:
-            out[:] = copied()
+            out[:] = copied.wait()
             self.told.append("copied")
             self.waiting -= 1
 

@@ -24,6 +24,10 @@ class Gathering:
     def __init__(self) -> None:
         self._spare: list[tuple[Any, int]] = []  # arrays, and their sizes
 
+    def words(self, size: int) -> np.ndarray:
+        """Return memory of the host; see :meth:`.program.Program.words`."""
+        return np.empty(size, np.int32)
+
     def gather(
         self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int
     ) -> Callable[[], None] | None:

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..linker.coming import Coming
+
 Array = npt.NDArray[Any]
 
 
@@ -38,10 +40,10 @@ class Program(Protocol):
     def host(self, array: Any, count: int) -> npt.NDArray[np.int32]:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
 
-    def later(self, array: Any, count: int) -> Callable[[], npt.NDArray[np.int32]]:
-        """Return a function that returns a copy of the first elements of an int32 array as kernels launched so far leave it.
+    def later(self, array: Any, count: int) -> Coming[npt.NDArray[np.int32]]:
+        """Let the first elements of an int32 array be copied as kernels launched so far leave it.
 
-        It may be called once, before any later kernel writes to the array. Where the device cannot run other kernels
+        No later kernel may write to the array before the copy was waited for. Where the device cannot run other kernels
         meanwhile, it is copied at once.
         """
 
@@ -50,6 +52,9 @@ class Program(Protocol):
 
     def submit(self) -> None:
         """Let the device begin with what has been launched, if it still waits for more."""
+
+    def words(self, size: int) -> npt.NDArray[np.int32]:
+        """Return memory of the host to which the device copies soonest: an array of int32, without values."""
 
     def gather(
         self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int

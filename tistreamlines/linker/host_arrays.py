@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .coming import Coming
 from .records import REALS
 
 Array = npt.NDArray[Any]
@@ -43,10 +43,14 @@ class HostArrays:
         """Return a copy of the first ``count`` elements."""
         return array[:count].copy()
 
-    def later(self, array: Array, count: int) -> Callable[[], Array]:
-        """Return a function that returns a copy of the first ``count`` elements as they are now."""
+    def later(self, array: Array, count: int) -> Coming[Array]:
+        """Copy the first ``count`` elements as they are now."""
         values = self.host(array, count)
-        return lambda: values
+        return Coming(lambda: values)
+
+    def words(self, size: int) -> Array:
+        """Return memory for what is gathered."""
+        return np.empty(size, np.int32)
 
     def sync(self) -> None:
         """Wait for the device, which is the host itself."""

@@ -99,7 +99,7 @@ class Worker:
         blocks = self._blocks(turn, block) if most is None else iter([block])
         for batch in engine.track_blocks(blocks, most=most, enough=lambda: self._turn != turn):
             counts, made = None, ()
-            if not engine.points.waiting:  # the last batch of a chunk
+            if engine.points.ended:  # the last batch of a chunk
                 counts, before = statistics.counts - before, statistics.counts.copy()
                 made = engine.take()
             if not batch.has_points:

@@ -22,7 +22,7 @@ def begun(dg, sh, directions, **options):
     run = made.gi_frame.f_locals["self"]
     points, along = run.plan.seeds.points(0, len(directions)).astype(np.float32), run.plan.seeds.directions(0, 9999)
     growth = run.engine.growth
-    chunk = growth.finish(growth.start(points, 0, initial_codes(along, points, run.plan.prepared)))
+    chunk = growth.finish(growth.start(points, 0, initial_codes(along, points, run.plan.prepared)).wait())
     found = np.zeros_like(directions)
     slots = growth.fetch(growth.values["halves_initial"], len(chunk.seed))[chunk.number]
     assert not (slots & 1).any()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def made(device: Device, text: str, exact: bool) -> dict[str, Any]:
         with kernels_of(runtime, text, exact) as kernels:
             for name, (kernel, taken) in kernels.items():
                 kernel(*taken.values())
-                told[name] = _kernel(_written(Path(place), name), taken.values())
+                told[name] = _kernel(_written(Path(place), name), taken, exact)
         os.chdir("/")
     return told
 
@@ -45,9 +44,9 @@ def _written(place: Path, name: str) -> str:
     raise RuntimeError(f"Taichi has not written the code of {name}")
 
 
-def _kernel(text: str, taken: Iterable[Any]) -> dict[str, Any]:
+def _kernel(text: str, taken: dict[str, Any], exact: bool) -> dict[str, Any]:
     places, size = [], 0
-    for value in taken:
+    for value in taken.values():
         if isinstance(value, (int, float)):
             places.append((size, WORD))
             size += WORD
@@ -56,6 +55,7 @@ def _kernel(text: str, taken: Iterable[Any]) -> dict[str, Any]:
             places.append((size + ADDRESS, ADDRESS))
             size += 2 * ADDRESS
     size += -size % ADDRESS
-    entry = completed(text, dict(places), size)
+    zero = places[list(taken).index("_zero")][0] if exact else None
+    entry = completed(text, dict(places), size, zero)
     task = {"name": entry.name, "threads": entry.threads, "code": entry.text}
     return {"places": [place for place, _ in places], "bytes": size + WORD, "tasks": [task]}

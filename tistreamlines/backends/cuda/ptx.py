@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .rounding import marked
+
 ARGUMENTS, RUNTIME, TEMPORARY = "arguments", "runtime", "temporary"  # what a register may hold the address of
 FIELDS = {0: ARGUMENTS, 8: RUNTIME}  # of Taichi's structure, at these bytes
 TEMPORARIES = 32872  # place in Taichi's runtime of the address where a kernel's tasks leave numbers for the next one
@@ -37,7 +39,7 @@ class Entry:
     threads: int
 
 
-def completed(text: str, places: Mapping[int, int], size: int) -> Entry:
+def completed(text: str, places: Mapping[int, int], size: int, zero: int | None) -> Entry:
     """Return a kernel whose only parameter is a structure of arguments.
 
     Parameters
@@ -45,6 +47,7 @@ def completed(text: str, places: Mapping[int, int], size: int) -> Entry:
     text : PTX that Taichi has written.
     places : of each argument, its first byte in the structure and its bytes.
     size : bytes before the number of threads, which is added to the arguments.
+    zero : place of the argument that is always 0, if arithmetic may not be reordered.
 
     Raises
     ------
@@ -64,6 +67,8 @@ def completed(text: str, places: Mapping[int, int], size: int) -> Entry:
     header = header.replace(f"{name}_param_0[32]", f"{ARGUMENTS}[{size + 4}]")
     shared = dict.fromkeys(line.replace(".extern ", "") for line in text.splitlines() if line.startswith(".extern .shared"))
     lines = _rewritten(body, parameter, threads, places, size)
+    if zero is not None:
+        lines = marked(lines, f"[{ARGUMENTS}+{zero}]")
     return Entry(name, "\n".join([*start.splitlines(), *shared, *_without_declarations(header), "{", *lines, ""]), threads)
 
 

@@ -13,12 +13,14 @@ from weakref import finalize
 import numpy as np
 
 from ...devices import Device
+from ...linker.coming import Coming
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
 from ..taichi.program import TEAMS, linked_for
 from .ahead import compiled
+from .memory import Buffer
 from .opened import kernel_on, opened
 
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
@@ -66,6 +68,7 @@ class DrivenProgram(Gathering):
             with self._gpu.turn():
                 self._gpu.kernels[key] = {name: kernel_on(self._gpu, one) for name, one in told.items()}
         self._kernels = self._gpu.kernels[key]
+        self._words: dict[int, Buffer] = {}  # memory of the host, by its address
         self._queue = self.empty(1, INTS)
 
     def array(self, values: np.ndarray) -> Array:
@@ -92,38 +95,60 @@ class DrivenProgram(Gathering):
 
     def host(self, array: Array, count: int) -> np.ndarray:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
-        return self.later(array, count)()
+        return self.later(array, count).wait()
 
-    def later(self, array: Array, count: int) -> Callable[[], np.ndarray]:
+    def later(self, array: Array, count: int) -> Coming[np.ndarray]:
         """See :meth:`..program.Program.later`."""
         out = np.empty(count, np.int32)
-        finish = self._copy_later(array, out)
+        coming = self._copied(array, out)
 
-        def finished() -> np.ndarray:
-            finish()
+        def wait() -> np.ndarray:
+            coming.wait()
             return out
 
-        return finished
+        return Coming(wait, coming.is_there)
+
+    def words(self, size: int) -> np.ndarray:
+        """Return memory of the host that the device can write to; see :meth:`..program.Program.words`."""
+        gpu = self._gpu
+        with gpu.turn():
+            buffer = gpu.buffer(4 * size, host=True)
+        held = (c.c_int32 * size).from_address(buffer.mapped)
+        self._words[buffer.mapped] = buffer
+
+        def forget() -> None:
+            del self._words[buffer.mapped]
+            gpu.forget(buffer)
+
+        finalize(held, forget).atexit = False
+        return np.frombuffer(held, np.int32)
 
     def _copy_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
-        """Let the device copy an array after what was launched so far; return what waits for that."""
+        return self._copied(array, out).wait
+
+    def _copied(self, array: Array, out: np.ndarray) -> Coming[None]:
+        """Let the device copy an array after what was launched so far."""
         gpu = self._gpu
         if not len(out):
-            return lambda: None
+            return Coming(lambda: None)
+        if (own := self._words.get(out.ctypes.data)) is not None:
+            with gpu.turn():
+                mark = gpu.fetch(array.buffer, own, out.nbytes)
+            return Coming(lambda: gpu.wait(mark), lambda: gpu.is_done(mark))
         with gpu.turn():
             copy = gpu.copy_buffer(out.nbytes)
             mark = gpu.fetch(array.buffer, copy, out.nbytes)
 
-        def finish() -> None:
+        def wait() -> None:
             unasked.detach()
             gpu.wait(mark)
             c.memmove(out.ctypes.data, copy.mapped, out.nbytes)
             with gpu.turn():
                 gpu.give_back(copy, mark)
 
-        unasked = finalize(finish, gpu.forget, copy)  # in case nobody asks for it
+        unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
         unasked.atexit = False
-        return finish
+        return Coming(wait, lambda: gpu.is_done(mark))
 
     def sync(self) -> None:
         """Wait for the device."""

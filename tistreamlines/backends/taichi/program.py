@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...devices import Device
+from ...linker.coming import Coming
 from ...linker.dialect import Dialect
 from ...linker.once import link_once
 from ...linker.records import INTS, REALS
@@ -209,10 +210,10 @@ class TaichiProgram(Gathering):
             self._download(array, out)
         return out
 
-    def later(self, array: Any, count: int) -> Callable[[], np.ndarray]:
+    def later(self, array: Any, count: int) -> Coming[np.ndarray]:
         """See :meth:`..program.Program.later`."""
         out = self.host(array, count)
-        return lambda: out
+        return Coming(lambda: out)
 
     def _copy_later(self, array: Any, out: np.ndarray) -> None:
         """Copy an array at once."""

@@ -39,7 +39,7 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
     points = np.ascontiguousarray(points, np.float32)
     first = 0
     while first < len(points):
-        started = growth.start(points[first : first + growth.ready()], first)
+        started = growth.start(points[first : first + growth.ready()], first).wait()
         some, count = started.block[0], len(started.counts)
         codes = growth.fetch(started.own["seeds_peaks"], count * most).reshape(-1, most)
         kept = np.arange(most) < started.counts[:, None]

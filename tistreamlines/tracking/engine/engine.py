@@ -9,6 +9,7 @@ out the points of one chunk while the device grows the next.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -24,7 +25,7 @@ from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.settings import Settings
-from ..growth.started import Launched, Started, Waiting, split
+from ..growth.started import Launched, Started, Starting, Waiting, split
 from ..growth.statistics import Statistics
 from ..products.outlines import Outlines
 from ..products.products import Collector, Points
@@ -35,6 +36,7 @@ from ..tables.given import Prepared
 
 Array = npt.NDArray[Any]
 FEWEST_SELECTED = 1024  # seeds of a chunk if a number of streamlines is asked for, at least
+LOOK_SECONDS = 0.0003  # between looks at whether a chunk has ended
 SPARE = 1.25  # times as many seeds as are expected to give that number
 Block = tuple[Array, int, Array | None]  # seeds, number of the first, and directions: see Engine.track
 
@@ -75,7 +77,7 @@ class Engine:
         if points:
             self.points = Points(Unpacker(prepared, space), settings.threads, device.on_host)
         self._made = tuple(products)
-        self._uncounted: list[tuple[Chunk, Array]] = []
+        self._uncounted: deque[tuple[Chunk, Array]] = deque()
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
         roots = [root for product in self.products for root in product.roots]
         held = sum(product.bytes for product in self.products)
@@ -144,68 +146,85 @@ class Engine:
     ) -> Iterator[Batch]:  # fmt: skip
         """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
 
-        ``more`` says whether blocks may follow the first one. A chunk has seeds of one block. Where ``points.waiting``
-        is empty, the batch is the last one of its chunk.
+        ``more`` says whether blocks may follow the first one. A chunk has seeds of one block. Where ``points.ended``,
+        the batch was the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
         waiting, launched, seeds, most = Waiting(blocks, self._coded, more), None, 0, left
         try:
             while left and not enough():
-                growing = following = None
+                growing = starting = following = None
                 wanted = seeds_for(left, most - left, seeds)
                 try:
                     if launched is None:
-                        if (following := self._start(waiting, wanted)) is None:
+                        if (starting := self._start(waiting, wanted)) is None:
                             break
+                        following, starting = self._started(waiting, starting), None
                         launched, following = growth.launch(following), None
                     if growth.room.overlaps:  # a device finds directions before it has to grow streamlines
-                        following = self._start(waiting, wanted)
+                        starting = self._start(waiting, wanted)
                     growth.go_on(launched)
                     growing, launched = launched, None
                     if self._uncounted:
                         growth.program.submit()
                     with growth.pace.away():
-                        self._count()
                         points.bring(growth)
                     if not growth.program.copies_beside:  # then `ending` waits until this chunk has grown
                         yield from self._hand_out()
+                    if starting is not None:
+                        following, starting = self._started(waiting, starting), None
                     ended = growth.ending(growing)
                     if following is not None:
                         launched, following = growth.launch(following), None
                         growth.program.submit()
-                    yield from self._hand_out()
-                    chunk, verdicts, accepted = self._filtered(ended(), left)
+                    yield from self._hand_out(None if self._made else ended.is_there)
+                    chunk, verdicts, accepted = self._filtered(ended.wait(), left)
                     self._collect(accepted)
                 except DeviceMemoryError as error:
-                    self._halve(waiting, (growing, launched, following), error)
+                    self._halve(waiting, (growing, launched, starting or following), error)
                     launched = None
                     continue
                 left, seeds = left - len(accepted.number), seeds + len(chunk.seeds)
                 self._uncounted.append((chunk, verdicts))
-            self._count()
             points.bring(growth)
             yield from self._hand_out()
         finally:
             points.cancel()
             self._uncounted.clear()
 
-    def _hand_out(self) -> Iterator[Batch]:
-        """Hand out the batches that are being laid out, while the device is at work."""
-        while self.points.waiting:
-            with self.growth.pace.away():
-                yield self.points.next(self.growth)
+    def _hand_out(self, is_idle: Callable[[], bool] | None = None) -> Iterator[Batch]:
+        """Hand out the batches that are being laid out, while the device is at work.
 
-    def _start(self, waiting: Waiting, most: int) -> Started | None:
-        """Start the next seeds, at most so many, and let those for which there is no room wait."""
+        Stop where the device ``is_idle``, unless a chunk before the last one is still to be handed out.
+        """
+        points = self.points
+        while points.waiting:
+            if is_idle is not None and points.chunks == 1:
+                while not is_idle() and not points.is_there(LOOK_SECONDS):
+                    pass
+                if is_idle():
+                    return
+            if points.ended:  # the next chunk is counted before its first batch is handed out
+                self.growth.count(*self._uncounted.popleft())
+            with self.growth.pace.away():
+                yield points.next(self.growth)
+
+    def _start(self, waiting: Waiting, most: int) -> Starting | None:
+        """Start the next seeds, at most so many."""
         with self.statistics.stage("start"):
             if (block := waiting.next(min(self.growth.ready(waiting.left), most))) is None:
                 return None
             try:
-                started = self.growth.start(*block)
+                return Starting(block, self.growth.start(*block))
             except DeviceMemoryError:
                 waiting.put_back(block)
                 raise
-            waiting.put_back(split(block, len(started.counts))[1])
+
+    def _started(self, waiting: Waiting, starting: Starting) -> Started:
+        """Wait for the directions of seeds, and let those for which there is no room wait."""
+        with self.statistics.stage("start"):
+            started = starting.coming.wait()
+            waiting.put_back(split(starting.block, len(started.counts))[1])
             return started
 
     def take(self) -> tuple[Any, ...]:
@@ -225,11 +244,6 @@ class Engine:
                 product.undo(self.growth)
             raise
 
-    def _count(self) -> None:
-        """Count the last chunk, once the device has its next work and before its batches are handed out."""
-        while self._uncounted:
-            self.growth.count(*self._uncounted.pop())
-
     def _coded(self, seeds: Array, first: int, directions: Array | None) -> tuple[Array, int, Array | None]:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
         points = np.ascontiguousarray(seeds, np.float32)
@@ -247,7 +261,9 @@ class Engine:
             chunk = chunk.first(len(verdicts))
         return chunk, verdicts, chunk if len(accepted) == len(verdicts) else chunk.some(accepted)
 
-    def _halve(self, waiting: Waiting, begun: Sequence[Started | Launched | None], error: DeviceMemoryError) -> None:
+    def _halve(
+        self, waiting: Waiting, begun: Sequence[Starting | Started | Launched | None], error: DeviceMemoryError
+    ) -> None:
         """Let seeds that were begun wait again; later chunks take half as many. Raise the error if these are few."""
         blocks = [one.block for one in begun if one is not None]
         for block in reversed(blocks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY, Verdict
+from ...linker.coming import Coming
 from ...linker.lang import Func
 from ...linker.records import spread
 from ..tables.given import Prepared
@@ -125,8 +126,10 @@ class Growth:
         self._ended = {}
         return self.room.halve(seeds)
 
-    def start(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Started:
+    def start(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Coming[Started]:
         """Find the initial directions of seeds; those that were started before them may still be launched.
+
+        Unless the program ``copies_beside`` kernels, the directions are waited for here.
 
         Parameters
         ----------
@@ -146,12 +149,18 @@ class Growth:
             self._direct(codes, own)
         if codes is None or self._aimed:
             self.program.run("start", n, self._tables | own)
-        counts = self.fetch(own["seeds_counts"], n)
-        most, total = self._most_streamlines(), int(counts.sum())
-        self.room.density = max(total / n, 1.0)
-        if total > most:
-            n = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
-        return Started(split((seeds, first_seed, codes), n)[0], counts[:n], own)
+        self.statistics.copied_bytes += WORD * n
+        coming = self.program.later(own["seeds_counts"], n)
+
+        def wait() -> Started:
+            counts, kept = coming.wait(), n
+            most, total = self._most_streamlines(), int(counts.sum())
+            self.room.density = max(total / n, 1.0)
+            if total > most:
+                kept = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
+            return Started(split((seeds, first_seed, codes), kept)[0], counts[:kept], own)
+
+        return Coming(wait, coming.is_there)
 
     def _direct(self, codes: Array, own: dict[str, Any]) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
@@ -191,11 +200,11 @@ class Growth:
         for _ in range(times):
             self._advance(launched.own, count, steps)
 
-    def ending(self, launched: Launched) -> Callable[[], Chunk]:
-        """Return a function that waits for a chunk's streamlines to end and returns them with steps and stop reasons.
+    def ending(self, launched: Launched) -> Coming[Chunk]:
+        """Return what waits for a chunk's streamlines to end, and returns them with steps and stop reasons.
 
-        Before it is called, the next chunk may be launched. Unless the program ``copies_beside`` kernels, the
-        streamlines are waited for here.
+        Before that, the next chunk may be launched. Unless the program ``copies_beside`` kernels, the streamlines are
+        waited for here.
         """
         coming = self._coming(launched)
 
@@ -210,15 +219,15 @@ class Growth:
             in_order = {name: np.take(values, launched.chunk.number, axis=0) for name, values in ended.items()}
             return replace(launched.chunk, state=in_order.pop("state"), besides=in_order)
 
-        return wait
+        return Coming(wait, coming["state"].is_there)
 
     def finish(self, started: Started) -> Chunk:
         """Grow the streamlines of seeds, and return them when all have ended."""
         launched = self.launch(started)
         self.go_on(launched)
-        return self.ending(launched)()
+        return self.ending(launched).wait()
 
-    def _coming(self, launched: Launched) -> dict[str, Callable[[], Array]]:
+    def _coming(self, launched: Launched) -> dict[str, Coming[Array]]:
         """Let what the host needs of a chunk's streamlines be copied when the steps launched so far have been taken."""
         count = len(launched.chunk.seed)
         if self._has_bits:
@@ -227,15 +236,15 @@ class Growth:
         self.statistics.copied_bytes += WORD * sum(sizes.values())
         return {name: self.program.later(launched.own[self._brought[name][0]], size) for name, size in sizes.items()}
 
-    def _grown(self, launched: Launched, coming: dict[str, Callable[[], Array]]) -> dict[str, Array]:
+    def _grown(self, launched: Launched, coming: dict[str, Coming[Array]]) -> dict[str, Array]:
         """Wait until all streamlines of a chunk have ended; return what has come of them, by name."""
         count = len(launched.chunk.seed)
         while True:
-            state = coming.pop("state")().reshape(-1, 2, 2)
+            state = coming.pop("state").wait().reshape(-1, 2, 2)
             steps, most, ends = tallied(state)
             self.pace.end(steps, most)
             if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
-                others = {name: copy().reshape(-1, *self._brought[name][1]) for name, copy in coming.items()}
+                others = {name: one.wait().reshape(-1, *self._brought[name][1]) for name, one in coming.items()}
                 return others | {"state": state}
             self._advance(launched.own, count, self._begin(growing)[0])
             coming = self._coming(launched)
@@ -319,5 +328,5 @@ class Growth:
         while len(seeds):
             some = seeds[: self.ready()]
             codes = np.zeros(len(some), np.int32) if self._directed else None
-            seeds = seeds[len(self.finish(self.start(some, 0, codes)).seeds) :]
+            seeds = seeds[len(self.finish(self.start(some, 0, codes).wait()).seeds) :]
         self.room.forget()  # those of a run begin elsewhere

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...linker.coming import Coming
 from .chunk import Chunk, enlisted
 from .ordering import exclusive_sum_in_order, near_together
 
@@ -53,6 +54,14 @@ class Started:
         """The streamlines, without steps and stop reasons."""
         seeds, first_seed, _ = self.block
         return Chunk(first_seed, seeds, *enlisted(self.counts, self.slot), np.zeros((0, 2, 2), np.int32))
+
+
+@dataclass(frozen=True)
+class Starting:
+    """Seeds whose initial directions the device is looking for."""
+
+    block: Coded
+    coming: Coming[Started]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class Outlines(Collector):
     def __init__(self, space: Space) -> None:
         self.space = space
         self.waiting: deque[Outline] = deque()
+        self.ended = True  # each batch is a chunk
 
     def compile(self, growth: Growth) -> None:
         """There is nothing to compile."""
@@ -48,6 +49,15 @@ class Outlines(Collector):
 
     def merge(self, delta: None) -> None:
         """Add nothing."""
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks that are still to be handed out."""
+        return len(self.waiting)
+
+    def is_there(self, seconds: float) -> bool:
+        """Return True: nothing is waited for."""
+        return True
 
     def next(self, growth: Growth) -> Outline:
         """Return the next batch."""

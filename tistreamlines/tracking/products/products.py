@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,8 @@ from ..growth.memory import PARTS_AHEAD
 from .unpacking import Grown, Unpacker, between
 
 Array = npt.NDArray[Any]
-Copy = Callable[[], None]  # copies codes to the host
+# a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
+Part = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
@@ -73,6 +75,15 @@ class Collector(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Laid:
+    """A batch that is laid out: the memory of its codes, if no later one needs it, and whether it is a chunk's last."""
+
+    batch: Future[Batch]
+    spent: Array | None
+    ends: bool
+
+
 class Points(Collector):
     """The streamlines themselves: a few bits a step come back, and threads of the host lay out the points.
 
@@ -82,6 +93,11 @@ class Points(Collector):
     threads : how many threads the run may use, None for all cores; one of them waits for a GPU.
     cpu : whether the streamlines grow on the CPU. Then fewer threads lay points out than grow streamlines, which would
         wait for them.
+
+    Attributes
+    ----------
+    waiting : batches that are still to be handed out.
+    ended : whether the batch that was handed out last was the last one of its chunk.
     """
 
     roots = (pack,)
@@ -92,9 +108,11 @@ class Points(Collector):
         self.workers = threads or max(1, usable_cores() - (not cpu))
         if cpu:
             self.workers = min(self.workers, max(FEWEST_WORKERS, self.workers // 4))
-        self.waiting: deque[tuple[Future[Batch], Array | None]] = deque()
-        self._coming: deque[tuple[Grown, Copy | None, int]] = deque()  # and the points of a batch
+        self.waiting: deque[Laid] = deque()
+        self.ended = True
+        self._coming: deque[Part] = deque()
         self._spare: list[Array] = []
+        self._earlier = 0  # batches of earlier chunks
         # some systems start threads slowly
         wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
 
@@ -115,14 +133,16 @@ class Points(Collector):
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Bring the streamlines back as codes, a part at a time; see also :meth:`bring`."""
+        self._earlier = len(self.waiting)
         with growth.statistics.stage("pack"):
             slot, offsets = self._placed(growth, accepted)
             words, most = slot[::2], growth.room.capacity.words
             ends = np.searchsorted(words, np.arange(most, int(words[-1]), most))
             points = min(max(int(offsets[-1]) // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
-            for a, b in between(ends, len(accepted.seed)):  # a batch for each chunk, though it is empty
+            count = len(accepted.seed)
+            for a, b in between(ends, count):  # a batch for each chunk, though it is empty
                 some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
-                self._coming.append((*self._packed(growth, some, a, *places), points))
+                self._coming.append((*self._packed(growth, some, a, *places), points, b == count))
                 while self._coming and (self._coming[0][1] is None or len(self._coming) == PARTS_AHEAD):
                     self._bring_first(growth)
 
@@ -133,21 +153,20 @@ class Points(Collector):
                 self._bring_first(growth)
 
     def _bring_first(self, growth: Growth) -> None:
-        packed, copy, points = self._coming.popleft()
+        packed, copy, points, is_last = self._coming.popleft()
         if copy is not None:
             copy()
-        self._lay_out(packed, points, growth)
-
-    def _lay_out(self, packed: Grown, points: int, growth: Growth) -> None:
-        """Let threads lay out a part, so many points each, while the next one is copied or the next chunk begins."""
+        # threads lay out so many points each, while the next part is copied or the next chunk begins
         parts = packed.parts(-(-int(packed.offsets[-1] - packed.offsets[0]) // points))
         for one in parts:
-            future = self.pool.submit(self.unpacker.batch, one, growth.rules)
-            self.waiting.append((future, packed.words if one is parts[-1] else None))
+            batch, ends = self.pool.submit(self.unpacker.batch, one, growth.rules), one is parts[-1]
+            self.waiting.append(Laid(batch, packed.words if ends else None, ends and is_last))
 
     def undo(self, growth: Growth) -> None:
         """Forget the batches of the last chunk, of which none has been handed out yet."""
-        self.cancel()
+        self._coming.clear()
+        while len(self.waiting) > self._earlier:
+            self.waiting.pop().batch.cancel()
 
     def take(self, growth: Growth) -> None:
         """Return nothing: the batches are handed out."""
@@ -166,7 +185,7 @@ class Points(Collector):
 
     def _packed(
         self, growth: Growth, kept: Chunk, earlier: int, slot: Array, offsets: Array
-    ) -> tuple[Grown, Copy | None]:
+    ) -> tuple[Grown, Callable[[], None] | None]:
         """Bring streamlines back as codes, several to a word; ``earlier``: how many of the chunk come before them.
 
         Return them, and what copies the codes, if they are not there yet.
@@ -174,7 +193,7 @@ class Points(Collector):
         count = len(kept.number)
         slot, total = slot[:-1] - slot[0], int(slot[-1] - slot[0])
         # memory that earlier parts were in: fresh memory costs as much as the copy
-        packed = self._spare.pop() if self._spare else np.empty(growth.room.capacity.elements["packed"][1], np.int32)
+        packed = self._spare.pop() if self._spare else growth.program.words(growth.room.capacity.elements["packed"][1])
         copy = None
         if total:
             own = {"earlier": earlier, "words_slot": growth.room.accepted.hold("words_slot", 1)}
@@ -182,20 +201,31 @@ class Points(Collector):
             growth.statistics.copied_bytes += 4 * total
         return Grown(kept, packed, slot, offsets), copy
 
+    @property
+    def chunks(self) -> int:
+        """Number of chunks whose last batch is still to be handed out."""
+        return sum(laid.ends for laid in self.waiting)
+
+    def is_there(self, seconds: float) -> bool:
+        """Wait at most so long for the next batch; return whether it is there."""
+        return bool(wait([self.waiting[0].batch], timeout=seconds).done)
+
     def next(self, growth: Growth) -> Batch:
         """Wait for the next batch."""
-        future, spent = self.waiting.popleft()
+        laid = self.waiting.popleft()
+        self.ended = laid.ends
         with growth.statistics.stage("unpack"):
-            batch = future.result()
-        if spent is not None:
-            self._spare.append(spent)  # no other batch needs it
+            batch = laid.batch.result()
+        if laid.spent is not None:
+            self._spare.append(laid.spent)  # no other batch needs it
         growth.statistics.streamlines += len(batch)
         growth.statistics.points += len(batch.points)
         return batch
 
     def cancel(self) -> None:
         """Forget the batches that nobody waits for any more."""
-        for future, _ in self.waiting:
-            future.cancel()
+        for laid in self.waiting:
+            laid.batch.cancel()
         self.waiting.clear()
         self._coming.clear()
+        self.ended = True

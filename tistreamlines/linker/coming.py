@@ -1,0 +1,28 @@
+"""What a device still works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Kept = TypeVar("Kept")
+
+
+def always() -> bool:
+    """Return True."""
+    return True
+
+
+@dataclass(frozen=True)
+class Coming(Generic[Kept]):
+    """What a device still works on.
+
+    Parameters
+    ----------
+    wait : waits for it and returns it; it may be called once.
+    is_there : whether the device is done with it.
+    """
+
+    wait: Callable[[], Kept]
+    is_there: Callable[[], bool] = always
