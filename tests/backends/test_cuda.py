@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from commands import SUPPORT, importing
 
-from tistreamlines.backends.cuda import ptx
+from tistreamlines.backends.cuda import ptx, rounding
 from tistreamlines.backends.driven import drives
 from tistreamlines.devices.compilers import VARIABLE
 
@@ -120,6 +120,31 @@ def test_what_a_long_kernel_calls_is_launched_itself():
     ]  # fmt: skip
 
 
+GUARDED = """\
+	ld.param.u32 	%r1, [arguments+8];
+	mov.b32 	%f1, %r1;
+	neg.ftz.f32 	%f2, %f1;
+	add.s32 	%r2, %r1, 1065353216;
+	mov.b32 	%f3, %r2;
+	fma.rn.ftz.f32 	%f5, %f4, 0f3F000000, %f2;
+	fma.rn.ftz.f32 	%f6, %f5, %f3, %f4;
+	fma.rn.ftz.f32 	%f7, %f3, %f6, 0f40000000;
+	fma.rn.ftz.f32 	%f8, %f4, %f5, %f6;
+	@%p1 sub.ftz.f32 	%f9, %f8, %f7;
+	add.s32 	%r3, %r1, 5;
+"""
+
+
+def test_guards_become_marks():
+    """An operation that is none of ours stays as it is."""
+    made = lines("\n".join(rounding.marked(GUARDED.splitlines(), "[arguments+8]")))
+    assert made[5:] == [
+        "mul.rn.ftz.f32 %f5, %f4, 0f3F000000;", "add.rn.ftz.f32 %f6, %f5, %f4;", "add.rn.ftz.f32 %f7, %f6, 0f40000000;",
+        "fma.rn.ftz.f32 %f8, %f4, %f5, %f6;", "@%p1 sub.rn.ftz.f32 %f9, %f8, %f7;", "add.s32 %r3, %r1, 5;",
+    ]  # fmt: skip
+    assert made[:5] == lines(GUARDED)[:5]
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -221,6 +246,7 @@ def test_what_taichi_compiles_is_known(environment, tmp_path):
             assert f".maxntid {task['threads']}," in text
             assert not re.search(r"\.func|\.extern|\bcall\b|%SP|_param_|cvta\.to\.global", text)
             assert not ptx.OPEN.search(text)
+            assert not re.search(r"\t(fma|(add|sub|mul)\.ftz)\.", text)  # each guard is a mark
             read = {int(place) for place in re.findall(r"\[arguments\+(\d+)\]", text)}
             assert read <= {*kernel["places"], size - 4}
             called += "%thread1" in text
@@ -229,11 +255,11 @@ def test_what_taichi_compiles_is_known(environment, tmp_path):
 
 def test_copies_and_memory(environment):
     """The same tests as of devices, as far as no kernel has to run."""
-    chosen = "cuda and (copies or zeros or nobody or idle or large or fork or damaged or cannot or imported)"
+    chosen = "cuda and (copies or zeros or nobody or stays or idle or large or fork or damaged or cannot or imported)"
     file = TESTS / "backends" / "test_driven.py"
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-k", chosen, str(file)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=300, check=False, cwd=TESTS.parent
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    assert re.search(r"\n13 passed", done.stdout), done.stdout[-1000:]
+    assert re.search(r"\n14 passed", done.stdout), done.stdout[-1000:]

@@ -76,13 +76,40 @@ def test_time_in_kernels(device):
     assert program.kernel_seconds() == 0
 
 
+def kept(gpu):
+    """The memory that is there for copies."""
+    return {id(buffer) for buffer in (*gpu._copies, *gpu.returned)}
+
+
 def test_copies_use_the_same_memory_again(device, program):
     gpu, array = opened(device), program.empty(100_000, "ints")
     program.host(array, 100_000)
-    held = [id(buffer) for buffer in gpu._copies]
+    held = kept(gpu)
     for _ in range(5):
         program.host(array, 100_000)
-    assert sorted(id(buffer) for buffer in gpu._copies) == sorted(held)
+    assert kept(gpu) == held
+
+
+def test_what_was_copied_stays_while_somebody_holds_it(program):
+    array = program.array(np.arange(50_000, dtype=np.int32))
+    held = program.later(array, 50_000).wait()[7:]
+    program.upload(array, np.zeros(50_000, np.int32))
+    for _ in range(5):
+        assert not program.host(array, 50_000).any()
+    np.testing.assert_array_equal(held, np.arange(7, 50_000))
+
+
+def test_codes_come_to_where_they_are_laid_out(device, program):
+    """And nowhere else; memory that nobody holds any more is freed."""
+    gpu, values = opened(device), {"a": program.array(np.arange(9000, dtype=np.int32)), "factor": 0.0}
+    out = program.words(10_000)
+    before = kept(gpu)
+    program.gather("tripled", 9000, values, out[:9000], 10_000)()
+    assert kept(gpu) == before
+    np.testing.assert_array_equal(out[:9000], 3 * np.arange(9000))
+    count = len(program._words)
+    del out
+    assert len(program._words) == count - 1
 
 
 def test_a_copy_that_nobody_asks_for_is_freed(device, program):
@@ -98,7 +125,8 @@ def test_a_copy_that_nobody_asks_for_is_freed(device, program):
 
 def test_idle_memory_of_copies_is_given_back(device, program, monkeypatch):
     monkeypatch.setattr(memory, "IDLE_BYTES", 1000)
-    program.host(program.empty(100_000, "ints"), 100_000)
+    for count in (100_000, 1):
+        program.host(program.empty(count, "ints"), count)
     assert sum(buffer.size for buffer in opened(device)._copies) <= 1000
 
 

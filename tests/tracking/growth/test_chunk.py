@@ -22,7 +22,7 @@ def chunk(request):
     """Seeds with 0 to 3 streamlines, whose halves have some steps or none."""
     counts = RNG.integers(0, 4, request.param).astype(np.int32)
     seeds = RNG.uniform(0, 60, (len(counts), 3)).astype(np.float32)
-    made = Started((seeds, 70, None), counts, {}).chunk
+    made = Started((seeds, 70, None), counts, {}, lambda: near_together(seeds)).chunk()
     state = np.zeros((len(made.seed), 2, 2), np.int32)
     state[..., 0] = RNG.integers(0, 200, state.shape[:2])
     state[..., 1] = RNG.integers(0, len(Stop), state.shape[:2])
@@ -71,7 +71,7 @@ def test_what_a_batch_says(chunk):
 def test_some_of_its_streamlines(places):
     counts = np.full(6, 2, np.int32)
     cropped = RNG.integers(0, 9, (12, 2))
-    chunk = Started((np.zeros((6, 3), np.float32), 0, None), counts, {}).chunk
+    chunk = Started((np.zeros((6, 3), np.float32), 0, None), counts, {}, lambda: np.arange(6, dtype=np.int32)).chunk()
     chunk = replace(chunk, state=np.arange(48).reshape(12, 2, 2), besides={"cropped": cropped})
     some = chunk.some(places)
     for name in ("seed", "branch", "number", "state"):

@@ -40,6 +40,7 @@ class Memory:
         self.device, self.process, self._lock = device, os.getpid(), threading.RLock()
         self._spent: deque[Buffer] = deque()
         self._copies: list[Buffer] = []
+        self.returned: deque[Buffer] = deque()  # buffers of copies that Python may add at any time, in any thread
 
     def _allocated(self, size: int, host: bool) -> Buffer:
         raise NotImplementedError
@@ -95,6 +96,8 @@ class Memory:
 
     def copy_buffer(self, size: int) -> Buffer:
         """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
+        while self.returned:
+            self.give_back(self.returned.popleft(), None)
         fitting = [one for one in self._copies if one.size >= size and self.is_done(one.used)]
         if fitting:
             best = min(fitting, key=lambda one: one.size)

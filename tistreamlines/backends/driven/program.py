@@ -95,18 +95,27 @@ class DrivenProgram(Gathering):
 
     def host(self, array: Array, count: int) -> np.ndarray:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
-        return self.later(array, count).wait()
+        return self.later(array, count).wait().copy()
 
     def later(self, array: Array, count: int) -> Coming[np.ndarray]:
-        """See :meth:`..program.Program.later`."""
-        out = np.empty(count, np.int32)
-        coming = self._copied(array, out)
+        """See :meth:`..program.Program.later`; the array is the memory to which the device has copied."""
+        if not count:
+            return Coming(lambda: np.empty(0, np.int32))
+        gpu = self._gpu
+        with gpu.turn():
+            copy = gpu.copy_buffer(4 * count)
+            mark = gpu.fetch(array.buffer, copy, 4 * count)
 
         def wait() -> np.ndarray:
-            coming.wait()
-            return out
+            unasked.detach()
+            gpu.wait(mark)
+            held = (c.c_int32 * count).from_address(copy.mapped)
+            finalize(held, gpu.returned.append, copy).atexit = False
+            return np.frombuffer(held, np.int32)
 
-        return Coming(wait, coming.is_there)
+        unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
+        unasked.atexit = False
+        return Coming(wait, lambda: gpu.is_done(mark))
 
     def words(self, size: int) -> np.ndarray:
         """Return memory of the host that the device can write to; see :meth:`..program.Program.words`."""
@@ -124,31 +133,17 @@ class DrivenProgram(Gathering):
         return np.frombuffer(held, np.int32)
 
     def _copy_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
-        return self._copied(array, out).wait
-
-    def _copied(self, array: Array, out: np.ndarray) -> Coming[None]:
-        """Let the device copy an array after what was launched so far."""
-        gpu = self._gpu
-        if not len(out):
-            return Coming(lambda: None)
-        if (own := self._words.get(out.ctypes.data)) is not None:
+        gpu, own = self._gpu, self._words.get(out.ctypes.data)
+        if own is not None:
             with gpu.turn():
                 mark = gpu.fetch(array.buffer, own, out.nbytes)
-            return Coming(lambda: gpu.wait(mark), lambda: gpu.is_done(mark))
-        with gpu.turn():
-            copy = gpu.copy_buffer(out.nbytes)
-            mark = gpu.fetch(array.buffer, copy, out.nbytes)
+            return lambda: gpu.wait(mark)
+        coming = self.later(array, len(out))
 
-        def wait() -> None:
-            unasked.detach()
-            gpu.wait(mark)
-            c.memmove(out.ctypes.data, copy.mapped, out.nbytes)
-            with gpu.turn():
-                gpu.give_back(copy, mark)
+        def finish() -> None:
+            out[:] = coming.wait()
 
-        unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
-        unasked.atexit = False
-        return Coming(wait, lambda: gpu.is_done(mark))
+        return finish
 
     def sync(self) -> None:
         """Wait for the device."""

@@ -22,7 +22,7 @@ from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.verdicts import Verdict
 from ...space.batch import Batch, Space
-from ..growth.chunk import Chunk
+from ..growth.chunk import Chunk, counted
 from ..growth.growth import Growth
 from ..growth.settings import Settings
 from ..growth.started import Launched, Started, Starting, Waiting, split
@@ -77,7 +77,7 @@ class Engine:
         if points:
             self.points = Points(Unpacker(prepared, space), settings.threads, device.on_host)
         self._made = tuple(products)
-        self._uncounted: deque[tuple[Chunk, Array]] = deque()
+        self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
         roots = [root for product in self.products for root in product.roots]
         held = sum(product.bytes for product in self.products)
@@ -185,7 +185,7 @@ class Engine:
                     launched = None
                     continue
                 left, seeds = left - len(accepted.number), seeds + len(chunk.seeds)
-                self._uncounted.append((chunk, verdicts))
+                self._uncounted.append(growth.beside(counted, chunk, verdicts))
             points.bring(growth)
             yield from self._hand_out()
         finally:
@@ -205,7 +205,7 @@ class Engine:
                 if is_idle():
                     return
             if points.ended:  # the next chunk is counted before its first batch is handed out
-                self.growth.count(*self._uncounted.popleft())
+                self.statistics.counts += self._uncounted.popleft()()
             with self.growth.pace.away():
                 yield points.next(self.growth)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import Stop
+from ...kernels.verdicts import Verdict
 from ...space.batch import Space
 
 Array = npt.NDArray[Any]
@@ -44,6 +45,13 @@ def tallied(state: Array) -> tuple[int, int, Array]:
     out = np.zeros((3, len(Stop)), np.int64)
     _tally(state, out)
     return int(out[0, 0]), int(out[0, 1]), out[1:]
+
+
+def counted(chunk: Chunk, verdicts: Array) -> Array:
+    """Return the counts of :class:`.statistics.Statistics` for a chunk that has ended, with the verdicts on it."""
+    ends = tallied(chunk.state)[2].sum(axis=0)
+    judged = [np.count_nonzero(verdicts == number) for number in range(len(Verdict))]  # bincount would convert them
+    return np.concatenate([[len(chunk.seeds)], ends, judged])
 
 
 def brought(fill: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ import numpy.typing as npt
 
 from ...backends import open_program
 from ...devices import Device
+from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.stop_reasons import Stop
-from ...kernels.verdicts import LAST_EARLY, Verdict
+from ...kernels.verdicts import LAST_EARLY
 from ...linker.coming import Coming
 from ...linker.lang import Func
 from ...linker.records import spread
@@ -25,6 +27,7 @@ from ..tables.rows import CUBE, interleaved
 from .chunk import Chunk, brought, tallied
 from .linking import filled, source_of
 from .memory import WORD, memory_for
+from .ordering import near_together
 from .pace import Pace
 from .room import Room
 from .settings import Settings
@@ -144,6 +147,7 @@ class Growth:
         """
         n = len(seeds)
         own = self.room.for_seeds(n) | {"rules_first_seed": first_seed}
+        order = self.beside(near_together, seeds)
         self.program.upload(own["seeds_points"], seeds.ravel(), beside=True)
         if codes is not None:
             self._direct(codes, own)
@@ -153,12 +157,14 @@ class Growth:
         coming = self.program.later(own["seeds_counts"], n)
 
         def wait() -> Started:
-            counts, kept = coming.wait(), n
+            counts = coming.wait()
             most, total = self._most_streamlines(), int(counts.sum())
             self.room.density = max(total / n, 1.0)
-            if total > most:
-                kept = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
-            return Started(split((seeds, first_seed, codes), kept)[0], counts[:kept], own)
+            if total <= most:
+                return Started((seeds, first_seed, codes), counts, own, order)
+            kept = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
+            block = split((seeds, first_seed, codes), kept)[0]
+            return Started(block, counts[:kept], own, partial(near_together, block[0]))
 
         return Coming(wait, coming.is_there)
 
@@ -177,7 +183,7 @@ class Growth:
         On a GPU, these keep it busy while the host is at work on the last chunk.
         """
         self._ended = {}
-        chunk, count = started.chunk, len(started.chunk.seed)
+        count = int(started.counts.sum())
         own = started.own | self.room.for_halves(count)
         self.program.upload(own["slot"], started.slot, beside=True)
         self.program.run("enlist", len(started.counts), self._tables | own)
@@ -190,11 +196,11 @@ class Growth:
             few = min(self.pace.steps(self.sides * count, FIRST_SECONDS), self._most_steps)
             self._advance(own, count, few)
             steps += few
-        return Launched(started.block, chunk, own, steps)
+        return Launched(started.block, count, self.beside(started.chunk), own, steps)
 
     def go_on(self, launched: Launched) -> None:
         """Launch further steps; the device may still be at work."""
-        count = len(launched.chunk.seed)
+        count = launched.count
         times = self.pace.ahead() if self.device.on_gpu else 1
         steps, times = self._begin(self.sides * count, launched.steps, anew=True, times=times)
         for _ in range(times):
@@ -212,12 +218,13 @@ class Growth:
             with self.statistics.stage("grow"):
                 ended = self._grown(launched, coming)
             self._ended = launched.own
-            self.room.points = max(self.pace.taken / max(len(launched.chunk.seeds), 1), 1.0)
+            chunk = launched.listed()
+            self.room.points = max(self.pace.taken / max(len(chunk.seeds), 1), 1.0)
             if self._has_bits:
                 # how far the other half of a rejected one has come by then depends on the device
                 ended["state"][np.flatnonzero(ended["verdict"] <= LAST_EARLY)] = 0, Stop.REJECTED
-            in_order = {name: np.take(values, launched.chunk.number, axis=0) for name, values in ended.items()}
-            return replace(launched.chunk, state=in_order.pop("state"), besides=in_order)
+            in_order = {name: np.take(values, chunk.number, axis=0) for name, values in ended.items()}
+            return replace(chunk, state=in_order.pop("state"), besides=in_order)
 
         return Coming(wait, coming["state"].is_there)
 
@@ -229,7 +236,7 @@ class Growth:
 
     def _coming(self, launched: Launched) -> dict[str, Coming[Array]]:
         """Let what the host needs of a chunk's streamlines be copied when the steps launched so far have been taken."""
-        count = len(launched.chunk.seed)
+        count = launched.count
         if self._has_bits:
             self.program.run("judge", count, self._tables | launched.own)
         sizes = {name: count * math.prod(shape) for name, (_, shape) in self._brought.items()}
@@ -238,7 +245,7 @@ class Growth:
 
     def _grown(self, launched: Launched, coming: dict[str, Coming[Array]]) -> dict[str, Array]:
         """Wait until all streamlines of a chunk have ended; return what has come of them, by name."""
-        count = len(launched.chunk.seed)
+        count = launched.count
         while True:
             state = coming.pop("state").wait().reshape(-1, 2, 2)
             steps, most, ends = tallied(state)
@@ -267,11 +274,14 @@ class Growth:
         self.pace.begin(growing, first + times * steps, anew=anew)
         return steps, times
 
-    def count(self, chunk: Chunk, verdicts: Array) -> None:
-        """Add the seeds of a finished chunk, the ends of its streamlines and the verdicts on them to the statistics."""
-        ends = tallied(chunk.state)[2].sum(axis=0)
-        judged = [np.count_nonzero(verdicts == number) for number in range(len(Verdict))]  # bincount would convert them
-        self.statistics.counts += np.concatenate([[len(chunk.seeds)], ends, judged])
+    def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
+        """Call a function in a thread of its own, so that the device is not waited for; return what gives its result.
+
+        If the streamlines grow on the CPU, call it where the result is asked for.
+        """
+        if not self.room.overlaps:
+            return partial(function, *given)
+        return thread_pool("beside", 1).submit(function, *given).result
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""

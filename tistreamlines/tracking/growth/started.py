@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...linker.coming import Coming
 from .chunk import Chunk, enlisted
-from .ordering import exclusive_sum_in_order, near_together
+from .ordering import exclusive_sum_in_order
 
 Array = npt.NDArray[Any]
 Coded = tuple[Array, int, Array | None]  # (n, 3) seeds, number of the first, and (n,) codes of given directions
@@ -35,11 +35,13 @@ class Started:
     block : the seeds, the number of the first one, and codes of given directions.
     counts : (n,) int32, the directions of each seed.
     own : the kernels' arguments that belong to these seeds, by flat name.
+    order : returns the order of the seeds in which neighbours follow each other.
     """
 
     block: Coded
     counts: Array
     own: dict[str, Any]
+    order: Callable[[], Array]
 
     @cached_property
     def slot(self) -> Array:
@@ -47,11 +49,10 @@ class Started:
 
         There, streamlines of neighbouring seeds follow each other, since they read the same voxels.
         """
-        return exclusive_sum_in_order(self.counts, near_together(self.block[0]))
+        return exclusive_sum_in_order(self.counts, self.order())
 
-    @cached_property
     def chunk(self) -> Chunk:
-        """The streamlines, without steps and stop reasons."""
+        """Return the streamlines, without steps and stop reasons."""
         seeds, first_seed, _ = self.block
         return Chunk(first_seed, seeds, *enlisted(self.counts, self.slot), np.zeros((0, 2, 2), np.int32))
 
@@ -71,13 +72,15 @@ class Launched:
     Parameters
     ----------
     block : their seeds, see :class:`Started`.
-    chunk : the streamlines, without steps and stop reasons.
+    count : how many there are.
+    listed : returns the streamlines, without steps and stop reasons.
     own : the kernels' arguments that belong to them, by flat name.
     steps : steps that have been launched.
     """
 
     block: Coded
-    chunk: Chunk
+    count: int
+    listed: Callable[[], Chunk]
     own: dict[str, Any]
     steps: int
 

@@ -33,6 +33,7 @@ Part = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
+BESIDE = 2  # threads of the host at work for a GPU: one waits for it, one helps (Growth.beside)
 FEWEST_WORKERS = 4  # that lay points out beside as many threads that grow streamlines
 
 
@@ -90,7 +91,7 @@ class Points(Collector):
     Parameters
     ----------
     unpacker : lays the points out.
-    threads : how many threads the run may use, None for all cores; one of them waits for a GPU.
+    threads : how many threads the run may use, None for all cores.
     cpu : whether the streamlines grow on the CPU. Then fewer threads lay points out than grow streamlines, which would
         wait for them.
 
@@ -105,7 +106,7 @@ class Points(Collector):
 
     def __init__(self, unpacker: Unpacker, threads: int | None, cpu: bool) -> None:
         self.unpacker = unpacker
-        self.workers = threads or max(1, usable_cores() - (not cpu))
+        self.workers = threads or max(1, usable_cores() - BESIDE * (not cpu))
         if cpu:
             self.workers = min(self.workers, max(FEWEST_WORKERS, self.workers // 4))
         self.waiting: deque[Laid] = deque()

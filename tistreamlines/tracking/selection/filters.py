@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import VALID, Stop
 from ...kernels.verdicts import Verdict
 from ..growth.chunk import Chunk
@@ -41,6 +43,10 @@ class Filter(Protocol):
         ...
 
 
+LENGTHS = (int(Verdict.ACCEPTED), int(Verdict.NO_STEP), int(Verdict.TOO_SHORT), int(Verdict.TOO_LONG))
+_judge_lengths = Function(text_of(Path(__file__).with_name("filters_kernels.py")), "judge_lengths")
+
+
 @dataclass(frozen=True)
 class Length(Filter):
     """Accepts streamlines of ``fewest`` to ``most`` steps."""
@@ -50,11 +56,8 @@ class Length(Filter):
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""
-        found = np.full(len(chunk.steps), Verdict.ACCEPTED, np.int8)
-        wrong = np.flatnonzero((chunk.steps < self.fewest) | (chunk.steps > self.most))  # few
-        steps = chunk.steps[wrong]
-        short = np.where(steps == 0, Verdict.NO_STEP, Verdict.TOO_SHORT)
-        found[wrong] = np.where(steps > self.most, Verdict.TOO_LONG, short)
+        found = np.empty(len(chunk.state), np.int8)
+        _judge_lengths(chunk.state, self.fewest, self.most, LENGTHS, found)
         return found
 
 
