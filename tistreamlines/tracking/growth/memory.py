@@ -18,7 +18,7 @@ from ...linker.records import INTS, memory
 MOST_ELEMENTS = 2**29 - 1
 # Of a chunk: of the first one, and at most. A later one has more than the first if their streamlines have no more than
 # CHUNK_POINTS points, since the longest streamlines of each chunk are waited for.
-USUAL_SEEDS, MOST_SEEDS, CHUNK_POINTS = 100_000, 400_000, 2**25
+USUAL_SEEDS, MOST_SEEDS, CHUNK_POINTS = 100_000, 400_000, 2**24
 LAST_SEEDS, LAST_POINTS = 40_000, 2**23  # of the last chunks, whose points are laid out when nothing is left to grow
 SOFTWARE_SEEDS = 4096  # the same of a GPU that is emulated by the CPU
 # The same for each thread of a CPU, and at most. Many seeds lie close together, so that their streamlines share caches;
