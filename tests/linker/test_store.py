@@ -441,7 +441,7 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
     monkeypatch.setenv(variable, value)
     monkeypatch.setattr(_taichi_runtime, "imported", lambda _: Taichi())
     with pytest.raises(DeviceError) as raised:
-        _taichi_runtime._initialised(TAICHI, device, False)
+        _taichi_runtime._initialised(TAICHI, device, False, {})
     expected = {"TI_DEBUG": "reads TI_DEBUG=abc from the environment: unset that"}
     assert expected.get(variable, f"makes Taichi run on {value!r}, not vulkan: unset it") in str(raised.value)
 

@@ -75,7 +75,7 @@ def before_threads(arch: str) -> None:
 
 
 def warm_up(device: Device, *, exact: bool = True) -> None:
-    """Start the compiler for a device and, on a GPU, test the device, which :func:`open_program` else does."""
+    """Open a device, or start the compiler for it, and test it if it is a GPU, which :func:`open_program` else does."""
     if device.arch != "cpu":
         from .taichi.trial import open_checked
 

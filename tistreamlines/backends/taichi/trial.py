@@ -27,7 +27,7 @@ from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
 from ..driven import drives
-from ..driven.opened import able
+from ..driven.opened import able, opened
 from ..driven.program import DrivenProgram
 from .program import TaichiProgram
 from .runtime import start
@@ -107,7 +107,7 @@ def program_class(device: Device) -> Any:
 
 
 def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
-    """Start Taichi on a device and test it; return what a team is (see ``team.team_kind``).
+    """Open a device, with Taichi or without it, and test it; return what a team is (see ``team.team_kind``).
 
     Raises
     ------
@@ -116,6 +116,8 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     """
     if program_class(device) is TaichiProgram:
         start(device, profile)
+    else:
+        opened(device)
     verdict = judged(device, profile)
     if faults := [f for f in verdict.faults if exact or f != ORDER]:
         way_out = "use another arch" if faults != [ORDER] else "use --fast, or another arch"

@@ -200,7 +200,6 @@ class Gpu(Memory):
         commands = self._commands[slot]
         once = structure(api.BeginInfo, flags=1)
         self.call("vkBeginCommandBuffer", commands, c.byref(once))
-        self.barrier(commands)
         record(commands, slot)
         self.barrier(commands)
         self.call("vkEndCommandBuffer", commands)
