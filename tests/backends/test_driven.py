@@ -13,7 +13,7 @@ from tistreamlines.backends.driven import ARCHS, ahead, drives, memory
 from tistreamlines.backends.driven.opened import opened
 from tistreamlines.backends.driven.program import DrivenProgram
 from tistreamlines.devices import choose, list_devices
-from tistreamlines.errors import DeviceError, DeviceMemoryError
+from tistreamlines.errors import DeviceError, DeviceMemoryError, LostDeviceError
 from tistreamlines.linker.source import Source
 
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -112,15 +112,65 @@ def test_codes_come_to_where_they_are_laid_out(device, program):
     assert len(program._words) == count - 1
 
 
-def test_a_copy_that_nobody_asks_for_is_freed(device, program):
+@pytest.fixture
+def destroyed(device, monkeypatch):
+    """The memory that is freed, in order."""
+    gpu, found = opened(device), []
+    destroy = gpu._destroy
+    monkeypatch.setattr(gpu, "_destroy", lambda buffer: (found.append(id(buffer)), destroy(buffer)))
+    return found
+
+
+def test_a_copy_that_nobody_asks_for_is_freed(device, program, destroyed, monkeypatch):
+    """As soon as it has come."""
     gpu, array = opened(device), program.empty(100_000, "ints")
+    held, gpu._copies[:] = gpu._copies[:], []
     later = program.later(array, 100_000)
-    with gpu.turn():
-        gpu._free()
-    before = len(gpu._spent)
-    del later
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu, "is_done", lambda _: False)
+        before = len(destroyed)
+        del later
+        gc.collect()
+        assert len(destroyed) == before
+        assert len(gpu._spent) >= 1
+    program.sync()
+    program.empty(1, "ints")
+    assert len(destroyed) > before
+    gpu._copies[:] = held
+
+
+def test_arrays_that_are_let_go_are_freed_when_nothing_uses_them(device, program, destroyed):
+    """Now if the device is done with them, as after a run."""
+    out = program.empty(1000, "ints")
+    program.run("tripled", 1000, {"a": out, "out": out, "factor": 0.0})
+    program.sync()
+    buffer = id(out.buffer)
+    del out
     gc.collect()
-    assert len(gpu._spent) == before + 1
+    assert destroyed[-1] == buffer
+
+
+def test_an_array_of_a_lost_device_is_let_go_in_silence(device, program, monkeypatch, capsys):
+    def lost(_):
+        raise LostDeviceError("the device was lost")
+
+    array = program.empty(10, "ints")
+    with monkeypatch.context() as patch:
+        patch.setattr(opened(device), "_destroy", lost)
+        patch.setattr(opened(device), "is_done", lambda _: True)
+        del array
+        gc.collect()
+    assert capsys.readouterr().err == ""
+
+
+def test_kernels_that_the_driver_refuses_are_one_line(device, monkeypatch):
+    def refused(*_):
+        raise RuntimeError("CUDA error CUDA_ERROR_INVALID_PTX of cuModuleLoadData")
+
+    opened(device).kernels.clear()
+    monkeypatch.setattr("tistreamlines.backends.driven.program.kernel_on", refused)
+    with pytest.raises(DeviceError, match=rf"^{device.arch}: .* does not take the kernels: CUDA error \w+ of \w+$"):
+        DrivenProgram(device, Source([tripled]), exact=True)
 
 
 def test_idle_memory_of_copies_is_given_back(device, program, monkeypatch):

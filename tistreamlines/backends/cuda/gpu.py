@@ -87,7 +87,8 @@ class Gpu(Memory):
 
     def fetch(self, source: Buffer, target: Buffer, size: int) -> Mark:
         """Let the device copy bytes from the start of a buffer, after all that was handed over; return the mark of that."""
-        self.cuda("cuStreamWaitEvent", self._back, self._marked(self.stream).event, 0)
+        launched = self._marked(self.stream)
+        self.cuda("cuStreamWaitEvent", self._back, launched.event, 0)
         self.cuda("cuMemcpyDtoHAsync_v2", target.mapped, source.address, size, self._back)
         target.used = self._marked(self._back)
         return target.used

@@ -30,8 +30,9 @@ def compiled(device: Device, text: str, exact: bool) -> dict[str, Any]:
     Returns
     -------
     dict
-        By the kernel's name: ``places``, bytes before each argument, and ``tasks``, each with its ``code``, the
-        ``threads`` of a group, and the ``groups``.
+        By the kernel's name: ``places``, bytes before each argument, and ``tasks``, each with its ``code`` and the
+        ``threads`` of a group. For Vulkan, a task has the most ``groups``, too; for CUDA, a kernel has the ``bytes`` of
+        all arguments, and its one task the ``name`` of its entry.
 
     Raises
     ------

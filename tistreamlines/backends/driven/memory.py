@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,16 +83,27 @@ class Memory:
             return self._allocated(size, host)
 
     def forget(self, buffer: Buffer) -> None:
-        """Free a buffer as soon as nothing that was handed over uses it; Python may call this at any time, in any thread."""
+        """Free a buffer now, or, if it is in use or another thread is at work, when memory is allocated the next time.
+
+        Python may call this at any time, in any thread.
+        """
         self._spent.append(buffer)
+        if self.process == os.getpid() and self._lock.acquire(blocking=False):
+            try:
+                with suppress(DeviceError, RuntimeError), self.turn():  # a device that is lost frees nothing
+                    self._free()
+            finally:
+                self._lock.release()
 
     def _free(self) -> None:
-        for _ in range(len(self._spent)):
-            buffer = self._spent.popleft()
-            if self.is_done(buffer.used):
-                self._destroy(buffer)
-            else:
-                self._spent.append(buffer)
+        waiting = []
+        with suppress(IndexError):  # whatever is freed here may let Python free others, also here
+            while buffer := self._spent.popleft():
+                if self.is_done(buffer.used):
+                    self._destroy(buffer)
+                else:
+                    waiting.append(buffer)
+        self._spent.extend(waiting)
 
     def copy_buffer(self, size: int) -> Buffer:
         """Return a buffer of the host for a copy; :meth:`give_back` takes it."""

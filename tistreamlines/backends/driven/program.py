@@ -13,6 +13,7 @@ from weakref import finalize
 import numpy as np
 
 from ...devices import Device
+from ...errors import DeviceError
 from ...linker.coming import Coming
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
@@ -65,8 +66,11 @@ class DrivenProgram(Gathering):
         self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()
         if key not in self._gpu.kernels:
             told = compiled(device, text, exact)
-            with self._gpu.turn():
-                self._gpu.kernels[key] = {name: kernel_on(self._gpu, one) for name, one in told.items()}
+            try:
+                with self._gpu.turn():
+                    self._gpu.kernels[key] = {name: kernel_on(self._gpu, one) for name, one in told.items()}
+            except RuntimeError as error:
+                raise DeviceError(f"{device.arch}: {device.name} does not take the kernels: {error}") from error
         self._kernels = self._gpu.kernels[key]
         self._words: dict[int, Buffer] = {}  # memory of the host, by its address
         self._queue = self.empty(1, INTS)
