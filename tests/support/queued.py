@@ -26,10 +26,13 @@ class Queued(NumbaProgram):
 
     Attributes
     ----------
+    soon : whether kernels have run when the host looks whether they have.
     told : names of kernels as they are launched, 'submitted' where the device has to begin with them, and 'copied'
         where a part of the codes is copied.
     waiting, most : parts of the codes that wait to be copied, and the most that ever did.
     """
+
+    soon = False
 
     def __init__(self, source: Source, copies_beside: bool = True) -> None:
         super().__init__(source)
@@ -80,7 +83,12 @@ class Queued(NumbaProgram):
             self._run_until(launched)
             return array[:count].copy()
 
-        return Coming(finish, lambda: self._done >= launched)
+        def is_there() -> bool:
+            if self.soon:
+                self._run_until(launched)
+            return self._done >= launched
+
+        return Coming(finish, is_there)
 
     def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> Any:
         """Let what a kernel writes be copied later."""

@@ -92,11 +92,29 @@ def test_streamlines_are_the_same(kind, more, copies_beside, monkeypatch):
     np.testing.assert_array_equal(made.statistics.counts, expected.statistics.counts)
 
 
+def test_a_device_that_has_come_to_the_end_is_not_kept_waiting(plain, monkeypatch):
+    """While batches of a chunk are left, the next one goes on, but no further one; seeds count with their batches."""
+    monkeypatch.setattr(memory, "PART_WORDS", 15)
+    monkeypatch.setattr(Queued, "soon", True)
+    made = engine(queued_device(monkeypatch))
+    batches, counted, left = [], [], []
+    for batch in made.track(SEEDS):
+        batches.append(batch)
+        left.append(made.points.chunks)
+        if made.points.ended:
+            counted.append(made.statistics.seeds)
+    assert same(whole(batches), plain)
+    assert counted == [*range(12, len(SEEDS), 12), len(SEEDS)]
+    assert max(left) == 2  # after one that ended and before one that is left
+    assert made.statistics.seeds == len(SEEDS)
+
+
 @pytest.mark.parametrize("points", [True, False])
-@pytest.mark.parametrize("chunk_size", [7, 50])
-def test_products_are_the_same(plain, points, chunk_size, monkeypatch):
+@pytest.mark.parametrize(("chunk_size", "soon"), [(7, False), (7, True), (50, False)])
+def test_products_are_the_same(plain, points, chunk_size, soon, monkeypatch):
     """Those of the device, several at once, whose arrays hold one chunk after the other."""
     monkeypatch.setattr(device_density, "PART_WORDS", 40)
+    monkeypatch.setattr(Queued, "soon", soon)
     found = []
     for opened in (lambda: choose("cpu"), lambda: queued_device(monkeypatch)):
         device = opened()
@@ -109,9 +127,11 @@ def test_products_are_the_same(plain, points, chunk_size, monkeypatch):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.parametrize("soon", [False, True])
 @pytest.mark.parametrize("kernel", ["enlist", "advance", "start", "pack"])
-def test_no_seed_is_lost_where_the_device_has_no_memory(plain, kernel, monkeypatch):
+def test_no_seed_is_lost_where_the_device_has_no_memory(plain, kernel, soon, monkeypatch):
     """Those of a chunk that grows, of the next one that is launched, and of the one after it."""
+    monkeypatch.setattr(Queued, "soon", soon)
     monkeypatch.setattr(room, "FEWEST_SEEDS", 1)
     seeds = np.tile(SEEDS, (4, 1))
     expected = whole(engine().track(seeds))
