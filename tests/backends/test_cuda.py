@@ -143,6 +143,8 @@ def test_guards_become_marks():
         "fma.rn.ftz.f32 %f8, %f4, %f5, %f6;", "@%p1 sub.rn.ftz.f32 %f9, %f8, %f7;", "add.s32 %r3, %r1, 5;",
     ]  # fmt: skip
     assert made[:5] == lines(GUARDED)[:5]
+    again = [*GUARDED.splitlines(), "\tmov.f32 \t%f3, %f9;"]  # the 1 is something else elsewhere
+    assert lines("\n".join(rounding.marked(again, "[arguments+8]")))[6:8] == lines(GUARDED)[6:8]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,7 @@ def test_guards_become_marks():
         ("[%rd2+32872]", "[%rd2+40]"),  # something else of the runtime
         ("ld.global.f32 	%f1, [%rd6+4]", "st.global.f32 	[%rd6+4], %f1"),
         ("ld.f32 	%f2, [%rd7+8]", "add.s64 	%rd7, %rd6, 8"),
+        ("ld.shared.f32 	%f3, [%rd8]", "add.s64 	%rd6, %rd8, 8"),  # elsewhere the address of the arguments
         ("ld.shared.f32 	%f3, [%rd8]", "cvta.local.u64 	%SP, %SPL"),
         ("ld.shared.f32 	%f3, [%rd8]", "call.uni 	(retval0), __nv_sinf, (param0)"),
     ],

@@ -11,8 +11,9 @@ from ..faults import understood
 # Parameters: p is a pointer or a handle that is one, q an address or a size, u a 32-bit number.
 FUNCTIONS = {
     "cuDeviceGet": "pu", "cuDevicePrimaryCtxRetain": "pu", "cuCtxPushCurrent_v2": "p", "cuCtxPopCurrent_v2": "p",
-    "cuStreamCreate": "pu", "cuStreamSynchronize": "p", "cuStreamWaitEvent": "ppu", "cuEventCreate": "pu", "cuEventRecord": "pp", "cuEventQuery": "p",
-    "cuEventSynchronize": "p", "cuMemAlloc_v2": "pq", "cuMemFree_v2": "q", "cuMemHostAlloc": "pqu", "cuMemFreeHost": "p",
+    "cuStreamCreate": "pu", "cuStreamSynchronize": "p", "cuStreamWaitEvent": "ppu",
+    "cuEventCreate": "pu", "cuEventRecord": "pp", "cuEventQuery": "p", "cuEventSynchronize": "p",
+    "cuMemAlloc_v2": "pq", "cuMemFree_v2": "q", "cuMemHostAlloc": "pqu", "cuMemFreeHost": "p",
     "cuMemsetD32Async": "quqp", "cuMemcpyHtoDAsync_v2": "qpqp", "cuMemcpyDtoHAsync_v2": "pqqp",
     "cuModuleLoadData": "pp", "cuModuleGetFunction": "ppp", "cuLaunchKernel": "puuuuuuuppp",
 }  # fmt: skip

@@ -31,7 +31,7 @@ def made(device: Device, text: str, exact: bool) -> dict[str, Any]:
             for name, (kernel, taken) in kernels.items():
                 kernel(*taken.values())
                 told[name] = _kernel(_written(Path(place), name), taken, exact)
-        os.chdir("/")
+        os.chdir("/")  # else Windows cannot remove the folder
     return told
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .registers import INSTRUCTION, held_by, target_of
 from .rounding import marked
 
 ARGUMENTS, RUNTIME, TEMPORARY = "arguments", "runtime", "temporary"  # what a register may hold the address of
@@ -20,7 +21,6 @@ TEMPORARIES = 32872  # place in Taichi's runtime of the address where a kernel's
 TASK = "_kernel_1_range_for"  # of a kernel, after the task that computes how many threads there are
 BODY = "function_body"  # what a task calls for each of its threads if it is long: with the structure and the number of the thread
 OTHER_MEMORY = re.compile(r"%SP|\.local|cvta\.(?!to\.global)|\bcall")
-INSTRUCTION = re.compile(r"^\t(?:@!?%p\d+ )?(?P<name>[a-z][\w.]*)\s+(?P<operands>.*);")
 ADDRESS = re.compile(r"\[(?P<base>[%\w$]+)(?:\+(?P<place>\d+))?\]")
 OPEN = re.compile(r"\b(ld|st|atom|red)\.(?!global|shared|param|const|local)")
 THREAD = """\
@@ -77,43 +77,30 @@ def _without_declarations(header: str) -> list[str]:
 
 
 def _rewritten(body: str, parameter: str, threads: int, places: Mapping[int, int], size: int) -> list[str]:
-    lines, held = body.splitlines(), {parameter: ""}
-    while any([_note(line, held) for line in lines]):  # a register may be read above the line that sets it
-        pass
-    out = []
+    lines, out = body.splitlines(), []
+    held = held_by(lines, _kind, {parameter: ""})
     for line in lines:
         found = INSTRUCTION.match(line)
         if found is None:
             out.append(line)
         elif f"[{BODY}_param_2]" in line:
-            out.append(THREAD.format(target=_target(found), threads=threads))
-        elif _target(found) not in held:
+            out.append(THREAD.format(target=target_of(found), threads=threads))
+        elif target_of(found) not in held:
             out.append(_with_arguments(line, found["name"], held, places, size))
     return out
 
 
-def _target(found: re.Match[str]) -> str:
-    return found["operands"].split(",")[0]
-
-
-def _note(line: str, held: dict[str, str]) -> bool:
-    """Note what a register holds the address of, '' for the parameter; return whether that is new."""
-    if (found := INSTRUCTION.match(line)) is None:
-        return False
-    target, _, source = found["operands"].partition(", ")
-    kind = None
+def _kind(found: re.Match[str], held: Mapping[str, str]) -> str | None:
+    """Return what an instruction's target holds the address of, '' for the parameter; None if that is not known."""
+    source = found["operands"].partition(", ")[2]
     if found["name"] in ("mov.b64", "mov.u64", "cvta.to.global.u64"):
-        kind = held.get(source)
-    elif (at := ADDRESS.fullmatch(source)) and held.get(at["base"]) is not None:
-        place = int(at["place"] or 0)
-        if found["name"] in ("ld.param.u64", "ld.u64") and held[at["base"]] == "":
-            kind = "" if at["base"] == f"{BODY}_param_0" else FIELDS.get(place)
-        elif found["name"] == "ld.global.u64" and (held[at["base"]], place) == (RUNTIME, TEMPORARIES):
-            kind = TEMPORARY
-    if kind is None or held.get(target) == kind:
-        return False
-    held[target] = kind
-    return True
+        return held.get(source)
+    if (at := ADDRESS.fullmatch(source)) is None:
+        return None
+    base, place = held.get(at["base"]), int(at["place"] or 0)
+    if found["name"] in ("ld.param.u64", "ld.u64") and base == "":
+        return "" if at["base"] == f"{BODY}_param_0" else FIELDS.get(place)
+    return TEMPORARY if (found["name"], base, place) == ("ld.global.u64", RUNTIME, TEMPORARIES) else None
 
 
 def _with_arguments(line: str, name: str, held: Mapping[str, str], places: Mapping[int, int], size: int) -> str:

@@ -8,10 +8,11 @@ made of it (see ``backends/taichi/program.py``). LLVM makes one operation of eac
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from .registers import INSTRUCTION, held_by
 
 ONE = "1065353216"  # the bits of 1.0
-INSTRUCTION = re.compile(r"^\t(?P<name>[a-z][\w.]*)\s+(?P<operands>.*);")
 UNMARKED = re.compile(r"^(\t(?:@!?%p\d+ )?(?:add|sub|mul))\.ftz\.f32")
 
 
@@ -22,33 +23,22 @@ def marked(lines: Sequence[str], zero: str) -> list[str]:
     ----------
     zero : how they read the argument that is always 0.
     """
-    held: dict[str, str] = {}  # what registers hold of it: '0', '-0' or '1'
-    while any([_note(line, zero, held) for line in lines]):
-        pass
+    def kind(found: re.Match[str], held: Mapping[str, str]) -> str | None:
+        """Return what an instruction's target holds of that argument: '0', '-0' or '1'."""
+        name, (first, *others) = found["name"], found["operands"].split(", ")[1:] or [""]
+        if name.startswith("ld.param.") and first == zero:
+            return "0"
+        if name in ("mov.b32", "mov.u32", "mov.f32"):
+            return held.get(first)
+        return {("neg.ftz.f32", "0"): "-0", ("add.s32", "0", ONE): "1"}.get((name, held.get(first, ""), *others))
+
+    held = held_by(lines, kind, {})
     return [UNMARKED.sub(r"\1.rn.ftz.f32", _without_guard(line, held)) for line in lines]
 
 
-def _note(line: str, zero: str, held: dict[str, str]) -> bool:
-    """Note what a register holds; return whether that is new."""
-    if (found := INSTRUCTION.match(line)) is None:
-        return False
-    name, (target, *sources) = found["name"], found["operands"].split(", ")
-    first, kind = sources[0] if sources else "", None
-    if name.startswith("ld.param.") and first == zero:
-        kind = "0"
-    elif name in ("mov.b32", "mov.u32", "mov.f32"):
-        kind = held.get(first)
-    elif held.get(first) == "0":
-        kind = {("neg.ftz.f32",): "-0", ("add.s32", ONE): "1"}.get((name, *sources[1:]))
-    if kind is None or held.get(target) == kind:
-        return False
-    held[target] = kind
-    return True
-
-
-def _without_guard(line: str, held: dict[str, str]) -> str:
+def _without_guard(line: str, held: Mapping[str, str]) -> str:
     found = INSTRUCTION.match(line)
-    if found is None or found["name"] != "fma.rn.ftz.f32":
+    if found is None or found["guard"] or found["name"] != "fma.rn.ftz.f32":
         return line
     target, first, second, third = found["operands"].split(", ")
     if held.get(third) == "-0":

@@ -7,18 +7,20 @@ from typing import Any
 
 from ...devices import Device
 from ...errors import DeviceError
+from ..cuda import gpu as cuda
+from ..cuda.kernels import Kernel as CudaKernel
+from ..vulkan import gpu as vulkan
+from ..vulkan.kernels import Kernel as VulkanKernel
 
+GPUS: dict[str, Any] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
+KERNELS: dict[str, Any] = {"cuda": CudaKernel, "vulkan": VulkanKernel}
 _opened: dict[tuple[str, int], Any] = {}
 _opening = threading.Lock()
 
 
 def able(device: Device) -> bool:
     """Whether a device has what programs need that are driven without Taichi's runtime."""
-    if device.arch == "vulkan":
-        from ..vulkan.gpu import able as vulkan_able
-
-        return vulkan_able(device)
-    return True
+    return device.arch != "vulkan" or vulkan.able(device)
 
 
 def opened(device: Device) -> Any:
@@ -33,7 +35,7 @@ def opened(device: Device) -> Any:
     with _opening:
         if key not in _opened:
             try:
-                _opened[key] = _kind(device.arch)(device)
+                _opened[key] = GPUS[device.arch](device)
             except RuntimeError as error:
                 raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
         _opened[key].check_process()
@@ -42,20 +44,4 @@ def opened(device: Device) -> Any:
 
 def kernel_on(gpu: Any, told: dict[str, Any]) -> Any:
     """Hand a device a kernel that was compiled; see :func:`.ahead.compiled`. The caller holds the device's lock."""
-    if gpu.device.arch == "vulkan":
-        from ..vulkan.kernels import Kernel as VulkanKernel
-
-        return VulkanKernel(gpu, told)
-    from ..cuda.kernels import Kernel as CudaKernel
-
-    return CudaKernel(gpu, told)
-
-
-def _kind(arch: str) -> Any:
-    if arch == "vulkan":
-        from ..vulkan.gpu import Gpu as VulkanGpu
-
-        return VulkanGpu
-    from ..cuda.gpu import Gpu as CudaGpu
-
-    return CudaGpu
+    return KERNELS[gpu.device.arch](gpu, told)

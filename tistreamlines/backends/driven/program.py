@@ -59,8 +59,8 @@ class DrivenProgram(Gathering):
     ) -> None:  # fmt: skip
         super().__init__()
         self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
-        # SPIR-V has marks; but without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with
-        # backtracking
+        # SPIR-V has marks in place of guards, and in PTX they replace them (cuda/rounding.py). Software Vulkan keeps both:
+        # without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with backtracking
         guarded = device.arch != "vulkan" or device.software
         text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=guarded)
         self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()

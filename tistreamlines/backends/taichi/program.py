@@ -157,7 +157,6 @@ class TaichiProgram(Gathering):
     profile : measure the time in kernels.
     kind : what a team is, None for what suits the subgroup size that the device reports.
     queued : teams may take items from a queue; if False, each has a fixed share.
-
     """
 
     copies_beside = False
