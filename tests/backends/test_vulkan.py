@@ -1,7 +1,10 @@
 """Vulkan devices without Taichi's runtime: copies, the queue, memory, compiled kernels and their marks."""
 
+import shutil
+import subprocess
 import sys
 from base64 import b64decode
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,18 +17,22 @@ from taichi_runs import run as streamlines_of
 
 from tistreamlines.backends.driven import drives
 from tistreamlines.backends.driven import program as driven
+from tistreamlines.backends.driven.ahead import compiled
 from tistreamlines.backends.driven.opened import opened
 from tistreamlines.backends.driven.program import DrivenProgram
 from tistreamlines.backends.taichi import trial
-from tistreamlines.backends.taichi.program import TaichiProgram
+from tistreamlines.backends.taichi.program import TaichiProgram, linked_for
 from tistreamlines.backends.taichi.trial import program_class
 from tistreamlines.backends.vulkan import api, gpu, spirv
+from tistreamlines.backends.vulkan.module import DECORATE, Module, number_of
 from tistreamlines.devices import choose, list_devices
 from tistreamlines.devices.compilers import VARIABLE
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
 from tistreamlines.linker.source import Source
 
 PRESENT = any(one.arch == "vulkan" and one.available for one in list_devices())
+LOADED = 61  # what was read of memory
+VALIDATOR = shutil.which("spirv-val")
 VALIDATION = next(iter(Path("/usr/share/vulkan/explicit_layer.d").glob("VkLayer_khronos_validation.json")), None)
 pytestmark = pytest.mark.skipif(
     not PRESENT or not drives("vulkan"), reason=f"no Vulkan device, or {VARIABLE} names a fork of Taichi"
@@ -91,32 +98,63 @@ def test_the_specification_is_kept(monkeypatch):
 
 
 # -------------------------------------------------------------------------------------------------- compiled kernels
-def operations(code: bytes) -> list[list[int]]:
-    return list(spirv._instructions(np.frombuffer(code, "<u4").tolist()))
+def long_tasks(kernel: dict) -> list[Module]:
+    """The SPIR-V of a kernel's tasks of many threads."""
+    return [Module(b64decode(task["code"])) for task in kernel["tasks"] if task["threads"] > 1]
 
 
-def test_reals_are_marked_where_they_have_no_guard(monkeypatch):
-    """On hardware, every product and sum of an exact kernel has SPIR-V's NoContraction."""
-    made, told = driven.compiled, []
+@pytest.fixture
+def told(monkeypatch):
+    """What programs have compiled: what was asked for, and the kernels."""
+    made, found = driven.compiled, []
 
     def noted(*given):
-        told.append((given, made(*given)))
-        return told[-1][1]
+        found.append((given, made(*given)))
+        return found[-1][1]
 
     monkeypatch.setattr(driven, "compiled", noted)
-    for exact in (True, False):
-        told.clear()
-        opened(choose("vulkan")).kernels.clear()
-        a, out = codes(replace(choose("vulkan"), software=False), exact)
-        np.testing.assert_array_equal(out, a * a + np.float32(0.1))
-        (text, _), kernels = told[0][0][1:], told[0][1]
-        assert "_guard(a" not in text
-        (task,) = [one for one in kernels["run_raised"]["tasks"] if one["threads"] > 1]
-        listed = operations(b64decode(task["code"]))
-        marked = {one[1] for one in listed if one[0] & 0xFFFF == spirv.DECORATE and one[2] == spirv.NO_CONTRACTION}
-        reals = {one[2] for one in listed if one[0] & 0xFFFF in spirv.REAL_OPERATIONS}
-        assert len(reals) >= 2
-        assert marked == (reals if exact else set())
+    opened(choose("vulkan")).kernels.clear()
+    return found
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_reals_are_marked_where_they_have_no_guard(told, exact):
+    """On hardware, every product and sum of an exact kernel has SPIR-V's NoContraction."""
+    a, out = codes(replace(choose("vulkan"), software=False), exact)
+    np.testing.assert_array_equal(out, a * a + np.float32(0.1))
+    (text, _), kernels = told[0][0][1:], told[0][1]
+    assert "_guard(a" not in text
+    (task,) = long_tasks(kernels["run_raised"])
+    marked = {one[1] for one in task.all(DECORATE) if one[2] == spirv.NO_CONTRACTION}
+    reals = {one[2] for one in task.all(*spirv.REAL_OPERATIONS)}
+    assert len(reals) >= 2
+    assert marked == (reals if exact else set())
+
+
+def test_arrays_are_read_by_indices(told):
+    """All addresses that a kernel makes are the starts of its arrays."""
+    codes(choose("vulkan"), True)
+    (task,) = long_tasks(told[0][1]["run_raised"])
+    starts = {one[3] for one in task.all(spirv.TO_POINTER)}
+    assert len(starts) >= 2
+    assert starts <= set(task.results(LOADED))
+    assert len(task.all(spirv.ELEMENT)) == len(task.all(spirv.TO_POINTER))
+
+
+def test_teams_of_hardware_vote_and_shuffle(tmp_path):
+    """A minimum and a maximum of reals take five shuffles each, and barriers order memory."""
+    device = replace(choose("vulkan"), software=False, subgroup=32)
+    source = Source([trial.trial], scratch=trial.SCRATCH)
+    text, *_ = linked_for(device, source, True, "subgroup", True, guarded=False)
+    (task,) = long_tasks(compiled(device, text, True)["run_trial"])
+    counts, constants = Counter(number_of(one) for one in task.listed), task.constants()
+    assert [counts[number] for number in (spirv.SHUFFLE_XOR, spirv.ANY, *spirv.EXTREMES)] == [10, 1, 0, 0]
+    orders = [constants[one[3]] for one in task.all(spirv.BARRIER) if constants[one[1]] == spirv.SUBGROUP]
+    assert orders == [spirv.ORDER] * sum(line.strip() == "_subgroup_barrier()" for line in text.splitlines())
+    if VALIDATOR is None:
+        pytest.skip("no spirv-val (Debian: spirv-tools)")
+    (tmp_path / "task.spv").write_bytes(task.code())
+    subprocess.run([VALIDATOR, "--target-env", "vulkan1.2", tmp_path / "task.spv"], check=True)
 
 
 def test_the_devices_test_passes_without_guards():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...devices import Device
 from ...linker.records import INTS, REALS
@@ -11,9 +12,10 @@ from ...linker.source import Source
 from .team import BARRIERS
 
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
-MOST_TEAMS = {"warp": 8, "subgroup": 16}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
+MOST_TEAMS = {"warp": 8, "subgroup": 20}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
 TEAMS_OF_REGIONS = 4  # with CUDA, if halves carry nothing
-TEAMS_OF_RECOVERY = 16  # with CUDA
+TEAMS_OF_LONG = 16  # of kernels with a recovery, and with Vulkan of those whose halves carry numbers
+SHARES = {"warp": 2 / 3, "subgroup": 4 / 5}  # of the shared memory for teams; tables have the rest
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
 
 
@@ -53,21 +55,27 @@ def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> B
     """Choose the number of teams in a block: several, which share tables, if a team has a barrier of its own, else one.
 
     With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
-    memory, a third of which is left to tables, since reads of arrays take long there (``h100-loads.json``).  With CUDA eight
-    teams are fastest (4: 40 % slower, 12 and 16: 10 %), but their threads have at most 128 registers, so that kernels with
-    regions, which need more, stall a third of the time that they work: with four teams prob is 11 % faster, det 3 %, boot
-    as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than with 4 or with 8).
+    memory, a fifth of which is left to tables.  Its threads then have at most 96 registers: boot is 10 % faster than with 16
+    teams.  Kernels whose halves carry numbers need more of them, and ptt with 18 teams is a third slower than with 16.
+    With CUDA eight teams are fastest (4: 40 % slower, 12 and 16: 10 %), but their threads have at most 128 registers, so that
+    kernels with regions, which need more, stall a third of the time that they work: with four teams prob is 11 % faster, det
+    3 %, boot as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than with 4 or with 8).
     Kernels with a recovery are long, and wait for instructions most of the time: 16 teams are 10 % faster.
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
     """
     if kind == "block" or not sliced:
         return Block(kind, 1, not device.software, sliced)
-    most = MOST_TEAMS[kind]
-    if kind == "warp" and source.fill.get("FOR_RECOVERY"):
-        most = TEAMS_OF_RECOVERY
-    elif kind == "warp" and source.fill.get("HAS_BITS") and not source.fill["CARRIED"]:
-        most = TEAMS_OF_REGIONS
-    return Block(kind, max(1, min(most, 2 * SHARED_BYTES // 3 // team_bytes(source, source.scratch))), True)
+    room = int(SHARES[kind] * SHARED_BYTES) // team_bytes(source, source.scratch)
+    return Block(kind, max(1, min(_most_teams(kind, source.fill), room)), True)
+
+
+def _most_teams(kind: str, fill: Mapping[str, Any]) -> int:
+    carries = fill.get("CARRIED", 0) > 0
+    if fill.get("FOR_RECOVERY") or (kind == "subgroup" and carries):
+        return TEAMS_OF_LONG
+    if kind == "warp" and fill.get("HAS_BITS") and not carries:
+        return TEAMS_OF_REGIONS
+    return MOST_TEAMS[kind]
 
 
 def _shared(kind: str, size: int) -> str:

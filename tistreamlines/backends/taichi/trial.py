@@ -46,7 +46,7 @@ from tistreamlines.backends.taichi.trial import main
 sys.exit(main(sys.argv[1]))
 """
 SECONDS = 300  # time limit of the test: drivers may hang
-TEAMS, TURNS, ROW, VOTES = 48, 3, 32, 40  # a block of 16 teams, three times
+TEAMS, TURNS, ROW, VOTES = 60, 3, 32, 40  # a block of 20 teams, three times
 SMALLEST = np.float32(2.0**-126)
 TEAMWORK, ORDER, SMALL, WORDS = "teams of 32 threads", "the order of operations", "small numbers", "products of words"
 SCRATCH = {"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)}

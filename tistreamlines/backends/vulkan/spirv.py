@@ -1,42 +1,112 @@
-"""What Taichi's SPIR-V lacks: that no operation of reals may be fused or reordered, and a capability that it uses.
-
-SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number.
-"""
+"""What Taichi's SPIR-V lacks: marks of operations of reals, indices, and operations of teams that GPUs have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from .module import IMPORTED, TYPE_BOOL, TYPE_INT, Instruction, Module, instruction, number_of
 
-import numpy as np
-
-HEADER = 5  # words
-CAPABILITY, DECORATE = 17, 71
-ANNOTATIONS = (71, 72, 73, 74)  # decorations, which come before all types
 REAL_OPERATIONS = (127, 129, 131, 133, 136)  # negation, sum, difference, product and quotient
-NO_CONTRACTION = 42
-SUBGROUP_OPERATIONS, SUBGROUP_ARITHMETIC = range(349, 365), 63
-
-
-def _instructions(words: list[int]) -> Iterator[list[int]]:
-    start = HEADER
-    while start < len(words):
-        length = words[start] >> 16
-        yield words[start : start + length]
-        start += length
+NO_CONTRACTION, ARRAY_STRIDE = 42, 6
+TO_POINTER, TO_LONG, SUM, SHIFT, CHOICE, AND = 120, 114, 128, 196, 169, 199
+ELEMENT, EXTENDED = 67, 12
+EXTREMES = {355: 37, 358: 40}  # the least and the greatest of a subgroup's reals, and of two reals
+GREATEST_INT = 356  # of the whole numbers of a subgroup
+ANY, SHUFFLE_XOR = 335, 346
+SUBGROUP_OPERATIONS = range(349, 365)
+VOTE, ARITHMETIC, SHUFFLE = 62, 63, 65  # capabilities
+BARRIER, MEMORY_BARRIER, SUBGROUP = 224, 225, 3
+ORDER = 0x108  # what was written to the block's memory before is seen after
 
 
 def completed(code: bytes, exact: bool) -> bytes:
-    """Return a module in which compilers keep every operation of reals as it stands, if ``exact``.
+    """Return a module that computes the same in fewer instructions of the device.
 
-    Like GLSL's ``precise``: NoContraction forbids to fuse an operation with another, and to reorder it.
+    If ``exact``, compilers keep every operation of reals as it stands. Like GLSL's ``precise``: NoContraction forbids to
+    fuse an operation with another, and to reorder it.
     """
-    words = np.frombuffer(code, "<u4").tolist()
-    listed = list(_instructions(words))
-    kinds = [one[0] & 0xFFFF for one in listed]
+    module = Module(code)
     if exact:
-        results = [one[2] for one, kind in zip(listed, kinds, strict=True) if kind in REAL_OPERATIONS]
-        first = next(place for place, kind in enumerate(kinds) if kind in ANNOTATIONS)
-        listed[first:first] = [[3 << 16 | DECORATE, result, NO_CONTRACTION] for result in results]
-    if any(kind in SUBGROUP_OPERATIONS for kind in kinds):
-        listed.insert(0, [2 << 16 | CAPABILITY, SUBGROUP_ARITHMETIC])
-    return np.array(words[:HEADER] + [word for one in listed for word in one], "<u4").tobytes()
+        module.decorate(*((one[2], NO_CONTRACTION) for one in module.all(*REAL_OPERATIONS)))
+    index(module)
+    shuffle(module)
+    vote(module)
+    join_barriers(module)
+    if any(number_of(one) in SUBGROUP_OPERATIONS for one in module.listed):
+        module.require(ARITHMETIC)
+    return module.code()
+
+
+def index(module: Module) -> None:
+    """Find what a kernel reads and writes by its index, which devices do at once, in place of a sum of bytes."""
+    sums, longs, shifts = (module.results(number) for number in (SUM, TO_LONG, SHIFT))
+    constants, indexed = module.constants(), set()
+
+    def change(one: Instruction) -> list[Instruction] | None:
+        if number_of(one) != TO_POINTER:
+            return None
+        _, type_, pointer, address = one
+        try:
+            first, offset = sums[address][3:]
+            number, by = shifts[longs[offset][3]][3:]
+        except KeyError:
+            return None
+        if constants.get(by) != 2:
+            return None
+        indexed.add(type_)
+        start = module.new()
+        return [instruction(TO_POINTER, type_, start, first), instruction(ELEMENT, type_, pointer, start, number)]
+
+    module.replace(change)
+    module.decorate(*((type_, ARRAY_STRIDE, 4) for type_ in sorted(indexed)))
+
+
+def shuffle(module: Module) -> None:
+    """Find the least or the greatest of a subgroup's reals in five steps, as with CUDA."""
+    if not module.all(*EXTREMES):
+        return
+    (library,) = (one[1] for one in module.all(IMPORTED))
+    word = module.type(TYPE_INT, 32, 0)
+    steps = [module.constant(word, step) for step in (16, 8, 4, 2, 1)]
+
+    def change(one: Instruction) -> list[Instruction] | None:
+        if number_of(one) not in EXTREMES:
+            return None
+        _, type_, result, scope, _, value = one
+        made = []
+        for step in steps:
+            other, extreme = module.new(), result if step == steps[-1] else module.new()
+            made.append(instruction(SHUFFLE_XOR, type_, other, scope, value, step))
+            made.append(instruction(EXTENDED, type_, extreme, library, EXTREMES[number_of(one)], value, other))
+            value = extreme
+        return made
+
+    module.replace(change)
+    module.require(SHUFFLE)
+
+
+def vote(module: Module) -> None:
+    """Let threads vote whether a condition holds in any of them, in place of the maximum of a 0 or 1 of each."""
+    choices, constants, bool_ = module.results(CHOICE), module.constants(), module.type(TYPE_BOOL)
+
+    def change(one: Instruction) -> list[Instruction] | None:
+        choice = choices.get(one[-1]) if number_of(one) == GREATEST_INT else None
+        if choice is None or [constants.get(value) for value in choice[4:]] != [1, 0]:
+            return None
+        holds = module.new()
+        return [instruction(ANY, bool_, holds, one[3], choice[3]), instruction(CHOICE, *one[1:3], holds, *choice[4:])]
+
+    module.replace(change)
+    if module.all(ANY):
+        module.require(VOTE)
+
+
+def join_barriers(module: Module) -> None:
+    """Let a subgroup's barrier order its memory, in place of barriers of the block's memory before and after it."""
+    joined: list[Instruction] = []
+    constants, order = module.constants(), module.constant(module.type(TYPE_INT, 32, 1), ORDER)
+    for one in module.listed:
+        joined.append(one)
+        kinds = [number_of(before) for before in joined[-3:]]
+        if kinds == [MEMORY_BARRIER, BARRIER, MEMORY_BARRIER] and constants[joined[-2][1]] == SUBGROUP:
+            subgroup = joined[-2][1]
+            joined[-3:] = [instruction(BARRIER, subgroup, subgroup, order)]
+    module.listed = joined

@@ -1,0 +1,100 @@
+"""Modules of SPIR-V, whose instructions may be replaced.
+
+SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. Numbers
+are those of the specification (registry.khronos.org), names are its own without their prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+HEADER, BOUND = 5, 3  # words, and which of them is greater than any number of a result
+CAPABILITY, IMPORTED, DECORATE, FUNCTION = 17, 11, 71, 54
+TYPE_BOOL, TYPE_INT, TYPE_REAL, CONSTANT = 20, 21, 22, 43
+ANNOTATIONS = (71, 72, 73, 74)  # decorations, which come before all types
+
+CONSTANT_WORDS = 4  # of an instruction whose value takes one
+
+Instruction = list[int]
+
+
+def instruction(number: int, *words: int) -> Instruction:
+    """Return an instruction of a number and the words that follow it."""
+    return [len(words) + 1 << 16 | number, *words]
+
+
+def number_of(one: Instruction) -> int:
+    """Return the number of an instruction."""
+    return one[0] & 0xFFFF
+
+
+class Module:
+    """A module.
+
+    Parameters
+    ----------
+    code : its words.
+
+    Attributes
+    ----------
+    listed : its instructions, in order.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        words = np.frombuffer(code, "<u4").tolist()
+        self._header, self.listed = words[:HEADER], list(_instructions(words))
+
+    def code(self) -> bytes:
+        """Return the module's words."""
+        return np.array(self._header + [word for one in self.listed for word in one], "<u4").tobytes()
+
+    def all(self, *numbers: int) -> list[Instruction]:
+        """Return the instructions of some numbers, in order."""
+        return [one for one in self.listed if number_of(one) in numbers]
+
+    def results(self, *numbers: int) -> dict[int, Instruction]:
+        """Return the instructions of some numbers by the number of their result, which follows its type."""
+        return {one[2]: one for one in self.all(*numbers)}
+
+    def new(self) -> int:
+        """Return the number of a new result."""
+        self._header[BOUND] += 1
+        return self._header[BOUND] - 1
+
+    def type(self, *words: int) -> int | None:
+        """Return the number of a type of numbers, by its instruction's number and what follows, None if there is none."""
+        return next((one[1] for one in self.listed if (number_of(one), *one[2:]) == words), None)
+
+    def constants(self) -> dict[int, int]:
+        """Return the values of constants of one word by their numbers; several may have the same value."""
+        return {one[2]: one[3] for one in self.all(CONSTANT) if len(one) == CONSTANT_WORDS}
+
+    def constant(self, type_: int, value: int) -> int:
+        """Return the number of a new constant."""
+        place = next(place for place, one in enumerate(self.listed) if number_of(one) == FUNCTION)
+        self.listed.insert(place, instruction(CONSTANT, type_, number := self.new(), value))
+        return number
+
+    def decorate(self, *decorations: tuple[int, ...]) -> None:
+        """Add decorations: each the number of what is decorated, and the words that follow."""
+        place = next(place for place, one in enumerate(self.listed) if number_of(one) in ANNOTATIONS)
+        self.listed[place:place] = [instruction(DECORATE, *words) for words in decorations]
+
+    def require(self, capability: int) -> None:
+        """Ask for a capability."""
+        if instruction(CAPABILITY, capability) not in self.listed:
+            self.listed.insert(0, instruction(CAPABILITY, capability))
+
+    def replace(self, change: Callable[[Instruction], list[Instruction] | None]) -> None:
+        """Replace each instruction by those that ``change`` returns for it, if it returns any."""
+        self.listed = [new for one in self.listed for new in change(one) or [one]]
+
+
+def _instructions(words: list[int]) -> Iterator[Instruction]:
+    start = HEADER
+    while start < len(words):
+        length = words[start] >> 16
+        yield words[start : start + length]
+        start += length
