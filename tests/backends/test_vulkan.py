@@ -121,7 +121,8 @@ def told(monkeypatch):
 def test_reals_are_marked_where_they_have_no_guard(told, exact):
     """On hardware, every product and sum of an exact kernel has SPIR-V's NoContraction."""
     a, out = codes(replace(choose("vulkan"), software=False), exact)
-    np.testing.assert_array_equal(out, a * a + np.float32(0.1))
+    if exact:  # else devices may fuse them
+        np.testing.assert_array_equal(out, a * a + np.float32(0.1))
     (text, _), kernels = told[0][0][1:], told[0][1]
     assert "_guard(a" not in text
     (task,) = long_tasks(kernels["run_raised"])
