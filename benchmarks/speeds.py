@@ -5,8 +5,9 @@
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; the phantom, seeds and options are those of
 ``archs.py``. ``gpu`` tracks a million seeds of each getter, and 100,000 of prob; ``steps`` tracks prob with several
-greatest numbers of steps; ``cores`` tracks with more and more threads. Beside the threads are as many processes of one
-thread, which share nothing but the processor: what they reach together is what hyperthreads, caches and clocks leave.
+greatest numbers of steps; ``cores`` tracks with more and more threads, each of which has a core of its own. Beside them
+are as many processes of one thread, which share nothing but the processor: what they reach together is what hyperthreads,
+caches and clocks leave.
 A table is printed, in which each figure stands beside its aim, where it has one; each is the best of five runs.
 """
 
@@ -18,8 +19,8 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,18 @@ class Data:
         self.name, self.seeds = Path(name).name, seeds_in(white, options.nseeds)
         self._made: dict[str, Any] = {}
 
-    def engine(self, case: tuple[str, str, float], arch: str, **settings: Any) -> Engine:
-        """Return an engine of a getter."""
+    def prepared(self, case: tuple[str, str, float]) -> Any:
+        """Return the tables of a getter."""
         dg, rows, angle = case
         if dg not in self._made:
             asked = argparse.Namespace(dg=dg, model="opdt", rows=rows, max_angle=angle)
             self._made[dg] = archs.prepare(asked, self.signals, self.gtab, self.fa, self.seeds, self.space)
+        return self._made[dg]
+
+    def engine(self, case: tuple[str, str, float], arch: str, **settings: Any) -> Engine:
+        """Return an engine of a getter."""
         step = 0.5 * float(self.space.voxel_sizes.min())
-        return Engine(self._made[dg], self.space, choose(arch), Settings(step_mm=step, **settings))
+        return Engine(self.prepared(case), self.space, choose(arch), Settings(step_mm=step, **settings))
 
 
 def tracked(engine: Engine, seeds: np.ndarray, runs: int = RUNS) -> Row:
@@ -80,33 +85,45 @@ def tracked(engine: Engine, seeds: np.ndarray, runs: int = RUNS) -> Row:
     return min(rows, key=lambda row: row["seconds"])
 
 
+def elsewhere(rows: Callable[[], Iterable[Row]], count: int | None = None) -> Iterator[Row]:
+    """Yield the rows of a process of its own, which may use so many cores."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+
+    def send() -> None:
+        if count is not None and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+        for row in rows():
+            theirs.send(row)
+        theirs.send(None)
+
+    process = multiprocessing.get_context("fork").Process(target=send)
+    process.start()
+    theirs.close()
+    while (row := ours.recv()) is not None:  # EOFError if the process has ended before
+        yield row
+    process.join()
+
+
 def gpu(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
     """Track all seeds of each getter and data set on each arch, and a tenth of prob's.
 
     Each arch has a process of its own, since what one leaves in memory slows down the next one.
     """
     for arch in options.archs.split(","):
-        ours, theirs = multiprocessing.Pipe(duplex=False)
-        process = multiprocessing.get_context("fork").Process(target=send_gpu, args=(data, arch, theirs))
-        process.start()
-        theirs.close()
-        while (row := ours.recv()) is not None:  # EOFError if the process has ended before
-            yield row
-        process.join()
+        yield from elsewhere(partial(gpu_rows, data, arch))
 
 
-def send_gpu(data: list[Data], arch: str, to: Connection) -> None:
-    """Send the rows of an arch, and None at last."""
+def gpu_rows(data: list[Data], arch: str) -> Iterator[Row]:
+    """Yield the rows of an arch."""
     for place, one in enumerate(data):
         for case in CASES:
             engine = one.engine(case, arch)
             aim = AIMS.get(case[0], (None, None))[place]
-            to.send({"arch": arch, "data": one.name, "dg": case[0], "aim": aim, **tracked(engine, one.seeds)})
+            yield {"arch": arch, "data": one.name, "dg": case[0], "aim": aim, **tracked(engine, one.seeds)}
             if case[0] == "prob":
                 some = one.seeds[: len(one.seeds) // 10]
-                to.send({"arch": arch, "data": one.name, "dg": case[0], **tracked(engine, some)})
+                yield {"arch": arch, "data": one.name, "dg": case[0], **tracked(engine, some)}
             del engine
-    to.send(None)
 
 
 def steps(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
@@ -119,12 +136,13 @@ def steps(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
 
 
 def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
-    """Track on the CPU with more and more threads, and in as many processes."""
+    """Track with more and more threads, each of which has a core, and in as many processes."""
     most = usable_cores()
     for case in [case for case in CASES if case[0] in CORE_SEEDS]:
         one, each, alone = data[-1], CORE_SEEDS[case[0]], 0.0
+        one.prepared(case)
         for threads in [count for count in (1, 2, 4, 8, 16, 32, 64) if count < most] + [most]:
-            row = tracked(one.engine(case, "cpu", threads=threads), one.seeds[: each * threads])
+            (row,) = elsewhere(partial(core_rows, one, case, threads), threads)
             alone = alone or row["mpoints_per_second"]
             aim = CORES_AIM if threads == 16 else None
             row |= {"threads": threads, "times_one": round(row["mpoints_per_second"] / alone, 2), "aim_times_one": aim}
@@ -135,6 +153,11 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
             "arch": "cpu", "data": one.name, "dg": case[0], "processes": most, "points": points, "seconds": seconds,
             "mpoints_per_second": round(speed, 2), "times_one": round(speed / alone, 2),
         }  # fmt: skip
+
+
+def core_rows(one: Data, case: tuple[str, str, float], threads: int) -> Iterator[Row]:
+    """Yield the row of so many threads."""
+    yield tracked(one.engine(case, "cpu", threads=threads), one.seeds[: CORE_SEEDS[case[0]] * threads])
 
 
 def apart(one: Data, case: tuple[str, str, float], each: int, count: int) -> tuple[float, int]:

@@ -17,6 +17,12 @@ FUNCTIONS = {
     "cuMemsetD32Async": "quqp", "cuMemcpyHtoDAsync_v2": "qpqp", "cuMemcpyDtoHAsync_v2": "pqqp",
     "cuModuleLoadData": "pp", "cuModuleGetFunction": "ppp", "cuLaunchKernel": "puuuuuuuppp",
 }  # fmt: skip
+# What hands the device something, or looks how far it is, takes less time than to let go of Python's lock, which threads that
+# lay points out ask for, too.
+QUICK = (
+    "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
+    "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
+)  # fmt: skip
 _LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
 NOT_READY = 600  # cuEventQuery's answer as long as the device has not come so far
 
@@ -26,10 +32,10 @@ class Driver:
 
     def __init__(self) -> None:
         self._library = open_cuda()
-        own = c.CDLL(self._library._name)  # a handle that others do not use
+        own, quick = (kind(self._library._name) for kind in (c.CDLL, c.PyDLL))  # handles that others do not use
         self.functions: dict[str, Any] = {}
         for name, letters in FUNCTIONS.items():
-            self.functions[name] = function = getattr(own, name)
+            self.functions[name] = function = getattr(quick if name in QUICK else own, name)
             function.argtypes = [_LETTERS[letter] for letter in letters]
 
     def __call__(self, name: str, *arguments: Any) -> None:

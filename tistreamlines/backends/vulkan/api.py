@@ -82,15 +82,17 @@ FUNCTIONS = {
     "vkCmdBindPipeline": "puq", "vkCmdBindDescriptorSets": "puquupup", "vkCmdDispatch": "puuu",
     "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
 }  # fmt: skip
+# As in CUDA's QUICK.
+QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
 _LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
 _VALUES = ("vkGetBufferDeviceAddress",)  # functions that return what they are asked for, not a code
 
 
 def functions(library: c.CDLL) -> dict[str, Any]:
     """Return Vulkan's functions by name, from a handle of the library that others do not use."""
-    own, found = c.CDLL(library._name), {}
+    own, quick, found = c.CDLL(library._name), c.PyDLL(library._name), {}
     for name, letters in FUNCTIONS.items():
-        found[name] = function = getattr(own, name)
+        found[name] = function = getattr(quick if name.startswith(QUICK) else own, name)
         function.argtypes = [_LETTERS[letter] for letter in letters]
         if name in _VALUES:
             function.restype = c.c_uint64

@@ -19,7 +19,7 @@ from ...space.batch import Space
 Array = npt.NDArray[Any]
 _KERNELS = text_of(Path(__file__).with_name("chunk_kernels.py"))
 _enlist, _tally = Function(_KERNELS, "enlist"), Function(_KERNELS, "tally")
-_places, _tell = Function(_KERNELS, "places"), Function(_KERNELS, "tell")
+_count, _places, _tell = Function(_KERNELS, "count"), Function(_KERNELS, "places"), Function(_KERNELS, "tell")
 
 
 def enlisted(counts: Array, slot: Array) -> tuple[Array, Array, Array]:
@@ -49,8 +49,8 @@ def tallied(state: Array) -> tuple[int, int, Array]:
 
 def counted(chunk: Chunk, verdicts: Array) -> Array:
     """Return the counts of :class:`.statistics.Statistics` for a chunk that has ended, with the verdicts on it."""
-    ends = tallied(chunk.state)[2].sum(axis=0)
-    judged = [np.count_nonzero(verdicts == number) for number in range(len(Verdict))]  # bincount would convert them
+    ends, judged = tallied(chunk.state)[2].sum(axis=0), np.zeros(len(Verdict), np.int64)
+    _count(np.asarray(verdicts, np.int8), judged)  # at once: among many threads, each step of Python's may have to wait
     return np.concatenate([[len(chunk.seeds)], ends, judged])
 
 

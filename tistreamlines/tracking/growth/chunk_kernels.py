@@ -31,6 +31,13 @@ def tally(state, out):
 
 
 @compiled
+def count(values, out):
+    """Add how often each of the values 0, 1 and so on occurs."""
+    for i in range(values.shape[0]):
+        out[values[i]] += 1
+
+
+@compiled
 def places(state, words, slot, offset):
     """Find the first word of each half and the first point of each streamline, and how many there are.
 

@@ -33,7 +33,7 @@ Part = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
-BESIDE = 2  # threads of the host at work for a GPU: one waits for it, one helps (Growth.beside)
+BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits for it, and what helps (Growth.beside)
 FEWEST_WORKERS = 4  # that lay points out beside as many threads that grow streamlines
 
 
