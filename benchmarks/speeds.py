@@ -5,9 +5,9 @@
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; the phantom, seeds and options are those of
 ``archs.py``. ``gpu`` tracks a million seeds of each getter, and 100,000 of prob; ``steps`` tracks prob with several
-greatest numbers of steps; ``cores`` tracks with more and more threads, each of which has a core of its own. Beside them
-are as many processes of one thread, which share nothing but the processor: what they reach together is what hyperthreads,
-caches and clocks leave.
+greatest numbers of steps; ``cores`` tracks with more and more threads, each of which has a core of its own. Beside
+them are as many processes of one thread, which share nothing but the processor, and as many loops of sums and products,
+which share no caches either: what these reach together is what hyperthreads and clocks leave.
 A table is printed, in which each figure stands beside its aim, where it has one; each is the best of five runs.
 """
 
@@ -90,8 +90,8 @@ def elsewhere(rows: Callable[[], Iterable[Row]], count: int | None = None) -> It
     ours, theirs = multiprocessing.Pipe(duplex=False)
 
     def send() -> None:
-        if count is not None and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+        if count is not None:
+            bind(range(count))
         for row in rows():
             theirs.send(row)
         theirs.send(None)
@@ -136,8 +136,9 @@ def steps(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
 
 
 def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
-    """Track with more and more threads, each of which has a core, and in as many processes."""
+    """Track with more and more threads, each of which has a core, and in as many processes; see also ``arithmetic``."""
     most = usable_cores()
+    yield {"arch": "cpu", "dg": "arithmetic", "processes": most, "times_one": arithmetic(most)}
     for case in [case for case in CASES if case[0] in CORE_SEEDS]:
         one, each, alone = data[-1], CORE_SEEDS[case[0]], 0.0
         one.prepared(case)
@@ -158,6 +159,47 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
 def core_rows(one: Data, case: tuple[str, str, float], threads: int) -> Iterator[Row]:
     """Yield the row of so many threads."""
     yield tracked(one.engine(case, "cpu", threads=threads), one.seeds[: CORE_SEEDS[case[0]] * threads])
+
+
+def arithmetic(count: int) -> float:
+    """Return how many times as many sums and products as one core so many compute, of numbers in their caches."""
+    from numba import njit
+
+    @njit
+    def compute(values: np.ndarray, times: int) -> None:
+        for _ in range(times):
+            for place in range(len(values)):
+                values[place] = values[place] * np.float32(0.5) + np.float32(0.5)
+
+    compute(np.ones(512, np.float32), 1)
+    context, speeds = multiprocessing.get_context("fork"), []
+    for cores in [1, count] * RUNS:
+        ready, results = context.Barrier(cores), context.Queue()
+
+        def work(core: int, ready: Any = ready, results: Any = results) -> None:
+            bind([core])
+            values, turns = np.ones(512, np.float32), 0
+            ready.wait()
+            begun = time.perf_counter()
+            while (seconds := time.perf_counter() - begun) < 0.5:
+                compute(values, 10_000)
+                turns += 1
+            results.put(turns / seconds)
+
+        started = [context.Process(target=work, args=(core,)) for core in range(cores)]
+        for process in started:
+            process.start()
+        speeds.append(sum(results.get() for _ in started))
+        for process in started:
+            process.join()
+    return round(max(speeds[1::2]) / max(speeds[::2]), 2)
+
+
+def bind(cores: Iterable[int]) -> None:
+    """Let this process use some of its cores, by their place among them."""
+    if hasattr(os, "sched_setaffinity"):
+        own = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, [own[core] for core in cores])
 
 
 def apart(one: Data, case: tuple[str, str, float], each: int, count: int) -> tuple[float, int]:
@@ -186,12 +228,12 @@ def line(row: Row) -> str:
     """Return a row of the table."""
     what = " ".join(f"{row[name]:,} {name.replace('_', ' ')}" for name in ("seeds", "max_steps", "threads", "processes")
                     if name in row)  # fmt: skip
-    speed = f"{row['mpoints_per_second']:.1f} M points/s"
+    speed = f"{row['mpoints_per_second']:.1f} M points/s" if "points" in row else ""
     if "mstreamlines_per_second" in row:
         speed += f", {row['mstreamlines_per_second']:.2f} M streamlines/s"
     times = f"{row['times_one']} times one" if "times_one" in row else ""
     aim = row.get("aim") or row.get("aim_times_one") or ""
-    return f"| {row['arch']} | {row['data']} | {row['dg']} | {what} | {speed} | {times} | {aim} |"
+    return f"| {row['arch']} | {row.get('data', '')} | {row['dg']} | {what} | {speed} | {times} | {aim} |"
 
 
 def main() -> None:
