@@ -18,7 +18,7 @@ from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from .cache import Held, Kind, function
-from .dialect import dialect, spread_name
+from .dialect import dialect, inlined_once, spread_name
 
 TOGETHER = 16  # items that a thread takes in a row: their neighbours in space, which share caches
 LINE = 32  # elements that fill one or two cache lines
@@ -70,7 +70,8 @@ class NumbaProgram(HostArrays):
             # a module for each kernel, since options that change one of them leave the others' compiled code as it is
             text = linked.text_for(name)
             text += "".join(made for spread, made in spreads.items() if spread in text)
-            texts[name] = f"{text}\n\n{entry_text(name, signature)}"
+            text += f"\n\n{entry_text(name, signature)}"
+            texts[name] = inlined_once(text) if source.fill.get("CARRIED") == 0 else text
         self._functions = {name: function(text, f"run_{name}") for name, text in texts.items()}
         for name in sorted(texts, key=lambda name: -len(texts[name])):  # so that the processes that compile end together
             if (kinds := self._kinds(self.signatures[name])) is not None:
