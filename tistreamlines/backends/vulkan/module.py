@@ -63,9 +63,18 @@ class Module:
         self._header[BOUND] += 1
         return self._header[BOUND] - 1
 
-    def type(self, *words: int) -> int | None:
-        """Return the number of a type of numbers, by its instruction's number and what follows, None if there is none."""
-        return next((one[1] for one in self.listed if (number_of(one), *one[2:]) == words), None)
+    def type(self, *words: int) -> int:
+        """Return the number of a type by its instruction's number and what follows its own number there.
+
+        Raises
+        ------
+        LookupError
+            If the module has no such type.
+        """
+        for one in self.listed:
+            if (number_of(one), *one[2:]) == words:
+                return one[1]
+        raise LookupError(f"SPIR-V without a type {words}")
 
     def constants(self) -> dict[int, int]:
         """Return the values of constants of one word by their numbers; several may have the same value."""

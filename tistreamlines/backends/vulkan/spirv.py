@@ -1,4 +1,8 @@
-"""What Taichi's SPIR-V lacks: marks of operations of reals, indices, and operations of teams that GPUs have."""
+"""What Taichi's SPIR-V lacks: marks of operations of reals, indices of arrays, and what a GPU does for a team at once.
+
+What is not known in a module stays as it is. In place of Taichi's reductions, shuffles and votes need all 32 threads of a
+team, as with CUDA.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from .module import IMPORTED, TYPE_BOOL, TYPE_INT, Instruction, Module, instruct
 
 REAL_OPERATIONS = (127, 129, 131, 133, 136)  # negation, sum, difference, product and quotient
 NO_CONTRACTION, ARRAY_STRIDE = 42, 6
-TO_POINTER, TO_LONG, SUM, SHIFT, CHOICE, AND = 120, 114, 128, 196, 169, 199
+TO_POINTER, TO_LONG, SUM, SHIFT, CHOICE = 120, 114, 128, 196, 169
 ELEMENT, EXTENDED = 67, 12
 EXTREMES = {355: 37, 358: 40}  # the least and the greatest of a subgroup's reals, and of two reals
 GREATEST_INT = 356  # of the whole numbers of a subgroup
@@ -85,14 +89,15 @@ def shuffle(module: Module) -> None:
 
 def vote(module: Module) -> None:
     """Let threads vote whether a condition holds in any of them, in place of the maximum of a 0 or 1 of each."""
-    choices, constants, bool_ = module.results(CHOICE), module.constants(), module.type(TYPE_BOOL)
+    choices, constants = module.results(CHOICE), module.constants()
 
     def change(one: Instruction) -> list[Instruction] | None:
         choice = choices.get(one[-1]) if number_of(one) == GREATEST_INT else None
         if choice is None or [constants.get(value) for value in choice[4:]] != [1, 0]:
             return None
         holds = module.new()
-        return [instruction(ANY, bool_, holds, one[3], choice[3]), instruction(CHOICE, *one[1:3], holds, *choice[4:])]
+        asked = instruction(ANY, module.type(TYPE_BOOL), holds, one[3], choice[3])
+        return [asked, instruction(CHOICE, *one[1:3], holds, *choice[4:])]
 
     module.replace(change)
     if module.all(ANY):
@@ -101,6 +106,8 @@ def vote(module: Module) -> None:
 
 def join_barriers(module: Module) -> None:
     """Let a subgroup's barrier order its memory, in place of barriers of the block's memory before and after it."""
+    if not module.all(MEMORY_BARRIER):
+        return
     joined: list[Instruction] = []
     constants, order = module.constants(), module.constant(module.type(TYPE_INT, 32, 1), ORDER)
     for one in module.listed:
