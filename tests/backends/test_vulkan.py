@@ -24,7 +24,15 @@ from tistreamlines.backends.taichi import trial
 from tistreamlines.backends.taichi.program import TaichiProgram, linked_for
 from tistreamlines.backends.taichi.trial import program_class
 from tistreamlines.backends.vulkan import api, gpu, spirv
-from tistreamlines.backends.vulkan.module import DECORATE, Module, number_of
+from tistreamlines.backends.vulkan.module import (
+    CONSTANT,
+    DECORATE,
+    FUNCTION,
+    TYPE_REAL,
+    Module,
+    instruction,
+    number_of,
+)
 from tistreamlines.devices import choose, list_devices
 from tistreamlines.devices.compilers import VARIABLE
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
@@ -156,6 +164,48 @@ def test_teams_of_hardware_vote_and_shuffle(tmp_path):
         pytest.skip("no spirv-val (Debian: spirv-tools)")
     (tmp_path / "task.spv").write_bytes(task.code())
     subprocess.run([VALIDATOR, "--target-env", "vulkan1.2", tmp_path / "task.spv"], check=True)
+
+
+def module_of(*added: list[int]) -> Module:
+    """Instructions after the types bool (1), int (2), word (3) and real (4), and constants of int from 10 on."""
+    known = [
+        instruction(spirv.IMPORTED, 5, 0), instruction(DECORATE, 9, 0), instruction(spirv.TYPE_BOOL, 1),
+        instruction(spirv.TYPE_INT, 2, 32, 1), instruction(spirv.TYPE_INT, 3, 32, 0), instruction(TYPE_REAL, 4, 32),
+        *(instruction(CONSTANT, 2, 10 + place, value) for place, value in enumerate((0, 1, 2, 3, spirv.ORDER, 0x48))),
+        instruction(FUNCTION, 0, 8, 0, 0),
+    ]  # fmt: skip
+    words = [0x07230203, 0x10500, 0, 100, 0, *(word for one in (*known, *added) for word in one)]
+    return Module(np.array(words, "<u4").tobytes())
+
+
+NIL, ONE, BLOCK, SUBGROUP, ORDER, OTHER = range(10, 16)  # constants of such a module
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_scans_are_no_reductions(group):
+    """Both have one number; what follows the scope tells them apart (0: a reduction)."""
+    chosen = instruction(spirv.CHOICE, 2, 50, 40, ONE, NIL)
+    lowest, any_ = (instruction(kind, type_, 51, SUBGROUP, group, 50) for kind, type_ in ((355, 4), (356, 2)))
+    module = module_of(chosen, lowest, any_)
+    spirv.shuffle(module)
+    spirv.vote(module)
+    is_scan = group == 1
+    assert (lowest in module.listed, any_ in module.listed) == (is_scan, is_scan)
+    assert len(module.all(spirv.SHUFFLE_XOR)) == (0 if is_scan else 5)
+
+
+@pytest.mark.parametrize("first", [(BLOCK, ORDER), (ONE, OTHER), (BLOCK, OTHER)])
+def test_only_barriers_of_the_blocks_memory_are_joined(first):
+    before, after = (instruction(spirv.MEMORY_BARRIER, *words) for words in (first, (BLOCK, ORDER)))
+    barrier = instruction(spirv.BARRIER, SUBGROUP, SUBGROUP, NIL)
+    module = module_of(before, barrier, after)
+    spirv.join_barriers(module)
+    if first == (BLOCK, ORDER):
+        (joined,) = module.all(spirv.BARRIER, spirv.MEMORY_BARRIER)
+        assert joined[1:3] == [SUBGROUP, SUBGROUP]
+        assert module.constants()[joined[3]] == spirv.ORDER
+    else:
+        assert module.listed[-3:] == [before, barrier, after]
 
 
 def test_the_devices_test_passes_without_guards():

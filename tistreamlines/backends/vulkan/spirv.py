@@ -15,9 +15,10 @@ ELEMENT, EXTENDED = 67, 12
 EXTREMES = {355: 37, 358: 40}  # the least and the greatest of a subgroup's reals, and of two reals
 GREATEST_INT = 356  # of the whole numbers of a subgroup
 ANY, SHUFFLE_XOR = 335, 346
-SUBGROUP_OPERATIONS = range(349, 365)
+SUBGROUP_OPERATIONS, REDUCE = range(349, 365), 0  # scans have the same numbers as reductions
 VOTE, ARITHMETIC, SHUFFLE = 62, 63, 65  # capabilities
-BARRIER, MEMORY_BARRIER, SUBGROUP = 224, 225, 3
+BARRIER, MEMORY_BARRIER = 224, 225
+BLOCK, SUBGROUP = 2, 3  # scopes
 ORDER = 0x108  # what was written to the block's memory before is seen after
 
 
@@ -72,7 +73,7 @@ def shuffle(module: Module) -> None:
     steps = [module.constant(word, step) for step in (16, 8, 4, 2, 1)]
 
     def change(one: Instruction) -> list[Instruction] | None:
-        if number_of(one) not in EXTREMES:
+        if number_of(one) not in EXTREMES or one[4] != REDUCE:
             return None
         _, type_, result, scope, _, value = one
         made = []
@@ -92,8 +93,10 @@ def vote(module: Module) -> None:
     choices, constants = module.results(CHOICE), module.constants()
 
     def change(one: Instruction) -> list[Instruction] | None:
-        choice = choices.get(one[-1]) if number_of(one) == GREATEST_INT else None
-        if choice is None or [constants.get(value) for value in choice[4:]] != [1, 0]:
+        if number_of(one) != GREATEST_INT or one[4] != REDUCE or one[5] not in choices:
+            return None
+        choice = choices[one[5]]
+        if [constants.get(value) for value in choice[4:]] != [1, 0]:
             return None
         holds = module.new()
         asked = instruction(ANY, module.type(TYPE_BOOL), holds, one[3], choice[3])
@@ -110,10 +113,13 @@ def join_barriers(module: Module) -> None:
         return
     joined: list[Instruction] = []
     constants, order = module.constants(), module.constant(module.type(TYPE_INT, 32, 1), ORDER)
+    around = [MEMORY_BARRIER, BLOCK, ORDER]
     for one in module.listed:
         joined.append(one)
-        kinds = [number_of(before) for before in joined[-3:]]
-        if kinds == [MEMORY_BARRIER, BARRIER, MEMORY_BARRIER] and constants[joined[-2][1]] == SUBGROUP:
+        if number_of(one) != MEMORY_BARRIER:
+            continue
+        told = [[number_of(some), *map(constants.get, some[1:])] for some in joined[-3:]]
+        if told[0] == told[-1] == around and told[1][:2] == [BARRIER, SUBGROUP]:
             subgroup = joined[-2][1]
             joined[-3:] = [instruction(BARRIER, subgroup, subgroup, order)]
     module.listed = joined

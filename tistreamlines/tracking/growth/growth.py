@@ -42,7 +42,7 @@ IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
 # GPU: what the first steps of a chunk take, during which the host is at work on the last one
 FIRST_SECONDS = 0.015
-BESIDE = 2  # threads that order, list and count for the main one, so that no chunk waits for what another one needs
+HELPERS = 2  # threads that order, list and count for the main one, so that no chunk waits for what another one needs
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 
 
@@ -282,7 +282,7 @@ class Growth:
         """
         if not self.room.overlaps:
             return partial(function, *given)
-        return thread_pool("beside", BESIDE).submit(function, *given).result
+        return thread_pool("beside", HELPERS).submit(function, *given).result
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""
