@@ -171,28 +171,37 @@ def arithmetic(count: int) -> float:
             for place in range(len(values)):
                 values[place] = values[place] * np.float32(0.5) + np.float32(0.5)
 
+    def work(core: int, ready: Callable[[], Any]) -> float:
+        bind([core])
+        values, turns = np.ones(512, np.float32), 0
+        ready()
+        begun = time.perf_counter()
+        while (seconds := time.perf_counter() - begun) < 0.5:
+            compute(values, 10_000)
+            turns += 1
+        return turns / seconds
+
     compute(np.ones(512, np.float32), 1)
-    context, speeds = multiprocessing.get_context("fork"), []
-    for cores in [1, count] * RUNS:
-        ready, results = context.Barrier(cores), context.Queue()
+    speeds = [[sum(together(cores, work)) for cores in (1, count)] for _ in range(RUNS)]
+    alone, all_ = map(max, zip(*speeds, strict=True))
+    return round(all_ / alone, 2)
 
-        def work(core: int, ready: Any = ready, results: Any = results) -> None:
-            bind([core])
-            values, turns = np.ones(512, np.float32), 0
-            ready.wait()
-            begun = time.perf_counter()
-            while (seconds := time.perf_counter() - begun) < 0.5:
-                compute(values, 10_000)
-                turns += 1
-            results.put(turns / seconds)
 
-        started = [context.Process(target=work, args=(core,)) for core in range(cores)]
-        for process in started:
-            process.start()
-        speeds.append(sum(results.get() for _ in started))
-        for process in started:
-            process.join()
-    return round(max(speeds[1::2]) / max(speeds[::2]), 2)
+def together(count: int, work: Callable[[int, Callable[[], Any]], Any]) -> list[Any]:
+    """Return what a function returns in so many processes, of their number and of what waits until all are ready."""
+    context = multiprocessing.get_context("fork")
+    ready, results = context.Barrier(count), context.Queue()
+
+    def run(number: int) -> None:
+        results.put(work(number, ready.wait))
+
+    started = [context.Process(target=run, args=(number,)) for number in range(count)]
+    for process in started:
+        process.start()
+    found = [results.get() for _ in started]
+    for process in started:
+        process.join()
+    return found
 
 
 def bind(cores: Iterable[int]) -> None:
@@ -204,23 +213,16 @@ def bind(cores: Iterable[int]) -> None:
 
 def apart(one: Data, case: tuple[str, str, float], each: int, count: int) -> tuple[float, int]:
     """Track in processes of one thread; return the seconds from the first start to the last end, and all points."""
-    context = multiprocessing.get_context("fork")
-    ready, results = context.Barrier(count), context.Queue()
 
-    def work(number: int) -> None:
+    def work(number: int, ready: Callable[[], Any]) -> tuple[float, float, int]:
         engine, seeds = one.engine(case, "cpu", threads=1), one.seeds[each * number : each * (number + 1)]
         tracked(engine, seeds[:200], 1)
-        ready.wait()
+        ready()
         begun = time.time()
         points = tracked(engine, seeds, 1)["points"]
-        results.put((begun, time.time(), points))
+        return begun, time.time(), points
 
-    started = [context.Process(target=work, args=(number,)) for number in range(count)]
-    for process in started:
-        process.start()
-    found = [results.get() for _ in started]
-    for process in started:
-        process.join()
+    found = together(count, work)
     return round(max(end for _, end, _ in found) - min(begun for begun, *_ in found), 4), sum(row[2] for row in found)
 
 

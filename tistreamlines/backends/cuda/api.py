@@ -17,8 +17,8 @@ FUNCTIONS = {
     "cuMemsetD32Async": "quqp", "cuMemcpyHtoDAsync_v2": "qpqp", "cuMemcpyDtoHAsync_v2": "pqqp",
     "cuModuleLoadData": "pp", "cuModuleGetFunction": "ppp", "cuLaunchKernel": "puuuuuuuppp",
 }  # fmt: skip
-# What hands the device something, or looks how far it is, takes less time than to let go of Python's lock, which threads that
-# lay points out ask for, too.
+# Functions that return at once, and are called without releasing Python's lock: whoever releases it has to wait until the
+# threads that lay points out give it back.
 QUICK = (
     "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
     "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",

@@ -75,8 +75,8 @@ def dialect(bits: int = 32, fast: bool = False) -> Dialect:
 def inlined_once(text: str) -> str:
     """Return a module in which functions become part of their caller where there is only one call of them.
 
-    Kernels call each other with up to a hundred arguments, most of which go through memory. Where halves carry numbers, there
-    are not registers enough: ``ptt`` would take 1.2 times as long.
+    Kernels call each other with up to a hundred arguments, most of which go through memory. It does not pay where halves carry
+    numbers: ``ptt`` would take 1.2 times as long.
     """
     calls = Counter(re.findall(r"\b(\w+)\(", text))  # a definition looks like one, too
 

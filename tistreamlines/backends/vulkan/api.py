@@ -82,7 +82,7 @@ FUNCTIONS = {
     "vkCmdBindPipeline": "puq", "vkCmdBindDescriptorSets": "puquupup", "vkCmdDispatch": "puuu",
     "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
 }  # fmt: skip
-# As in CUDA's QUICK.
+# Functions, or how their names begin, that are called without releasing Python's lock; see QUICK in ``..cuda.api``.
 QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
 _LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
 _VALUES = ("vkGetBufferDeviceAddress",)  # functions that return what they are asked for, not a code

@@ -1,7 +1,7 @@
 """Modules of SPIR-V, whose instructions may be replaced.
 
-SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. Numbers
-are those of the specification (registry.khronos.org), names are its own without their prefix.
+SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. The
+numbers are those of the specification (registry.khronos.org).
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-HEADER, BOUND = 5, 3  # words, and which of them is greater than any number of a result
+HEADER, BOUND = 5, 3  # length in words, and the place of the word that is greater than the number of any result
 CAPABILITY, IMPORTED, DECORATE, FUNCTION = 17, 11, 71, 54
 TYPE_BOOL, TYPE_INT, TYPE_REAL, CONSTANT = 20, 21, 22, 43
 ANNOTATIONS = (71, 72, 73, 74)  # decorations, which come before all types
-
-CONSTANT_WORDS = 4  # of an instruction whose value takes one
+CONSTANT_WORDS = 4  # of the instruction of a constant that has 32 bits
 
 Instruction = list[int]
 
@@ -77,7 +76,7 @@ class Module:
         raise LookupError(f"SPIR-V without a type {words}")
 
     def constants(self) -> dict[int, int]:
-        """Return the values of constants of one word by their numbers; several may have the same value."""
+        """Return the values of all constants of 32 bits by their numbers; several may have the same value."""
         return {one[2]: one[3] for one in self.all(CONSTANT) if len(one) == CONSTANT_WORDS}
 
     def constant(self, type_: int, value: int) -> int:
