@@ -46,7 +46,7 @@ def next_direction(
             put(scratch.pmf, c, where(value >= low, value * (cosine * cosine), 0.0))
         low = 0.0
     w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
-    number = draw(scratch.pmf, VERTEX_CHUNKS, scratch.sums, low, uniform(w[0]))
+    number = draw(scratch.pmf, VERTEX_CHUNKS, low, uniform(w[0]))
     return toward(method.sphere, number, heading)
 
 

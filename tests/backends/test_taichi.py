@@ -18,7 +18,7 @@ from commands import in_own_process
 from dialects import ints, reals
 from dialects import run as run_on_cpu
 from interpolate_kernels import sample
-from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, votes, whole
+from lang_kernels import OFFSETS, OTHER, REAL, below, float_bits, lanewise, scalars, shares, sums, votes, whole
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from synthetic import boot_case, gradients, noisy_crossing
@@ -137,7 +137,8 @@ def team_cases() -> dict[str, Case]:
     return {
         "lanewise": (lanewise, 2, {"a": a, "index": index, "out": reals(512), "picked": ints(64), "counter": ints(1)}),
         "shares": (shares, 1, {"out": ints(46)}),
-        "votes": (votes, 40, {"a": many, "holds": HOLDS.ravel(), "out": reals(160)}),
+        "votes": (votes, 40, {"a": many, "holds": HOLDS.ravel(), "out": reals(200)}),
+        "below": (below, 40, {"a": many, "out": reals(40 * 160)}),
         "sums": (sums, 200, {"index": rng.integers(0, 15, 200).astype(np.int32), "out": ints(16)}),
         "philox of lanes": (lane_words, 1, {"counter": words(counter), "key": words(key), "out": ints(256)}),
         "interpolate": (sample, 200, volume | {"points": points.ravel(), "found": ints(200), "out": reals(200 * 64)}),

@@ -243,7 +243,7 @@ def test_only_kernels_and_records_are_named(head):
     plan = plan_of(head, dg="prob")
     arrays, values = pack_prepared(plan.prepared, plan.space)
     kernels = "tistreamlines.kernels.orientation.pmf"
-    for place in ("os:system", f"{kernels}:SCAN", f"{kernels}:annotations"):
+    for place in ("os:system", f"{kernels}:NONE", f"{kernels}:annotations"):
         for key in ("kernel", "record"):
             with pytest.raises((ValueError, TypeError)):
                 unpack_prepared(arrays, values | {"method": {key: place, "fields": {}}})

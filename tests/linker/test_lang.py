@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dialects import DIALECTS, ints, reals, run
-from lang_kernels import OFFSETS, OTHER, REAL, float_bits, lanewise, scalars, shares, sums, votes, whole
+from lang_kernels import OFFSETS, OTHER, REAL, below, float_bits, lanewise, scalars, shares, sums, votes, whole
 
 from tistreamlines.linker import lang
 
@@ -63,13 +63,24 @@ def test_votes_of_lanes(dialect):
     """In no lane, in each alone, in two, and in all."""
     holds = np.concatenate([np.zeros((1, 32)), np.eye(32), np.eye(32) + np.eye(32)[::-1], np.ones((1, 32))]) > 0
     x = np.random.default_rng(3).normal(size=holds.shape).astype(np.float32).astype(float)
-    values = {"a": x.ravel(), "holds": holds.astype(np.int32).ravel(), "out": reals(4 * len(holds))}
-    got = run(dialect, votes, len(holds), values)["out"].reshape(-1, 4)
+    values = {"a": x.ravel(), "holds": holds.astype(np.int32).ravel(), "out": reals(5 * len(holds))}
+    got = run(dialect, votes, len(holds), values)["out"].reshape(-1, 5)
     first = [list(row).index(True) if row.any() else 32 for row in holds]
     assert got[:, 0].tolist() == holds.any(axis=1).tolist()
     assert got[:, 1].tolist() == first
     assert got[:, 2].tolist() == [x[k, min(number, 31)] for k, number in enumerate(first)]
     assert got[:, 3].tolist() == (holds & (x > 0)).any(axis=1).tolist()
+    assert got[:, 4].tolist() == [np.flatnonzero(row).max(initial=-1) for row in holds]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_lanes_get_what_others_have(dialect):
+    x = np.random.default_rng(4).integers(1, 100, (3, 32)).astype(float)  # sums of such numbers are not rounded
+    got = run(dialect, below, 3, {"a": x.ravel(), "out": reals(480)})["out"].reshape(3, 5, 32)
+    for number, step in enumerate((1, 2, 5, 16)):
+        assert (got[:, number, :step] == 0).all()
+        np.testing.assert_array_equal(got[:, number, step:], x[:, :-step])
+    np.testing.assert_array_equal(got[:, 4], x.cumsum(axis=1))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -15,11 +15,12 @@ from tables import prepare_prob
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import choose
 from tistreamlines.kernels.halves import Method, Scratch
-from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.orientation.cone import least_that_counts
+from tistreamlines.kernels.interpolate import Corners, Volume, find_corners, interpolate_row
+from tistreamlines.kernels.orientation.cone import bounds_beside, sample_cone
+from tistreamlines.kernels.orientation.patches import STORED, sample_next_patch
 from tistreamlines.kernels.orientation.peaks import direction
 from tistreamlines.kernels.orientation.pmf import toward
-from tistreamlines.linker.lang import Func, Hole, Ints, Reals, barrier, func, i32, real, u32, vec3
+from tistreamlines.linker.lang import Func, Hole, Ints, Reals, at, barrier, func, i32, real, team_max, u32, vec3
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import SPHERES, load_sphere
@@ -53,11 +54,21 @@ def chosen(
 
 @func
 def least_in_cone(item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints) -> real:
-    """Sample the cone around a direction at point ``item``; return the least sample that counts."""
+    """Sample the cone around a direction at point ``item``, and patches until the least sample that counts is known."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
     read(volume, p, begun[item], method, scratch)
     barrier()
-    return least_that_counts(volume, p, begun[item], method, scratch)
+    corners = Corners()
+    find_corners(corners, volume, p)
+    if STORED == 0:
+        sample_cone(corners, volume, begun[item], method, scratch)
+        barrier()
+    rest = bounds_beside(method, begun[item], scratch.row)
+    high = team_max(at(scratch.highest, 0))
+    bound = team_max(rest)
+    while bound > high:
+        sample_next_patch(high, rest, bound, corners, volume, method, scratch)
+    return method.threshold * high
 
 
 @func

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tistreamlines.kernels.getters.prob import scan
 from tistreamlines.linker.lang import (
     Constant,
     Ints,
@@ -24,11 +25,13 @@ from tistreamlines.linker.lang import (
     maximum,
     minimum,
     put,
+    raised,
     real,
     spread,
     take,
     team_any,
     team_first,
+    team_last,
     team_max,
     team_min,
     team_value,
@@ -103,15 +106,27 @@ def lanewise(item: i32, a: Reals, index: Ints, out: Reals, picked: Ints, counter
 
 @func
 def votes(item: i32, a: Reals, holds: Ints, out: Reals):
-    """Whether a condition holds in any lane, the first one where it does, and the value of that lane."""
+    """Whether a condition holds in any lane, the first and the last one where it does, and the value of the first."""
     x = at(a, 32 * item)
     own = at(holds, 32 * item) == 1
     first = team_first(own)
-    out[4 * item] = real(team_any(own))
-    out[4 * item + 1] = real(first)
-    out[4 * item + 2] = team_value(x, minimum(first, 31))
+    out[5 * item] = real(team_any(own))
+    out[5 * item + 1] = real(first)
+    out[5 * item + 2] = team_value(x, minimum(first, 31))
     if team_any(own & (x > 0.0)) == 1:
-        out[4 * item + 3] = 1.0
+        out[5 * item + 3] = 1.0
+    out[5 * item + 4] = real(team_last(own))
+
+
+@func
+def below(item: i32, a: Reals, out: Reals):
+    """What lanes have that are 1, 2, 5 and 16 below each one, and sums of the lanes up to each one."""
+    x = at(a, 32 * item)
+    put(out, 160 * item, raised(x, 1))
+    put(out, 160 * item + 32, raised(x, 2))
+    put(out, 160 * item + 64, raised(x, 5))
+    put(out, 160 * item + 96, raised(x, 16))
+    put(out, 160 * item + 128, scan(x))
 
 
 @func

@@ -16,6 +16,7 @@ read = Hole("reads what the getter and the stopping rule need of the voxels' row
 set_out = Hole("stage: sets the state of a half at its seed; returns the code that stands for its last step")
 load_state = Hole("stage: sets the state of a half that has taken steps, or None")
 store_state = Hole("stage: stores it, or None")
+look_ahead = Hole("stage: asks caches for what the next point is likely to need, or None")
 choose = Hole("code of the next step, NONE, LEAVES, or AGAIN for another draw; it is enough to repeat the step from the point before it")
 move = Hole("stage: the point that a step leads to; sets the state after it")
 move_as_chosen = Hole("stage: the same for the step that has just been chosen, of which the getter may know more than its code")
@@ -160,6 +161,7 @@ def decide(
 ):  # fmt: skip
     """Ask the getter for the next step."""
     number = u32(walk.taken + 1)
+    look_ahead(walk.p, walk.code, volume, method, rules)
     walk.choice = choose(
         volume, walk.p, walk.code, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules, stopping
     )  # fmt: skip

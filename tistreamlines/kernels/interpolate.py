@@ -108,6 +108,18 @@ def find_corners(corners: Corners, volume: Volume, p: vec3):
     corners.r111 = row_start(volume, x + 1, y + 1, z + 1)
 
 
+@func
+def prefetch_row(volume: Volume, p: vec3):
+    """Ask caches for what :func:`interpolate_row` reads at a point near the image."""
+    x = i32(floor(p[0]))
+    y = i32(floor(p[1]))
+    z = i32(floor(p[2]))
+    for corner in unrolled(8):
+        start = row_start(volume, x + (corner >> 2), y + ((corner >> 1) & 1), z + (corner & 1))
+        for chunk in unrolled(ROW_CHUNKS):
+            prefetch(volume.rows, start + chunk * 32)
+
+
 @stage
 def chunk_of(corners: Corners, volume: Volume, c: i32) -> real:
     """Interpolate 32 channels, from number ``c`` on.  The terms are added in DIPY's order (``trilinear_interpolate4d``)."""

@@ -18,6 +18,7 @@ class Dialect:
     spell : for each word of the language, a function from the texts of its arguments to the text of the call.
     literal : function from a float to the text of a real literal.
     handed : function from the text of an integer literal to the text that is passed to a kernel function.
+    index : function from the text of an index of an array, which is never negative, to the text that is written.
     hidden : parameters that every function passes on (the zeros of the guards, the lane, the team's pool).
     guard : function from (left, symbol, right) to the text of a guarded product or sum of reals; None where no guard is
         needed.
@@ -34,6 +35,7 @@ class Dialect:
     spell: dict[str, Callable[..., str]]
     literal: Callable[[float], str]
     handed: Callable[[str], str] = lambda text: text
+    index: Callable[[str], str] = lambda text: text
     hidden: tuple[str, ...] = ()
     guard: Callable[[str, str, str], str] | None = None
     wrap_words: bool = False

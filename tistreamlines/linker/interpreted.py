@@ -25,8 +25,8 @@ NATIVE = ("divide", "square_root", "log")
 
 SPELL = calls(
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
-    "at", "put", "add", "take", "spread", "collect", "team_any", "team_first", "team_max", "team_min",
-    "team_value", "barrier", "vec3", "words",
+    "at", "prefetch", "put", "add", "take", "spread", "collect", "team_any", "team_first", "team_last", "team_max", "team_min",
+    "team_value", "raised", "barrier", "vec3", "words",
 )  # fmt: skip
 
 

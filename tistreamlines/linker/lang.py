@@ -26,8 +26,9 @@ import numpy as np
 LANES = 32
 __all__ = [  # what a kernel file imports
     "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "add", "at", "barrier", "bits", "collect", "each", "floor",
-    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "put", "real", "rolled", "spread", "stage", "take", "team_any",
-    "team_first", "team_max", "team_min", "team_value", "func", "u32", "umulhi", "unrolled", "vec3", "where", "words",
+    "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "prefetch", "put", "raised", "real", "rolled", "spread", "stage", "take",
+    "team_any", "team_first", "team_last", "team_max", "team_min", "team_value", "func", "u32", "umulhi", "unrolled", "vec3",
+    "where", "words",
 ]  # fmt: skip
 
 
@@ -250,6 +251,10 @@ def take(array, index):
     return array[index]
 
 
+def prefetch(array, start):
+    """Ask a processor's caches for 32 consecutive elements that will be read soon; has no effect elsewhere."""
+
+
 def spread(array, start, pattern, table):
     """Lane l reads ``array[start + pattern[l]]``; ``table`` holds the same 32 offsets for dialects that look them up."""
     return array[start + np.asarray(pattern)]
@@ -285,9 +290,19 @@ def team_first(condition):
     return int(np.argmax(condition)) if np.any(condition) else LANES
 
 
+def team_last(condition):
+    """The last lane in which a condition holds, or -1; known to all."""
+    return LANES - 1 - team_first(condition[::-1])
+
+
 def team_value(x, number):
     """The real that the lane with this number has, known to all."""
     return x[number]
+
+
+def raised(x, step):
+    """Lane l gets the real that lane ``l - step`` has, or 0 if there is none; ``step`` is a constant from 1 on."""
+    return np.concatenate([np.zeros_like(x[:step]), x[:-step]])
 
 
 def barrier():

@@ -18,8 +18,8 @@ from .records import BOOL, INT, INTS, KINDS, NOTHING, REAL, REALS, VEC, WORD, WO
 ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
 RESULTS = {
     "real": REAL, "floor": REAL, "from_bits": REAL, "i32": INT, "bits": INT, "u32": WORD, "umulhi": WORD, "lane": INT,
-    "vec3": VEC, "words": WORDS, "team_any": INT, "team_first": INT, "team_value": REAL,
-    "put": NOTHING, "add": NOTHING, "collect": NOTHING, "barrier": NOTHING,
+    "vec3": VEC, "words": WORDS, "team_any": INT, "team_first": INT, "team_last": INT, "team_value": REAL, "raised": REAL,
+    "prefetch": NOTHING, "put": NOTHING, "add": NOTHING, "collect": NOTHING, "barrier": NOTHING,
 }  # fmt: skip
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
@@ -240,7 +240,10 @@ class Rewriter(ast.NodeVisitor):
 
     def visit_Subscript(self, node: ast.Subscript) -> tuple[str, str]:
         text, kind = self.visit(node.value)
-        return f"{text}[{self.text(node.slice)}]", ELEMENT[kind]
+        number = self.text(node.slice)
+        if kind in (REALS, INTS) and not number.isdigit():
+            number = self.dialect.index(number)
+        return f"{text}[{number}]", ELEMENT[kind]
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> tuple[str, str]:
         text, kind = self.visit(node.operand)

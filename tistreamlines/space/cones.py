@@ -119,6 +119,25 @@ def touched(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32
     return np.where(reached, bits, 0).sum(axis=1).astype(np.uint32).view(np.int32)
 
 
+def members(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32]:
+    """Find the vertices of each patch in each cone.
+
+    Parameters
+    ----------
+    inside : (m, n) bool
+        See :func:`cones`.
+    order : (32 p,) int32
+        See :func:`patched`.
+
+    Returns
+    -------
+    (m, p) int32
+        One bit for each vertex of the patch, the lowest for the first one: 1 if it is in the cone.
+    """
+    known, _ = _by_patches(inside, order)
+    return np.packbits(known, axis=2, bitorder="little").view("<u4")[..., 0].astype(np.uint32).view(np.int32)
+
+
 def _by_patches(inside: npt.NDArray[np.bool_], order: Array) -> tuple[npt.NDArray[np.bool_], Array]:
     """Return whether the vertices of each patch are in each cone, (m, p, 32), and the numbers of these, (p, 32)."""
     patches = np.maximum(order, ~order).reshape(-1, PATCH)
@@ -137,3 +156,10 @@ def patched(vertices: Array) -> npt.NDArray[np.int32]:
     """
     order, count = compact_order(np.asarray(vertices, float), PATCH), len(vertices)
     return np.concatenate([order, ~np.arange(count, padded(count))]).astype(np.int32)
+
+
+def ascending(order: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return the same patches, each of which has its vertices by rising number; then come those that do not exist."""
+    patches = order.reshape(-1, PATCH)
+    rank = np.argsort(np.maximum(patches, ~patches), axis=1, kind="stable")
+    return np.take_along_axis(patches, rank, axis=1).ravel()

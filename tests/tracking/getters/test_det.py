@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from commands import computed
@@ -28,6 +30,7 @@ from tables import prepare_det, prepare_prob
 from tistreamlines.devices import ARCHS
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.getters import cone
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.given import Prepared
 
@@ -125,13 +128,13 @@ def test_a_vertex_just_within_the_greatest_angle_is_in_the_cone():
             assert (codes[0] >= 0) == (nearer > 0)
 
 
-def test_one_at_just_the_greatest_angle_is_not():
+def test_one_at_just_the_greatest_angle_is_not(monkeypatch):
     vertices = load_sphere("default")[0].astype(np.float32)
     a, b = vertices[20], vertices[31]
     edge = abs((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2])
     for cosine, inside in ((edge, False), (np.nextafter(edge, np.float32(0)), True)):
+        monkeypatch.setattr(cone, "peak_rule", lambda _, cosine=cosine: SimpleNamespace(cos_angle=float(cosine)))
         prepared = one_row(prepare_det, np.eye(len(vertices))[31], max_angle=89.0)
-        prepared.method.rule.cos_angle = float(cosine)
         assert (directions(prepared, "numba32", np.ones((1, 3)), vertices[20:21].astype(float))[0][0] >= 0) == inside
 
 

@@ -14,8 +14,10 @@ from dipy.direction import ProbabilisticDirectionGetter
 from distributions import (
     CASES,
     CIRCLE_SEEDS,
+    KEY,
     SHAPE,
     case,
+    chosen_in_cone,
     circle,
     codes_at,
     codes_on,
@@ -42,8 +44,9 @@ from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.orientation.cone import first_chunk
 from tistreamlines.kernels.orientation.patches import CONE_CHUNKS
 from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS, direction
-from tistreamlines.kernels.orientation.pmf import initial_directions, sample
-from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, vec3, where
+from tistreamlines.kernels.orientation.pmf import initial_directions, sample, toward
+from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, u32, vec3, where
+from tistreamlines.linker.rng import philox, uniform
 from tistreamlines.space.cones import patched
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
@@ -91,7 +94,7 @@ def placed(item: i32, scratch: Scratch, pmf: Reals, size: i32, low: real, shares
     for i in each(size):
         scratch.pmf[i] = pmf[i]
     barrier()
-    number = draw(scratch.pmf, VERTEX_CHUNKS, scratch.sums, low, shares[item])
+    number = draw(scratch.pmf, VERTEX_CHUNKS, low, shares[item])
     codes[item] = number
 
 
@@ -119,6 +122,19 @@ def counted_of_all(
     barrier()
     for i in each(size):
         out[item * size + i] = where(scratch.pmf[i] < low, 0.0, scratch.pmf[i])
+
+
+@func
+def drawn_of_known(
+    item: i32, volume: Volume, method: Method, scratch: Scratch, points: Reals, begun: Ints, key: Ints, codes: Ints
+):
+    """The direction code that is drawn in the cone at point ``item`` when the least sample that counts is known."""
+    low = least_in_cone(item, volume, method, scratch, points, begun)
+    w = philox(u32(item), u32(1), u32(2), u32(0), u32(key[0]), u32(key[1]))
+    number = draw(scratch.cone, CONE_CHUNKS, low, uniform(w[0]))
+    if number >= 0:
+        number = method.numbers[32 * (VERTEX_CHUNKS + first_chunk(begun[item])) + number]
+    codes[item] = toward(method.sphere, number, direction(method.sphere, begun[item]))
 
 
 # --------------------------------------------------------------------------------------------- samples and peaks
@@ -174,6 +190,20 @@ def test_the_cone_alone_tells_which_samples_count(name, threshold, angle):
     values = {"points": points.ravel(), "begun": begun, "size": size, "out": reals(400 * size)}
     found, expected = (go("numba32", kernel, 400, prepared, **values)["out"] for kernel in (counted, counted_of_all))
     assert expected.any()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("threshold", "angle"), [(0.02, 20.0), (0.1, 20.0), (0.3, 30.0), (0.3, 50.0)])
+def test_the_same_is_drawn_as_where_all_that_counts_is_known(name, threshold, angle):
+    prepared, points = case(name, pmf_threshold=threshold, max_angle=angle), points_in(2000)
+    if "pick" not in prepared.fill:
+        pytest.skip("all samples are read at once")
+    begun = np.random.default_rng(3).integers(0, 2 * prepared.scalars["method_sphere_count"], 2000)
+    values = {"points": points.ravel(), "begun": begun, "key": KEY, "codes": ints(2000)}
+    kernels = (chosen_in_cone, drawn_of_known)
+    found, expected = (go("numba32", kernel, 2000, prepared, **values)["codes"] for kernel in kernels)
+    assert len(np.unique(expected)) > 100
     np.testing.assert_array_equal(found, expected)
 
 

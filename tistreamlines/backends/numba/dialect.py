@@ -19,14 +19,14 @@ from tistreamlines.backends.numba import simd
 from tistreamlines.backends.numba.atomic import add, claim
 from tistreamlines.backends.numba.compiler import compiled, kernel
 from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
-from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, put, take, team_any,
-    team_first, team_max, team_min, team_value, umulhi, where)
+from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, prefetch, put, raised, take, team_any,
+    team_first, team_last, team_max, team_min, team_value, umulhi, where)
+from tistreamlines.backends.numba.simd import index as _index
 REAL = np.float{b}
 
 '''
-SCAN = {"scan": "from tistreamlines.backends.numba.simd import scan"}
 # in float64, what the kernels compute from the bits of a float32
-NATIVE = SCAN | {
+NATIVE = {
     "log": "from tistreamlines.backends.numba.simd import log8 as log",
     "divide": "@njit(error_model='numpy')\ndef divide(a, b):\n    return a / b",
     "square_root": "@njit\ndef square_root(a):\n    return math.sqrt(a)",
@@ -49,7 +49,7 @@ def _tuple(*texts: str) -> str:
 
 SPELL = calls(
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
-    "at", "put", "add", "take", "collect", "team_any", "team_first", "team_max", "team_min", "team_value",
+    "at", "prefetch", "put", "add", "take", "collect", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value", "raised",
 ) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def dialect(bits: int = 32, fast: bool = False) -> Dialect:
     if is_tried("numba"):
         # kernels alone call these functions and they make no arrays: no wrappers to compile, no references to count
         options += ", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
-    native = NATIVE if bits == 64 else SCAN
+    native = NATIVE if bits == 64 else {}
     return Dialect(
         name=f"numba{bits}{'fast' if fast else ''}",
         header=HEADER.format(p=bits // 8, b=bits, made_by=made_by()) + "".join(f"{text}\n\n\n" for text in native.values()),
@@ -67,6 +67,7 @@ def dialect(bits: int = 32, fast: bool = False) -> Dialect:
         spell=SPELL,
         literal=lambda x: f"real({x!r})",
         handed=lambda x: f"i32({x})",  # Numba would compile another version for a literal
+        index=lambda x: f"_index({x})",
         wrap_words=True,
         replaced=tuple(native),
     )

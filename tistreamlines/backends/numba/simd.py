@@ -78,6 +78,13 @@ def where(typingctx, condition, a, b):
     return target(condition, a, b), build
 
 
+@intrinsic
+def index(typingctx, number):
+    """An index that is never negative, so that Numba need not look whether it counts from the end."""
+    target = number if isinstance(number, Lanes) else types.uint64
+    return target(number), lambda context, builder, sig, args: context.cast(builder, args[0], number, target)
+
+
 def _pointer(context, builder, array_type, array, index):
     data = context.make_array(array_type)(context, builder, array).data
     return builder.gep(data, [index])
@@ -99,6 +106,25 @@ def at(typingctx, array, start):
         return loaded
 
     return target(array, start), build
+
+
+@intrinsic
+def prefetch(typingctx, array, start):
+    """Ask the processor's caches for 32 consecutive elements, which fill lines of 64 bytes."""
+
+    def build(context, builder, sig, args):
+        number, pointer = context.cast(builder, args[1], start, types.intp), ir.IntType(8).as_pointer()
+        ask = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [pointer, I32, I32, I32]), "llvm.prefetch.p0"
+        )
+        to_read, soon, data = (ir.Constant(I32, value) for value in (0, 3, 1))
+        line = 64 // (array.dtype.bitwidth // 8)
+        for first in range(0, LANES, line):
+            place = _pointer(context, builder, array, args[0], builder.add(number, ir.Constant(I64, first)))
+            builder.call(ask, [builder.bitcast(place, pointer), to_read, soon, data])
+        return context.get_dummy_value()
+
+    return types.void(array, start), build
 
 
 @intrinsic
@@ -238,6 +264,17 @@ def team_first(typingctx, condition):
 
 
 @intrinsic
+def team_last(typingctx, condition):
+    """Number of the last lane whose flag is set, or -1."""
+
+    def build(context, builder, sig, args):
+        before = builder.ctlz(builder.bitcast(args[0], I32), cgutils.false_bit)
+        return builder.sext(builder.sub(ir.Constant(I32, LANES - 1), before), I64)
+
+    return types.int64(condition), build
+
+
+@intrinsic
 def team_value(typingctx, lanes, number):
     """The value of one lane."""
     target = {"f4": types.float32, "f8": types.float64, "i4": types.int32}[lanes.kind]
@@ -267,34 +304,17 @@ def log8(typingctx, x):
     return x(x), build
 
 
-def _raise_by(step: int):
-    @intrinsic
-    def raised(typingctx, value):
-        """Lane l gets the value of lane l - step, or 0."""
+@intrinsic(prefer_literal=True)
+def raised(typingctx, value, step):
+    """Lane l gets the value of lane l - step, or 0."""
 
-        def build(context, builder, sig, args):
-            zeros = ir.Constant(vector_type(value.kind), [0.0] * LANES)
-            numbers = ir.Constant(ir.VectorType(I32, LANES), list(range(LANES - step, 2 * LANES - step)))
-            return builder.shuffle_vector(zeros, args[0], numbers)
+    def build(context, builder, sig, args):
+        zeros = ir.Constant(vector_type(value.kind), [0.0] * LANES)
+        first = LANES - step.literal_value
+        numbers = ir.Constant(ir.VectorType(I32, LANES), list(range(first, first + LANES)))
+        return builder.shuffle_vector(zeros, args[0], numbers)
 
-        return value(value), build
-
-    return raised
-
-
-_by_1, _by_2, _by_4, _by_8, _by_16 = (_raise_by(1 << turn) for turn in range(5))
-
-
-@njit
-def scan(sums, value):
-    """``prob.scan`` in registers, since a load from two recent stores would wait for both."""
-    total = value + _by_1(value)
-    total = total + _by_2(total)
-    total = total + _by_4(total)
-    total = total + _by_8(total)
-    total = total + _by_16(total)
-    put(sums, 0, 0)
-    put(sums, 32, total)
+    return value(value, step), build
 
 
 @intrinsic

@@ -35,7 +35,7 @@ FUSES = ("cuda",)
 # Archs whose drivers get launches late: Taichi gathers them until it has to wait for one of them, or until another one comes so
 # many seconds after the first.
 LATE_ARCHS, LATE_SECONDS = ("vulkan", "metal"), 0.002
-OF_TEAMS = ("collect", "team_any", "team_first", "team_max", "team_min", "team_value")  # words that ``team.py`` defines
+OF_TEAMS = ("collect", "raised", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value")  # words that ``team.py`` defines
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
@@ -80,6 +80,7 @@ def _spell(barrier: str, int64: bool) -> dict[str, Any]:
         "lane": lambda: "_lane",
         "lanes": lambda x: x,
         "at": lambda array, start: f"{array}[{start} + _lane]",
+        "prefetch": lambda array, start: "pass",
         "put": lambda array, start, value: f"{array}[{start} + _lane] = {value}",
         "add": lambda array, index, value: f"ti.atomic_add({array}[{index}], {value})",
         "take": lambda array, index: f"{array}[{index}]",

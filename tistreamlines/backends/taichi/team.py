@@ -108,8 +108,22 @@ def _team_first(holds, _pool: ti.template(), _lane):
 
 
 @ti.func
+def _team_last(holds, _pool: ti.template(), _lane):
+    number = ti.select(holds, _lane, -1)
+    return ti.cast(_team_max(ti.cast(number, ti.f32), _pool, _lane), ti.i32)
+
+
+@ti.func
 def _team_any(holds, _pool: ti.template(), _lane):
     return ti.select(_team_first(holds, _pool, _lane) < 32, 1, 0)
+
+
+@ti.func
+def _raised(x, step, _pool: ti.template(), _lane):
+    ti.simt.block.sync()
+    _pool[_lane] = x
+    ti.simt.block.sync()
+    return ti.select(_lane >= step, _pool[ti.max(_lane - step, 0)], 0.0)
 
 
 @ti.func
@@ -145,8 +159,20 @@ def _team_first(holds, _pool: ti.template(), _lane):
 
 
 @ti.func
+def _team_last(holds, _pool: ti.template(), _lane):
+    return 31 - ti.math.clz(ti.simt.warp.ballot(ti.cast(holds, ti.i32)))
+
+
+@ti.func
 def _team_value(x, number, _pool: ti.template(), _lane):
-    return ti.simt.warp.shfl_sync_f32(ti.u32(0xFFFFFFFF), x, number)
+    own = ti.bit_cast(x, ti.i32)  # of a shuffled real, Taichi does not know that it is one
+    return ti.bit_cast(ti.simt.warp.shfl_sync_i32(ti.u32(0xFFFFFFFF), own, number), ti.f32)
+
+
+@ti.func
+def _raised(x, step, _pool: ti.template(), _lane):
+    below = ti.simt.warp.shfl_up_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(x, ti.i32), step)
+    return ti.select(_lane >= step, ti.bit_cast(below, ti.f32), 0.0)
 
 
 @ti.func
@@ -198,10 +224,22 @@ def _team_first(holds, _pool: ti.template(), _lane):
 
 
 @ti.func
+def _team_last(holds, _pool: ti.template(), _lane):
+    return ti.simt.subgroup.reduce_max(ti.select(holds, _lane, -1))
+
+
+@ti.func
 def _team_value(x, number, _pool: ti.template(), _lane):
     # a maximum, since Quadrants has no bitwise reductions
     own = ti.select(_lane == number, ti.bit_cast(x, ti.i32), ti.i32(-0x80000000))
     return ti.bit_cast(ti.simt.subgroup.reduce_max(own), ti.f32)
+
+
+@ti.func
+def _raised(x, step, _pool: ti.template(), _lane):
+    # each lane asks for another one, for which a shuffle takes the place of the broadcast (``vulkan.spirv``)
+    below = _real(ti.simt.subgroup.broadcast(x, ti.cast(ti.max(_lane - step, 0), ti.u32)))
+    return ti.select(_lane >= step, below, 0.0)
 
 
 @ti.func

@@ -69,6 +69,8 @@ def trial(
     high = 0.0
     own = 0.0
     votes = 0
+    lasts = 0
+    below = x * 0.0
     for turn in range(1 + item % TURNS):  # teams of a block go different ways
         put(room, 0, x + real(turn))
         barrier()
@@ -77,13 +79,15 @@ def trial(
         low = low - team_min(where(lane() == item % 32, x - 4.0, x))
         high = high + team_max(where(lane() == (item + turn) % 32, x + 4.0, x))
         own = own + team_value(x, (item + turn) % 32)
+        below = below + raised(x, 4)
         begun = lane() >= (item + turn) % VOTES  # there may be no such lane
         votes = 128 * votes + 64 * team_any(begun) + team_first(begun)
-    put(out, 160 * item + 96, bits(where(lane() == 0, low, where(lane() == 1, high, where(lane() == 2, own, x)))))
+        lasts = 64 * lasts + team_last(lane() < (item + turn) % VOTES) + 1
+    put(out, 160 * item + 96, bits(where(lane() == 0, low, where(lane() == 1, high, where(lane() == 2, own, where(lane() < 16, below, x))))))
     collect(listed, counted, i32(x * 64.0) & 7, 64)
     barrier()
     put(out, 160 * item + 128, bits(at(listed, 0)))
-    put(found, 64 * item, where(lane() == 0, counted[0], where(lane() == 1, votes, 0)))
+    put(found, 64 * item, where(lane() == 0, counted[0], where(lane() == 1, votes, where(lane() == 2, lasts, 0))))
     word = u32(bits(y)) * u32(0x9E3779B1)
     high_word = umulhi(word, u32(0xD2511F53))
     put(found, 64 * item + 32, i32(high_word >> u32(1)))
@@ -192,18 +196,21 @@ def _expected() -> tuple[Reals32, npt.NDArray[np.int64]]:
     words = y.view(np.uint32) * np.uint32(0x9E3779B1)
     found[:, 1] = (words.astype(np.uint64) * np.uint64(0xD2511F53)) >> np.uint64(33)
     for item in range(TEAMS):
-        row, low, high, own, votes = x[item], np.float32(4), np.float32(0), np.float32(0), 0
+        row, low, high, own, votes, lasts = x[item], np.float32(4), np.float32(0), np.float32(0), 0, 0
+        below = np.zeros(ROW, np.float32)
         for turn in range(1 + item % TURNS):
             row = (row + np.float32(turn))[(5 * np.arange(ROW) + turn) % ROW]
             low = low - (row[item % ROW] - np.float32(4))
             high = high + (row[(item + turn) % ROW] + np.float32(4))
             own = own + row[(item + turn) % ROW]
+            below[4:] = below[4:] + row[:-4]
             first = min((item + turn) % VOTES, ROW)
             votes = 128 * votes + 64 * (first < ROW) + first
-        out[item, 3] = [low, high, own, *row[3:]]
+            lasts = 64 * lasts + first
+        out[item, 3] = [low, high, own, *below[3:16], *row[16:]]
         marks = (row * np.float32(64)).astype(int) & 7
         listed = [lane + 32 * bit for lane in range(ROW) for bit in range(3) if marks[lane] >> bit & 1][:64]
-        out[item, 4], found[item, 0, :2] = listed[:ROW], (len(listed), votes)
+        out[item, 4], found[item, 0, :3] = listed[:ROW], (len(listed), votes, lasts)
     return out, found
 
 

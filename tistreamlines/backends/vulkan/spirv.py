@@ -14,7 +14,7 @@ TO_POINTER, TO_LONG, SUM, SHIFT, CHOICE = 120, 114, 128, 196, 169
 ELEMENT, EXTENDED = 67, 12
 EXTREMES = {355: 37, 358: 40}  # the least and the greatest of a subgroup's reals, and of two reals
 GREATEST_INT = 356  # of the whole numbers of a subgroup
-ANY, SHUFFLE_XOR = 335, 346
+ANY, BROADCAST, SHUFFLED, SHUFFLE_XOR = 335, 337, 345, 346
 SUBGROUP_OPERATIONS, REDUCE = range(349, 365), 0  # scans have the same numbers as reductions
 VOTE, ARITHMETIC, SHUFFLE = 62, 63, 65  # capabilities
 BARRIER, MEMORY_BARRIER = 224, 225
@@ -65,14 +65,16 @@ def index(module: Module) -> None:
 
 
 def shuffle(module: Module) -> None:
-    """Find the least or the greatest of a subgroup's reals in five steps, as with CUDA."""
-    if not module.all(*EXTREMES):
+    """Find the least or the greatest of a subgroup's reals in five steps, as with CUDA, and let lanes ask for different ones."""
+    if not module.all(*EXTREMES, BROADCAST):
         return
     (library,) = (one[1] for one in module.all(IMPORTED))
     word = module.type(TYPE_INT, 32, 0)
     steps = [module.constant(word, step) for step in (16, 8, 4, 2, 1)]
 
     def change(one: Instruction) -> list[Instruction] | None:
+        if number_of(one) == BROADCAST:
+            return [instruction(SHUFFLED, *one[1:])]
         if number_of(one) not in EXTREMES or one[4] != REDUCE:
             return None
         _, type_, result, scope, _, value = one

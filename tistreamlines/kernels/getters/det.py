@@ -3,9 +3,8 @@ closest to the heading (``ClosestPeakDirectionGetter``).
 
 If a cone has few vertices and coefficients are stored, these vertices are listed in one chunk.  Otherwise, patches of the
 sphere are sampled in the order of their bounds, that of the greatest one first, until no bound of another patch that the cone
-touches reaches the greatest sample.  This counts if it is not below a share of the maximum of the whole PMF.  That is at least
-the greatest sample that is known, and at most the greatest bound of the other patches; these are sampled in the same order
-while the answer depends on them.
+touches reaches the greatest sample.  This counts if it is not below a share of the maximum of the whole PMF, which is at most
+the greatest bound of a patch.  Where that does not tell, patches are sampled in the same order until the answer is known.
 """
 
 from __future__ import annotations
@@ -16,35 +15,52 @@ from ..interpolate import Corners, Volume, find_corners
 from ..orientation.patches import (
     CONE_CHUNKS,
     STORED,
+    PatchedPmf,
     amplitudes_at,
     bounds_of,
     direction_number,
-    greatest_in_patch,
     patch_of,
-    touched_by,
+    sample_next_patch,
 )
-from ..orientation.peaks import NONE, VERTEX_CHUNKS, alike, closest_peak, direction
+from ..orientation.peaks import NONE, VERTEX_CHUNKS, closest_peak
 from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks
+
+
+class DetPmf(PatchedPmf):
+    """Tables of the method.
+
+    ``within``: unless chunks are listed, a word for each direction and patch, which has a bit for each of the patch's vertices,
+    1 if it is in the cone around the direction; then 32 zeros.
+    """
+
+    within: Ints
+
+    def elements(self, fill):
+        words = 0 if fill["CONE_CHUNKS"] else fill["VERTEX_CHUNKS"] * self.directions(fill)
+        return super().elements(fill) | {"within": words + 32}
+
+
+@stage
+def take_greatest(found: real, number: i32, chunk: i32, value: real, method: Method):
+    """Note the vertex of the greatest of a chunk's samples, the lowest number among equals, if none is known above it."""
+    sampled = team_max(value)
+    own = method.numbers[32 * chunk + minimum(team_first(value == sampled), 31)]
+    if (sampled > found) | ((sampled == found) & (own < number)):
+        number = own
+    found = maximum(found, sampled)
 
 
 @stage
 def reaches_share(
-    found: real, highest: real, bounds: real, corners: Corners, volume: Volume, method: Method, scratch: Scratch
+    found: real, bounds: real, corners: Corners, volume: Volume, method: Method, scratch: Scratch
 ) -> i32:
-    """1 if ``found`` counts, by the greatest sample that each lane knows, and the bounds of the patches that none knows."""
+    """1 if a sample counts, by the bounds of all patches."""
+    high = found
     rest = bounds
-    high = team_max(highest)
     bound = team_max(rest)
     while (bound > high) & (found < method.threshold * bound) & (found >= method.threshold * high):
-        patch = patch_of(rest, bound)
-        sampled = greatest_in_patch(corners, volume, method, scratch, patch)
-        high = maximum(high, sampled)
-        rest = where(lane() == patch, 0.0, rest)
-        bound = team_max(rest)
-    result = 0
-    if found >= method.threshold * high:
-        result = 1
-    return result
+        sample_next_patch(high, rest, bound, corners, volume, method, scratch)
+    return where(found >= method.threshold * high, 1, 0)
 
 
 @stage
@@ -55,37 +71,30 @@ def greatest_vertex(
     corners = Corners()
     if STORED:
         find_corners(corners, volume, p)
-    heading = direction(method.sphere, code)
-    rest = bounds_of(scratch.row)
-    ahead = where((touched_by(method, code) >> lane()) & 1 == 1, rest, 0.0)
-    best = lanes(0.0)
-    lowest = lanes(0)
-    highest = lanes(0.0)
-    found = 0.0
-    bound = team_max(ahead)
-    while (bound > 0.0) & (bound >= found):
-        chunk = VERTEX_CHUNKS + direction_number(code)
-        if CONE_CHUNKS == 0:
-            chunk = patch_of(ahead, bound)
-        number = at(method.numbers, 32 * chunk)
-        value = where(number >= 0, amplitudes_at(corners, method, volume, scratch.row, chunk, chunk), 0.0)
-        highest = maximum(highest, value)
-        if CONE_CHUNKS:
-            bound = 0.0
-        else:
-            place = vec3(at(method.places, 96 * chunk), at(method.places, 96 * chunk + 32), at(method.places, 96 * chunk + 64))
-            value = where(alike(place, heading) > method.rule.cos_angle, value, 0.0)
-            ahead = where(lane() == chunk, 0.0, ahead)
-            rest = where(lane() == chunk, 0.0, rest)
-            bound = team_max(ahead)
-        lowest = where((value > best) | ((value == best) & (number < lowest)), number, lowest)
-        best = maximum(best, value)
-        found = team_max(best)
+    bounds = bounds_of(scratch.row)
     number = NONE
+    found = 0.0
+    if CONE_CHUNKS:
+        chunk = VERTEX_CHUNKS + direction_number(code)
+        value = amplitudes_at(corners, method, volume, scratch.row, chunk, 0)
+        value = where(at(method.numbers, 32 * chunk) >= 0, value, 0.0)
+        take_greatest(found, number, chunk, value, method)
+    else:
+        first = VERTEX_CHUNKS * direction_number(code)
+        ahead = where(at(method.within, first) != 0, bounds, 0.0)
+        bound = team_max(ahead)
+        while (bound > 0.0) & (bound >= found):
+            patch = patch_of(ahead, bound)
+            value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
+            value = where((method.within[first + patch] >> lane()) & 1 == 1, value, 0.0)
+            take_greatest(found, number, patch, value, method)
+            ahead = where(lane() == patch, 0.0, ahead)
+            bound = team_max(ahead)
     if found > 0.0:
-        counts = reaches_share(found, highest, rest, corners, volume, method, scratch)
-        if counts == 1:
-            number = i32(team_min(where(best == found, real(lowest), 3.0e38)))
+        if reaches_share(found, bounds, corners, volume, method, scratch) == 0:
+            number = NONE
+    else:
+        number = NONE
     return number
 
 

@@ -12,63 +12,105 @@ from __future__ import annotations
 from ...linker.lang import *
 from ...linker.rng import philox, uniform
 from ..halves import Method, Scratch
-from ..interpolate import Volume
-from ..orientation.cone import first_chunk, least_that_counts
-from ..orientation.patches import CONE_CHUNKS
+from ..interpolate import Corners, Volume, find_corners
+from ..orientation.cone import bounds_beside, first_chunk, sample_cone
+from ..orientation.patches import CONE_CHUNKS, STORED, sample_next_patch
 from ..orientation.peaks import NONE, VERTEX_CHUNKS
 from ..orientation.pmf import Pmf, PmfScratch, probability, sample, toward
 
 
 @func
-def scan(sums: Reals, value: real):
-    """Put the sum over lanes 0 to l at ``sums[32 + l]``, and 0 before them (Hillis and Steele 1986: 5 rounds)."""
-    put(sums, 0, lanes(0.0))
+def scan(value: real) -> real:
+    """The sum over the lanes before each one and itself (Hillis and Steele 1986: 5 rounds)."""
     total = value
-    for turn in unrolled(5):
-        put(sums, 32, total)
-        barrier()
-        below = at(sums, 32 - (1 << turn))
-        barrier()
-        total = total + below
-    put(sums, 32, total)
-    barrier()
+    total = total + raised(total, 1)
+    total = total + raised(total, 2)
+    total = total + raised(total, 4)
+    total = total + raised(total, 8)
+    return total + raised(total, 16)
 
 
-@stage
-def draw(pmf: Reals, chunks: i32, sums: Reals, low: real, u: real) -> i32:
-    """Place at fraction ``u`` of the cumulative sum of the samples that reach ``low``; NONE if all are 0.
-
-    It is the last lane above 0, and the last of this lane's samples above 0, whose cumulative sum starts at or before that
-    fraction.  So no sample of probability 0 is drawn, however sums are rounded.
-    """
+@func
+def sums_of(pmf: Reals, chunks: i32, low: real) -> real:
+    """The cumulative sum, at the end of each lane, of the samples that reach ``low``."""
     own = lanes(0.0)
     for chunk in range(chunks):
         own = own + probability(pmf, chunk * 32, low)
-    scan(sums, own)
-    before = at(sums, 31)
-    place = u * sums[63]
+    return scan(own)
+
+
+@stage
+def last_begun(pmf: Reals, chunks: i32, low: real, sums: real, sums_low: real, place: real) -> i32:
+    """The last of the samples that reach ``low`` which begins at or before a place in the cumulative sum; NONE if all are 0.
+
+    ``sums`` is that of the samples that reach ``sums_low``.
+    """
+    before = raised(sums, 1)
     rest = place - before
+    highest = lanes(0.0)
     begun = lanes(0.0)
     last = lanes(0)
     for chunk in range(chunks):
         value = probability(pmf, chunk * 32, low)
         last = where((value > 0.0) & (begun <= rest), chunk, last)
-        begun = begun + value
-    drawn = i32(team_max(where((own > 0.0) & (before <= place), real(lane() * 32 + last), -1.0)))
-    number = NONE
-    if drawn >= 0:
-        number = (drawn & 31) * 32 + (drawn >> 5)
+        highest = maximum(highest, value)
+        begun = begun + probability(pmf, chunk * 32, sums_low)
+    number = team_last((highest > 0.0) & (before <= place))
+    if chunks > 1:
+        if number >= 0:
+            number = number + 32 * i32(team_value(real(last), number))
     return number
+
+
+@stage
+def draw(pmf: Reals, chunks: i32, low: real, u: real) -> i32:
+    """Place at fraction ``u`` of the cumulative sum of the samples that reach ``low``; NONE if all are 0.
+
+    It is the last lane above 0, and the last of this lane's samples above 0, whose cumulative sum starts at or before that
+    fraction.  So no sample of probability 0 is drawn, however sums are rounded.
+    """
+    sums = sums_of(pmf, chunks, low)
+    return last_begun(pmf, chunks, low, sums, low, u * team_value(sums, 31))
 
 
 @stage
 def drawn_vertex(
     volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
-    """A vertex of the cone, drawn with its probability; NONE if no sample counts."""
-    low = least_that_counts(volume, p, code, method, scratch)
+    """A vertex of the cone, drawn with its probability; NONE if no sample counts.
+
+    A sample certainly counts if it reaches ``most``, and may count if it reaches ``least``.  A sum over more samples is nowhere
+    lower, also as it is rounded.  So the vertex lies from the last certain one that begins before the fraction of the least
+    sum, where it begins as late as it may, to the last possible one that begins before the fraction of the greatest sum, where
+    it begins as early as it may.  These are most often the same.
+    """
+    corners = Corners()
+    if STORED == 0:
+        sample_cone(corners, volume, code, method, scratch)
+        barrier()
+    rest = bounds_beside(method, code, scratch.row)
+    high = team_max(at(scratch.highest, 0))
+    bound = team_max(rest)
     w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
-    number = draw(scratch.cone, CONE_CHUNKS, scratch.sums, low, uniform(w[0]))
+    u = uniform(w[0])
+    number = NONE
+    uncertain = 1
+    while uncertain == 1:
+        least = method.threshold * high
+        most = method.threshold * maximum(bound, high)
+        possible = sums_of(scratch.cone, CONE_CHUNKS, least)
+        certain = possible
+        if bound > high:
+            certain = sums_of(scratch.cone, CONE_CHUNKS, most)
+        number = last_begun(scratch.cone, CONE_CHUNKS, least, certain, most, u * team_value(possible, 31))
+        uncertain = 0
+        if bound > high:
+            first = last_begun(scratch.cone, CONE_CHUNKS, most, possible, least, u * team_value(certain, 31))
+            if first != number:
+                uncertain = 1
+                if STORED:
+                    find_corners(corners, volume, p)
+                sample_next_patch(high, rest, bound, corners, volume, method, scratch)
     if number >= 0:
         number = method.numbers[32 * (VERTEX_CHUNKS + first_chunk(code)) + number]
     return number
@@ -82,5 +124,5 @@ def next_direction(
     barrier()
     high = sample(method, scratch, heading, method.rule.cos_angle)
     w = philox(c0, c1, c2, u32(0), u32(key[0]), u32(key[1]))
-    number = draw(scratch.pmf, VERTEX_CHUNKS, scratch.sums, method.threshold * high, uniform(w[0]))
+    number = draw(scratch.pmf, VERTEX_CHUNKS, method.threshold * high, uniform(w[0]))
     return toward(method.sphere, number, heading)

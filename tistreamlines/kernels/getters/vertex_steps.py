@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import *
-from ..interpolate import Volume, interpolate_row
+from ..interpolate import Volume, interpolate_row, prefetch_row
 from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import toward
 from .dead_ends import KEPT
@@ -72,6 +72,12 @@ def move_along(
 ) -> vec3:  # fmt: skip
     """The point one step on in a coded direction."""
     return stepped(p, direction(method.sphere, code), rules)
+
+
+@stage
+def prefetch_along(p: vec3, code: i32, volume: Volume, method: Method, rules: Rules):
+    """Ask caches for the rows where a step in the direction of the last one would lead to; most steps lead close to there."""
+    prefetch_row(volume, stepped(p, direction(method.sphere, code), rules))
 
 
 ALONG_VERTICES = KEPT | {

@@ -1,12 +1,11 @@
-"""What a draw needs of a PMF: its samples within the greatest angle to the heading, and the least sample that counts.
+"""What a draw needs of a PMF: its samples within the greatest angle to the heading, and bounds of the others.
 
 The heading of a step is a vertex of the sphere or its opposite, so tables list the vertices in the cone around each.  Stored
 samples are read together with the bounds and the stopping rule's channels, so that a processor waits for memory once;
 coefficients are evaluated when a step is chosen.
 
 Samples below a share of the maximum count as 0.  The maximum is at least the greatest sample in the cone, and at most the
-greatest bound of a patch.  Only if the thresholds that follow from both differ for a sample of the cone, patches are sampled,
-that of the greatest bound first, until the maximum is known well enough.  So the same samples count as if all were known.
+greatest bound of a patch.  Where that does not tell enough, patches are sampled, that of the greatest bound first.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ from .patches import (
     amplitudes_at,
     bounds_of,
     direction_number,
-    greatest_in_patch,
     interpolate_bounds,
-    patch_of,
-    touched_by,
 )
 from .peaks import VERTEX_CHUNKS
 from .pmf import PmfScratch
@@ -36,27 +32,30 @@ class ConePmf(PatchedPmf):
     """Tables of the method.
 
     ``patches``: the patch of each listed chunk whose samples are stored, or 0; -1 for TOGETHER chunks without vertices.
+    ``touched``: for each direction, one bit for each patch: 1 if it has vertices in the cone around the direction.
     """
 
     patches: Ints
+    touched: Ints
 
     def elements(self, fill):
-        sizes = super().elements(fill)
-        return sizes | {"patches": fill["CONE_CHUNKS"] * sizes["touched"]}
+        directions = self.directions(fill)
+        return super().elements(fill) | {"patches": fill["CONE_CHUNKS"] * directions, "touched": directions}
 
 
 class ConeScratch(PmfScratch):
     """Team memory; ``cone`` has the samples of the chunks that are listed for a direction, 0 outside its cone.
 
-    They may overwrite the begin of a row of samples, which is not read in a step.  ``sums`` begins with each lane's greatest
-    sample, also of those outside, until a vertex is drawn.
+    They may overwrite the begin of a row of samples, which is not read in a step.  ``highest`` is each lane's greatest sample,
+    also of those outside.
     """
 
     cone: Reals
+    highest: Reals
 
     @staticmethod
     def sizes(fill):
-        return PmfScratch.sizes(fill) | {"cone": 32 * fill["CONE_CHUNKS"]}
+        return PmfScratch.sizes(fill) | {"cone": 32 * fill["CONE_CHUNKS"], "highest": 32}
 
 
 @stage
@@ -84,7 +83,7 @@ def sample_cone(corners: Corners, volume: Volume, code: i32, method: Method, scr
         else:
             for part in unrolled(TOGETHER):
                 put(scratch.cone, 32 * (chunk + part), lanes(0.0))
-    put(scratch.sums, 0, best)
+    put(scratch.highest, 0, best)
 
 
 @func
@@ -99,36 +98,10 @@ def read_cone(volume: Volume, p: vec3, code: i32, method: Method, scratch: ConeS
         interpolate_row(volume, p, scratch.row)
 
 
-@func
-def greatest_below(cone: Reals, most: real) -> real:
-    """The greatest sample in the cone that is below ``most``, or 0."""
-    below = lanes(0.0)
-    for chunk in range(CONE_CHUNKS):
-        value = at(cone, 32 * chunk)
-        below = maximum(below, where(value < most, value, 0.0))
-    return team_max(below)
-
-
-@func
-def least_that_counts(volume: Volume, p: vec3, code: i32, method: Method, scratch: ConeScratch) -> real:
-    """The least sample that counts in the cone around a direction, which has been read; the samples are in ``cone``."""
-    corners = Corners()
-    if STORED == 0:
-        sample_cone(corners, volume, code, method, scratch)
-        barrier()
-    rest = bounds_of(scratch.row)
+@stage
+def bounds_beside(method: Method, code: i32, row: Reals) -> real:
+    """The bound of each patch of which samples may be unknown, one in each lane; 0 in others."""
+    bounds = bounds_of(row)
     if STORED:
-        rest = where((touched_by(method, code) >> lane()) & 1 == 1, 0.0, rest)
-    high = team_max(at(scratch.sums, 0))
-    bound = team_max(rest)
-    doubtful = greatest_below(scratch.cone, method.threshold * maximum(bound, high))
-    while (doubtful > 0.0) & (doubtful >= method.threshold * high) & (bound > high):
-        if STORED:
-            find_corners(corners, volume, p)
-        patch = patch_of(rest, bound)
-        found = greatest_in_patch(corners, volume, method, scratch, patch)
-        high = maximum(high, found)
-        rest = where(lane() == patch, 0.0, rest)
-        bound = team_max(rest)
-        doubtful = greatest_below(scratch.cone, method.threshold * maximum(bound, high))
-    return method.threshold * high
+        bounds = where((method.touched[direction_number(code)] >> lane()) & 1 == 1, 0.0, bounds)
+    return bounds

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import Scratch
 
-NEVER_NEGATIVE = 0x1FFFFFFF  # shows compilers that an index is not, so that they need not look
+ADDRESS_MASK = 0x1FFFFFFF  # shows compilers for GPUs that no address overflows, so that they can fold constant offsets
 HALF_ORDER = Constant("half the order of the spherical harmonics")
 
 
@@ -18,14 +18,13 @@ def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
 
     With one more factor y that is all monomials of even p + q, up to the order, but those without y.
     """
-    begin = first & NEVER_NEGATIVE
-    value = c[begin] * y + c[begin + 1] * x
+    value = c[first] * y + c[first + 1] * x
     for h in unrolled(HALF_ORDER - 1):
-        even = lanes(c[begin + (h + 1) * (h + 2)])
-        odd = lanes(c[begin + (h + 2) * (h + 2)])
+        even = lanes(c[first + (h + 1) * (h + 2)])
+        odd = lanes(c[first + (h + 2) * (h + 2)])
         for i in unrolled(h + 1):
-            even = even * x2 + c[begin + (h + 1) * (h + 2) + 1 + i]
-            odd = odd * x2 + c[begin + (h + 2) * (h + 2) + 1 + i]
+            even = even * x2 + c[first + (h + 1) * (h + 2) + 1 + i]
+            odd = odd * x2 + c[first + (h + 2) * (h + 2) + 1 + i]
         value = (value * y + even) * y + odd * x
     return value
 
@@ -33,7 +32,7 @@ def triangle(c: Reals, first: i32, x: real, x2: real, y: real) -> real:
 @func
 def harmonic(c: Reals, first: i32, x: real, y: real, z: real) -> real:
     """The function whose coefficients begin at ``c[first]``, in the directions (x, y, z)."""
-    begin = first & NEVER_NEGATIVE
+    begin = first & ADDRESS_MASK
     x2 = x * x
     ridge = lanes(c[begin + HALF_ORDER * (HALF_ORDER + 1)])
     for i in unrolled(HALF_ORDER):

@@ -26,18 +26,19 @@ class PatchedPmf(Pmf):
 
     A direction is a vertex or, unless SYMMETRIC, then its opposite.  ``numbers``: the 32 vertices in each patch, ~number of one
     that does not exist; behind these, CONE_CHUNKS chunks for each direction, with ~number of one that is not in the cone.
-    ``places``: x, y and z of all these, 32 of each in turn.  ``touched``: for each direction, one bit for each patch: 1 if it
-    has vertices in the cone around the direction.
+    ``places``: x, y and z of all these, 32 of each in turn.
     """
 
     numbers: Ints
     places: Reals
-    touched: Ints
+
+    def directions(self, fill):
+        """Number of directions."""
+        return self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
 
     def elements(self, fill):
-        directions = self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
-        chunks = fill["VERTEX_CHUNKS"] + fill["CONE_CHUNKS"] * directions
-        return self.sizes(fill) | {"numbers": 32 * chunks, "places": 96 * chunks, "touched": directions}
+        chunks = fill["VERTEX_CHUNKS"] + fill["CONE_CHUNKS"] * self.directions(fill)
+        return self.sizes(fill) | {"numbers": 32 * chunks, "places": 96 * chunks}
 
 
 @func
@@ -60,11 +61,14 @@ def read_patches(volume: Volume, p: vec3, method: Method, scratch: PmfScratch):
 
 @stage
 def harmonics_at(corners: Corners, method: Method, volume: Volume, row: Reals, chunk: i32, patch: i32) -> real:
-    """Amplitudes of the coefficients in the row."""
+    """Amplitudes of the coefficients in the row.
+
+    Compilers do not know that they begin at 0, so they read them where they are used: there are more of them than registers.
+    """
     x = at(method.places, 96 * chunk)
     y = at(method.places, 96 * chunk + 32)
     z = at(method.places, 96 * chunk + 64)
-    return harmonic(row, 0, x, y, z)
+    return harmonic(row, patch >> 5, x, y, z)
 
 
 @stage
@@ -98,12 +102,6 @@ def direction_number(code: i32) -> i32:
     return place
 
 
-@stage
-def touched_by(method: Method, code: i32) -> i32:
-    """The patches that the cone around a direction touches."""
-    return method.touched[direction_number(code)]
-
-
 @func
 def bounds_of(row: Reals) -> real:
     """The bound of each patch at a point, one in each lane; 0 in others."""
@@ -122,3 +120,18 @@ def greatest_in_patch(corners: Corners, volume: Volume, method: Method, scratch:
 def patch_of(bounds: real, bound: real) -> i32:
     """The first patch that has a bound."""
     return team_first(bounds == bound)
+
+
+@stage
+def sample_next_patch(
+    high: real, rest: real, bound: real, corners: Corners, volume: Volume, method: Method, scratch: PmfScratch
+):
+    """Sample the patch of the greatest bound.
+
+    ``high`` is the greatest sample that is known, ``rest`` has the bounds of other patches, ``bound`` is the greatest of them.
+    """
+    patch = patch_of(rest, bound)
+    sampled = greatest_in_patch(corners, volume, method, scratch, patch)
+    high = maximum(high, sampled)
+    rest = where(lane() == patch, 0.0, rest)
+    bound = team_max(rest)

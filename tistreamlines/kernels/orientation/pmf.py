@@ -12,7 +12,6 @@ from ..halves import Method
 from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
 
 amplitudes = Hole("the orientation function at a point, which is in the team memory, at 32 of the sphere's vertices")
-SCAN = 64  # numbers in the scan of a team: 32 zeros, then a sum for each lane
 
 
 class Pmf(Record):
@@ -27,19 +26,15 @@ class Pmf(Record):
 
 
 class PmfScratch(Record):
-    """Team memory: the row at a point, samples of the PMF, sums of a scan (64 reals), peaks.
-
-    The samples may overwrite the row, and the sums the candidates for peaks.
-    """
+    """Team memory: the row at a point, samples of the PMF, which may overwrite the row, and peaks."""
 
     row: Reals
     pmf: Reals
-    sums: Reals
     peaks: PeakScratch
 
     @staticmethod
     def sizes(fill):
-        return {"row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"], "sums": SCAN}
+        return {"row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"]}
 
 
 @func

@@ -13,7 +13,7 @@ from ...errors import InputError
 from ...fit import dipy_private
 from ...fit.shells import shells
 from ...kernels.getters import boot
-from ...kernels.getters.vertex_steps import ALONG_VERTICES
+from ...kernels.getters.vertex_steps import ALONG_VERTICES, prefetch_along
 from ...kernels.interpolate import Volume
 from ...kernels.orientation.peaks import PeakScratch
 from ...option import MODEL, option
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
-HOLES = ALONG_VERTICES | {"initial_directions": boot.initial_directions, "next_direction": boot.next_direction}
+HOLES = ALONG_VERTICES | {
+    "initial_directions": boot.initial_directions, "next_direction": boot.next_direction, "look_ahead": prefetch_along,
+}  # fmt: skip
 # in order of the time saved by reading them from the shared memory of a GPU
 OFTEN_READ = (
     "method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_around", "method_sphere_neighbours",

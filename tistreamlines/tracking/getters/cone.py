@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...kernels.getters import det, prob
 from ...kernels.getters.vertex_steps import choose_in_cone
 from ...kernels.orientation import cone, patches
-from ...space.cones import PATCH, cones, listed, listed_by_patches, patched, touched
+from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
 from ...space.polynomials import monomials
 from ...space.sphere import padded
 from ..tables.given import Given, OrientationFunctions, Prepared
@@ -21,6 +21,7 @@ from .shared import peak_rule
 Array = npt.NDArray[Any]
 WIDE = 0.8  # of all patches, which a step of prob reads on average
 TOGETHER = 3  # patches; a cone of 20 degrees touches as many of them on average
+LINE = 16  # reals in a line of a processor's cache
 ROUNDING = 1e-5  # of the sizes that make up a sample: more than kernels round it by
 
 
@@ -38,13 +39,14 @@ def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
         "pick": prob.drawn_vertex, "read": cone.read_cone, "CONE_CHUNKS": used.shape[1],
         "TOGETHER": TOGETHER if stored else 1,
     }  # fmt: skip
-    made = prepare_patched(given, options, rows, np.concatenate([order, near.ravel()]), touched(inside, order), own)
-    method = cone.ConePmf(**vars(made.method), patches=used.ravel())
-    team = cone.ConeScratch(**vars(made.team), cone=PATCH * used.shape[1])
+    made = prepare_patched(given, options, rows, np.concatenate([order, near.ravel()]), own)
+    method = cone.ConePmf(**vars(made.method), patches=used.ravel(), touched=touched(inside, order))
+    team = cone.ConeScratch(**vars(made.team), cone=PATCH * used.shape[1], highest=PATCH)
     # a step does not read the begin of a row of samples; of a small sphere, that is less than groups of patches
     host, room = ("row", PATCH * made.fill["FIRST_CHUNK"]) if stored else ("pmf", PATCH * made.fill["VERTEX_CHUNKS"])
     fits = PATCH * used.shape[1] <= room
-    shares = made.shares | ({"scratch_cone": (f"scratch_{host}", 0)} if fits else {})
+    shares = made.shares | {"scratch_highest": ("scratch_peaks_candidates", 0)}
+    shares |= {"scratch_cone": (f"scratch_{host}", 0)} if fits else {}
     return replace(made, method=method, team=team, shares=shares)
 
 
@@ -52,13 +54,15 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
     """Make the tables of deterministic tracking; see :func:`.pmf.prepare_pmf`."""
     if options.det_rule == "closest":
         return prepare_pmf(given, options, {"next_direction": det.closest_direction})
-    order, rows = patched(given.vertices_and_edges[0]), _rows(given, options)
+    order, rows = ascending(patched(given.vertices_and_edges[0])), _rows(given, options)
     inside = _cones(given, options, closed=False)
     # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
     one = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
     numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one else order
     own = {"pick": det.greatest_vertex, "read": patches.read_bounds, "CONE_CHUNKS": int(one)}
-    return prepare_patched(given, options, rows, numbers, touched(inside, order), own)
+    made = prepare_patched(given, options, rows, numbers, own)
+    within = np.zeros(PATCH, np.int32) if one else np.pad(members(inside, order).ravel(), (0, PATCH))
+    return replace(made, method=det.DetPmf(**vars(made.method), within=within))
 
 
 def _rows(given: Given, options: PmfOptions) -> Rows:
@@ -72,7 +76,7 @@ def _cones(given: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bo
 
 
 def prepare_patched(
-    given: Given, options: PmfOptions, rows: Rows, numbers: Array, reached: Array, own: dict[str, Any]
+    given: Given, options: PmfOptions, rows: Rows, numbers: Array, own: dict[str, Any]
 ) -> Prepared:
     """Make the tables of a method that takes a vertex within the greatest angle; see :func:`.pmf.prepare_pmf`.
 
@@ -84,8 +88,6 @@ def prepare_patched(
         The layout of the rows without bounds.
     numbers : (n,) int32
         Vertices of the patches, see :func:`tistreamlines.space.cones.patched`, and of further chunks of 32.
-    reached : (m,) int32
-        The patches that the cone around each direction touches, see :func:`tistreamlines.space.cones.touched`.
     own : dict
         Constants and holes of the method.
 
@@ -96,8 +98,12 @@ def prepare_patched(
     """
     vertices, _ = given.vertices_and_edges
     order, start, stored = numbers[: padded(len(vertices))], rows.count, rows.half_order == 0
-    if stored and start % PATCH + len(order) // PATCH + given.stop.count > PATCH:
+    behind = len(order) // PATCH + given.stop.count
+    if stored and start % PATCH + behind > PATCH:
         start = padded(start)  # so that a step reads one chunk besides the patches
+    aligned = -(-start // LINE) * LINE
+    if padded(aligned + behind) == padded(start + behind):
+        start = aligned  # a processor waits for its last stores where a read spans two of them
     own = own | {
         "STORED": int(stored), "BOUNDS": start, "FIRST_CHUNK": start // PATCH if stored else 0,
         "choose": choose_in_cone, "amplitudes_at": patches.samples_at if stored else patches.harmonics_at,
@@ -107,7 +113,7 @@ def prepare_patched(
     made = prepare_pmf(given, options, own, rows=bounded(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
-    tables = {"numbers": numbers, "places": places.ravel(), "touched": reached}
+    tables = {"numbers": numbers, "places": places.ravel()}
     return replace(made, method=patches.PatchedPmf(**vars(made.method), **tables))
 
 

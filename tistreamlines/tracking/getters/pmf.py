@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
-from ...kernels.getters.vertex_steps import ALONG_VERTICES
+from ...kernels.getters.vertex_steps import ALONG_VERTICES, prefetch_along
 from ...kernels.interpolate import Volume
 from ...kernels.orientation import pmf
 from ...kernels.orientation.harmonics import amplitudes_of_harmonics
@@ -123,17 +123,15 @@ def prepare_pmf(
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
     fill = ball | stop_fill(given.stop, rows.width(given.stop.count)) | HOLES | {
         "amplitudes": amplitudes_of_harmonics if rows.half_order else amplitudes_of_samples,
-        "HALF_ORDER": rows.half_order,
+        "HALF_ORDER": rows.half_order, "look_ahead": prefetch_along if rows.half_order else None,
         "SYMMETRIC": int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
-        "CANDIDATES": max(padded(len(vertices) // 3), pmf.SCAN), "NEGATIVE_PEAK": 0,
+        "CANDIDATES": padded(len(vertices) // 3), "NEGATIVE_PEAK": 0,
     } | own  # fmt: skip
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
     team = pmf.PmfScratch(**pmf.PmfScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
-    # the row is no longer needed once it is sampled, and the sums are not used while peaks are searched
-    shares = {"scratch_sums": ("scratch_peaks_candidates", 0)}
-    if rows.half_order == 0:
-        shares["scratch_pmf"] = ("scratch_row", 0)
+    # a row of samples is no longer needed once they are where the PMF is expected
+    shares = {"scratch_pmf": ("scratch_row", 0)} if rows.half_order == 0 else {}
     most = most_directions(peaks, options)
     volume = _volume(given, rows, reach, stretch)
     return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
