@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tistreamlines.space.cones import cones, listed, listed_by_patches, patched, touched
+from tistreamlines.space.cones import ascending, cones, listed, listed_by_patches, members, patched, touched
 from tistreamlines.space.sphere import load_sphere
 
 SPHERES = [("default", True), ("full", False), ("small", True)]
@@ -47,6 +47,28 @@ def test_each_bit_is_a_patch_with_vertices_in_the_cone(sphere, symmetric):
     for bits, own in zip(found, inside, strict=True):
         expected = {int(np.flatnonzero(order == vertex)[0]) // 32 for vertex in np.flatnonzero(own)}
         assert {patch for patch in range(32) if int(bits) >> patch & 1} == expected
+
+
+@pytest.mark.parametrize(("sphere", "symmetric"), SPHERES)
+def test_each_bit_is_a_vertex_of_the_patch_in_the_cone(sphere, symmetric):
+    vertices = load_sphere(sphere)[0]
+    order = ascending(patched(vertices)).reshape(-1, 32)
+    inside = cones(vertices, np.cos(np.radians(40)), symmetric=symmetric, closed=False)
+    words = members(inside, order.ravel())
+    assert words.dtype == np.int32 and words.shape == (len(inside), len(order))
+    for own, row in zip(words.view(np.uint32), inside, strict=True):
+        found = [order[patch, k] for patch, word in enumerate(own) for k in range(32) if int(word) >> k & 1]
+        assert sorted(found) == list(np.flatnonzero(row))
+
+
+@pytest.mark.parametrize("sphere", [name for name, _ in SPHERES])
+def test_vertices_of_a_patch_ascend(sphere):
+    order = patched(load_sphere(sphere)[0]).reshape(-1, 32)
+    sorted_ = ascending(order.ravel()).reshape(-1, 32)
+    real = np.maximum(sorted_, ~sorted_)
+    assert (np.diff(real, axis=1) > 0).all()
+    for before, after in zip(order, sorted_, strict=True):
+        assert set(before) == set(after)
 
 
 def test_the_last_of_32_patches_has_the_highest_bit():
