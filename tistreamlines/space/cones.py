@@ -114,7 +114,7 @@ def touched(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32
     (m,) int32
         One bit for each patch, the lowest for the first one: 1 if it has vertices in the cone.
     """
-    reached = _by_patches(inside, order)[0].any(axis=2)
+    reached = members(inside, order) != 0
     bits = np.uint32(1) << np.arange(len(order) // PATCH, dtype=np.uint32)
     return np.where(reached, bits, 0).sum(axis=1).astype(np.uint32).view(np.int32)
 
@@ -124,10 +124,7 @@ def members(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32
 
     Parameters
     ----------
-    inside : (m, n) bool
-        See :func:`cones`.
-    order : (32 p,) int32
-        See :func:`patched`.
+    inside, order : as for :func:`touched`
 
     Returns
     -------

@@ -80,7 +80,7 @@ def where(typingctx, condition, a, b):
 
 @intrinsic
 def index(typingctx, number):
-    """An index that is never negative, so that Numba need not look whether it counts from the end."""
+    """An index that is never negative: of a signed one, Numba would test whether it counts from the end."""
     target = number if isinstance(number, Lanes) else types.uint64
     return target(number), lambda context, builder, sig, args: context.cast(builder, args[0], number, target)
 

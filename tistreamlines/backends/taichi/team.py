@@ -165,7 +165,7 @@ def _team_last(holds, _pool: ti.template(), _lane):
 
 @ti.func
 def _team_value(x, number, _pool: ti.template(), _lane):
-    own = ti.bit_cast(x, ti.i32)  # of a shuffled real, Taichi does not know that it is one
+    own = ti.bit_cast(x, ti.i32)  # Taichi takes what a shuffle of reals returns for an integer
     return ti.bit_cast(ti.simt.warp.shfl_sync_i32(ti.u32(0xFFFFFFFF), own, number), ti.f32)
 
 
@@ -237,7 +237,7 @@ def _team_value(x, number, _pool: ti.template(), _lane):
 
 @ti.func
 def _raised(x, step, _pool: ti.template(), _lane):
-    # each lane asks for another one, for which a shuffle takes the place of the broadcast (``vulkan.spirv``)
+    # lanes ask for different lanes, which a broadcast does not allow: ``vulkan.spirv`` replaces it by a shuffle
     below = _real(ti.simt.subgroup.broadcast(x, ti.cast(ti.max(_lane - step, 0), ti.u32)))
     return ti.select(_lane >= step, below, 0.0)
 

@@ -65,7 +65,10 @@ def index(module: Module) -> None:
 
 
 def shuffle(module: Module) -> None:
-    """Find the least or the greatest of a subgroup's reals in five steps, as with CUDA, and let lanes ask for different ones."""
+    """Find the least or the greatest of a subgroup's reals in five steps, as with CUDA; make broadcasts shuffles.
+
+    A broadcast needs the same lane's number in all lanes, where ``raised`` has different ones.
+    """
     if not module.all(*EXTREMES, BROADCAST):
         return
     (library,) = (one[1] for one in module.all(IMPORTED))

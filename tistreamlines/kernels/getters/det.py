@@ -29,8 +29,8 @@ from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks
 class DetPmf(PatchedPmf):
     """Tables of the method.
 
-    ``within``: unless chunks are listed, a word for each direction and patch, which has a bit for each of the patch's vertices,
-    1 if it is in the cone around the direction; then 32 zeros.
+    ``within``: a word for each patch of each direction, which has a bit for each vertex of the patch: 1 if the vertex is in the
+    cone around the direction.  32 zeros follow, since 32 words are read at once.  Where chunks are listed, there are only these.
     """
 
     within: Ints
@@ -42,7 +42,7 @@ class DetPmf(PatchedPmf):
 
 @stage
 def take_greatest(found: real, number: i32, chunk: i32, value: real, method: Method):
-    """Note the vertex of the greatest of a chunk's samples, the lowest number among equals, if none is known above it."""
+    """Note the greatest sample so far and its vertex, the lowest number among equals, with the samples of one more chunk."""
     sampled = team_max(value)
     own = method.numbers[32 * chunk + minimum(team_first(value == sampled), 31)]
     if (sampled > found) | ((sampled == found) & (own < number)):
@@ -54,7 +54,7 @@ def take_greatest(found: real, number: i32, chunk: i32, value: real, method: Met
 def reaches_share(
     found: real, bounds: real, corners: Corners, volume: Volume, method: Method, scratch: Scratch
 ) -> i32:
-    """1 if a sample counts, by the bounds of all patches."""
+    """1 if a sample is not below the threshold's share of the maximum of the PMF."""
     high = found
     rest = bounds
     bound = team_max(rest)
@@ -90,11 +90,9 @@ def greatest_vertex(
             take_greatest(found, number, patch, value, method)
             ahead = where(lane() == patch, 0.0, ahead)
             bound = team_max(ahead)
-    if found > 0.0:
+    if number >= 0:
         if reaches_share(found, bounds, corners, volume, method, scratch) == 0:
             number = NONE
-    else:
-        number = NONE
     return number
 
 

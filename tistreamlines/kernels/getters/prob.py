@@ -41,9 +41,9 @@ def sums_of(pmf: Reals, chunks: i32, low: real) -> real:
 
 @stage
 def last_begun(pmf: Reals, chunks: i32, low: real, sums: real, sums_low: real, place: real) -> i32:
-    """The last of the samples that reach ``low`` which begins at or before a place in the cumulative sum; NONE if all are 0.
+    """The last sample that reaches ``low`` and begins at or before ``place`` in a cumulative sum; NONE if there is none.
 
-    ``sums`` is that of the samples that reach ``sums_low``.
+    The sum, ``sums``, is that of the samples that reach ``sums_low``.
     """
     before = raised(sums, 1)
     rest = place - before
@@ -79,10 +79,10 @@ def drawn_vertex(
 ) -> i32:
     """A vertex of the cone, drawn with its probability; NONE if no sample counts.
 
-    A sample certainly counts if it reaches ``most``, and may count if it reaches ``least``.  A sum over more samples is nowhere
-    lower, also as it is rounded.  So the vertex lies from the last certain one that begins before the fraction of the least
-    sum, where it begins as late as it may, to the last possible one that begins before the fraction of the greatest sum, where
-    it begins as early as it may.  These are most often the same.
+    A sample counts if it reaches ``most``, and may count if it reaches ``least``.  A cumulative sum over more samples is nowhere
+    lower, even after rounding.  ``number`` is the last vertex that could be drawn: it may count, the sums before it are as low
+    as possible, and the fraction is that of the greatest sum.  ``first`` is the first one: it counts, the sums before it are as
+    high as possible, and the fraction is that of the least sum.  Where they differ, another patch is sampled.
     """
     corners = Corners()
     if STORED == 0:

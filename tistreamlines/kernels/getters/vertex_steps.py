@@ -76,7 +76,7 @@ def move_along(
 
 @stage
 def prefetch_along(p: vec3, code: i32, volume: Volume, method: Method, rules: Rules):
-    """Ask caches for the rows where a step in the direction of the last one would lead to; most steps lead close to there."""
+    """Ask caches for the rows around the point that a step straight on would lead to, since most steps lead close to it."""
     prefetch_row(volume, stepped(p, direction(method.sphere, code), rules))
 
 

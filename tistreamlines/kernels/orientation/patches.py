@@ -63,7 +63,8 @@ def read_patches(volume: Volume, p: vec3, method: Method, scratch: PmfScratch):
 def harmonics_at(corners: Corners, method: Method, volume: Volume, row: Reals, chunk: i32, patch: i32) -> real:
     """Amplitudes of the coefficients in the row.
 
-    Compilers do not know that they begin at 0, so they read them where they are used: there are more of them than registers.
+    They begin at ``patch >> 5``, which is 0, but compilers do not know that.  So they load each coefficient where it is used;
+    otherwise they would load all of them before a loop, and store them again, since there are more of them than registers.
     """
     x = at(method.places, 96 * chunk)
     y = at(method.places, 96 * chunk + 32)

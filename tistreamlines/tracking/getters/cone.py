@@ -103,7 +103,7 @@ def prepare_patched(
         start = padded(start)  # so that a step reads one chunk besides the patches
     aligned = -(-start // LINE) * LINE
     if padded(aligned + behind) == padded(start + behind):
-        start = aligned  # a processor waits for its last stores where a read spans two of them
+        start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
     own = own | {
         "STORED": int(stored), "BOUNDS": start, "FIRST_CHUNK": start // PATCH if stored else 0,
         "choose": choose_in_cone, "amplitudes_at": patches.samples_at if stored else patches.harmonics_at,
