@@ -26,7 +26,7 @@ from tistreamlines.benchmarks.targets import TARGETS, Target
 from tistreamlines.devices import choose
 from tistreamlines.errors import InputError
 from tistreamlines.space.harmonics import order_of, sampling_matrix
-from tistreamlines.tracking.products.products import Points
+from tistreamlines.tracking.products.host_points import PointsOnHost
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 RESULTS = ROOT / "benchmarks" / "results"
@@ -82,13 +82,13 @@ def test_devices_that_share_the_seeds(small, tmp_path, monkeypatch):
 def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
     clean = run_here(small, tmp_path, "cpu", "boot", 500)
     assert not compare(clean, clean)
-    pack = Points._packed
+    place = PointsOnHost._grown
 
     def slowly(*arguments):
         time.sleep(0.3)
-        return pack(*arguments)
+        return place(*arguments)
 
-    monkeypatch.setattr(Points, "_packed", slowly)
+    monkeypatch.setattr(PointsOnHost, "_grown", slowly)
     findings = compare(run_here(small, tmp_path, "cpu", "boot", 500), clean)
     assert findings
     assert {finding.kind for finding in findings} == {"slower"}

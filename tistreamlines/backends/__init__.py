@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def open_program(
-    device: Device, source: Source, *, exact: bool = True, threads: int | None = None, profile: bool = False
-) -> Program:
+    device: Device, source: Source, *, exact: bool = True, threads: int | None = None, profile: bool = False,
+    queued: Mapping[str, str] | None = None,
+) -> Program:  # fmt: skip
     """Link kernels and make them callable on a device.
 
     Parameters
@@ -29,6 +30,8 @@ def open_program(
     exact : same bits on every device; if False, the compiler may reorder arithmetic.
     threads : CPU threads, None for all.
     profile : measure the time in kernels.
+    queued : names of kernels that run while the caller goes on, as all do on other devices than the CPU, and of queues:
+        there, kernels of one queue run one after the other.
 
     Raises
     ------
@@ -37,7 +40,10 @@ def open_program(
     """
     if device.arch == "cpu":
         from .numba.program import NumbaProgram
+        from .numba.queue import QueuedProgram
 
+        if queued:
+            return QueuedProgram(source, fast=not exact, threads=threads, queued=queued)
         return NumbaProgram(source, fast=not exact, threads=threads)
     from .taichi.trial import open_checked, program_class
 

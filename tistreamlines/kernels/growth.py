@@ -238,7 +238,8 @@ def advance(
 ):  # fmt: skip
     """Grow half ``item * stride`` and, if there are two ``sides``, the next one when that half has ended.
 
-    As in MRtrix3's tckgen, a backward half does not grow where the forward half's end is reason enough to drop both.
+    As in MRtrix3's tckgen, a backward half that has to wait for its forward half (IN_TURN) does not grow where the forward
+    half's end is reason enough to drop both.
     """
     for side in range(sides):
         half = item * stride + side
@@ -247,7 +248,8 @@ def advance(
         if side == 1:
             reason = halves.state[2 * half - 1]
             ended = where(reason == GROWING, 0, 1)
-            if (IN_VAIN >> reason) & 1 == 1:
-                halves.state[2 * half + 1] = NOT_GROWN
+            if IN_TURN:
+                if (IN_VAIN >> reason) & 1 == 1:
+                    halves.state[2 * half + 1] = NOT_GROWN
         if ended == 1:
             grow(half, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery)

@@ -127,3 +127,6 @@ def test_seeds_of_a_selection_are_about_as_many_as_it_takes():
     assert seeds_for(100_000, 0, 0) == SPARE * 100_000
     assert seeds_for(10_000, 100, 5_000) == SPARE * 10_000 * 50
     assert seeds_for(10_000, 0, 5_000) > 2**40  # none accepted so far
+    assert seeds_for(100_000, 0, 0, growing=40_000) == SPARE * 100_000 - 40_000
+    assert seeds_for(100_000, 0, 0, growing=124_999) == FEWEST_SELECTED
+    assert seeds_for(100_000, 0, 0, growing=125_000) == 0  # those that grow are likely to be enough

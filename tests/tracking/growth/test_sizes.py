@@ -65,23 +65,23 @@ def engine(arch: str = "cpu", **settings: Any) -> Engine:
 
 
 # ------------------------------------------------------------------------------------------------- the arithmetic
-def taken(capacity: Capacity, fill: dict[str, Any], max_steps: int, overlaps: bool) -> int:
+def taken(capacity: Capacity, fill: dict[str, Any], max_steps: int, packs: bool) -> int:
     """Bytes of all arrays of as many chunks as are on a device at the same time."""
     seed, streamline, _ = sizes(fill, max_steps)
-    sets = dict.fromkeys(seed, SEED_SETS) | dict.fromkeys(streamline, HALF_SETS) if overlaps else {}
+    sets = dict.fromkeys(seed, SEED_SETS) | dict.fromkeys(streamline, HALF_SETS) | {"packed": int(packs)}
     return 4 * sum(sets.get(name, 1) * count for name, (_, count) in capacity.elements.items())
 
 
-@pytest.mark.parametrize("overlaps", [False, True])
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("limit", [None, 2 * 10**9])
 @pytest.mark.parametrize("asked", [None, 3, 100_000, 1_000_000])
 @pytest.mark.parametrize("max_steps", [1, 500, 10_000])
 @pytest.mark.parametrize("fill", FILLS)
-def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit, overlaps):
+def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit, packs):
     """With 139 GiB free, 10,000 steps and 100,000 seeds Taichi was asked for 2,800,520,000 codes."""
     tables = 10**9
     free = None if limit else 139 * 2**30
-    capacity = capacity_for(fill, max_steps, tables, asked=asked, limit=limit, free=free, overlaps=overlaps)
+    capacity = capacity_for(fill, max_steps, tables, asked=asked, limit=limit, free=free, packs=packs)
     assert max(count for _, count in capacity.elements.values()) <= MOST_ELEMENTS
     assert 4 * MOST_ELEMENTS < 2**31  # bytes
     halves = 2 * capacity.streamlines
@@ -90,33 +90,33 @@ def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit, ove
     assert capacity.streamlines >= max(capacity.seeds, fill["seeds_most"])
     words = -(-max_steps // (32 // fill["CODE_BITS"]))
     assert capacity.elements["packed"][1] >= capacity.words + 2 * words
-    assert taken(capacity, fill, max_steps, overlaps) + tables <= (limit or 139 * 2**30)
+    assert taken(capacity, fill, max_steps, packs) + tables <= (limit or 139 * 2**30)
     assert capacity.seeds <= (asked or MOST_SEEDS)
     if limit is None and max_steps == 500 and fill is BOOT:
         assert capacity.seeds == min(asked or MOST_SEEDS, 536_870)  # as before there were bounds
         assert capacity.words == PART_WORDS
 
 
-@pytest.mark.parametrize("overlaps", [False, True])
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("limit", np.geomspace(8e5, 1e10, 30).astype(int).tolist())
 @pytest.mark.parametrize("fill", FILLS)
-def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit, overlaps):
+def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit, packs):
     tables = 500_000
     seed, streamline, accepted = sizes(fill, 100)
     try:
-        capacity = capacity_for(fill, 100, tables, limit=limit, overlaps=overlaps)
+        capacity = capacity_for(fill, 100, tables, limit=limit, packs=packs)
     except ts.ParameterError as error:
-        a_streamline = (HALF_SETS if overlaps else 1) * total(streamline) + total(accepted)
-        least = 4 * ((SEED_SETS if overlaps else 1) * total(seed) + fill["seeds_most"] * a_streamline)
+        a_streamline = HALF_SETS * total(streamline) + total(accepted)
+        least = 4 * (SEED_SETS * total(seed) + fill["seeds_most"] * a_streamline)
         assert limit < tables + 1.2 * least
         assert "memory_limit" in str(error)
         assert f"{tables / 1e9:.4g}" in str(error)
         enough = float(str(error).split("give ")[1].split()[0])
-        assert capacity_for(fill, 100, tables, limit=int(enough * 1e9), overlaps=overlaps).seeds >= 1
+        assert capacity_for(fill, 100, tables, limit=int(enough * 1e9), packs=packs).seeds >= 1
         return
     words = capacity.elements["packed"][1]
-    on_the_way = 4 * max(3 * capacity.seeds, 4 * capacity.streamlines, PARTS_AHEAD * words)
-    assert tables + taken(capacity, fill, 100, overlaps) + on_the_way <= limit
+    on_the_way = 4 * max(3 * capacity.seeds, 4 * capacity.streamlines, PARTS_AHEAD * words * packs)
+    assert tables + taken(capacity, fill, 100, packs) + on_the_way <= limit
 
 
 # ------------------------------------------------------------------------------------------------- runs that are cut
@@ -240,16 +240,13 @@ def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
         assert growth.ready() == most
         least = max(LAST_SEEDS, int(LAST_POINTS / points))
         for ahead in (10**7, 300_000, least + 1, 5):
-            room.overlaps = False
-            assert growth.ready(ahead) == most  # all threads wait for the last streamlines of each chunk
-            room.overlaps = True
             share = max(ahead // 2, least) if ahead > 1.5 * least else ahead
             assert min(ahead, growth.ready(ahead)) == min(ahead, asked or min(most, share))
 
 
 def test_the_last_chunks_are_small_and_all_seeds_are_taken():
     room = engine().growth.room
-    room.overlaps, room.capacity = True, replace(room.capacity, seeds=MOST_SEEDS)
+    room.capacity = replace(room.capacity, seeds=MOST_SEEDS)
     for points in (float("inf"), 80, 220):
         left, taken = 1_000_000, []
         while left:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -80,8 +81,15 @@ class NumbaProgram(HostArrays):
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
         point(name)
+        share, threads = self.share(name, count, values)
+        others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
+        share()
+        for other in others:
+            other.result()
+
+    def share(self, name: str, count: int, values: dict[str, Any]) -> tuple[Callable[[], None], int]:
+        """Return a function that takes items of a kernel until none is left, and how many threads are to call it."""
         call = self._functions[name]
-        threads = max(1, min(self.threads, -(-count // TOGETHER)))
         names = [n for n, _ in self.signatures[name] if n != "item"]
         # converted once: threads need Python's lock for what they convert, and would wait for each other
         shared = {n: Held(self._scalar(values[n], k)) for n, k in self.signatures[name] if n in values}
@@ -96,10 +104,7 @@ class NumbaProgram(HostArrays):
             call.call_with([*first, *[team[n] if n in team else shared[n] for n in names]])
             teams.append(team)
 
-        others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
-        share()
-        for other in others:
-            other.result()
+        return share, max(1, min(self.threads, -(-count // TOGETHER)))
 
     def _kinds(self, signature: list[tuple[str, str]]) -> tuple[Kind, ...] | None:
         """Types of what :meth:`run` gives a kernel; None for a function that only kernels can call."""

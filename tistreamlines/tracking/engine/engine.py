@@ -27,9 +27,9 @@ from ..growth.growth import Growth
 from ..growth.settings import Settings
 from ..growth.started import Launched, Started, Starting, Waiting, split
 from ..growth.statistics import Statistics
+from ..products.host_points import points_on
 from ..products.outlines import Outlines
 from ..products.products import Collector, Points
-from ..products.unpacking import Unpacker
 from ..seeding.directed import initial_codes
 from ..selection.filters import Filter, Length
 from ..tables.given import Prepared
@@ -75,7 +75,7 @@ class Engine:
         self.settings, self.note = settings, note
         self.points: Points | Outlines = Outlines(space)
         if points:
-            self.points = Points(Unpacker(prepared, space), settings.threads, device.on_host)
+            self.points = points_on(device, prepared, space, settings.threads)
         self._made = tuple(products)
         self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
@@ -154,15 +154,14 @@ class Engine:
         try:
             while left and not enough():
                 growing = starting = following = None
-                wanted = seeds_for(left, most - left, seeds)
                 try:
                     if launched is None:
-                        if (starting := self._start(waiting, wanted)) is None:
+                        if (starting := self._start(waiting, seeds_for(left, most - left, seeds))) is None:
                             break
                         following, starting = self._started(waiting, starting), None
                         launched, following = growth.launch(following), None
-                    if growth.room.overlaps:  # a device finds directions before it has to grow streamlines
-                        starting = self._start(waiting, wanted)
+                    # a device finds directions before it grows streamlines
+                    starting = self._start(waiting, seeds_for(left, most - left, seeds, len(launched.block[0])))
                     growth.go_on(launched)
                     growing, launched = launched, None
                     if self._uncounted:
@@ -210,7 +209,9 @@ class Engine:
                 yield points.next(self.growth)
 
     def _start(self, waiting: Waiting, most: int) -> Starting | None:
-        """Start the next seeds, at most so many."""
+        """Start the next seeds, at most so many; return None if there are none."""
+        if not most:
+            return None
         with self.statistics.stage("start"):
             if (block := waiting.next(min(self.growth.ready(waiting.left), most))) is None:
                 return None
@@ -274,11 +275,15 @@ class Engine:
         self.note(f"the device ran out of memory with {seeds:,} seeds at a time: from here on it takes {fewer:,}")
 
 
-def seeds_for(left: int, accepted: int, seeds: int) -> int:
-    """Estimate how many seeds give the ``left`` streamlines, by how many were ``accepted`` of the ``seeds`` so far."""
+def seeds_for(left: int, accepted: int, seeds: int, growing: int = 0) -> int:
+    """Estimate how many seeds give the ``left`` streamlines, by how many were ``accepted`` of the ``seeds`` so far.
+
+    So many as are ``growing`` need not be started; 0 if these are likely to give all.
+    """
     if seeds and not accepted:
         return 2**62
-    return max(FEWEST_SELECTED, int(SPARE * left * max(seeds, 1) / max(accepted, 1)))
+    more = int(SPARE * left * max(seeds, 1) / max(accepted, 1)) - growing
+    return 0 if growing and more <= 0 else max(FEWEST_SELECTED, more)
 
 
 def check_numbers(first_seed: int, count: int) -> None:

@@ -35,8 +35,8 @@ from .started import Launched, Started, split
 from .statistics import Statistics
 
 Array = npt.NDArray[Any]
-# GPU: well under the two seconds after which desktop systems reset it.  CPU: caches are cold after each launch.
-HOST_SECONDS, GPU_SECONDS = 2.0, 0.4
+# well under the two seconds after which desktop systems reset a GPU, and what a GPU may take that the CPU emulates
+GPU_SECONDS, SOFTWARE_SECONDS = 0.4, 2.0
 RETURNS = 8  # of the greatest number of steps: what a half may take in a launch that goes back, which counts as a step
 IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
@@ -44,6 +44,8 @@ TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: m
 FIRST_SECONDS = 0.015
 HELPERS = 2  # threads that order, list and count for the main one, so that no chunk waits for what another one needs
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
+# CPU: directions of further seeds are found while streamlines grow
+QUEUES = {"start": "seeds", "enlist": "seeds", "advance": "halves", "judge": "halves"}
 
 
 class Growth:
@@ -85,11 +87,12 @@ class Growth:
         self._has_bits, self._goes_back = fill["HAS_BITS"], bool(fill["FOR_RECOVERY"])
         self._most_steps = settings.max_steps * (RETURNS if self._goes_back else 1)
         self._brought = brought(fill)
-        self.in_turn, self.sides = bool(settings.one_way or fill["IN_TURN"]), 1 if settings.one_way else 2
+        self.in_turn = bool(settings.one_way or fill["IN_TURN"] or device.on_host)
+        self.sides = 1 if settings.one_way else 2
         roots = [*ROOTS, *([streamlines.judge] if self._has_bits else []), *roots]
         self.program = open_program(
             device, source_of(roots, prepared, **own), exact=settings.exact, threads=settings.threads,
-            profile=settings.profile,
+            profile=settings.profile, queued=QUEUES,
         )  # fmt: skip
         x, y, z = (settings.step_mm / voxel_sizes).tolist()
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
@@ -113,7 +116,7 @@ class Growth:
 
     def forget_pace(self) -> None:
         """Forget how fast the device has been."""
-        self.pace = Pace(GPU_SECONDS if self.device.on_gpu else HOST_SECONDS)
+        self.pace = Pace(GPU_SECONDS if self.device.on_gpu else SOFTWARE_SECONDS)
 
     def _most_streamlines(self) -> int:
         """Streamlines that may grow together: what fits the memory, and what can take a step in one launch.
@@ -183,7 +186,7 @@ class Growth:
     def launch(self, started: Started) -> Launched:
         """Give each initial direction its streamline and launch the first steps, behind those of the last chunk.
 
-        On a GPU, these keep it busy while the host is at work on the last chunk.
+        These keep the device busy while the host is at work on the last chunk. A CPU takes all steps together.
         """
         self._ended = {}
         count = int(started.counts.sum())
@@ -195,16 +198,15 @@ class Growth:
         steps = 0 if self.in_turn else 1 + self.prepared.fill["DROPS_DEAD_END"]
         if steps:
             self._advance(own, count, steps, sides=1)
-        if self.room.overlaps:
-            few = min(self.pace.steps(self.sides * count, FIRST_SECONDS), self._most_steps)
-            self._advance(own, count, few)
-            steps += few
+        few = self._steps(self.sides * count, FIRST_SECONDS)
+        self._advance(own, count, few)
+        steps += few
         return Launched(started.block, count, self.beside(started.chunk), own, steps)
 
     def go_on(self, launched: Launched) -> None:
         """Launch further steps; the device may still be at work."""
         count = launched.count
-        times = self.pace.ahead() if self.device.on_gpu else 1
+        times = 0 if self.device.on_host else self.pace.ahead() if self.device.on_gpu else 1
         steps, times = self._begin(self.sides * count, launched.steps, anew=True, times=times)
         for _ in range(times):
             self._advance(launched.own, count, steps)
@@ -272,18 +274,21 @@ class Growth:
 
         Return how many steps each may take, and how many of them no half can outlast.
         """
-        steps = min(self.pace.steps(growing), self._most_steps)
+        steps = self._steps(growing)
         times = min(times, -(-self._most_steps // steps))
         self.pace.begin(growing, first + times * steps, anew=anew)
         return steps, times
 
-    def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
-        """Call a function in a thread of its own, so that the device is not waited for; return what gives its result.
+    def _steps(self, growing: int, seconds: float | None = None) -> int:
+        """Return how many steps so many halves may take in a launch, or in so many seconds.
 
-        If the streamlines grow on the CPU, call it where the result is asked for.
+        On a CPU, these are all: no system resets it, and its caches are cold after each launch.
         """
-        if not self.room.overlaps:
-            return partial(function, *given)
+        most = self._most_steps
+        return most if self.device.on_host else min(self.pace.steps(growing, seconds), most)
+
+    def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
+        """Call a function in a thread of its own, for which the device is not waited; return what gives its result."""
         return thread_pool("beside", HELPERS).submit(function, *given).result
 
     def fetch(self, array: Any, count: int) -> Array:

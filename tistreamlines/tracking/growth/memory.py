@@ -84,7 +84,7 @@ def _largest(arrays: Arrays) -> int:
 
 def capacity_for(
     fill: Mapping[str, Any], max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
-    free: int | None = None, most_seeds: int = MOST_SEEDS, overlaps: bool = True,
+    free: int | None = None, most_seeds: int = MOST_SEEDS, packs: bool = True,
 ) -> Capacity:  # fmt: skip
     """Fit a chunk to a device.
 
@@ -99,7 +99,7 @@ def capacity_for(
     limit : bytes that tables and buffers may take together.
     free : free bytes of the device before the tables; without a limit, buffers take half of what the tables leave.
     most_seeds : maximum number of seeds in a chunk, unless the user asked for more.
-    overlaps : whether a chunk is launched before the last one is finished.
+    packs : whether codes are packed to be copied back, a part at a time.
 
     Raises
     ------
@@ -107,13 +107,13 @@ def capacity_for(
         If the limit is too small for the tables and a chunk of one seed.
     """
     seed, streamline, accepted = sizes(fill, max_steps)
-    seed_sets, half_sets = (SEED_SETS, HALF_SETS) if overlaps else (1, 1)
-    a_seed = WORD * (seed_sets * total(seed) + 3)
-    a_streamline = WORD * (half_sets * total(streamline) + total(accepted) + 4)
+    a_seed = WORD * (SEED_SETS * total(seed) + 3)
+    a_streamline = WORD * (HALF_SETS * total(streamline) + total(accepted) + 4)
     streamline |= accepted
     codes = 32 // fill["CODE_BITS"]
     most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
-    least = a_seed + most * a_streamline + (PARTS_AHEAD + 1) * WORD * (longest + 1)
+    a_word = (PARTS_AHEAD + 1) * WORD * packs
+    least = a_seed + most * a_streamline + a_word * (longest + 1)
     left = 2**62
     if limit is not None:
         left = limit - tables
@@ -126,7 +126,7 @@ def capacity_for(
     elif free is not None:
         left = max((free - tables) // 2, UNASKED, least)
     words = min(PART_WORDS, max((left - least) // (16 * PARTS_AHEAD), 1))
-    left -= (PARTS_AHEAD + 1) * WORD * (words + longest)
+    left -= a_word * (words + longest)
     seeds = asked or min(left // (a_seed + a_streamline), most_seeds)  # if each has a streamline
     seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // _largest(seed))
     streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // _largest(streamline))

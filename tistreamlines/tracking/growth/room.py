@@ -43,7 +43,6 @@ class Room:
     Attributes
     ----------
     capacity : the greatest sizes of a chunk.
-    overlaps : whether a chunk may be launched before the last one has ended. A CPU runs each kernel at once.
     accepted : arrays of the accepted streamlines.
     density, points : of a seed in the last chunk: its streamlines, at least one, and their points; see :meth:`forget`.
     """
@@ -51,14 +50,14 @@ class Room:
     def __init__(
         self, program: Program, device: Device, settings: Settings, fill: Mapping[str, Any], tables: int
     ) -> None:  # fmt: skip
-        self.tables, self.overlaps = tables, not device.on_host
+        self.tables = tables
         self._large = settings.chunk_size is None and not fill["FOR_RECOVERY"]
-        self.capacity = _fit(device, settings, fill, tables, self.overlaps)
+        self.capacity = _fit(device, settings, fill, tables)
         self.forget()
         kinds = sizes(fill, settings.max_steps)
         self._names = [[name for name, (_, size) in arrays.items() if size] for arrays in kinds]
-        seeds, halves = (SEED_SETS, HALF_SETS) if self.overlaps else (1, 1)
-        self._seeds, self._halves = ([Buffers(program, self.capacity) for _ in range(sets)] for sets in (seeds, halves))
+        sets = (SEED_SETS, HALF_SETS)
+        self._seeds, self._halves = ([Buffers(program, self.capacity) for _ in range(count)] for count in sets)
         self.accepted = Buffers(program, self.capacity)
 
     def forget(self) -> None:
@@ -88,7 +87,7 @@ class Room:
         if self._large:
             seeds = min(seeds, max(USUAL_SEEDS, int(CHUNK_POINTS / self.points)))
             least = max(LAST_SEEDS, int(LAST_POINTS / self.points))
-            if self.overlaps and ahead > 1.5 * least:
+            if ahead > 1.5 * least:
                 seeds = min(seeds, max(ahead // 2, least))
         return max(1, seeds)
 
@@ -113,7 +112,7 @@ def _next(sets: list[Buffers]) -> Buffers:
     return sets[-1]
 
 
-def _fit(device: Device, settings: Settings, fill: Mapping[str, Any], tables: int, overlaps: bool) -> Capacity:
+def _fit(device: Device, settings: Settings, fill: Mapping[str, Any], tables: int) -> Capacity:
     """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
     free = None
     if device.on_host:
@@ -124,5 +123,5 @@ def _fit(device: Device, settings: Settings, fill: Mapping[str, Any], tables: in
             free = free_memory(device) or 2**30
     return capacity_for(
         fill, settings.max_steps, tables, asked=settings.chunk_size, limit=settings.memory_limit, free=free,
-        most_seeds=most, overlaps=overlaps,
+        most_seeds=most, packs=not device.on_host,
     )  # fmt: skip

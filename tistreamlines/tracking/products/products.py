@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...kernels.products.points import pack
 from ...linker.lang import Func
@@ -33,8 +32,6 @@ Part = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
-BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits for it, and what helps (Growth.beside)
-FEWEST_WORKERS = 4  # that lay points out beside as many threads that grow streamlines
 
 
 class Collector(Protocol):
@@ -91,9 +88,7 @@ class Points(Collector):
     Parameters
     ----------
     unpacker : lays the points out.
-    threads : how many threads the run may use, None for all cores.
-    cpu : whether the streamlines grow on the CPU. Then fewer threads lay points out than grow streamlines, which would
-        wait for them.
+    workers : how many threads do so.
 
     Attributes
     ----------
@@ -104,11 +99,8 @@ class Points(Collector):
     roots = (pack,)
     bytes = 0
 
-    def __init__(self, unpacker: Unpacker, threads: int | None, cpu: bool) -> None:
-        self.unpacker = unpacker
-        self.workers = threads or max(1, usable_cores() - BESIDE * (not cpu))
-        if cpu:
-            self.workers = min(self.workers, max(FEWEST_WORKERS, self.workers // 4))
+    def __init__(self, unpacker: Unpacker, workers: int) -> None:
+        self.unpacker, self.workers = unpacker, workers
         self.waiting: deque[Laid] = deque()
         self.ended = True
         self._coming: deque[Part] = deque()
@@ -134,18 +126,26 @@ class Points(Collector):
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Bring the streamlines back as codes, a part at a time; see also :meth:`bring`."""
-        self._earlier = len(self.waiting)
+        self.begin_chunk()
         with growth.statistics.stage("pack"):
             slot, offsets = self._placed(growth, accepted)
             words, most = slot[::2], growth.room.capacity.words
             ends = np.searchsorted(words, np.arange(most, int(words[-1]), most))
-            points = min(max(int(offsets[-1]) // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
+            points = self.points_each(int(offsets[-1]))
             count = len(accepted.seed)
             for a, b in between(ends, count):  # a batch for each chunk, though it is empty
                 some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
                 self._coming.append((*self._packed(growth, some, a, *places), points, b == count))
                 while self._coming and (self._coming[0][1] is None or len(self._coming) == PARTS_AHEAD):
                     self._bring_first(growth)
+
+    def begin_chunk(self) -> None:
+        """Note which batches stay if the chunk is taken back."""
+        self._earlier = len(self.waiting)
+
+    def points_each(self, count: int) -> int:
+        """Return how many of a chunk's points make a batch."""
+        return min(max(count // self.workers + 1, FEWEST_POINTS), BATCH_POINTS)
 
     def bring(self, growth: Growth) -> None:
         """Copy what is left of the last chunk, while the device works on the next one."""
@@ -157,11 +157,20 @@ class Points(Collector):
         packed, copy, points, is_last = self._coming.popleft()
         if copy is not None:
             copy()
-        # threads lay out so many points each, while the next part is copied or the next chunk begins
-        parts = packed.parts(-(-int(packed.offsets[-1] - packed.offsets[0]) // points))
-        for one in parts:
-            batch, ends = self.pool.submit(self.unpacker.batch, one, growth.rules), one is parts[-1]
-            self.waiting.append(Laid(batch, packed.words if ends else None, ends and is_last))
+        self.lay_out(growth, packed, points, is_last, packed.words)
+
+    def lay_out(
+        self, growth: Growth, grown: Grown, points: int, is_last: bool, spent: Array | None = None
+    ) -> list[Future[Batch]]:
+        """Let threads lay out so many points each, while the next part is copied or the next chunk grows.
+
+        ``is_last``: these streamlines are the last ones of their chunk; ``spent``: memory that is free after them.
+        """
+        parts = grown.parts(-(-int(grown.offsets[-1] - grown.offsets[0]) // points))
+        batches = [self.pool.submit(self.unpacker.batch, one, growth.rules) for one in parts]
+        self.waiting += [Laid(one, None, False) for one in batches[:-1]]
+        self.waiting.append(Laid(batches[-1], spent, is_last))
+        return batches
 
     def undo(self, growth: Growth) -> None:
         """Forget the batches of the last chunk, of which none has been handed out yet."""

@@ -19,6 +19,7 @@ from ..growth.linking import source_of
 from ..tables.given import Prepared
 
 Array = npt.NDArray[Any]
+WHOLE = 31  # bits of a code that has a word of its own: codes are no negative numbers
 NONE = np.zeros(1, np.int32)  # in place of an array that is not read
 
 
@@ -84,19 +85,21 @@ class Unpacker:
     ----------
     prepared : the method's tables.
     space : the image's space.
+    packed : whether several codes share a word.
 
     Attributes
     ----------
     memory : returns 3 * p float32 for the points of a batch, by their number p and that of its streamlines.
     """
 
-    def __init__(self, prepared: Prepared, space: Space) -> None:
+    def __init__(self, prepared: Prepared, space: Space, packed: bool = True) -> None:
         from ...backends.numba.program import NumbaProgram
 
         self.space = space
         self.memory: Callable[[int, int], Array] = own_memory
         self.carries, self.abreast = prepared.fill["CARRIED"] > 0, prepared.fill["LAID_OUT_ABREAST"]
-        source = source_of([unpack], prepared, ABREAST=self.abreast)
+        bits = prepared.fill["CODE_BITS"] if packed else WHOLE
+        source = source_of([unpack], prepared, ABREAST=self.abreast, CODE_BITS=bits)
         if self.abreast and self.carries:
             carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
             source = replace(source, scratch=prepared.scratch | carried)

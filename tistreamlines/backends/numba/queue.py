@@ -1,0 +1,116 @@
+"""Programs for the CPU whose kernels run while the caller goes on, as those of other devices do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, wait
+from typing import Any
+
+import numpy.typing as npt
+
+from ...devices.threads import thread_pool
+from ...linker.coming import Coming
+from ...linker.source import Source
+from ..faults import point
+from .program import NumbaProgram
+
+Array = npt.NDArray[Any]
+Launch = tuple["Future[None]", ...]  # a kernel's shares, one for each thread
+
+
+class QueuedProgram(NumbaProgram):
+    """Kernels some of which run in threads of their own; see ``backends.program.Program`` for what each method does.
+
+    A kernel waits for those launched before it that use one of its arrays, except arrays that :meth:`array` has made,
+    to which no kernel writes. Kernels that share none may run together, so a thread whose share of one is done begins
+    with the next one of its queue. The threads of a queue take shares in the order in which they were launched.
+
+    Parameters
+    ----------
+    source, fast, threads : see :class:`.program.NumbaProgram`.
+    queued : names of the kernels for which the caller does not wait, and of the queues in which they run.
+    """
+
+    copies_beside = True
+
+    def __init__(
+        self, source: Source, *, fast: bool = False, threads: int | None = None, queued: Mapping[str, str]
+    ) -> None:  # fmt: skip
+        super().__init__(source, fast=fast, threads=threads)
+        self._queued = queued
+        self._last: dict[int, Launch] = {}  # the kernel that uses an array last, by the array's id
+        self._readers: dict[int, list[Future[Any]]] = {}  # what else reads it
+
+    def empty(self, size: int, kind: str) -> Array:
+        """Return an array for kernels to fill."""
+        array = super().empty(size, kind)
+        self._last[id(array)] = ()
+        return array
+
+    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+        """Run a kernel, or launch it if it is one of the queued ones."""
+        used = [id(values[n]) for n, _ in self.signatures[name] if n in values and id(values[n]) in self._last]
+        before = {self._last[one] for one in used}
+        if name not in self._queued:
+            self._settle(before)
+            super().run(name, count, values)
+        else:
+            self._launch(name, count, values, used, before)
+
+    def _launch(self, name: str, count: int, values: dict[str, Any], used: list[int], before: set[Launch]) -> None:
+        """Let threads run a kernel when those before it, and other readers of the arrays that it uses, are done."""
+        point(name)
+        share, threads = self.share(name, count, values)
+        readers = [future for one in used for future in self._readers.pop(one, ())]
+
+        def work() -> None:
+            wait(readers)
+            wait_for(before)
+            share()
+
+        pool = thread_pool(f"queue of {self._queued[name]}", self.threads)
+        launch = tuple(pool.submit(work) for _ in range(threads))
+        self._last.update(dict.fromkeys(used, launch))
+
+    def also_read(self, array: Array, reader: Future[Any]) -> None:
+        """Let queued kernels that are launched after this wait for another reader of an array, too."""
+        self._readers.setdefault(id(array), []).append(reader)
+
+    def upload(self, array: Array, values: Array, *, beside: bool = False) -> Array:
+        """Wait for what uses an array; copy values to its front."""
+        self._settle([self._last.get(id(array), ())])
+        return super().upload(array, values)
+
+    def host(self, array: Array, count: int) -> Array:
+        """Wait for what uses an array; return a copy of its first ``count`` elements."""
+        self._settle([self._last.get(id(array), ())])
+        return super().host(array, count)
+
+    def later(self, array: Array, count: int) -> Coming[Array]:
+        """Let the first ``count`` elements be copied when the kernels launched so far have left them."""
+        last = self._last.get(id(array), ())
+
+        def finish() -> Array:
+            self._settle([last])
+            return super(QueuedProgram, self).host(array, count)
+
+        return Coming(finish, lambda: all(one.done() for one in last))
+
+    def sync(self) -> None:
+        """Wait for all kernels."""
+        self._settle(set(self._last.values()))
+
+    def _settle(self, launches: Iterable[Launch]) -> None:
+        """Wait; if something has failed, kernels that are launched after this need not wait for it."""
+        try:
+            wait_for(launches)
+        except Exception:
+            self._last = dict.fromkeys(self._last, ())
+            raise
+
+
+def wait_for(launches: Iterable[Launch]) -> None:
+    """Wait for all that was launched; raise what one of them has raised."""
+    for launch in launches:
+        for one in launch:
+            one.result()

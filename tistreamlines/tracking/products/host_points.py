@@ -1,0 +1,63 @@
+"""Points of streamlines that grow on the CPU, where the host reads their codes as the kernels leave them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from ...devices import Device, usable_cores
+from ...space.batch import Space
+from ..growth.chunk import Chunk
+from ..growth.growth import Growth
+from ..tables.given import Prepared
+from .products import Points
+from .unpacking import Grown, Unpacker
+
+if TYPE_CHECKING:
+    from ...backends.numba.queue import QueuedProgram
+
+BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits for it, and what helps (Growth.beside)
+FEWEST_WORKERS = 4  # that lay points out beside as many threads that grow streamlines
+
+
+class PointsOnHost(Points):
+    """The streamlines themselves: threads lay out the points of one chunk while others grow the next one."""
+
+    roots = ()
+
+    def compile(self, growth: Growth) -> None:
+        """Lay out a made-up streamline of two steps."""
+        chunk = growth.made_up(1)
+        growth.program.upload(growth.values["halves_codes"], np.zeros(growth.settings.max_steps + 1, np.int32))
+        self.unpacker.batch(self._grown(growth, chunk), growth.rules)
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Let threads lay out the points. Until they have, no later chunk takes the place of the codes."""
+        self.begin_chunk()
+        with growth.statistics.stage("pack"):
+            grown, program = self._grown(growth, accepted), cast("QueuedProgram", growth.program)
+            for batch in self.lay_out(growth, grown, self.points_each(int(grown.offsets[-1])), True):
+                program.also_read(grown.words, batch)
+
+    def _grown(self, growth: Growth, chunk: Chunk) -> Grown:
+        """Return streamlines whose codes are where the kernels have written them, each in a word of its own."""
+        halves = np.add.outer(2 * chunk.number, (0, 1)).ravel()
+        slot = (halves * growth.settings.max_steps).astype(np.int32)
+        return Grown(chunk, growth.values["halves_codes"], slot, chunk.places(1)[1])
+
+
+def points_on(device: Device, prepared: Prepared, space: Space, threads: int | None) -> Points:
+    """Return the points of streamlines that grow on a device.
+
+    Where that is the CPU, fewer threads lay points out than grow streamlines, which would wait for them.
+
+    Parameters
+    ----------
+    prepared, space : see :class:`.unpacking.Unpacker`.
+    threads : how many threads the run may use, None for all cores.
+    """
+    if not device.on_host:
+        return Points(Unpacker(prepared, space), threads or max(1, usable_cores() - BESIDE))
+    most = threads or usable_cores()
+    return PointsOnHost(Unpacker(prepared, space, packed=False), min(most, max(FEWEST_WORKERS, most // 4)))
