@@ -21,7 +21,7 @@ from ..faults import point
 from .cache import Held, Kind, function
 from .dialect import dialect, inlined_once, spread_name
 
-TOGETHER = 16  # items that a thread takes in a row: their neighbours in space, which share caches
+TOGETHER = 8  # items that a thread takes in a row: their neighbours in space, which share caches
 LINE = 32  # elements that fill one or two cache lines
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ...backends.numba.queue import QueuedProgram
 
 BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits for it, and what helps (Growth.beside)
-FEWEST_WORKERS = 4  # that lay points out beside as many threads that grow streamlines
 
 
 class PointsOnHost(Points):
@@ -50,14 +49,11 @@ class PointsOnHost(Points):
 def points_on(device: Device, prepared: Prepared, space: Space, threads: int | None) -> Points:
     """Return the points of streamlines that grow on a device.
 
-    Where that is the CPU, fewer threads lay points out than grow streamlines, which would wait for them.
-
     Parameters
     ----------
     prepared, space : see :class:`.unpacking.Unpacker`.
     threads : how many threads the run may use, None for all cores.
     """
-    if not device.on_host:
-        return Points(Unpacker(prepared, space), threads or max(1, usable_cores() - BESIDE))
-    most = threads or usable_cores()
-    return PointsOnHost(Unpacker(prepared, space, packed=False), min(most, max(FEWEST_WORKERS, most // 4)))
+    if device.on_host:  # as many as grow streamlines, which wait for none of them
+        return PointsOnHost(Unpacker(prepared, space, packed=False), threads or usable_cores())
+    return Points(Unpacker(prepared, space), threads or max(1, usable_cores() - BESIDE))
