@@ -143,7 +143,7 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
     """Track with more and more threads, each of which has a core, and in as many processes; see also ``arithmetic``."""
     most = usable_cores()
     yield {"arch": "cpu", "dg": "arithmetic", "processes": most, "times_one": arithmetic(most)}
-    for case in [case for case in CASES if case[0] in CORE_SEEDS]:
+    for case in [case for case in CASES if case[0] in CORE_SEEDS and case[0] in options.dgs.split(",")]:
         one, each = data[-1], CORE_SEEDS[case[0]]
         one.prepared(case)
         named = {"arch": "cpu", "data": one.name, "dg": case[0]}
@@ -258,6 +258,7 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--only", default="gpu,steps,cores")
     parser.add_argument("--archs", default="cuda,vulkan")
+    parser.add_argument("--dgs", default="prob,boot,ptt")
     parser.add_argument("--nseeds", type=int, default=1_000_000)
     parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
     parser.add_argument("--out", type=Path)

@@ -129,7 +129,7 @@ def arrive(walk: Walk, half: i32, halves: Halves, rules: Rules):
     """Keep the step and the point that it has led to; note the forward half's first step if it may be taken back."""
     note_point(walk.p, walk.taken, half, halves)
     walk.p = walk.ahead
-    halves.codes[half * rules.max_steps + walk.taken] = walk.code
+    halves.codes[code_place(half, walk.taken, rules)] = walk.code
     walk.taken = walk.taken + 1
     if TAKES_BACK:
         if (walk.taken == 1) & ((half & 1) == 0) & (walk.aside == 0):

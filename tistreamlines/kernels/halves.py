@@ -32,9 +32,13 @@ IN_TURN = Constant("1: a backward half grows when its forward half has ended, 0:
 DROPS_DEAD_END = Constant("1: the last point is dropped if the getter finds no direction there, 0: it is kept")
 DIRECTED = Constant("1: each seed has a given direction, near which the getter seeks the initial one; 0: the getter finds it alone")
 CROPS = Constant("1: ends may lie within their last segments")
+PAGED = Constant("1: codes of many halves share a page of memory, see code_place; 0: those of one half follow one another")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
 
 GROWING = int(Stop.GROWING)
+# if PAGED: as many codes of a half follow one another, and as many halves have theirs together, 4 KB of them
+ROW_BITS, HALF_BITS = 6, 4
+IN_A_ROW, HALVES_A_PAGE = 1 << ROW_BITS, 1 << HALF_BITS
 
 
 class Seeds(Record):
@@ -52,7 +56,7 @@ class Halves(Record):
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
     ``initial``, the code of its initial direction; ``first``, where steps may be taken back, the code of the forward
     half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps for the
-    stopping rule and the recovery; ``state``, steps taken and stop reason; ``codes``, one code a step; ``visited``, the bits of all
+    stopping rule and the recovery; ``state``, steps taken and stop reason; ``codes``, one code a step (:func:`code_place`); ``visited``, the bits of all
     points but the last one, those of the last one, and for getters that drop dead ends those of the last but one; ``more``, what
     ``beyond`` keeps of it; ``before``, where ends are cropped, the two points before the last one, that after an even number of
     steps first; ``cropped``, see :func:`.trail.cropped_end`.
@@ -139,6 +143,21 @@ def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
 
 
 @func
+def code_place(half: i32, step: i32, rules: Rules) -> i32:
+    """Where the code of a half's step lies; its first step has number 0.
+
+    A half may have many more steps than most halves take. If PAGED, the first codes of 16 halves fill a page of memory, their
+    next ones another one, so that most pages are never touched: a CPU's system takes long to provide them.
+    """
+    place = half * rules.max_steps + step
+    if PAGED:
+        page = (half >> HALF_BITS) * ((rules.max_steps + IN_A_ROW - 1) >> ROW_BITS) + (step >> ROW_BITS)
+        row = (page << HALF_BITS) + (half & (HALVES_A_PAGE - 1))
+        place = (row << ROW_BITS) + (step & (IN_A_ROW - 1))
+    return place
+
+
+@func
 def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
     """For a backward half, the code of the forward half's first step; NONE for a forward half, or if there is no such step.
 
@@ -150,7 +169,7 @@ def first_code(half: i32, halves: Halves, rules: Rules) -> i32:
         if TAKES_BACK:
             code = halves.first[half >> 1]
         elif halves.state[2 * half - 2] > 0:
-            code = halves.codes[(half - 1) * rules.max_steps]
+            code = halves.codes[code_place(half - 1, 0, rules)]
     return code
 
 
@@ -159,5 +178,5 @@ def last_code(half: i32, taken: i32, halves: Halves, rules: Rules) -> i32:
     """Code of the last of ``taken`` steps of a half; that of its initial direction before the first."""
     code = halves.initial[half >> 1]
     if taken > 0:
-        code = halves.codes[half * rules.max_steps + taken - 1]
+        code = halves.codes[code_place(half, taken - 1, rules)]
     return code

@@ -69,7 +69,7 @@ def take_again(
     if CROPS:
         trail.earlier = trail.before
         trail.before = trail.p
-    trail.code = halves.codes[half * rules.max_steps + k]
+    trail.code = halves.codes[code_place(half, k, rules)]
     trail.p = move(state, scratch, trail.p, trail.code, volume, method, c0, u32(k + 1), c2, rules)
     if CROPS:
         if (k == steps - 1) & (halves.cropped[half] > 0):
@@ -84,7 +84,7 @@ def step_again(
     """Take step ``k`` of ``count`` steps again, after which the half is to go on."""
     note_point(trail.p, k, half, halves)
     if k == count - 1:
-        last = halves.codes[half * rules.max_steps + k]
+        last = halves.codes[code_place(half, k, rules)]
         note_step_again(volume, trail.p, method, scratch, last, c0, u32(k + 1), c2, rules.key)
     take_again(trail, state, half, k, 0, c0, c2, halves, rules, volume, method, scratch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import gc
 import inspect
 import re
 import textwrap
@@ -32,13 +33,35 @@ def annotation(node: ast.expr | None, function: lang.Func, fill: Mapping[str, An
     return fill[note] if isinstance(value, lang.Hole) else value
 
 
+def zero_of(kind: str) -> ast.expr:
+    """Syntax tree of the zero of a kind, which may be rewritten."""
+    statement = parsed(ZEROS[kind]).body[0]
+    assert isinstance(statement, ast.Expr)
+    return statement.value
+
+
 @cache
 def tree_of(function: lang.Func) -> ast.FunctionDef:
     """Syntax tree of a kernel function."""
     source = textwrap.dedent(inspect.getsource(function.function))
-    tree = ast.parse(source).body[0]
+    tree = parsed(source).body[0]
     assert isinstance(tree, ast.FunctionDef)
     return tree
+
+
+def parsed(source: str) -> ast.Module:
+    """Parse Python without a garbage collection meanwhile.
+
+    In Python 3.11, parsing fails if a collection lets another thread parse something, too
+    (https://github.com/python/cpython/issues/106905).
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def flat(node: ast.expr) -> str:
@@ -141,7 +164,7 @@ class Rewriter(ast.NodeVisitor):
         fields = flat_fields(name, record)
         self.records.add(name)
         self.env.update(fields)
-        return [f"{field} = {self.text(ast.parse(ZEROS[kind], mode='eval').body)}" for field, kind in fields]
+        return [f"{field} = {self.text(zero_of(kind))}" for field, kind in fields]
 
     def inlined(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
         """Lines of a stage, written where it is called: its records and variables are the caller's.

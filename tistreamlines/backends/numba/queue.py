@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ...devices.threads import thread_pool
 from ...linker.coming import Coming
+from ...linker.records import REALS
 from ...linker.source import Source
 from ..faults import point
 from .program import NumbaProgram
@@ -42,8 +46,8 @@ class QueuedProgram(NumbaProgram):
         self._readers: dict[int, list[Future[Any]]] = {}  # what else reads it
 
     def empty(self, size: int, kind: str) -> Array:
-        """Return an array for kernels to fill."""
-        array = super().empty(size, kind)
+        """Return an array for kernels to fill. The system provides its memory page by page, as these are first touched."""
+        array = in_small_pages(max(size, 1), self.real if kind == REALS else np.dtype(np.int32))
         self._last[id(array)] = ()
         return array
 
@@ -107,6 +111,19 @@ class QueuedProgram(NumbaProgram):
         except Exception:
             self._last = dict.fromkeys(self._last, ())
             raise
+
+
+def in_small_pages(size: int, kind: np.dtype[Any]) -> Array:
+    """Return an array of zeros; NumPy would ask for pages of 2 MB, which are provided whole, where the system has them."""
+    if not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.zeros(size, kind)
+    try:
+        memory = mmap.mmap(-1, size * kind.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"no memory for {size:,} numbers") from error
+    with suppress(OSError):  # a system without large pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, kind)
 
 
 def wait_for(launches: Iterable[Launch]) -> None:

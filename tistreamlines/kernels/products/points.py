@@ -21,13 +21,12 @@ def pack(item: i32, earlier: i32, accepted: Ints, words_slot: Ints, halves: Halv
     number = 2 * earlier + item
     half = 2 * accepted[number >> 1] + (item & 1)
     n = halves.state[2 * half]
-    base = half * rules.max_steps
     slot = words_slot[number] - words_slot[2 * earlier]
     for i in each((n + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
         word = 0
         for k in unrolled(32 // CODE_BITS):
             place = minimum(i * (32 // CODE_BITS) + k, n - 1)
-            word = word | (halves.codes[base + place] << (k * CODE_BITS))
+            word = word | (halves.codes[code_place(half, place, rules)] << (k * CODE_BITS))
         out[slot + i] = word
 
 
@@ -71,8 +70,8 @@ class Laid(Record):
     """Streamlines whose points are computed.
 
     For each streamline: its seed's number in the chunk, its number among the seed's directions, the codes of its initial
-    direction and of the forward half's first step, its first point's place in ``out``.  For each half: its first word, its
-    steps and its stop reason, and, if CROPS, where its end lies in its last segment (:func:`..trail.cropped_end`).  ``point``
+    direction and of the forward half's first step, its first point's place in ``out``.  For each half: its first word or, if
+    PAGED, its number on the device, its steps and its stop reason, and, if CROPS, where its end lies in its last segment (:func:`..trail.cropped_end`).  ``point``
     has the seeds (voxel).  If ABREAST, ``order`` lists the halves in the order of the work, always 32 of one side together.
     """
 
@@ -86,6 +85,15 @@ class Laid(Record):
     state: Ints
     cropped: Ints
     order: Ints
+
+
+@func
+def word_place(slot: i32, turn: i32, rules: Rules) -> i32:
+    """Where a half's word lies: where words are PAGED, each has one code, as the kernels that grow it have left it."""
+    place = slot + turn
+    if PAGED:
+        place = code_place(slot, turn, rules)
+    return place
 
 
 @func
@@ -120,7 +128,7 @@ def unpack(
         if TAKES_BACK:
             first = laid.first[streamline]
         else:
-            first = words[laid.slot[2 * streamline]] & ((1 << CODE_BITS) - 1)
+            first = words[word_place(laid.slot[2 * streamline], 0, rules)] & ((1 << CODE_BITS) - 1)
             first = where(laid.state[4 * streamline] > 0, first, NONE)
         first = where(side == 1, first, NONE)
         set_out(state, scratch, laid.initial[streamline], side, first, p, volume, method, c0, c2, rules)
@@ -130,7 +138,7 @@ def unpack(
         trail.before = p
         trail.earlier = p
     for turn in range((longest + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
-        word = words[slot + where(turn * (32 // CODE_BITS) < length, turn, 0)]
+        word = words[word_place(slot, where(turn * (32 // CODE_BITS) < length, turn, 0), rules)]
         for k in range(minimum(32 // CODE_BITS, longest - turn * (32 // CODE_BITS))):
             taken = taken + 1
             going = 1

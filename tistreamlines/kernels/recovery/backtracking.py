@@ -124,7 +124,7 @@ def return_to(
         begin_again(trail, state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
     else:
         trail.p = vec3(recovery.point[0], recovery.point[1], recovery.point[2])
-        trail.code = halves.codes[half * rules.max_steps + first - 1]
+        trail.code = halves.codes[code_place(half, first - 1, rules)]
         load_state(state, scratch, trail.code, recovery.carried, 0, 1)
     for ahead in range(kept - first):
         if (ahead > 0) & (first + ahead == kept - STEPS_BEFORE):

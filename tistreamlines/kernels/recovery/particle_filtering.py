@@ -106,7 +106,7 @@ def adopt(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     chosen = i32(team_max(where(lane() == 0, real(numbers), -1.0)))
     steps = particles.taken[chosen]
     for k in range(maximum(steps - 1, 0)):
-        halves.codes[half * rules.max_steps + first + k] = particles.codes[32 * (k + 1) + chosen]
+        halves.codes[code_place(half, first + k, rules)] = particles.codes[32 * (k + 1) + chosen]
     taken = first + steps - 1
     if particles.status[chosen] == OUTSIDE_IMAGE:
         taken = maximum(taken - 1, 0)

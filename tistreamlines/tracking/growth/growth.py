@@ -74,8 +74,8 @@ class Growth:
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
         own: dict[str, Any] = {"IN_TURN": int(settings.truncate or prepared.fill.get("IN_TURN", 0))}
-        if not device.on_host:  # a GPU grows other halves while it waits for memory
-            own |= {"GATHERS": 1, "look_ahead": None}
+        # a GPU grows other halves while it waits for memory
+        own |= {"PAGED": 1} if device.on_host else {"GATHERS": 1, "look_ahead": None}
         own["DIRECTED"] = int(settings.directed and prepared.fill.get("AIMED", 0))
         own |= settings.fill | selection
         volume = prepared.volume

@@ -20,7 +20,7 @@ PLAIN: dict[str, Any] = dict.fromkeys((*bits.STAGES, *particle_filtering.STAGES,
     "Memory": Record, "FOR_RULE": 0, "TAKES_BACK": 0,
     "KEPT_POINTS": KEPT, "IN_TURN": 0, "ONE_WAY": 0, "TRUNCATES": 0, "ABREAST": 0, "IN_VAIN": 0,
     "ARC": 1, "CROPS": 0, "crop": None, "note_point": None, "LISTS": 0, "SHARES": 0, "GATHERS": 0,
-    "look_ahead": None, "DIRECTED": 0, "AIMED": 0, "INTERLEAVED": 1,
+    "look_ahead": None, "DIRECTED": 0, "AIMED": 0, "INTERLEAVED": 1, "PAGED": 0,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...backends.faults import no_memory
 from ...backends.program import Program
 from ...errors import DeviceMemoryError, ParameterError
-from ...kernels.halves import Halves, Seeds
+from ...kernels.halves import HALVES_A_PAGE, IN_A_ROW, Halves, Seeds
 from ...linker.records import INTS, memory
 
 # Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
@@ -24,7 +24,7 @@ SOFTWARE_SEEDS = 4096  # the same of a GPU that is emulated by the CPU
 # The same for each thread of a CPU, and at most. Many seeds lie close together, so that their streamlines share caches;
 # and where 16 threads had 4096 seeds together, they waited for each other and for Python half of the time.
 CPU_SEEDS, CPU_MOST_SEEDS = 8192, 2**16
-CPU_BYTES = 2**29  # that buffers may take on a CPU without a limit of memory
+CPU_BYTES = 2**30  # that buffers may take on a CPU without a limit of memory; most of their pages are never touched
 FEWEST_SEEDS = 64  # of a chunk that is tried again after the device ran out of memory
 PART_WORDS = 2**22  # copied back at once: 16 MB, whose points the host lays out during the next copy
 PARTS_AHEAD = 4  # of these that may wait on the device, which works on the next chunk
@@ -63,14 +63,25 @@ class Capacity:
 def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays, Arrays]:
     """Kind and elements of a chunk's buffers by name: for each seed, for each streamline, and for each accepted one."""
     most = fill["seeds_most"]
+    steps = up_to(max_steps, IN_A_ROW) if fill["PAGED"] else max_steps
     visited, more = 2 * fill["WORDS"] * fill["HAS_BITS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
     halves = Halves(
-        seed=1, branch=1, initial=1, first=fill["TAKES_BACK"], point=2 * fill["POINT"], state=4, codes=2 * max_steps,
+        seed=1, branch=1, initial=1, first=fill["TAKES_BACK"], point=2 * fill["POINT"], state=4, codes=2 * steps,
         visited=visited, more=more, before=12 * fill["CROPS"], cropped=2 * fill["CROPS"],
     )
     seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
     streamline = memory("halves", halves) | {"verdict": (INTS, fill["HAS_BITS"])}
     return seed, streamline, {"accepted": (INTS, 1), "words_slot": (INTS, 2)}
+
+
+def streamlines_together(fill: Mapping[str, Any]) -> int:
+    """Return of how many streamlines arrays have room for a multiple; see :func:`...kernels.halves.code_place`."""
+    return HALVES_A_PAGE // 2 if fill["PAGED"] else 1
+
+
+def up_to(count: int, together: int) -> int:
+    """Return the next multiple of a number."""
+    return -(-count // together) * together
 
 
 def total(arrays: Arrays) -> int:
@@ -111,7 +122,8 @@ def capacity_for(
     a_streamline = WORD * (HALF_SETS * total(streamline) + total(accepted) + 4)
     streamline |= accepted
     codes = 32 // fill["CODE_BITS"]
-    most, longest = fill["seeds_most"], 2 * -(-max_steps // codes)
+    together = streamlines_together(fill)
+    most, longest = up_to(fill["seeds_most"], together), 2 * -(-max_steps // codes)
     a_word = (PARTS_AHEAD + 1) * WORD * packs
     least = a_seed + most * a_streamline + a_word * (longest + 1)
     left = 2**62
@@ -130,7 +142,7 @@ def capacity_for(
     seeds = asked or min(left // (a_seed + a_streamline), most_seeds)  # if each has a streamline
     seeds = min(seeds, (left - most * a_streamline) // a_seed, MOST_ELEMENTS // _largest(seed))
     streamlines = min((left - max(seeds, 1) * a_seed) // a_streamline, MOST_ELEMENTS // _largest(streamline))
-    streamlines = max(streamlines, most)
+    streamlines = max(streamlines // together * together, most)
     seeds = max(min(seeds, streamlines), 1)
     elements = {name: (kind, size * seeds) for name, (kind, size) in seed.items()}
     elements |= {name: (kind, size * streamlines) for name, (kind, size) in streamline.items()}

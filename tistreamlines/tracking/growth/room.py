@@ -26,6 +26,8 @@ from .memory import (
     Capacity,
     capacity_for,
     sizes,
+    streamlines_together,
+    up_to,
 )  # fmt: skip
 from .settings import Settings
 
@@ -50,7 +52,7 @@ class Room:
     def __init__(
         self, program: Program, device: Device, settings: Settings, fill: Mapping[str, Any], tables: int
     ) -> None:  # fmt: skip
-        self.tables = tables
+        self.tables, self._together = tables, streamlines_together(fill)
         self._large = settings.chunk_size is None and not fill["FOR_RECOVERY"]
         self.capacity = _fit(device, settings, fill, tables)
         self.forget()
@@ -70,7 +72,7 @@ class Room:
 
     def for_halves(self, count: int) -> dict[str, Any]:
         """Return arrays for the halves of the next chunk's streamlines, by flat name."""
-        return _next(self._halves).hold_all(self._names[1], count)
+        return _next(self._halves).hold_all(self._names[1], up_to(count, self._together))
 
     def ready(self, streamlines: int, ahead: int = 0) -> int:
         """Return how many seeds to begin together, if each has as many streamlines and points as in the last chunk.

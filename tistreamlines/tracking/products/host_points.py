@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from ...devices import Device, usable_cores
+from ...kernels.halves import IN_A_ROW
 from ...space.batch import Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
@@ -28,7 +29,7 @@ class PointsOnHost(Points):
     def compile(self, growth: Growth) -> None:
         """Lay out a made-up streamline of two steps."""
         chunk = growth.made_up(1)
-        growth.program.upload(growth.values["halves_codes"], np.zeros(growth.settings.max_steps + 1, np.int32))
+        growth.program.upload(growth.values["halves_codes"], np.zeros(2 * IN_A_ROW, np.int32))
         self.unpacker.batch(self._grown(growth, chunk), growth.rules)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
@@ -41,9 +42,8 @@ class PointsOnHost(Points):
 
     def _grown(self, growth: Growth, chunk: Chunk) -> Grown:
         """Return streamlines whose codes are where the kernels have written them, each in a word of its own."""
-        halves = np.add.outer(2 * chunk.number, (0, 1)).ravel()
-        slot = (halves * growth.settings.max_steps).astype(np.int32)
-        return Grown(chunk, growth.values["halves_codes"], slot, chunk.places(1)[1])
+        halves = np.add.outer(2 * chunk.number, np.arange(2, dtype=np.int32)).ravel()
+        return Grown(chunk, growth.values["halves_codes"], halves, chunk.places(1)[1])
 
 
 def points_on(device: Device, prepared: Prepared, space: Space, threads: int | None) -> Points:

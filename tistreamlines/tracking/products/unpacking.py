@@ -30,7 +30,7 @@ class Grown:
     Parameters
     ----------
     chunk : the streamlines.
-    words, slot : codes, several to a word, and the first word of each half.
+    words, slot : codes, several to a word, and the first word of each half; or see :mod:`.host_points`.
     offsets : (m + 1,) the number of points before each streamline, and of all.
     """
 
@@ -85,7 +85,7 @@ class Unpacker:
     ----------
     prepared : the method's tables.
     space : the image's space.
-    packed : whether several codes share a word.
+    packed : whether codes are packed, several to a word, or where kernels of a CPU leave them.
 
     Attributes
     ----------
@@ -98,8 +98,8 @@ class Unpacker:
         self.space = space
         self.memory: Callable[[int, int], Array] = own_memory
         self.carries, self.abreast = prepared.fill["CARRIED"] > 0, prepared.fill["LAID_OUT_ABREAST"]
-        bits = prepared.fill["CODE_BITS"] if packed else WHOLE
-        source = source_of([unpack], prepared, ABREAST=self.abreast, CODE_BITS=bits)
+        words = {} if packed else {"CODE_BITS": WHOLE, "PAGED": 1}
+        source = source_of([unpack], prepared, ABREAST=self.abreast, **words)
         if self.abreast and self.carries:
             carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
             source = replace(source, scratch=prepared.scratch | carried)
