@@ -9,6 +9,8 @@ prepares its own tables from the same arrays, by its own scripts.
 Each turn starts a process of each version. They prepare a getter on an arch one after the other, and then track in
 alternation, each first in every other pair. The ratio is the median of the ratios of these pairs, because the speed of
 a shared computer drifts by more than what is measured; speeds and stages are medians over all runs.
+The first run of a turn, whose points are hashed, is listed by itself; so is the memory that an engine and its runs have
+added to a process.
 """
 
 from __future__ import annotations
@@ -54,11 +56,20 @@ def work(folder: Path, options: argparse.Namespace) -> Iterator[Row]:
         asked = argparse.Namespace(dg=dg, model="opdt", rows=options.rows, max_angle=options.max_angle)
         prepared = archs.prepare(asked, signals, gtab, fa, seeds, space)
         for arch in options.archs.split(","):
+            before = resident()
             engine = Engine(prepared, space, choose(arch), Settings(step_mm=0.5 * float(space.voxel_sizes.min())))
             yield {}
             for run in range(options.repeat + 1):
-                yield tracked(engine, seeds, warm_up=run == 0)
+                row = tracked(engine, seeds, warm_up=run == 0)
+                yield row | {"resident_mb": resident() - before}
             del engine  # a version may refuse another arch beside one that lives
+
+
+def resident() -> float:
+    """Return the memory of this process that is there, in MB; 0 where the system does not say."""
+    path = Path("/proc/self/status")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmRSS")), 0.0)
 
 
 def tracked(engine: Any, seeds: np.ndarray, warm_up: bool) -> Row:
@@ -120,6 +131,8 @@ def summary(turns: list[dict[str, list[Row]]]) -> Row:
         "mpoints_per_second": {name: round(points / parts["all"] / 1e6, 2) for name, parts in medians.items()},
         "ratio": round(float(np.median(ratios)), 4),
         "ratio_by_turn": [round(float(np.median(part)), 4) for part in np.split(ratios, len(turns))],
+        "first_seconds": {name: [round(turn[name][0]["seconds"]["all"], 4) for turn in turns] for name in runs},
+        "resident_mb": {name: round(max(row["resident_mb"] for row in rows)) for name, rows in runs.items()},
         "same_bits": len(hashes) == 1, "points": points, "sha256": sorted(hashes),
         "stages": {name: {part: round(value, 4) for part, value in parts.items()} for name, parts in medians.items()},
         "seconds": {name: [round(value, 4) for value in parts["all"]] for name, parts in seconds.items()},
