@@ -54,9 +54,11 @@ class Gated(QueuedProgram):
         self.begun: list[str] = []
         self.table = self.array(np.arange(COUNT, dtype=np.int32))
 
-    def share(self, name: str, count: int, values: dict[str, Any]) -> tuple[Callable[[], None], int]:
+    def share(
+        self, name: str, count: int, values: dict[str, Any], following: np.ndarray
+    ) -> tuple[Callable[[], None], int]:
         """Wait for the gate before each share."""
-        share, threads = super().share(name, count, values)
+        share, threads = super().share(name, count, values, following)
 
         def gated() -> None:
             self.begun.append(name)
@@ -135,11 +137,18 @@ def test_a_kernel_waits_for_other_readers_of_its_arrays(program, cancelled):
     done, program.begun = program.later(out, 1), []
     threading.Event().wait(SOON)
     assert not done.is_there() and not program.begun and not out.any()
-    if cancelled:
-        assert reader.cancel() and not reader.set_running_or_notify_cancel()  # as a pool does
-    else:
-        reader.set_exception(ValueError("of the reader alone"))
+    _ = reader.cancel() if cancelled else reader.set_exception(ValueError("of the reader alone"))
     assert done.wait() == [1]
+
+
+def test_kernels_that_are_dropped_take_no_further_items(program):
+    out = program.empty(COUNT, INTS)
+    program.fill(5, out)
+    program.drop()
+    program.open()
+    assert not program.host(out, COUNT).any()
+    program.fill(6, out)
+    np.testing.assert_array_equal(program.host(out, COUNT), 6 + np.arange(COUNT))
 
 
 def test_what_a_kernel_raises_is_raised_once(program):

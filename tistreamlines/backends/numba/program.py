@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
@@ -81,20 +82,24 @@ class NumbaProgram(HostArrays):
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
         point(name)
-        share, threads = self.share(name, count, values)
+        share, threads = self.share(name, count, values, np.zeros(1, np.int64))
         others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
         share()
         for other in others:
             other.result()
 
-    def share(self, name: str, count: int, values: dict[str, Any]) -> tuple[Callable[[], None], int]:
-        """Return a function that takes items of a kernel until none is left, and how many threads are to call it."""
+    def share(
+        self, name: str, count: int, values: dict[str, Any], following: npt.NDArray[np.int64]
+    ) -> tuple[Callable[[], None], int]:
+        """Return a function that takes items of a kernel until none is left, and how many threads are to call it.
+
+        ``following`` is where they read and set the number of the next item, (1,).
+        """
         call = self._functions[name]
         names = [n for n, _ in self.signatures[name] if n != "item"]
         # converted once: threads need Python's lock for what they convert, and would wait for each other
         shared = {n: Held(self._scalar(values[n], k)) for n, k in self.signatures[name] if n in values}
-        items = Held(np.zeros(1, np.int64))  # the number of the next one
-        first, teams = [Held(count), items], self._teams[name]
+        first, teams = [Held(count), Held(following)], self._teams[name]
 
         def share() -> None:
             try:

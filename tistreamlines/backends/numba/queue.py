@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,9 @@ from ..faults import point
 from .program import NumbaProgram
 
 Array = npt.NDArray[Any]
-Launch = tuple["Future[None]", ...]  # a kernel's shares, one for each thread
+Users = tuple["Future[None]", ...]  # a kernel's shares, one for each thread, and what else uses an array
+NONE_LEFT = 2**62  # number of an item that no kernel has
+LARGE = 2**22  # bytes of an array for which NumPy asks for pages of 2 MB
 
 
 class QueuedProgram(NumbaProgram):
@@ -42,12 +44,14 @@ class QueuedProgram(NumbaProgram):
     ) -> None:  # fmt: skip
         super().__init__(source, fast=fast, threads=threads)
         self._queued = queued
-        self._last: dict[int, Launch] = {}  # the kernel that uses an array last, by the array's id
-        self._readers: dict[int, list[Future[Any]]] = {}  # what else reads it
+        self._last: dict[int, Users] = {}  # what uses an array last, by the array's id
+        self._running: list[tuple[Users, npt.NDArray[np.int64]]] = []  # kernels, and the numbers of their next items
 
     def empty(self, size: int, kind: str) -> Array:
-        """Return an array for kernels to fill. The system provides its memory page by page, as these are first touched."""
-        array = in_small_pages(max(size, 1), self.real if kind == REALS else np.dtype(np.int32))
+        """Return an array for kernels to fill."""
+        real = self.real if kind == REALS else np.dtype(np.int32)
+        large = size * real.itemsize >= LARGE and hasattr(mmap, "MADV_NOHUGEPAGE")
+        array = in_small_pages(size, real) if large else super().empty(size, kind)
         self._last[id(array)] = ()
         return array
 
@@ -61,24 +65,32 @@ class QueuedProgram(NumbaProgram):
         else:
             self._launch(name, count, values, used, before)
 
-    def _launch(self, name: str, count: int, values: dict[str, Any], used: list[int], before: set[Launch]) -> None:
-        """Let threads run a kernel when those before it, and other readers of the arrays that it uses, are done."""
+    def _launch(self, name: str, count: int, values: dict[str, Any], used: list[int], before: set[Users]) -> None:
+        """Let threads run a kernel when those before it are done."""
         point(name)
-        share, threads = self.share(name, count, values)
-        readers = [future for one in used for future in self._readers.pop(one, ())]
+        following = np.zeros(1, np.int64)
+        share, threads = self.share(name, count, values, following)
 
         def work() -> None:
-            wait(readers)
             wait_for(before)
             share()
 
         pool = thread_pool(f"queue of {self._queued[name]}", self.threads)
-        launch = tuple(pool.submit(work) for _ in range(threads))
-        self._last.update(dict.fromkeys(used, launch))
+        shares = tuple(pool.submit(work) for _ in range(threads))
+        self._last.update(dict.fromkeys(used, shares))
+        self._running = [one for one in self._running if not all(share.done() for share in one[0])]
+        self._running.append((shares, following))
+
+    def drop(self) -> None:
+        """Let kernels that nobody waits for any more take no further items."""
+        for _, following in self._running:
+            following[0] = NONE_LEFT
 
     def also_read(self, array: Array, reader: Future[Any]) -> None:
-        """Let queued kernels that are launched after this wait for another reader of an array, too."""
-        self._readers.setdefault(id(array), []).append(reader)
+        """Let kernels that are launched after this wait for another reader of an array, too, whatever comes of it."""
+        done: Future[None] = Future()  # does not hold what has been read
+        reader.add_done_callback(lambda _: done.set_result(None))
+        self._last[id(array)] = (*self._last[id(array)], done)
 
     def upload(self, array: Array, values: Array, *, beside: bool = False) -> Array:
         """Wait for what uses an array; copy values to its front."""
@@ -104,19 +116,17 @@ class QueuedProgram(NumbaProgram):
         """Wait for all kernels."""
         self._settle(set(self._last.values()))
 
-    def _settle(self, launches: Iterable[Launch]) -> None:
+    def _settle(self, users: Iterable[Users]) -> None:
         """Wait; if something has failed, kernels that are launched after this need not wait for it."""
         try:
-            wait_for(launches)
+            wait_for(users)
         except Exception:
             self._last = dict.fromkeys(self._last, ())
             raise
 
 
 def in_small_pages(size: int, kind: np.dtype[Any]) -> Array:
-    """Return an array of zeros; NumPy would ask for pages of 2 MB, which are provided whole, where the system has them."""
-    if not hasattr(mmap, "MADV_NOHUGEPAGE"):
-        return np.zeros(size, kind)
+    """Return an array of zeros of which the system provides small pages, when they are first touched."""
     try:
         memory = mmap.mmap(-1, size * kind.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
@@ -126,8 +136,8 @@ def in_small_pages(size: int, kind: np.dtype[Any]) -> Array:
     return np.frombuffer(memory, kind)
 
 
-def wait_for(launches: Iterable[Launch]) -> None:
-    """Wait for all that was launched; raise what one of them has raised."""
-    for launch in launches:
-        for one in launch:
+def wait_for(users: Iterable[Users]) -> None:
+    """Wait for all that uses some arrays; raise what one of them has raised."""
+    for some in users:
+        for one in some:
             one.result()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,9 @@ from .room import Room
 from .settings import Settings
 from .started import Launched, Started, split
 from .statistics import Statistics
+
+if TYPE_CHECKING:
+    from ...backends.numba.queue import QueuedProgram
 
 Array = npt.NDArray[Any]
 # well under the two seconds after which desktop systems reset a GPU, and what a GPU may take that the CPU emulates
@@ -290,6 +293,11 @@ class Growth:
     def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
         """Call a function in a thread of its own, for which the device is not waited; return what gives its result."""
         return thread_pool("beside", HELPERS).submit(function, *given).result
+
+    def drop(self) -> None:
+        """Let what still grows end soon, where that can be: nobody waits for it any more."""
+        if self.device.on_host:
+            cast("QueuedProgram", self.program).drop()
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""
