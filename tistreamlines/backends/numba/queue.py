@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -71,12 +71,12 @@ class QueuedProgram(NumbaProgram):
         following = np.zeros(1, np.int64)
         share, threads = self.share(name, count, values, following)
 
-        def work() -> None:
+        def work(held: list[Callable[[], None]]) -> None:
             wait_for(before)
-            share()
+            held.pop()()  # so that arrays are free when the kernel is done, though the pool still holds what it was given
 
         pool = thread_pool(f"queue of {self._queued[name]}", self.threads)
-        shares = tuple(pool.submit(work) for _ in range(threads))
+        shares = tuple(pool.submit(work, [share]) for _ in range(threads))
         self._last.update(dict.fromkeys(used, shares))
         self._running = [one for one in self._running if not all(share.done() for share in one[0])]
         self._running.append((shares, following))

@@ -156,10 +156,11 @@ class Buffers:
     ----------
     program : allocates the arrays.
     capacity : their maximum sizes.
+    waits : whether to wait for what still uses an array before a larger one takes its place, as on a CPU.
     """
 
-    def __init__(self, program: Program, capacity: Capacity) -> None:
-        self._program, self._capacity = program, capacity
+    def __init__(self, program: Program, capacity: Capacity, waits: bool = False) -> None:
+        self._program, self._capacity, self._waits = program, capacity, waits
         self._held: dict[str, tuple[Any, int]] = {}
 
     def hold(self, name: str, count: int) -> Any:
@@ -167,6 +168,8 @@ class Buffers:
         kind, most = self._capacity.elements[name]
         size, held = max(count, 1) * self._capacity.each[name][1], self._held[name][1] if name in self._held else 0
         if held < size:
+            if self._waits and held:
+                self._program.host(self._held[name][0], 0)
             self._held.pop(name, None)  # frees its memory before the new allocation
             held = min(max(size, int(1.25 * held)), most)
             with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):

@@ -59,8 +59,10 @@ class Room:
         kinds = sizes(fill, settings.max_steps)
         self._names = [[name for name, (_, size) in arrays.items() if size] for arrays in kinds]
         sets = (SEED_SETS, HALF_SETS)
-        self._seeds, self._halves = ([Buffers(program, self.capacity) for _ in range(count)] for count in sets)
-        self.accepted = Buffers(program, self.capacity)
+        self._seeds, self._halves = (
+            [Buffers(program, self.capacity, device.on_host) for _ in range(count)] for count in sets
+        )  # fmt: skip
+        self.accepted = Buffers(program, self.capacity, device.on_host)
 
     def forget(self) -> None:
         """Expect of the next chunk's seeds what can be expected of any."""
