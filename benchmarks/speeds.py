@@ -1,13 +1,14 @@
 """All figures of speed that the project aims at, in one call: GPUs, short and long streamlines, and cores.
 
-    python benchmarks/speeds.py DATA [--only gpu,steps,cores] [--archs cuda,vulkan] [--nseeds N] [--peers FOLDER]
-        [--out FILE]
+    python benchmarks/speeds.py DATA [--only gpu,steps,cores] [--archs cuda,vulkan] [--dgs prob,boot,ptt] [--nseeds N]
+        [--peers FOLDER] [--out FILE]
 
 DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; the phantom, seeds and options are those of
 ``archs.py``. ``gpu`` tracks a million seeds of each getter, and 100,000 of prob; ``steps`` tracks prob with several
-greatest numbers of steps; ``cores`` tracks with more and more threads, each of which has a core of its own. Beside
-them are as many processes of one thread, which share nothing but the processor, and as many loops of sums and products,
-which share no caches either: what these reach together is what hyperthreads and clocks leave.
+greatest numbers of steps; ``cores`` tracks with more and more threads, each of which has a core of its own (``--dgs``
+says which getters do). Beside them are as many processes of one thread, which share nothing but the processor, and as
+many loops of sums and products, which share no caches either: what these reach together is what hyperthreads and clocks
+leave.
 A table is printed, in which each figure stands beside its aim, where it has one; each is the best of five runs. One
 thread and all of them take turns, and the median of the turns says how many times as fast all are: on a computer that
 others use too, the best moment of one core says little about all of them.

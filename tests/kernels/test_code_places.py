@@ -11,8 +11,9 @@ from tistreamlines.kernels.halves import HALVES_A_PAGE, IN_A_ROW, Rules, code_pl
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.records import INTS
 from tistreamlines.linker.source import Source
+from tistreamlines.space.sphere import padded
 from tistreamlines.tracking.growth.linking import filled
-from tistreamlines.tracking.growth.memory import sizes, streamlines_together, up_to
+from tistreamlines.tracking.growth.memory import sizes, streamlines_together
 
 COMMON = {"seeds_most": 2, "CARRIED": 0, "CODE_BITS": 10, "DROPS_DEAD_END": 0}
 
@@ -37,7 +38,7 @@ def places(paged: int, halves: int, max_steps: int) -> np.ndarray:
 def test_each_code_has_a_place_of_its_own(paged, streamlines, max_steps):
     found = places(paged, 2 * streamlines, max_steps)
     fill = filled(COMMON, {"PAGED": paged})
-    size = up_to(streamlines, streamlines_together(fill)) * sizes(fill, max_steps)[1]["halves_codes"][1]
+    size = padded(streamlines, streamlines_together(fill)) * sizes(fill, max_steps)[1]["halves_codes"][1]
     assert len(np.unique(found)) == found.size
     assert found.min() >= 0 and found.max() < size
 

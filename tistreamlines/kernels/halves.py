@@ -146,8 +146,9 @@ def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
 def code_place(half: i32, step: i32, rules: Rules) -> i32:
     """Where the code of a half's step lies; its first step has number 0.
 
-    A half may have many more steps than most halves take. If PAGED, the first codes of 16 halves fill a page of memory, their
-    next ones another one, so that most pages are never touched: a CPU's system takes long to provide them.
+    There is room for the greatest number of steps, but most halves end long before. If PAGED, the first 64 codes of 16 halves
+    share a page of memory, and their next 64 codes another one. So most pages are never touched, and the system of a CPU need
+    not provide them.
     """
     place = half * rules.max_steps + step
     if PAGED:

@@ -32,7 +32,11 @@ class HostArrays:
 
     def empty(self, size: int, kind: str) -> Array:
         """Return an array of ``kind`` for kernels to fill."""
-        return np.zeros(max(size, 1), self.real if kind == REALS else np.int32)
+        return np.zeros(max(size, 1), self.dtype(kind))
+
+    def dtype(self, kind: str) -> np.dtype[Any]:
+        """Return the type of the elements of arrays of ``kind``."""
+        return self.real if kind == REALS else np.dtype(np.int32)
 
     def upload(self, array: Array, values: Array, *, beside: bool = False) -> Array:
         """Copy values to the front of an array."""

@@ -88,7 +88,7 @@ def listed_by_patches(
     """
     known, patches = _by_patches(inside, order)
     reached = known.any(axis=2)
-    chunks = together * -(-max(int(reached.sum(axis=1).max()), 1) // together)
+    chunks = padded(max(int(reached.sum(axis=1).max()), 1), together)
     ranked = np.argsort(~reached, axis=1, kind="stable")[:, :chunks]
     ranked = np.pad(ranked, ((0, 0), (0, chunks - ranked.shape[1])), mode="edge")
     count = reached.sum(axis=1, keepdims=True)

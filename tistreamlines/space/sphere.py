@@ -18,9 +18,9 @@ MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each c
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
 
 
-def padded(n: int) -> int:
-    """Return ``n`` rounded up to a multiple of 32."""
-    return -(-n // 32) * 32
+def padded(n: int, together: int = 32) -> int:
+    """Return ``n`` rounded up to a multiple of ``together``."""
+    return -(-n // together) * together
 
 
 def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:

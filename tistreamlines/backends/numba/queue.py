@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...devices.threads import thread_pool
+from ...devices.threads import submit_once, thread_pool
 from ...linker.coming import Coming
-from ...linker.records import REALS
 from ...linker.source import Source
 from ..faults import point
 from .program import NumbaProgram
@@ -49,9 +48,9 @@ class QueuedProgram(NumbaProgram):
 
     def empty(self, size: int, kind: str) -> Array:
         """Return an array for kernels to fill."""
-        real = self.real if kind == REALS else np.dtype(np.int32)
-        large = size * real.itemsize >= LARGE and hasattr(mmap, "MADV_NOHUGEPAGE")
-        array = in_small_pages(size, real) if large else super().empty(size, kind)
+        dtype = self.dtype(kind)
+        large = size * dtype.itemsize >= LARGE and hasattr(mmap, "MADV_NOHUGEPAGE")
+        array = in_small_pages(size, dtype) if large else super().empty(size, kind)
         self._last[id(array)] = ()
         return array
 
@@ -71,12 +70,12 @@ class QueuedProgram(NumbaProgram):
         following = np.zeros(1, np.int64)
         share, threads = self.share(name, count, values, following)
 
-        def work(held: list[Callable[[], None]]) -> None:
+        def work() -> None:
             wait_for(before)
-            held.pop()()  # so that arrays are free when the kernel is done, though the pool still holds what it was given
+            share()
 
         pool = thread_pool(f"queue of {self._queued[name]}", self.threads)
-        shares = tuple(pool.submit(work, [share]) for _ in range(threads))
+        shares = tuple(submit_once(pool, work) for _ in range(threads))
         self._last.update(dict.fromkeys(used, shares))
         self._running = [one for one in self._running if not all(share.done() for share in one[0])]
         self._running.append((shares, following))
@@ -125,15 +124,15 @@ class QueuedProgram(NumbaProgram):
             raise
 
 
-def in_small_pages(size: int, kind: np.dtype[Any]) -> Array:
+def in_small_pages(size: int, dtype: np.dtype[Any]) -> Array:
     """Return an array of zeros of which the system provides small pages, when they are first touched."""
     try:
-        memory = mmap.mmap(-1, size * kind.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, size * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
         raise MemoryError(f"no memory for {size:,} numbers") from error
     with suppress(OSError):  # a system without large pages
         memory.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(memory, kind)
+    return np.frombuffer(memory, dtype)
 
 
 def wait_for(users: Iterable[Users]) -> None:

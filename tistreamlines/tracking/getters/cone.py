@@ -101,7 +101,7 @@ def prepare_patched(
     behind = len(order) // PATCH + given.stop.count
     if stored and start % PATCH + behind > PATCH:
         start = padded(start)  # so that a step reads one chunk besides the patches
-    aligned = -(-start // LINE) * LINE
+    aligned = padded(start, LINE)
     if padded(aligned + behind) == padded(start + behind):
         start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
     own = own | {

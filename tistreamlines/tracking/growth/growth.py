@@ -90,6 +90,7 @@ class Growth:
         self._has_bits, self._goes_back = fill["HAS_BITS"], bool(fill["FOR_RECOVERY"])
         self._most_steps = settings.max_steps * (RETURNS if self._goes_back else 1)
         self._brought = brought(fill)
+        # a thread of a CPU can as well grow one half after the other
         self.in_turn = bool(settings.one_way or fill["IN_TURN"] or device.on_host)
         self.sides = 1 if settings.one_way else 2
         roots = [*ROOTS, *([streamlines.judge] if self._has_bits else []), *roots]
@@ -291,7 +292,7 @@ class Growth:
         return most if self.device.on_host else min(self.pace.steps(growing, seconds), most)
 
     def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
-        """Call a function in a thread of its own, for which the device is not waited; return what gives its result."""
+        """Call a function in another thread, while the device works; return what waits for its result."""
         return thread_pool("beside", HELPERS).submit(function, *given).result
 
     def drop(self) -> None:

@@ -12,6 +12,7 @@ from ...backends.program import Program
 from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.halves import HALVES_A_PAGE, IN_A_ROW, Halves, Seeds
 from ...linker.records import INTS, memory
+from ...space.sphere import padded
 
 # Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
 # and kernels and Taichi index elements with signed 32-bit integers.
@@ -63,7 +64,7 @@ class Capacity:
 def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays, Arrays]:
     """Kind and elements of a chunk's buffers by name: for each seed, for each streamline, and for each accepted one."""
     most = fill["seeds_most"]
-    steps = up_to(max_steps, IN_A_ROW) if fill["PAGED"] else max_steps
+    steps = padded(max_steps, IN_A_ROW) if fill["PAGED"] else max_steps
     visited, more = 2 * fill["WORDS"] * fill["HAS_BITS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
     halves = Halves(
         seed=1, branch=1, initial=1, first=fill["TAKES_BACK"], point=2 * fill["POINT"], state=4, codes=2 * steps,
@@ -77,11 +78,6 @@ def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays, Arra
 def streamlines_together(fill: Mapping[str, Any]) -> int:
     """Return of how many streamlines arrays have room for a multiple; see :func:`...kernels.halves.code_place`."""
     return HALVES_A_PAGE // 2 if fill["PAGED"] else 1
-
-
-def up_to(count: int, together: int) -> int:
-    """Return the next multiple of a number."""
-    return -(-count // together) * together
 
 
 def total(arrays: Arrays) -> int:
@@ -123,7 +119,7 @@ def capacity_for(
     streamline |= accepted
     codes = 32 // fill["CODE_BITS"]
     together = streamlines_together(fill)
-    most, longest = up_to(fill["seeds_most"], together), 2 * -(-max_steps // codes)
+    most, longest = padded(fill["seeds_most"], together), 2 * -(-max_steps // codes)
     a_word = (PARTS_AHEAD + 1) * WORD * packs
     least = a_seed + most * a_streamline + a_word * (longest + 1)
     left = 2**62
@@ -169,7 +165,7 @@ class Buffers:
         size, held = max(count, 1) * self._capacity.each[name][1], self._held[name][1] if name in self._held else 0
         if held < size:
             if self._waits and held:
-                self._program.host(self._held[name][0], 0)
+                self._program.host(self._held[name][0], 0)  # which waits for what uses it
             self._held.pop(name, None)  # frees its memory before the new allocation
             held = min(max(size, int(1.25 * held)), most)
             with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):

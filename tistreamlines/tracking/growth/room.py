@@ -8,6 +8,7 @@ from typing import Any
 
 from ...backends.program import Program
 from ...devices import Device, free_memory, usable_cores
+from ...space.sphere import padded
 from .memory import (
     CHUNK_POINTS,
     CPU_BYTES,
@@ -27,7 +28,6 @@ from .memory import (
     capacity_for,
     sizes,
     streamlines_together,
-    up_to,
 )  # fmt: skip
 from .settings import Settings
 
@@ -74,7 +74,7 @@ class Room:
 
     def for_halves(self, count: int) -> dict[str, Any]:
         """Return arrays for the halves of the next chunk's streamlines, by flat name."""
-        return _next(self._halves).hold_all(self._names[1], up_to(count, self._together))
+        return _next(self._halves).hold_all(self._names[1], padded(count, self._together))
 
     def ready(self, streamlines: int, ahead: int = 0) -> int:
         """Return how many seeds to begin together, if each has as many streamlines and points as in the last chunk.

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...devices.threads import thread_pool
+from ...devices.threads import submit_once, thread_pool
 from ...kernels.products.points import pack
 from ...linker.lang import Func
 from ...space.batch import Batch
@@ -167,14 +168,10 @@ class Points(Collector):
         ``is_last``: these streamlines are the last ones of their chunk; ``spent``: memory that is free after them.
         """
         parts = grown.parts(-(-int(grown.offsets[-1] - grown.offsets[0]) // points))
-        batches = [self.pool.submit(self._batch, [one], growth.rules) for one in parts]
+        batches = [submit_once(self.pool, partial(self.unpacker.batch, one, growth.rules)) for one in parts]
         self.waiting += [Laid(one, None, False) for one in batches[:-1]]
         self.waiting.append(Laid(batches[-1], spent, is_last))
         return batches
-
-    def _batch(self, held: list[Grown], rules: dict[str, Any]) -> Batch:
-        """Lay out streamlines, which are not held any longer than that, though the pool holds what it was given."""
-        return self.unpacker.batch(held.pop(), rules)
 
     def undo(self, growth: Growth) -> None:
         """Forget the batches of the last chunk, of which none has been handed out yet."""

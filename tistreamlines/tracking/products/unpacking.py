@@ -85,7 +85,7 @@ class Unpacker:
     ----------
     prepared : the method's tables.
     space : the image's space.
-    packed : whether codes are packed, several to a word, or where kernels of a CPU leave them.
+    packed : True if several codes share a word, False if they are where the kernels of a CPU have written them.
 
     Attributes
     ----------

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
 from ...space.geodesic import half_sphere
+from ...space.sphere import padded
 
 Array = npt.NDArray[Any]
 LEAST = 0.05  # mean volume fraction of a fibre that counts, as for FSL's images of dyads
@@ -42,7 +43,7 @@ def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Arra
     """
     rows = np.flatnonzero(inside[samples.mask])
     half = half_sphere()[0]
-    width = -(-len(half) // 4) * 4
+    width = padded(len(half), 4)
     lobes = np.full((len(rows), width), NO_LOBE, np.uint8)
     counts, fibres, directions = np.zeros(len(rows), np.int32), [np.zeros(0)], [np.zeros((0, 3), np.float32)]
     for first in range(0, len(rows), TOGETHER):
