@@ -42,7 +42,8 @@ STEPS = (5, 10, 25, 50, 100, 250, 500)  # of a half, so streamlines have up to t
 RUNS = 5  # of which the fastest one counts
 TURNS = 3  # of one thread and all
 CASES = (("prob", "sh", 20.0), ("det", "sh", 20.0), ("boot", "pmf", 60.0), ("ptt", "pmf", 60.0))
-CORE_SEEDS = {"prob": 62_500, "boot": 4_096, "ptt": 2_000}  # for each thread; prob: a GPU's million for sixteen
+# for each thread, if there are so many; with prob, sixteen threads track a million
+CORE_SEEDS = {"prob": 62_500, "boot": 4_096, "ptt": 2_000}
 # million points a second of an H200 with a million seeds, by getter: phantom, brain
 AIMS = {"prob": (400, 300), "boot": (215, 200), "ptt": (200, 200)}
 CORES_AIM = 13  # times one core, on sixteen
@@ -145,13 +146,13 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
     most = usable_cores()
     yield {"arch": "cpu", "dg": "arithmetic", "processes": most, "times_one": arithmetic(most)}
     for case in [case for case in CASES if case[0] in CORE_SEEDS and case[0] in options.dgs.split(",")]:
-        one, each = data[-1], CORE_SEEDS[case[0]]
+        one = data[-1]
+        each = min(CORE_SEEDS[case[0]], len(one.seeds) // most)
         one.prepared(case)
         named = {"arch": "cpu", "data": one.name, "dg": case[0]}
-        turns = [{count: in_threads(one, case, count) for count in (1, most)} for _ in range(TURNS)]
-        fewer = [count for count in (2, 4, 8, 16, 32, 64) if count < most]
-        turns[0] |= {count: in_threads(one, case, count) for count in fewer}
-        for count in (1, *fewer, most):
+        turns = [{count: in_threads(one, case, each, count) for count in (1, most)} for _ in range(TURNS)]
+        turns[0] |= {count: in_threads(one, case, each, count) for count in (2, 4, 8, 16, 32, 64) if count < most}
+        for count in sorted(turns[0]):
             rows = [(turn[count], turn[1]) for turn in turns if count in turn]
             times = [row["mpoints_per_second"] / alone["mpoints_per_second"] for row, alone in rows]
             yield {
@@ -167,15 +168,14 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def in_threads(one: Data, case: tuple[str, str, float], count: int) -> Row:
-    """Return the row of so many threads, in a process that has as many cores."""
-    (row,) = elsewhere(partial(core_rows, one, case, count), count)
+def in_threads(one: Data, case: tuple[str, str, float], each: int, count: int) -> Row:
+    """Return the row of so many threads with so many seeds each, in a process that has as many cores."""
+
+    def rows() -> Iterator[Row]:
+        yield tracked(one.engine(case, "cpu", threads=count), one.seeds[: each * count])
+
+    (row,) = elsewhere(rows, count)
     return row
-
-
-def core_rows(one: Data, case: tuple[str, str, float], threads: int) -> Iterator[Row]:
-    """Yield the row of so many threads."""
-    yield tracked(one.engine(case, "cpu", threads=threads), one.seeds[: CORE_SEEDS[case[0]] * threads])
 
 
 def arithmetic(count: int) -> float:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from soak import resident
 
 ARRAYS = ("signals", "bvals", "bvecs", "fa", "white", "affine")
 STAGES = ("start", "grow", "pack", "unpack")
@@ -56,20 +57,13 @@ def work(folder: Path, options: argparse.Namespace) -> Iterator[Row]:
         asked = argparse.Namespace(dg=dg, model="opdt", rows=options.rows, max_angle=options.max_angle)
         prepared = archs.prepare(asked, signals, gtab, fa, seeds, space)
         for arch in options.archs.split(","):
-            before = resident()
+            before = resident(os.getpid())
             engine = Engine(prepared, space, choose(arch), Settings(step_mm=0.5 * float(space.voxel_sizes.min())))
             yield {}
             for run in range(options.repeat + 1):
                 row = tracked(engine, seeds, warm_up=run == 0)
-                yield row | {"resident_mb": resident() - before}
+                yield row | {"resident_mb": 1e3 * (resident(os.getpid()) - before)}
             del engine  # a version may refuse another arch beside one that lives
-
-
-def resident() -> float:
-    """Return the memory of this process that is there, in MB; 0 where the system does not say."""
-    path = Path("/proc/self/status")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmRSS")), 0.0)
 
 
 def tracked(engine: Any, seeds: np.ndarray, warm_up: bool) -> Row:

@@ -53,6 +53,9 @@ class Program(Protocol):
     def submit(self) -> None:
         """Let the device begin with what has been launched, if it still waits for more."""
 
+    def drop(self) -> None:
+        """Let kernels that nobody waits for any more take no further items, where they can be told so."""
+
     def words(self, size: int) -> npt.NDArray[np.int32]:
         """Return memory of the host to which the device copies soonest: an array of int32, without values."""
 

@@ -55,11 +55,12 @@ class Halves(Record):
 
     For each streamline: ``seed``, its seed's number in the chunk; ``branch``, its number among the seed's directions;
     ``initial``, the code of its initial direction; ``first``, where steps may be taken back, the code of the forward
-    half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps for the
-    stopping rule and the recovery; ``state``, steps taken and stop reason; ``codes``, one code a step (:func:`code_place`); ``visited``, the bits of all
-    points but the last one, those of the last one, and for getters that drop dead ends those of the last but one; ``more``, what
-    ``beyond`` keeps of it; ``before``, where ends are cropped, the two points before the last one, that after an even number of
-    steps first; ``cropped``, see :func:`.trail.cropped_end`.
+    half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps
+    for the stopping rule and the recovery; ``state``, steps taken and stop reason; ``codes``, one code a step
+    (:func:`code_place`); ``visited``, the bits of all points but the last one, those of the last one, and for getters
+    that drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it; ``before``, where ends are
+    cropped, the two points before the last one, that after an even number of steps first; ``cropped``, see
+    :func:`.trail.cropped_end`.
     """
 
     seed: Ints

@@ -62,6 +62,9 @@ class HostArrays:
     def submit(self) -> None:
         """Do nothing: what is launched has run."""
 
+    def drop(self) -> None:
+        """Do nothing: what is launched has run."""
+
     def kernel_seconds(self) -> float:
         """Return 0: the time in kernels is not measured here."""
         return 0.0

@@ -174,6 +174,9 @@ class DrivenProgram(Gathering):
     def submit(self) -> None:
         """Do nothing: the device is handed each launch at once."""
 
+    def drop(self) -> None:
+        """Do nothing: the device has each launch already, and none takes long."""
+
     def kernel_seconds(self) -> float:
         """Return the seconds in kernels since the last call; 0 without profiling."""
         seconds, self._seconds = self._seconds, 0.0

@@ -81,7 +81,7 @@ class QueuedProgram(NumbaProgram):
         self._running.append((shares, following))
 
     def drop(self) -> None:
-        """Let kernels that nobody waits for any more take no further items."""
+        """Let kernels that still run take no further items."""
         for _, following in self._running:
             following[0] = NONE_LEFT
 

@@ -71,8 +71,9 @@ class Laid(Record):
 
     For each streamline: its seed's number in the chunk, its number among the seed's directions, the codes of its initial
     direction and of the forward half's first step, its first point's place in ``out``.  For each half: its first word (if
-    PAGED, its number among the halves that grew), its steps and its stop reason, and, if CROPS, where its end lies in its last
-    segment (:func:`..trail.cropped_end`).  ``point`` has the seeds (voxel).  If ABREAST, ``order`` lists the halves in the order of the work, always 32 of one side together.
+    PAGED, its number among the halves that grew), its steps and its stop reason, and, if CROPS, where its end lies in its
+    last segment (:func:`..trail.cropped_end`).  ``point`` has the seeds (voxel).  If ABREAST, ``order`` lists the halves
+    in the order of the work, always 32 of one side together.
     """
 
     seed: Ints

@@ -189,7 +189,7 @@ class Engine:
             yield from self._hand_out()
         finally:
             points.cancel()
-            growth.drop()
+            growth.program.drop()
             self._uncounted.clear()
 
     def _hand_out(self, is_idle: Callable[[], bool] | None = None) -> Iterator[Batch]:

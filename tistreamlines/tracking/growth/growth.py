@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,6 @@ from .room import Room
 from .settings import Settings
 from .started import Launched, Started, split
 from .statistics import Statistics
-
-if TYPE_CHECKING:
-    from ...backends.numba.queue import QueuedProgram
 
 Array = npt.NDArray[Any]
 # well under the two seconds after which desktop systems reset a GPU, and what a GPU may take that the CPU emulates
@@ -294,11 +291,6 @@ class Growth:
     def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
         """Call a function in another thread, while the device works; return what waits for its result."""
         return thread_pool("beside", HELPERS).submit(function, *given).result
-
-    def drop(self) -> None:
-        """Let what still grows end soon, where that can be: nobody waits for it any more."""
-        if self.device.on_host:
-            cast("QueuedProgram", self.program).drop()
 
     def fetch(self, array: Any, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""
