@@ -301,7 +301,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "seeds_to_targets": Product(
         "how many streamlines from each seed voxel reach each of several masks", targets.TargetOptions, targets.make,
-        targets.SUFFIXES, None, targets.check, targets.files, needs_seeds=True,
+        targets.SUFFIXES, None, targets.INPUTS.check, targets.files, needs_seeds=True,
     ),
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,

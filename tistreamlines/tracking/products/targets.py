@@ -17,6 +17,7 @@ from ...io.sparse import TABLES, write_coordinates, write_voxel_table
 from ...option import OUTPUT, option
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
+from .files import Checked
 from .voxel_counts import TargetCounts
 from .voxel_mask import VoxelMask, numbers_passed, read_mask
 from .voxel_matrices import VoxelMatrices
@@ -37,7 +38,7 @@ class TargetOptions:
     seeds_to_targets: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Write how many streamlines from each voxel of the mask SEEDS reach each of --targets, as "
         "probtrackx2's --os2t and --s2tastext: the table FILE, .csv, .tsv or FSL's text matrix_seeds_to_all_targets, "
-        "and beside it a map for each target, seeds_to_NAME.nii.gz. Without --output, no streamline is kept.",
+        "and beside it a map for each target, seeds_to_NAME.nii.gz. Without --output, no streamline is written.",
         unit="SEEDS FILE", absent="not written", requires=("targets",), affects="run",
     )  # fmt: skip
     targets: OneOrMore[ImageLike] | None = option(
@@ -230,17 +231,18 @@ def make(options: TargetOptions, space: Space, step_mm: float, threads: int | No
     """Make the counts of --seeds-to-targets."""
     del space, step_mm
     pairs: Any = options.seeds_to_targets
-    targets = Targets(names_of(_images(options)))
-    made = [TargetMatrix(Path(path), VoxelMask(seeds), targets) for seeds, path in pairs]
+    masks, targets = INPUTS.take(options)
+    made = [TargetMatrix(Path(path), seeds, targets) for (_, path), seeds in zip(pairs, masks, strict=True)]
     return VoxelMatrices(made, files(options), threads)
 
 
-def check(options: TargetOptions) -> None:
-    """Read the masks: an error of a small file comes before the work."""
+def inputs_of(options: TargetOptions) -> tuple[list[VoxelMask], Targets]:
+    """Read the masks of the seeds, and the targets."""
     pairs: Any = options.seeds_to_targets
-    for seeds, _ in pairs:
-        VoxelMask(seeds)
-    Targets(names_of(_images(options)))
+    return [VoxelMask(seeds) for seeds, _ in pairs], Targets(names_of(_images(options)))
+
+
+INPUTS = Checked(inputs_of)
 
 
 def _images(options: TargetOptions) -> tuple[Any, ...]:
