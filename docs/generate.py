@@ -190,7 +190,10 @@ RECORD = {
     "seed_matrix": "With `--seed-matrix`: for each of the `matrices`, the masks of its `rows` and `columns`, its "
     "`shape`, the number of `pairs` with streamlines, of the `streamlines` that are long enough and of those that are "
     "`counted` in a pair; and the `files`.",
-    "voxel_matrix": "With `--voxel-matrix`: the same.",
+    "seeds_to_targets": "With `--seeds-to-targets`: for each of the `matrices`, the mask of its `seeds`, the file of "
+    "each of its `targets` by name, its `shape`, the numbers of all `streamlines`, of those that begin in a seed voxel "
+    "(`seeded`) and of these, those that reach a target (`counted`); and the `files`.",
+    "voxel_matrix": "With `--voxel-matrix`: the same as for `--seed-matrix`.",
     "waytotal": "With `--waytotal`: `path` and `sha256` of the file, and the number of `streamlines`.",
     "samples": "With `--sample`: the map of each name.",
     "sample_table": "With `--sample-table`: `path` and `sha256` of the table, and the `maps` by name.",

@@ -40,10 +40,11 @@ from . import (
     node_tables,
     products,
     surroundings,
+    targets,
     together,
     tractograms,
 )
-from .material import MAP, ROOT, RUNS, in_this_process, track
+from .material import MAP, ROOT, RUNS, SEEDED, TARGETS, in_this_process, targets_of, track
 from .room import Room
 
 BARE, LIBRARIES, WARM = range(3)  # what the process that is forked has done before
@@ -93,6 +94,7 @@ CLASSES = {
     "product-tables": Class(WARM, 50, node_tables.lookup_tables),
     "product-files": Class(WARM, 10, products.files_that_are_none),
     "product-options": Class(WARM, 80, products.names_and_options),
+    "product-targets": Class(WARM, 40, targets.masks_and_names),
     "tissues": Class(WARM, 40, five_tissues.inputs),
     "fods": Class(WARM, 10, fods.inputs),
     "lines-contents": Class(WARM, 40, tractograms.contents),
@@ -141,6 +143,7 @@ def prepare(state: int, material: Path) -> None:
             for number in ("1", "2"):
                 in_this_process([*track(run, f"../out/{run}-{number}.trx"), "--threads", "1", "-q", "--force"])
         in_this_process([*MAP, "../out/warm.csv", "--ends", "../out/warm.nii.gz", "-q", "--force"])
+        in_this_process([*SEEDED, "../out/seeded.csv", *targets_of(*TARGETS), "-q", "--force"])
         for number, handler in handlers.items():
             signal.signal(number, handler)
         os.chdir(back)

@@ -30,12 +30,19 @@ RUNS = {
 SHAPE, VOXEL_MM, SEEDS = (18, 22, 17), 8.0, 40
 LABELS, LINES = "labels.nii.gz", "lines.trx"  # a parcellation, and the streamlines of the run "det"
 MAP = ["map", LINES, "--connectome", LABELS]  # before the name of the matrix
+TARGETS = ["front.nii.gz", "back.nii.gz"]  # masks that overlap
+SEEDED = ["map", LINES, "--seeds-to-targets", "mask.nii.gz"]  # before the name of the table, and the targets
 MIF, MIF_OFFSET = ("dwi", "mask", "peaks", "stop"), 4096  # images that are also there as .mif, and where values begin
 
 
 def track(run: str, output: str) -> list[str]:
     """Arguments of a run, from the folder of the inputs."""
     return ["track", *RUNS[run], "--arch", "cpu", "-o", output]
+
+
+def targets_of(*names: str) -> list[str]:
+    """Arguments that name targets."""
+    return [word for name in names for word in ("--targets", name)]
 
 
 def in_this_process(arguments: list[str]) -> object:
@@ -78,6 +85,8 @@ def make_inputs(folder: Path) -> None:
     labels = (1 + y // 4).astype(np.int16)  # 6 slabs across the streamlines
     labels[:2] = 0
     nib.Nifti1Image(labels, phantom.affine).to_filename(folder / LABELS)
+    for name, inside in zip(TARGETS, (y < 10, y > 8), strict=True):
+        nib.Nifti1Image(inside.astype(np.uint8), phantom.affine).to_filename(folder / name)
     (folder / "nodes.tsv").write_text("index\tname\n" + "".join(f"{k}\tslab {k}\n" for k in range(1, 7)))
     voxels = rng.permutation(np.argwhere(phantom.mask))[:SEEDS]
     seeds = nib.affines.apply_affine(phantom.affine, voxels)
@@ -114,9 +123,11 @@ def make(folder: Path) -> None:
     maps = ["--density", "../out/map.nii.gz", "--ends", "../out/map-ends.nii.gz"]
     if in_this_process([*MAP, "../out/map.csv", *maps]):
         raise SystemExit("the clean matrix is not there")
+    if in_this_process([*SEEDED, "../out/targets.csv", *targets_of(*TARGETS)]):
+        raise SystemExit("the clean table of targets is not there")
     _copy_kernels(folder / "cache")
-    matrix = (folder / "out" / "map.csv").read_bytes()
-    clean: dict[str, Any] = {"map": {"sha256": sha256(matrix).hexdigest()}}
+    tables = {name: (folder / "out" / f"{name}.csv").read_bytes() for name in ("map", "targets")}
+    clean: dict[str, Any] = {name: {"sha256": sha256(one).hexdigest()} for name, one in tables.items()}
     os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": PATHS}
     for run in RUNS:
         begun = time.perf_counter()

@@ -162,7 +162,7 @@ def parcellations(rng: random.Random, room: Room) -> list[str]:
     room.did.append(name)
     path = room.inputs / "other.nii.gz"
     path.write_bytes(b"")
-    _save(change(labels, affine), path)
+    save(change(labels, affine), path)
     return mapped(room, "other.nii.gz", codes=codes, run=run)
 
 
@@ -183,11 +183,12 @@ def _stored(room: Room, suffix: str, labels: Any, affine: Any) -> list[str]:
     elif suffix == ".img":
         nib.Nifti1Pair(labels.astype("i2"), affine).to_filename(path)
     else:
-        _save(_image(labels, affine, "i2"), path)
+        save(_image(labels, affine, "i2"), path)
     return mapped(room, path.name, codes=DONE, run=STORED[suffix])
 
 
-def _save(image: Any, path: Any) -> None:
+def save(image: Any, path: Any) -> None:
+    """Write an image whose header may be wrong."""
     import numpy as np
 
     with np.errstate(invalid="ignore"):
@@ -244,7 +245,7 @@ def _sample(rng: random.Random, room: Room) -> list[str]:
     import numpy as np
 
     image = nib.load(room.inputs / LABELS)
-    _save(PARCELLATIONS[name][0](np.asarray(image.dataobj), image.affine), path)
+    save(PARCELLATIONS[name][0](np.asarray(image.dataobj), image.affine), path)
     codes = DONE if name in ("far away", "sheared", "a voxel of nan") else REFUSED
     return room.faults(room.track("det", "--sample", path.name), codes=codes)
 

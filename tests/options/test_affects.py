@@ -26,6 +26,7 @@ LATER = {
     "connectome_radius", "connectome_measure", "connectome_sample", "connectome_nodes",
     "sample", "sample_points", "sample_table", "groups", "endpoints_only", "compress", "downsample", "points",
     "waytotal", "seed_matrix", "seed_matrix_targets", "seed_matrix_min_length", "voxel_matrix",
+    "seeds_to_targets", "targets",
     "voxel_matrix_min_length",
     "connectome_pairs", "connectome_zero_diagonal", "weights",
     "sift2", "sift2_basis", "sift2_act", "sift2_proc_mask", "sift2_csv", "sift2_mu", "sift2_coeffs", "sift2_linear",

@@ -41,7 +41,8 @@ OTHERS = {
         "--avoid", "--cthr", "--distthresh", "--distthresh1", "--distthresh3", "--fibthresh", "--fopd", "--loopcheck",
         "--lrtarget3", "--mask", "--modeuler", "--network", "--nsamples", "--nsteps", "--omatrix1", "--omatrix2",
         "--omatrix3", "--ompl", "--opd", "--os2t", "--pd", "--randfib", "--rseed", "--samples", "--sampvox", "--seed",
-        "--seedref", "--steplength", "--stop", "--target2", "--target3", "--usef", "--waypoints", "--xfm",
+        "--s2tastext", "--seedref", "--steplength", "--stop", "--target2", "--target3", "--targetmasks", "--usef",
+        "--waypoints", "--xfm",
     },
 }  # fmt: skip
 

@@ -247,6 +247,7 @@ class TestRefused:
             value = {
                 "image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one],
                 "connectome": lambda one: (one, "out.csv"), "seed_matrix": lambda one: (one, "out.npz"),
+                "seeds_to_targets": lambda one: (one, "out.csv"),
                 "voxel_matrix": lambda one: (one, "out.npz"), "sift2": lambda one: (one, "out.txt"),
             }.get(name, lambda one: one)(masked)  # fmt: skip
             option = {"image": "mask", "several": "exclude"}.get(name, name)

@@ -28,6 +28,8 @@ def options(tmp_path_factory):
     x, y, _ = np.indices(SHAPE)
     for name, labels in (("slabs", 1 + y // 5), ("blocks", 1 + y // 8 + 3 * (x // 6))):
         nib.save(nib.Nifti1Image(labels.astype(np.int16), np.diag([2.0, 2, 2, 1])), folder / f"{name}.nii")
+    for name, inside in (("seeds", x > 3), ("front", y < 10), ("back", (y > 7) & (x < 9))):
+        nib.save(nib.Nifti1Image(inside.astype(np.uint8), np.diag([2.0, 2, 2, 1])), folder / f"{name}.nii")
     return given, folder
 
 
@@ -38,7 +40,9 @@ def asked(request, options):
 
     def named(folder):
         pairs = ("slabs", "c.csv"), ("blocks", "c.npy")
-        return {
+        seeds, *targets = (str(options[1] / f"{name}.nii") for name in ("seeds", "front", "back"))
+        counts = {"seeds_to_targets": (seeds, str(folder / "t.tsv")), "targets": targets}
+        return (counts if request.param == "points" else {}) | {
             "density": str(folder / "d.nii.gz"), "density_kind": kind, "density_voxel": 0.7,
             "ends": str(folder / "e.nii"), "connectome_assignment": rule, "connectome_measure": [*MEASURES],
             "connectome": [(str(options[1] / f"{labels}.nii"), str(folder / f"{labels}-{c}")) for labels, c in pairs],
@@ -77,7 +81,6 @@ def test_without_a_tractogram_in_other_chunks_and_threads(check, asked, options,
 
 
 @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
-@pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_vulkan(check, asked, options, tmp_path):
     given = options[0] | {"arch": "vulkan"} | asked(tmp_path)
     subprocess.run([sys.executable, "-c", f"import tistreamlines as ts; ts.track(**{given!r})"], check=True)
@@ -113,7 +116,6 @@ def test_a_run_that_goes_on(check, asked, options, tmp_path, monkeypatch):
     check(tmp_path)
 
 
-@pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_several_devices_of_which_one_is_lost(check, asked, options, tmp_path, monkeypatch):
     """Two workers on the CPU stand for two GPUs."""
     monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)

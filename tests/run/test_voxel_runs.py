@@ -9,7 +9,10 @@ import tistreamlines as ts
 from tistreamlines.errors import InputError
 from tistreamlines.tracking.products.density import Density
 
-FILES = ("fdt_paths.nii.gz", "waytotal", "fdt_matrix1.dot", "fdt_matrix2.npz", "fdt_matrix3.dot")
+FILES = (
+    "fdt_paths.nii.gz", "waytotal", "fdt_matrix1.dot", "fdt_matrix2.npz", "fdt_matrix3.dot",
+    "matrix_seeds_to_all_targets",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -23,18 +26,19 @@ def options(tmp_path_factory):
 def products(tmp_path_factory):
     """A function that returns options of all products, whose files lie in a folder."""
     inputs = tmp_path_factory.mktemp("masks")
-    for name, where in (("seeds", slice(None)), ("slab", slice(6, 9))):
+    for name, where in (("seeds", slice(None)), ("slab", slice(6, 9)), ("other", slice(8, 11))):
         mask = np.zeros(SHAPE, np.uint8)
         mask[2:-2, 2:-2, 2:-2][:, where] = 1
         nib.save(nib.Nifti1Image(mask, np.diag([2.0, 2, 2, 1])), inputs / f"{name}.nii.gz")
 
     def given(folder):
         folder.mkdir(exist_ok=True)
-        paths, waytotal, one, two, three = (folder / name for name in FILES)
-        seeds, slab = (str(inputs / f"{name}.nii.gz") for name in ("seeds", "slab"))
+        paths, waytotal, one, two, three, table = (folder / name for name in FILES)
+        seeds, slab, other = (str(inputs / f"{name}.nii.gz") for name in ("seeds", "slab", "other"))
         return {
             "density": paths, "waytotal": waytotal, "seed_matrix": [(seeds, one), (seeds, two)],
             "seed_matrix_targets": [seeds, slab], "voxel_matrix": (slab, three),
+            "seeds_to_targets": (seeds, table), "targets": [slab, other],
         }  # fmt: skip
 
     return given
@@ -48,8 +52,9 @@ def whole(options, products, tmp_path_factory):
 
 
 def same(folder, whole):
-    beside = [one.name for one in whole[0].iterdir() if "_for_" in one.name or one.name.startswith("lookup")]
-    assert len(beside) == 7
+    others = ("coords_for", "tract_space", "lookup", "seeds_to")
+    beside = [one.name for one in whole[0].iterdir() if one.name.startswith(others)]
+    assert len(beside) == 8 + 2
     return all((folder / name).read_bytes() == (whole[0] / name).read_bytes() for name in (*FILES, *beside))
 
 
@@ -77,6 +82,27 @@ def test_a_row_has_the_streamlines_of_its_seed_voxel(whole, options):
     assert [most[row[tuple(home)]] for home in homes.tolist()] == counts.tolist()
     assert matrix.counts.diagonal().sum() == 0
     assert matrix.counted == matrix.streamlines == whole[1].n_streamlines
+
+
+def test_targets_count_what_reaches_them_from_each_seed_voxel(whole, options):
+    folder, made = whole
+    (found,) = made.products["seeds_to_targets"]
+    expected = {name: np.zeros(SHAPE, int) for name in ("slab", "other")}
+    slabs = {"slab": (6 + 2, 9 + 2), "other": (8 + 2, 11 + 2)}  # along y, of masks that begin at voxel 2
+    for batch in ts.track(**options).batches:
+        for line, seed in zip(batch, batch.seeds, strict=True):
+            low, high = (line / 2)[:, 1].min() + 0.5, (line / 2)[:, 1].max() + 0.5
+            for name, (first, last) in slabs.items():
+                # lines go along y, and lie within the masks along x and z
+                expected[name][tuple(np.rint(seed / 2).astype(int))] += low < last and high >= first
+    for name, counts in expected.items():
+        assert np.array_equal(np.asarray(nib.load(folder / f"seeds_to_{name}.nii.gz").dataobj), counts)
+        assert np.array_equal(found.map_of(name), counts)
+        assert counts.sum() > 5
+    assert found.seeded == found.streamlines == made.n_streamlines
+    assert np.loadtxt(folder / "matrix_seeds_to_all_targets", int).sum(axis=0).tolist() == [
+        counts.sum() for counts in expected.values()
+    ]  # fmt: skip
 
 
 def test_parts_join_to_the_files_of_one_run(whole, options, products, tmp_path):

@@ -216,6 +216,7 @@ def values(folder: Path) -> dict[str, Any]:
         "sift2_coeffs": str(folder / "coeffs.txt"),
         "seed_matrix": (d["mask"], str(folder / "s.dot")), "seed_matrix_targets": [d["mask"]],
         "voxel_matrix": (d["mask"], str(folder / "v.npz")),
+        "seeds_to_targets": (d["mask"], str(folder / "t.csv")), "targets": [d["mask"]],
     }  # fmt: skip
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",

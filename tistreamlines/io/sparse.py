@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 SUFFIXES = (".npz", ".dot")
+TABLES = {".csv": ",", ".tsv": "\t"}
 LINES_AT_ONCE = 1 << 16
 
 
@@ -66,6 +67,46 @@ def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, f
     own = (np.zeros(len(voxels), np.int32), np.arange(len(voxels))) if numbered else ()
     with completed(path, force=force) as draft:
         _write_lines(draft, (*voxels.T, *own))
+
+
+def write_voxel_table(
+    path: Path, counts: csr_matrix, voxels: npt.NDArray[Any], names: Sequence[str], *, force: bool
+) -> None:  # fmt: skip
+    """Write a matrix of few columns whose rows are voxels as text, a line for each row, with its zeros.
+
+    Parameters
+    ----------
+    path : Path
+        Name ending in .csv or .tsv, for a table with a heading and three columns of voxel coordinates before the
+        others; with any other name, FSL's text: the counts alone.
+    counts : scipy.sparse.csr_matrix, (n, m)
+        Whole numbers.
+    voxels : (n, 3) int
+        Voxel coordinates of the rows.
+    names : sequence of str
+        Headings of the m columns.
+    force : bool
+        Replace an existing file.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and ``force`` is false, or if it cannot be written.
+    """
+    import csv
+
+    separator, at_once = TABLES.get(path.suffix.lower()), max(LINES_AT_ONCE // max(len(names), 1), 1)
+    with (
+        completed(path, force=force) as draft,
+        draft.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
+        if separator is not None:
+            csv.writer(file, delimiter=separator, lineterminator="\n").writerow(["x", "y", "z", *names])
+        for first in range(0, len(voxels), at_once):
+            some = slice(first, first + at_once)
+            rows = counts[some].toarray()
+            rows = rows if separator is None else np.hstack([voxels[some], rows])
+            file.writelines((separator or "  ").join(map(str, row)) + "\n" for row in rows.tolist())
 
 
 def _write_lines(draft: Path, columns: Sequence[npt.NDArray[Any]], *last: tuple[int, ...]) -> None:

@@ -23,6 +23,7 @@ from ..tracking.products.connectome_options import ConnectomeOptions
 from ..tracking.products.content import ContentOptions
 from ..tracking.products.density_map import MapOptions
 from ..tracking.products.sample_table import TableOptions
+from ..tracking.products.targets import TargetOptions
 from ..tracking.products.voxel_matrices import SeedMatrixOptions, VoxelMatrixOptions
 from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
@@ -42,10 +43,10 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 @dataclass(frozen=True)
 class OwnOptions(
-    WaytotalOptions, Sift2Options, VoxelMatrixOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions,
-    RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions, BootOptions,
-    Ifod2Options, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions, ThresholdOptions, MethodChoice,
-    SurfaceOptions, DynamicOptions, SeedOptions,
+    WaytotalOptions, Sift2Options, VoxelMatrixOptions, TargetOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions,
+    TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions,
+    BootOptions, Ifod2Options, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions, ThresholdOptions,
+    MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

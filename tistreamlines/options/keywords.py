@@ -163,6 +163,8 @@ class Options(TypedDict, total=False):
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None
+    seeds_to_targets: OneOrMore[tuple[ImageLike, PathLike]] | None
+    targets: OneOrMore[ImageLike] | None
     voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     voxel_matrix_min_length: float | None
     sift2: OneOrMore[tuple[ImageLike, PathLike]] | None
@@ -233,6 +235,8 @@ class ProductOptions(TypedDict, total=False):
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     seed_matrix_targets: OneOrMore[ImageLike] | None
     seed_matrix_min_length: float | None
+    seeds_to_targets: OneOrMore[tuple[ImageLike, PathLike]] | None
+    targets: OneOrMore[ImageLike] | None
     voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
     voxel_matrix_min_length: float | None
     sift2: OneOrMore[tuple[ImageLike, PathLike]] | None

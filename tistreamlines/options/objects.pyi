@@ -349,6 +349,15 @@ class SeedMatrix(Product):
         min_length: float | None = ...,
     ) -> None: ...
 
+class SeedsToTargets(Product):
+    """Product 'seeds_to_targets': how many streamlines from each seed voxel reach each of several masks."""
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        targets: OneOrMore[ImageLike] | None = ...,
+    ) -> None: ...
+
 class VoxelMatrix(Product):
     """Product 'voxel_matrix': matrices of how many streamlines pass both of two voxels."""
     def __init__(

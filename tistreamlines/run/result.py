@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -308,6 +307,8 @@ class TrackResult(Result):
 
     def _repr_html_(self) -> str:
         """Return a table and a picture of some of the streamlines, for notebooks."""
+        from html import escape  # whose table of names takes longer to load than most modules
+
         from ..io.picture import png
 
         rows = self.table() | {"tractogram" if self.path or not self.products else "written": self.place}

@@ -16,7 +16,7 @@ from ..io.five_tissues import load_five_tissues
 from ..option import listed
 from .getters import bedpostx, boot, cone, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
-from .products import connectome, connectome_options, density_map, sample_table, voxel_matrices, waytotal
+from .products import connectome, connectome_options, density_map, sample_table, targets, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import act5, anatomy, binary, threshold
@@ -298,6 +298,10 @@ PRODUCTS: dict[str, Product] = {
         "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
         voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_seed,
         voxel_matrices.seed_files, needs_seeds=True,
+    ),
+    "seeds_to_targets": Product(
+        "how many streamlines from each seed voxel reach each of several masks", targets.TargetOptions, targets.make,
+        targets.SUFFIXES, None, targets.INPUTS.check, targets.files, needs_seeds=True,
     ),
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,

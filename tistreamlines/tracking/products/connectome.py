@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .connectome_options import ConnectomeOptions, files, measures_of, tables_of, written
 from .device_connectome import DeviceConnectomes
+from .files import Checked
 from .matrix import WEIGHT_UNITS, EdgeSums, Matrix, Measure, weighted, weighted_samples
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 from .point_kernels import launch, program_of
@@ -37,8 +37,6 @@ MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
-# what a check has read, by the identity of the options, until a run takes it or the options are gone
-_CHECKED: dict[int, tuple[list[Parcellation], SampledMeans]] = {}
 
 
 class Connectomes:
@@ -56,7 +54,7 @@ class Connectomes:
     ) -> None:  # fmt: skip
         pairs: Any = options.connectome
         self.paths = files(options)
-        parcellations, self._sampled = _CHECKED.pop(id(options), None) or inputs_of(options)
+        parcellations, self._sampled = INPUTS.take(options)
         self._measures, units = measures_of(options), self._sampled.units
         self._held: list[_Held] | None = None  # streamlines that wait for their weights
         if are_weighted(options):
@@ -253,6 +251,9 @@ def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMe
     return parcellations, SampledMeans(options.connectome_sample or ())
 
 
+INPUTS = Checked(inputs_of)
+
+
 def blank(options: ConnectomeOptions, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
@@ -266,5 +267,4 @@ def check(options: ConnectomeOptions) -> None:
     check_weights(options)
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")
-    _CHECKED[id(options)] = inputs_of(options)
-    finalize(options, _CHECKED.pop, id(options), None)
+    INPUTS.check(options)

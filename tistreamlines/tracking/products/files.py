@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ import numpy.typing as npt
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .products import Collector
+
+Read = TypeVar("Read")
 
 
 class ProductFile(Protocol):
@@ -96,3 +99,24 @@ class Weighted(Protocol):
     def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
         """Take the weight of each streamline into account, (n,), when all have come; called before ``write``."""
         ...
+
+
+class Checked(Generic[Read]):
+    """Inputs of a product that a check has read, until a run takes them or the options are gone.
+
+    Parameters
+    ----------
+    read : returns the inputs, from the options; raises an error if they are wrong.
+    """
+
+    def __init__(self, read: Callable[[Any], Read]) -> None:
+        self._read, self._known = read, dict[int, Read]()  # by the identity of the options
+
+    def check(self, options: Any) -> None:
+        """Read the inputs: an error of a small file comes before the work."""
+        self._known[id(options)] = self._read(options)
+        finalize(options, self._known.pop, id(options), None)
+
+    def take(self, options: Any) -> Read:
+        """Return what was read of these options, or read it."""
+        return self._known.pop(id(options)) if id(options) in self._known else self._read(options)

@@ -48,6 +48,55 @@ class VoxelCounts:
         return f"<VoxelCounts of {size}, {self.counts.nnz:,} pairs, {self.counted:,} streamlines>"
 
 
+@dataclass(frozen=True, eq=False)
+class TargetCounts:
+    """How many streamlines that begin in each voxel of a mask reach each of several targets.
+
+    Parameters
+    ----------
+    counts : scipy.sparse.csr_matrix, (n, t) int32 or int64
+        Number of streamlines of each voxel and target that has any.
+    rows : (n, 3) int32
+        Voxel coordinates of the rows, on the grid of the mask.
+    targets : tuple of str
+        Names of the columns.
+    shape : tuple of int
+        Shape of the mask.
+    streamlines : int
+        All streamlines.
+    seeded : int
+        Those of them that begin in a voxel of the mask.
+    counted : int
+        Those of these that reach a target.
+    """
+
+    counts: csr_matrix
+    rows: npt.NDArray[np.int32]
+    targets: tuple[str, ...]
+    shape: tuple[int, int, int]
+    streamlines: int
+    seeded: int
+    counted: int
+
+    def map_of(self, target: str) -> npt.NDArray[Any]:
+        """Return the map of a target, (x, y, z): its counts in the voxels of the mask, 0 elsewhere.
+
+        Raises
+        ------
+        ValueError
+            If there is no target of this name.
+        """
+        column = self.counts[:, self.targets.index(target)].toarray().ravel()
+        values = np.zeros(self.shape, column.dtype)
+        values[tuple(self.rows.T)] = column
+        return values
+
+    def __repr__(self) -> str:
+        """Return size and counts in one line."""
+        size = f"{len(self.rows):,} voxels, {len(self.targets):,} targets"
+        return f"<TargetCounts of {size}, {self.counted:,} of {self.seeded:,} streamlines reach one>"
+
+
 class PairSums:
     """Counts of pairs of rows and columns; several threads may add to them.
 

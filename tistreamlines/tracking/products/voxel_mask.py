@@ -3,20 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ...io.images import grid_of, open_image
+from ...io.images import Tell, grid_of, open_image
 from ...io.nifti import load_mask
-from ...space.batch import Batch
+from ...space.batch import Batch, Space
 from .density import MOST_SIDE, MOST_VOXELS, MapGrid
 from .passages import passages
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskImage:
+    """A mask on a grid of its own, which may be rotated or sheared.
+
+    Parameters
+    ----------
+    path : as messages name it.
+    space : its grid.
+    inside : (x, y, z) bool, the voxels of at least 0.5.
+    """
+
+    path: str
+    space: Space
+    inside: npt.NDArray[np.bool_]
+
+
+def read_mask(image: Any, warn: Tell) -> MaskImage:
+    """Read a mask whose voxels streamlines may pass.
+
+    Parameters
+    ----------
+    image : path of the mask, or what stands in for it.
+    warn : receives why the image may be no mask.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, empty, or too large.
+    """
+    opened = open_image(image)
+    space = grid_of(*opened, sheared=True)
+    size = int(np.prod([int(side) for side in space.shape], dtype=object))
+    if size > MOST_VOXELS or max(space.shape) > MOST_SIDE:
+        shape = " x ".join(map(str, space.shape))
+        raise InputError(f"{opened}: a mask of {shape} voxels is too large, beyond {MOST_VOXELS:,} or "
+                         f"{MOST_SIDE:,} along an axis: crop it, or give one of larger voxels")  # fmt: skip
+    return MaskImage(str(opened), space, load_mask(opened, space, warn=warn, labels=True))
+
+
+def numbers_passed(batch: Batch, space: Space, numbers: Array, told: str) -> Iterator[tuple[Array, Array]]:
+    """Yield which streamlines of a batch pass which voxels that have a number, for some streamlines at a time.
+
+    Parameters
+    ----------
+    batch : streamlines.
+    space : a grid.
+    numbers : (voxels,) number of each of its voxels; below 0 for none.
+    told : the file of the grid, for messages.
+
+    Yields
+    ------
+    streamline : (v,) number of the streamline among those of the batch, ascending.
+    number : (v,) number of the voxel, in any order for each streamline.
+    """
+    grid = MapGrid(space, max(batch.longest_step * (1 + 1e-6), 1e-3), f"{told}: give a mask of larger voxels")
+    for some in passages(grid, batch):
+        number = numbers[some.voxel]
+        inside = np.flatnonzero(number >= 0)
+        yield some.streamline[inside], number[inside]
 
 
 class VoxelMask:
@@ -40,16 +101,11 @@ class VoxelMask:
     """
 
     def __init__(self, image: Any) -> None:
-        opened = open_image(image)
-        self.path, self.space, self.doubts = str(opened), grid_of(*opened, sheared=True), list[str]()
-        size = int(np.prod([int(side) for side in self.space.shape], dtype=object))
-        if size > MOST_VOXELS or max(self.space.shape) > MOST_SIDE:
-            shape = " x ".join(map(str, self.space.shape))
-            raise InputError(f"{opened}: a mask of {shape} voxels is too large, beyond {MOST_VOXELS:,} or "
-                             f"{MOST_SIDE:,} along an axis: crop it, or give one of larger voxels")  # fmt: skip
-        inside = load_mask(opened, self.space, warn=self.doubts.append, labels=True)
-        self.voxels = np.ascontiguousarray(np.argwhere(inside.transpose(2, 1, 0))[:, ::-1], np.int32)
-        self._number = np.full(inside.shape, -1, np.int32)
+        self.doubts = list[str]()
+        mask = read_mask(image, self.doubts.append)
+        self.path, self.space = mask.path, mask.space
+        self.voxels = np.ascontiguousarray(np.argwhere(mask.inside.transpose(2, 1, 0))[:, ::-1], np.int32)
+        self._number = np.full(mask.inside.shape, -1, np.int32)
         self._number[tuple(self.voxels.T)] = np.arange(len(self.voxels))
 
     def __len__(self) -> int:
@@ -69,13 +125,7 @@ class VoxelMask:
         streamline : (v,) number of the streamline among those of the batch, ascending.
         number : (v,) number of the voxel, ascending for each streamline.
         """
-        advice = f"{self.path}: give a mask of larger voxels"
-        grid = MapGrid(self.space, max(batch.longest_step * (1 + 1e-6), 1e-3), advice)
-        numbers = self._number.ravel()
-        for some in passages(grid, batch):
-            number = numbers[some.voxel]
-            inside = np.flatnonzero(number >= 0)
-            streamline, number = some.streamline[inside], number[inside]
+        for streamline, number in numbers_passed(batch, self.space, self._number.ravel(), self.path):
             order = np.lexsort((number, streamline))
             yield streamline[order], number[order]
 

@@ -17,9 +17,8 @@ from ...option import OUTPUT, option
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings
 from .density import MOST_THREADS
-from .voxel_counts import VoxelCounts
 from .voxel_mask import VoxelMask
-from .voxel_matrix import Between, FromSeeds, VoxelMatrix, beside
+from .voxel_matrix import Between, FromSeeds, PairMatrix, beside
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
@@ -72,11 +71,11 @@ class VoxelMatrices:
     threads : how many threads add streamlines; None for as many as help.
     """
 
-    def __init__(self, made: Sequence[VoxelMatrix], paths: tuple[Path, ...], threads: int | None) -> None:
+    def __init__(self, made: Sequence[PairMatrix], paths: tuple[Path, ...], threads: int | None) -> None:
         self._made, self.paths = made, paths
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
         self._waiting: deque[Future[None]] = deque()
-        self.value: tuple[VoxelCounts, ...] = ()
+        self.value: tuple[Any, ...] = ()
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = ()
 
@@ -104,7 +103,7 @@ class VoxelMatrices:
             "matrices": [one.told(made) for one, made in both],
             "files": [file for one, made in both for file in one.write(made, force=force)],
         }  # fmt: skip
-        self.doubts = tuple(text for one, made in both for text in one.doubts(made))
+        self.doubts = tuple(dict.fromkeys(text for one, made in both for text in one.doubts(made)))
 
 
 def seed_matrices(options: SeedMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,76 @@ from .voxel_mask import VoxelMask
 Array = npt.NDArray[Any]
 
 
-class VoxelMatrix:
+class Columns(Protocol):
+    """What streamlines pass, a column for each.
+
+    Attributes
+    ----------
+    doubts : why an image may be no mask.
+    """
+
+    doubts: list[str]
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        ...
+
+    def passed(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
+        """Yield the numbers of streamlines and of the columns that they pass, each pair once."""
+        ...
+
+
+class PairMatrix:
+    """A matrix of counts that grows with the streamlines.
+
+    Parameters
+    ----------
+    path : its file.
+    rows : mask of its rows.
+    columns : its columns.
+    shortest : streamlines below this length are left out, mm.
+    """
+
+    def __init__(self, path: Path, rows: VoxelMask, columns: Columns, shortest: float) -> None:
+        self.path, self.rows, self._shortest = path, rows, round(shortest * UNITS)
+        self._sums, self._counting = PairSums((len(rows), len(columns))), Lock()
+        self._streamlines = self._counted = 0
+
+    def add(self, batch: Batch) -> None:
+        """Add streamlines; several threads may."""
+        if self._shortest:
+            batch = batch[np.flatnonzero(lengths_of(batch) >= self._shortest)]
+        counted = np.zeros(len(batch), bool)
+        for streamlines, pairs in self._found(batch):
+            counted[streamlines] = True
+            for rows, columns in pairs:
+                self._sums.add(rows, columns)
+        with self._counting:
+            self._streamlines += len(batch)
+            self._counted += int(counted.sum())
+
+    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+        """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
+        raise NotImplementedError
+
+    def value(self) -> Any:
+        """Return what was made so far."""
+        raise NotImplementedError
+
+    def write(self, made: Any, *, force: bool) -> list[dict[str, str]]:
+        """Write the files; return what the record says of them."""
+        raise NotImplementedError
+
+    def told(self, made: Any) -> dict[str, Any]:
+        """Return what the record says of the matrix."""
+        raise NotImplementedError
+
+    def doubts(self, made: Any) -> list[str]:
+        """Return why the matrix may be wrong."""
+        raise NotImplementedError
+
+
+class VoxelMatrix(PairMatrix):
     """A matrix of voxels that grows with the streamlines.
 
     Parameters
@@ -36,27 +105,8 @@ class VoxelMatrix:
     holds: str  # what an entry says
 
     def __init__(self, path: Path, rows: VoxelMask, columns: VoxelMask, shortest: float, targets: bool = False) -> None:
-        self.path, self.rows, self.columns, self._targets = path, rows, columns, targets
-        self._shortest = round(shortest * UNITS)
-        self._sums, self._counting = PairSums((len(rows), len(columns))), Lock()
-        self._streamlines = self._counted = 0
-
-    def add(self, batch: Batch) -> None:
-        """Add streamlines; several threads may."""
-        if self._shortest:
-            batch = batch[np.flatnonzero(lengths_of(batch) >= self._shortest)]
-        counted = 0
-        for streamlines, pairs in self._found(batch):
-            counted += len(np.unique(streamlines))
-            for rows, columns in pairs:
-                self._sums.add(rows, columns)
-        with self._counting:
-            self._streamlines += len(batch)
-            self._counted += counted
-
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
-        """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
-        raise NotImplementedError
+        super().__init__(path, rows, columns, shortest)
+        self.columns, self._targets = columns, targets
 
     def value(self) -> VoxelCounts:
         """Return what was made so far."""
@@ -74,7 +124,7 @@ class VoxelMatrix:
             column = np.zeros(self.columns.space.shape, np.int32)
             column[tuple(made.columns.T)] = np.arange(1, len(made.columns) + 1)
             write_map(files[2], column, self.columns.space, force=force)
-        return [{"path": str(path), "sha256": sidecar.sha256(path)} for path in (self.path, *files)]
+        return hashed((self.path, *files))
 
     def told(self, made: VoxelCounts) -> dict[str, Any]:
         """Return what the record says of the matrix."""
@@ -122,3 +172,8 @@ def beside(path: Path, *, targets: bool) -> list[Path]:
     if targets:
         names += [f"tract_space_coords_for_{path.stem}", f"lookup_tractspace_{path.stem}.nii.gz"]
     return [path.with_name(name) for name in names]
+
+
+def hashed(paths: Iterable[Path]) -> list[dict[str, str]]:
+    """Return what the record says of files."""
+    return [{"path": str(path), "sha256": sidecar.sha256(path)} for path in paths]
