@@ -144,15 +144,22 @@ def reserved(
     drafts.allow_open(len(made))
     with ExitStack() as held:
         for path in (beside, *made):
+            together = [output] if path == beside and output is not None else []
             with explained(path):
                 try:
-                    held.enter_context(drafts.reserved(path))
+                    held.enter_context(drafts.reserved(path, *together))
                 except BlockingIOError:
                     raise BusyError(
                         f"{first}: another run is writing it, or another output with the record "
                         f"{beside.name}; wait for its end, or give another name"
                         if path == beside else f"{path}: another run is writing it; wait for its end, or give another "
                         "name"
+                    ) from None
+                except drafts.ForeignLock as error:
+                    lock = drafts.lock_of(path).name
+                    raise OutputError(
+                        f"{path}: {lock} belongs to another user ({error.strerror}), whose run may be writing it; if "
+                        "none is, have that file removed, or give another name"
                     ) from None
         check()  # that run may have ended meanwhile
         yield

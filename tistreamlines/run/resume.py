@@ -16,6 +16,7 @@ from ..devices import name_of
 from ..errors import InputError, OutputError, ParameterError
 from ..io import sidecar
 from ..io.drafts import hidden_folder, locked
+from ..io.regular import is_of_this_user, name_of_user
 from ..io.writer import explained
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
@@ -73,16 +74,18 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder in which other users can put pieces: it is of the owner and the mode of a new one beside it."""
+    """Refuse a folder in which other users can put pieces: it has the owner and the mode of a new one beside it."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise OutputError(f"{folder}: is a link or a file, not the folder of a run that can go on; remove it")
-    with hidden_folder(folder) as new:  # on some disks, all files belong to one user, or can be written by all
-        usual = new.lstat()
-    if found.st_uid != usual.st_uid or found.st_mode & ~usual.st_mode & OTHERS_WRITE:
+    if not is_of_this_user(found, folder.parent):
         raise OutputError(
-            f"{folder}: other users can write to it, or own it; remove it to track anew, or give another name"
+            f"{folder}: belongs to another user ({name_of_user(found.st_uid)}), whose run it is; give another name"
         )
+    with hidden_folder(folder) as new:  # on some disks, all files can be written by all
+        usual = new.lstat().st_mode
+    if found.st_mode & ~usual & OTHERS_WRITE:
+        raise OutputError(f"{folder}: other users can write to it; remove it to track anew, or give another name")
 
 
 @contextmanager
