@@ -109,4 +109,4 @@ def public_folder() -> Iterator[Path]:
     """A folder that every user may enter, and the folders above it too, as those of pytest are not."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        yield Path(folder)
+        yield Path(folder).resolve()
