@@ -166,6 +166,11 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
+def reserving() -> list[Path]:
+    """Return the files by which this process reserves others."""
+    return [path for path in tuple(_hidden) if path.is_file()]
+
+
 def discard() -> None:
     """Remove all that is hidden, even if a thread still writes to a folder; its further writes fail."""
     for path in tuple(_hidden):
