@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,3 +102,11 @@ def track(run: Command, head: Head) -> Command:
         return run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "-o", output, *seeds, *options)
 
     return call
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that every user may enter, and the folders above it too, as those of pytest are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder).resolve()

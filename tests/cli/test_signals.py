@@ -112,16 +112,27 @@ def test_while_a_library_is_at_work(interrupted, number):
 
 
 @pytest.mark.parametrize("number", CODES)
-def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, number):
-    code = """
+@pytest.mark.parametrize("outputs", [0, 1, 3])
+def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, tmp_path, number, outputs):
+    """Files that reserve outputs do not stay."""
+    code = f"""
+from contextlib import ExitStack
+from pathlib import Path
+from tistreamlines.io import drafts
+
 def compile(output, watcher):
-    watcher.device(Some(arch="cuda", name="a GPU", driver="its driver", on_host=False))
-    watcher.stage("compile")
-    stuck(ctypes.PyDLL)
+    with ExitStack() as held:
+        for number in range({outputs}):
+            held.enter_context(drafts.reserved(Path(output).with_name(f"\u00e9{{number}}.json")))
+        watcher.device(Some(arch="cuda", name="a GPU", driver="its driver", on_host=False))
+        watcher.stage("compile")
+        assert len(list(Path(output).parent.iterdir())) == {outputs}
+        stuck(ctypes.PyDLL)
 
 command(compile)
 """
     assert interrupted(TRACKING + code, number)[0] == CODES[number]
+    assert not list(tmp_path.iterdir())
 
 
 def test_dropped_by_a_compiler(interrupted):

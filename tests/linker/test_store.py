@@ -169,6 +169,121 @@ def test_what_others_can_write_is_not_run(no_cache, tmp_path, whose):
     assert _store.notes() == []
 
 
+# ------------------------------------------------------------------------------------------------- the folders above
+posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows keeps both folders in the user's profile")
+
+
+@pytest.fixture
+def above(store: Path, public_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder above that of compiled code; it is not the home, and all above it are this user's or root's."""
+    monkeypatch.setenv("HOME", str(public_folder / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(public_folder / "above" / "cache"))
+    (public_folder / "above").mkdir()
+    monkeypatch.setattr(_store, "_is_private", _store._is_private.__wrapped__)
+    return public_folder / "above"
+
+
+@posix
+@pytest.mark.parametrize(
+    ("mode", "group", "safe"),
+    [
+        (0o755, 0, True), (0o700, 0, True), (0o1777, STRANGER, True), (0o3775, STRANGER, True),
+        (0o2755, STRANGER, True), (0o777, 0, False), (0o775, STRANGER, False), (0o2770, STRANGER, False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_folder_above_that_others_can_write_to(above, tmp_path, mode, group, safe, level):
+    """What they put in place of the cache has the right name and right files, of this user."""
+    folders = [above, above / "cache", above / "cache" / "tistreamlines"]
+    for folder in folders[1:]:
+        folder.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folders[level], 0, group)
+    elif group:
+        pytest.skip("only root can give a folder to another group")
+    folders[level].chmod(mode)
+    assert [hits(), hits()] == [0, 1]
+    kept = (folders[2] / "kernels") if safe else (tmp_path / "temporary" / f"tistreamlines-{os.geteuid()}")
+    assert _store.folder() == kept
+    assert len(list(kept.iterdir())) == 2
+    if safe:
+        assert _store.notes() == []
+    else:
+        (note,) = _store.notes()
+        assert f"which others can replace in {folders[level]}: let XDG_CACHE_HOME name" in note
+        assert str(kept) in note
+
+
+@posix
+def test_a_folder_above_that_belongs_to_another_user(above, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    os.chown(above, STRANGER, STRANGER)
+    assert _store.folder() == tmp_path / "temporary" / f"tistreamlines-{os.geteuid()}"
+    assert f"which others can replace in {above}" in _store.notes()[0]
+
+
+@posix
+@pytest.mark.parametrize(
+    ("group", "members", "primary", "safe"),
+    [
+        ("anna", [], True, True), ("anna", ["anna"], True, True), ("anna", ["bert"], True, False),
+        ("lab", [], True, False), ("anna", [], False, False),
+    ],
+)  # fmt: skip
+def test_a_group_of_this_user_alone(above, monkeypatch, group, members, primary, safe):
+    """As many systems make for each user; folders of umask 002 can be written by it."""
+    import grp
+    import pwd
+    from types import SimpleNamespace
+
+    above.chmod(0o775)
+    if os.geteuid() == 0:
+        os.chown(above, -1, 4321)
+    number = above.stat().st_gid
+    user = SimpleNamespace(pw_name="anna", pw_gid=number if primary else number + 1)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda _: SimpleNamespace(gr_name=group, gr_mem=members))
+    assert (_store.folder() == above / "cache" / "tistreamlines" / "kernels") is safe
+
+
+@posix
+def test_where_the_home_lies_is_the_administrators_choice(above, monkeypatch):
+    """A home that is a link, in a folder of a group: others could replace it, as for sshd."""
+    home = above / "real"
+    home.mkdir()
+    above.chmod(0o2777)
+    (above / "home").symlink_to("real")
+    monkeypatch.setenv("HOME", str(above / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert _store.folder() == home.resolve() / ".cache" / "tistreamlines" / "kernels"
+    home.chmod(0o777)
+    assert _store.folder() != home.resolve() / ".cache" / "tistreamlines" / "kernels"
+
+
+@posix
+def test_a_link_that_is_replaced_leads_nowhere_else(above):
+    """The name of the folder has no links."""
+    (above / "real").mkdir()
+    (above / "cache").symlink_to("real")
+    found = _store.folder()
+    assert found == above.resolve() / "real" / "tistreamlines" / "kernels"
+
+
+@posix
+def test_the_root_of_a_container_may_belong_to_anyone(above, monkeypatch):
+    """As nobody, where the user of the host that owns it has no number in the container."""
+    real, root = Path.stat, Path("/")
+
+    def stat_of(path: Path, **named: Any) -> Any:
+        found = real(path, **named)
+        return os.stat_result((*found[:4], STRANGER, *found[5:10])) if path == root else found
+
+    monkeypatch.setattr(Path, "stat", stat_of)
+    assert _store.folder() == above / "cache" / "tistreamlines" / "kernels"
+
+
+# ------------------------------------------------------------------------------------------------- what is shown
 def test_a_text_is_run_and_shown_as_it_was_linked(store, tmp_path):
     """Taichi compiles what Python shows of a function, so that must be what was run too."""
     assert hits() == 0

@@ -184,7 +184,7 @@ class TestResume:
         one = json.loads((whole / f"stats{suffix}").read_text())
         assert {**result.as_dict(), "seconds": 0} == {**one, "seconds": 0}
 
-    @pytest.mark.parametrize("after", [0, 1, 2, 5, 8])  # the last: only the record of the whole is missing
+    @pytest.mark.parametrize("after", [0, 1, 2, 5, 8, 9])  # the last: only the record of the whole is missing
     def test_a_run_goes_on_with_the_same_bytes(self, options, whole, tmp_path, small, monkeypatch, after):
         """Also if the whole is there, but its record is not."""
         with monkeypatch.context() as broken, pytest.raises(Stopped):

@@ -191,12 +191,14 @@ class TestFolder:
 
     @pytest.mark.parametrize("name", ["[ab].trx", "*.trx", "?.trx"])
     def test_drafts_of_other_runs_stay(self, options, tmp_path, name, whole):
-        drafts = [tmp_path / f".{one}.0123abcd.part" for one in ("a.trx", "b.trx", name)]
-        for draft in drafts:
+        """Those of an earlier run with the same output are of a process that was killed."""
+        *others, own = (tmp_path / f".{one}.0123abcd.part" for one in ("a.trx", "b.trx", name))
+        for draft in (*others, own):
             draft.mkdir()
         ts.track(output=tmp_path / name, **options)
         assert (tmp_path / name).read_bytes() == whole
-        assert all(draft.is_dir() for draft in drafts)
+        assert all(draft.is_dir() for draft in others)
+        assert not own.exists()
 
     def test_what_a_killed_process_left_is_removed(self, folder, options, whole):
         """Also the draft of the whole, which is written there."""

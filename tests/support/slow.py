@@ -153,6 +153,7 @@ SLOW = {
         "TestRuns::test_seeds_in_a_grid_are_spread",
     ),
     "run/fixels": ("test_mrtrix_reads_the_folder",),
+    "run/group_folders": ("test_every_output_is_written",),
     "run/mapping": ("test_vulkan_has_the_same_bytes",),
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),

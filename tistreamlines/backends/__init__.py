@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -119,14 +120,14 @@ def compiler_told(device: Device) -> dict[str, str]:
     return {"compiler": f"{compiler.package} {compiler.version}"}
 
 
-def set_leaving(number: int) -> None:
+def set_leaving(number: int, files: Iterable[Path] = ()) -> None:
     """Let a signal end the process at once with exit code 128 + number, even while a library keeps Python from running.
 
-    ``signal.signal`` undoes it.
+    Files are removed before. ``signal.signal`` undoes it.
     """
     from . import leave
 
-    leave.set_leaving(number)
+    leave.set_leaving(number, files)
 
 
 def set_aborted(tell: Callable[[], object]) -> None:

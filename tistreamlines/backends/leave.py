@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from .llvm import assemble
 
+# names lie one after another, each with a NUL at its end, and an empty one ends them; addresses are numbers, since LLVM
+# has changed how it writes pointers
 LEAVE = """
+declare i32 @unlink(i64)
+declare i64 @strlen(i64)
 declare void @_exit(i32)
-define void @leave(i32 %number) {
+define void @leave(i32 %number) {{
+begin:
+  br label %next
+next:
+  %name = phi i64 [ {names}, %begin ], [ %after, %remove ]
+  %length = call i64 @strlen(i64 %name)
+  %last = icmp eq i64 %length, 0
+  br i1 %last, label %end, label %remove
+remove:
+  call i32 @unlink(i64 %name)
+  %bytes = add i64 %length, 1
+  %after = add i64 %name, %bytes
+  br label %next
+end:
   %code = add i32 %number, 128
   call void @_exit(i32 %code)
   ret void
-}
+}}
 """
+_names: list[Any] = []  # kept for as long as a handler may read them
 _aborted: Any = None  # kept for as long as it may be called
 
 
 @cache
-def _leave() -> int:
-    return assemble(LEAVE, "leave")
+def _leave(names: bytes) -> int:
+    _names.append(ctypes.create_string_buffer(names + b"\0"))
+    return assemble(LEAVE.format(names=ctypes.addressof(_names[-1])), "leave")
 
 
-def set_leaving(number: int) -> None:
-    """Let a signal end the process at once; ``signal.signal`` undoes it."""
-    _set(number, _leave())
+def set_leaving(number: int, files: Iterable[Path] = ()) -> None:
+    """Let a signal remove files and end the process at once; ``signal.signal`` undoes it."""
+    _set(number, _leave(b"".join(os.fsencode(file.absolute()) + b"\0" for file in sorted(files))))
 
 
 def set_aborted(tell: Callable[[], object]) -> None:

@@ -93,13 +93,14 @@ def hold(on: bool) -> None:
 def end_at_once(on: bool) -> None:
     """Let signals end the process without Python, while a library keeps Python from running; ``on=False`` ends this.
 
-    Files are not removed then, so use it only while no file is open.
+    Of what is hidden, the files are removed then that reserve outputs, so use it only while there are no folders.
     """
     for number in _heeded:
         if on and sys.platform != "win32":
             from ..backends import set_leaving
+            from ..io.drafts import reserving
 
-            set_leaving(number)
+            set_leaving(number, reserving())
         else:
             signal.signal(number, _receive)
 

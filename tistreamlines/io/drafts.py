@@ -5,16 +5,20 @@ A lock ends with the process that holds it. Where a system has none (Windows, so
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from .regular import open_regular
+from .regular import is_of_this_user, name_of_user, open_regular
 
+TOKEN = 4  # random bytes in the name of a folder
 REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
 _hidden: set[Path] = set()  # folders, and files that reserve others
@@ -23,7 +27,7 @@ _hidden: set[Path] = set()  # folders, and files that reserve others
 @contextmanager
 def hidden_folder(path: Path) -> Generator[Path, None, None]:
     """Create a folder beside ``path``, on the same disk so that files can be renamed out of it, and remove it after."""
-    folder = path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
+    folder = path.parent / f".{path.name}.{secrets.token_hex(TOKEN)}.part"
     _hidden.add(folder)  # before it exists, so that a signal at any moment finds it
     try:
         folder.mkdir(mode=0o700)
@@ -32,59 +36,116 @@ def hidden_folder(path: Path) -> Generator[Path, None, None]:
         _remove(folder)
 
 
+class ForeignLock(PermissionError):
+    """The file of a lock belongs to another user, whose name is ``strerror``, and cannot be used."""
+
+
 @contextmanager
 def locked(path: Path) -> Generator[int | None, None, None]:
-    """Hold the lock on a file, which is created if it is missing; hand out its descriptor, or None without locks.
+    """Hold the lock on a file until the end of the block, which removes it; hand out its descriptor.
+
+    The file is created if it is missing. One that another user has left is used too, if the system lets this user open
+    it, but not in a sticky folder, where that user alone may remove it. None is handed out if there are no locks.
 
     Raises
     ------
     BlockingIOError
         If another process, or another thread of this one, holds it.
+    ForeignLock
+        If it belongs to another user and cannot be used.
     OSError
-        If it is a link, a pipe or anything else than a file of this user.
+        If it is a link, a pipe or anything else than a file.
     """
     if sys.platform == "win32":
         yield None
         return
-    descriptor = open_regular(path, os.O_RDWR | os.O_CREAT, own=True)
-    try:
-        yield descriptor if _lock(descriptor) else None
-    finally:
-        os.close(descriptor)
+    with ExitStack() as files:
+        try:
+            while True:
+                descriptor = _lock_file(path)
+                files.callback(os.close, descriptor)
+                locks = _lock(descriptor)
+                if not locks or _is_at(path, descriptor):
+                    break
+                files.close()  # whoever held it before has removed it since it was opened
+            if path.parent.stat().st_mode & stat.S_ISVTX:
+                _check_owner(path, os.fstat(descriptor))
+        except OSError:
+            _hidden.discard(path)
+            raise
+        _hidden.add(path)
+        try:
+            yield descriptor if locks else None
+        finally:
+            _remove(path)
+
+
+def _lock_file(path: Path) -> int:
+    """Open a file for a lock, or create it; others may create and remove it at any moment."""
+    while True:
+        _hidden.add(path)  # before it exists, so that a signal at any moment finds it
+        with suppress(FileExistsError):
+            return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, links=False)
+        _hidden.discard(path)
+        with suppress(FileNotFoundError):
+            for flags in (os.O_RDWR, os.O_RDONLY):
+                with suppress(PermissionError):
+                    return open_regular(path, flags, links=False)
+            _check_owner(path, path.lstat())
+            raise PermissionError(errno.EACCES, f"no permission to open {path.name}")
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    """Raise ForeignLock if a file belongs to another user."""
+    if not is_of_this_user(found, path.parent):
+        raise ForeignLock(errno.EPERM, name_of_user(found.st_uid))
 
 
 def _lock(descriptor: int) -> bool:
+    """Take the lock on an open file; return whether the disk has locks."""
     import fcntl
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
-    except OSError:  # a file system without locks
+    except OSError as error:
+        if error.errno == errno.EBADF:  # NFS, if a file is open for reading alone
+            raise ForeignLock(errno.EPERM, name_of_user(os.fstat(descriptor).st_uid)) from None
         return False
     return True
 
 
 @contextmanager
-def reserved(path: Path) -> Generator[None, None, None]:
+def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
     """Keep other processes from writing a file, by the lock on a hidden one beside it, which is removed at the end.
+
+    Drafts of the file, and of those that are written only together with it, are removed: processes that were killed
+    have left them.
 
     Raises
     ------
     BlockingIOError, OSError
         As :func:`locked`.
     """
-    beside = path.with_name(f".{path.name}.lock")
-    while True:
-        with locked(beside) as held:
-            if held is not None and not _is_at(beside, held):
-                continue  # whoever held it before has removed it since it was opened
-            _hidden.add(beside)
-            try:
-                yield
-            finally:
-                _remove(beside)
-            return
+    with locked(lock_of(path)) as held:
+        if held is not None:
+            for file in (path, *beside):
+                _remove_drafts(file)
+        yield
+
+
+def lock_of(path: Path) -> Path:
+    """Return the name of the hidden file that reserves another one."""
+    return path.with_name(f".{path.name}.lock")
+
+
+def _remove_drafts(path: Path) -> None:
+    """Remove the hidden folders in which a file was written."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * TOKEN}}}\.part")
+    with suppress(OSError):
+        for draft in [one for one in path.parent.iterdir() if name.fullmatch(one.name)]:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def allow_open(more: int) -> None:
@@ -103,6 +164,11 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
+
+
+def reserving() -> list[Path]:
+    """Return the files by which this process reserves others."""
+    return [path for path in tuple(_hidden) if path.is_file()]
 
 
 def discard() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .tabular import cell_of_name
 from .writer import completed
 
 SUFFIXES = (".csv", ".tsv", ".npy")
@@ -65,13 +67,14 @@ def _texts(row: npt.NDArray[np.float64]) -> list[str]:
 def write_nodes(
     path: Path, labels: npt.NDArray[Any], names: Sequence[str], voxels: npt.NDArray[Any], *, force: bool
 ) -> None:  # fmt: skip
-    """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated."""
-    import csv
+    """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated.
 
+    An apostrophe stands before a name that a spreadsheet would take for a formula.
+    """
     with completed(path, force=force) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
         rows.writerow(["index", "name", "voxels"])
-        rows.writerows(zip(labels.tolist(), names, voxels.tolist(), strict=True))
+        rows.writerows(zip(labels.tolist(), map(cell_of_name, names), voxels.tolist(), strict=True))
 
 
 def write_pairs(path: Path, pairs: npt.NDArray[Any], *, force: bool) -> None:

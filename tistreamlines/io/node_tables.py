@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from ..errors import InputError
 from .images import existing, reading
+from .tabular import name_of_cell
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 
@@ -41,7 +42,7 @@ def read_nodes(path: str | Path) -> dict[int, str]:
             raise InputError(f"{path}: label {label} is there twice; leave one of them out")
         if not 0 <= label < 2**31:
             raise InputError(f"{path}: label {label} is below 0 or beyond 2^31 - 1; give labels from 1 on")
-        found[label] = name
+        found[label] = " ".join(name.split())  # on one line, which tables of XML need not have
     found.pop(0, None)
     if not found:
         raise InputError(f"{path}: has no label and name; give a table of FreeSurfer, MRtrix3, FSL or BIDS")
@@ -67,7 +68,7 @@ def _bids(path: Path) -> Iterator[tuple[int, str]]:
         if named is None or "index" not in columns:
             raise InputError(f"{path}: has no columns 'index' and 'name', which a table of BIDS has; add them")
         for row in table:
-            yield int(row["index"]), row[named]
+            yield int(row["index"]), name_of_cell(row[named] or "")
 
 
 def _text(path: Path) -> Iterator[tuple[int, str]]:

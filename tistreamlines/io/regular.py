@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +18,7 @@ _WAITING_FOR_NOTHING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
-def open_regular(path: Path, flags: int = os.O_RDONLY, *, own: bool = False) -> int:
+def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, own: bool = False) -> int:
     """Open a regular file and return its descriptor.
 
     Parameters
@@ -25,24 +26,27 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, own: bool = False) -> 
     path : Path
         The file.
     flags : int
-        Those of ``os.open``. A file that is created can be read by its owner only.
+        Those of ``os.open``.
+    links : bool
+        Follow links; else they are refused.
     own : bool
-        Refuse links, and files that belong to another user than their folder.
+        Refuse links, and files that do not belong to this user; see :func:`is_of_this_user`.
 
     Raises
     ------
     OSError
         If it is something else than a regular file, or cannot be opened.
     """
+    links = links and not own
     # before it is opened, since that alone can move a tape, and once more, since it may be replaced in between
     with suppress(FileNotFoundError):
-        _check(path.lstat() if own else path.stat())
-    descriptor = os.open(path, flags | _WAITING_FOR_NOTHING | (_NO_LINK if own else 0), 0o600)
+        _check(path.stat() if links else path.lstat())
+    descriptor = os.open(path, flags | _WAITING_FOR_NOTHING | (0 if links else _NO_LINK), 0o666)
     try:
         found = os.fstat(descriptor)
         _check(found)
-        if own and found.st_uid != path.parent.stat().st_uid:
-            raise PermissionError(errno.EPERM, "it belongs to another user")
+        if own and not is_of_this_user(found, path.parent):
+            raise PermissionError(errno.EPERM, f"it belongs to another user ({name_of_user(found.st_uid)})")
     except BaseException:
         os.close(descriptor)
         raise
@@ -56,6 +60,36 @@ def read_regular(path: Path, *, own: bool = False) -> bytes:
     if len(content) > MOST:
         raise OSError(errno.EFBIG, f"it has more than {MOST} bytes")
     return content
+
+
+def is_of_this_user(found: os.stat_result, folder: Path) -> bool:
+    """Whether what was found in a folder belongs to the user of this process, whoever the folder belongs to.
+
+    Some disks give what a process writes to another owner, as NFS does with files of root: then a file of that owner is
+    this user's too.
+    """
+    if not hasattr(os, "geteuid") or found.st_uid == os.geteuid():  # Windows has no such owners
+        return True
+    with suppress(OSError), tempfile.TemporaryFile(dir=folder) as new:
+        return found.st_uid == os.fstat(new.fileno()).st_uid
+    return False
+
+
+def may_replace(path: Path) -> bool:
+    """Whether this user may replace a file: in a sticky folder, its owner may, and the folder's, and root."""
+    folder = path.parent.stat()
+    if not folder.st_mode & stat.S_ISVTX or not hasattr(os, "geteuid") or os.geteuid() in (0, folder.st_uid):
+        return True
+    return is_of_this_user(path.lstat(), path.parent)
+
+
+def name_of_user(number: int) -> str:
+    """Return the name of a user, or the number of one without a name."""
+    with suppress(ImportError, KeyError):
+        import pwd
+
+        return pwd.getpwuid(number).pw_name
+    return str(number)
 
 
 def _check(found: os.stat_result) -> None:

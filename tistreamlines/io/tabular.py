@@ -1,7 +1,16 @@
-"""A table of what is known of each streamline: a line of names, then a row for each."""
+"""Tables: of what is known of each streamline, and names in them that no spreadsheet takes for formulas.
+
+A spreadsheet computes a cell that begins with one of a few characters, and such a formula can start programs. An
+apostrophe before it makes the cell text.
+
+References
+----------
+https://owasp.org/www-community/attacks/CSV_Injection
+"""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -9,6 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 SUFFIXES = (".csv", ".tsv")
+FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # first characters; the last four are full-width ones
+TEXT = "'"  # before the first character of a cell, says that it is text
+
+
+def cell_of_name(name: str) -> str:
+    """Return the cell of a name, which spreadsheets show and do not compute."""
+    return TEXT + name if name.lstrip(TEXT)[:1] in FORMULA else name
+
+
+def name_of_cell(cell: str) -> str:
+    """Return the name that :func:`cell_of_name` has made a cell of."""
+    return cell[1:] if cell[:1] == TEXT and cell.lstrip(TEXT)[:1] in FORMULA else cell
 
 
 class Table:
@@ -27,6 +48,7 @@ class Table:
     def append(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
         """Append the rows of some streamlines: a column for each name, which are the same each time."""
         if not self._begun:
-            self._file.write(self._separator.join(values) + "\n")
+            rows = csv.writer(self._file, delimiter=self._separator, lineterminator="\n")
+            rows.writerow(map(cell_of_name, values))
             self._begun = True
         np.savetxt(self._file, np.column_stack([*values.values()]), "%.9g", self._separator)

@@ -16,6 +16,7 @@ from typing import ClassVar, Protocol
 from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import hidden_folder
+from .regular import may_replace, name_of_user
 from .tck import TABLE, Fields, TckSink
 from .trk import TrkSink
 from .trx import Late, TrxSink
@@ -189,6 +190,9 @@ def check_target(path: Path, *, force: bool) -> None:
         raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
     if not os.access(path.parent, os.W_OK):
         raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
+    if path.exists() and not may_replace(path):
+        owner = name_of_user(path.lstat().st_uid)
+        raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
 
 
 @contextmanager

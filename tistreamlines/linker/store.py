@@ -1,12 +1,13 @@
 """The cache of linked and compiled code: a folder that only the user can write to.
 
-Whoever can write there decides which code runs.  So a folder that others can write to is not used, and a module is run from
-the text that was linked, never from its file, which is for readers and debuggers only.  Code that cannot be written is
-compiled again in each run.
+Whoever can write there decides which code runs.  So a folder that others can write to is not used, nor one that they can
+replace, since they can write to a folder above it; and a module is run from the text that was linked, never from its file,
+which is for readers and debuggers only.  Code that cannot be written is compiled again in each run.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import linecache
@@ -49,18 +50,27 @@ def _note(reason: str) -> None:
 def folder() -> Path | None:
     """Return the user's folder for compiled code, in the cache or among the temporary files; None if neither can be used."""
     places: list[Callable[[], Path]] = [_in_cache, _among_temporary_files]
-    tried = []
+    tried, exposed = [], ""
     for place in places:
         # there may be no home or no folder for temporary files, and Numba fails if a name is not UTF-8
         with suppress(OSError, RuntimeError, UnicodeError):
             path = place()
             str(path).encode()
             tried.append(str(path))
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if is_own(path.lstat(), stat.S_ISDIR):
-                with tempfile.TemporaryFile(dir=path):
-                    return path
-    _note(f"no folder for them can be written by this user alone (tried: {', '.join(tried)})")
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+            if not is_own(path.lstat(), stat.S_ISDIR):
+                continue
+            path = path.resolve()  # which stays the same if a link above it is replaced
+            if (above := exposing(path)) is not None:
+                tried[-1] += f", which others can replace in {above}"
+                exposed = exposed or tried[-1]
+                continue
+            with tempfile.TemporaryFile(dir=path):
+                if exposed:
+                    tell(f"compiled kernels are kept in {path}, not in {exposed}: {ADVICE}")
+                return path
+    _note(f"no folder for them can be written by this user alone (tried: {'; '.join(tried)})")
     return None
 
 
@@ -79,6 +89,46 @@ def is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
     if not hasattr(os, "geteuid"):  # Windows has no such bits, but both folders are in the user's profile
         return is_kind(found.st_mode)
     return is_kind(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def exposing(path: Path) -> Path | None:
+    """Return a folder above a path in which other users can put another folder in the path's place, if there is one.
+
+    The folders above must belong to this user or to root, and others must not be able to write to them, but to sticky
+    ones, where they can replace only what is theirs. As for sshd, the search ends with the home: where this lies is the
+    administrator's choice. A container may give / to another user, who is as good as root then.
+
+    Parameters
+    ----------
+    path : Path
+        A folder of this user, without links.
+    """
+    if not hasattr(os, "geteuid"):  # on Windows, the folders are in the user's profile
+        return None
+    trusted, home = {0, os.geteuid(), Path("/").stat().st_uid}, None
+    with suppress(OSError, RuntimeError):
+        home = Path.home().resolve()
+    for above in path.parents:
+        found = above.stat()
+        writable = found.st_mode & 0o002 or (found.st_mode & 0o020 and not _is_private(found.st_gid))
+        if found.st_uid not in trusted or (writable and not found.st_mode & stat.S_ISVTX):
+            return above
+        if above == home:
+            break
+    return None
+
+
+@functools.cache
+def _is_private(number: int) -> bool:
+    """Whether nobody but this user and root is in a group: root's, or one with the user's name, as many systems make."""
+    import grp
+    import pwd
+
+    with suppress(KeyError):
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+        own = number == user.pw_gid and group.gr_name == user.pw_name
+        return (own or number == 0) and {*group.gr_mem} <= {user.pw_name, "root"}
+    return False
 
 
 def opened(path: Path) -> IO[bytes]:

@@ -171,7 +171,8 @@ class _Job:
 
     def open(self) -> None:
         """Create the folder, with what the tasks need."""
-        self.folder = self.files.enter_context(hidden_folder(self.output))
+        # of another name than drafts of the output, which whoever writes that removes
+        self.folder = self.files.enter_context(hidden_folder(self.output.with_suffix(".parts")))
         kept = {"cache_dir": str(self.folder)} if self.parts > 1 else {}
         arguments = kept | self.arguments
         task = _Task(str(self.folder), str(self.output), arguments, self.parts, self.own_threads, self.stats)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,9 @@ from ..report.names import SUFFIXES, files_of
 from ..tracking.products.content import check_content
 from ..tracking.registry import PRODUCTS
 from .products import asked, record_path, suffix_of
-from .schema import RecordError, loaded
+from .schema import Journal, RecordError, loaded, read
+
+JOURNAL = "run.json"  # what is known of an unfinished run
 
 
 def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | PathLike[str]] = ()) -> None:
@@ -39,12 +41,12 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
         If two outputs have the same name.
     """
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
-    goes_on = output is not None and parameters.resume and unfinished(output).is_dir()
-    force = parameters.force or goes_on  # a run that was ended may have written some of its outputs
     inputs = (Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory))
     taken, table = dict.fromkeys(inputs, "is an input"), table_beside(output, parameters)
-    report = report_of(parameters)
-    check_names(output, stats, taken, force=force, products=asked(parameters), table=table, report=report)
+    check_names(
+        output, stats, taken, force=parameters.force, products=asked(parameters), table=table,
+        report=report_of(parameters), begun=begun(output) if output is not None and parameters.resume else (),
+    )  # fmt: skip
     if output is not None:
         check_content(parameters, output)
     if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
@@ -59,6 +61,7 @@ def report_of(parameters: Parameters) -> Path | None:
 def check_names(
     output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool,
     products: Mapping[str, tuple[Path, ...]], table: Path | None = None, report: Path | None = None,
+    begun: Collection[Path] = (),
 ) -> None:  # fmt: skip
     """Check that the outputs have names of their own and can be written.
 
@@ -71,6 +74,7 @@ def check_names(
     products : files of products, by the name of their row; without a tractogram, the record lies beside the first.
     table : what is sampled along the streamlines of a .tck file, if anything.
     report : page about the run, if any; its other files lie beside it.
+    begun : outputs, by :func:`placed`, that are replaced in any case.
 
     Raises
     ------
@@ -96,7 +100,7 @@ def check_names(
         if places[path.resolve()] > 1:
             raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in given:
-        check_target(path, force=force)
+        check_target(path, force=force or placed(path) in begun)
     if stats is not None:
         if any(_same_name(stats, path) for path in (output, beside, table, *(path for _, path in made)) if path):
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
@@ -104,19 +108,21 @@ def check_names(
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
     if report is not None:
         named = [path for path in (output, beside, stats, table, *(path for _, path in made)) if path is not None]
-        _check_report(report, named, taken, force=force)
+        _check_report(report, named, taken, force=force, begun=begun)
     if beside is not None and beside.exists():
         own = output or made[0][1]
         _check_record(own, beside, [path for _, path in made])
 
 
-def _check_report(page: Path, others: Iterable[Path], taken: Mapping[Path, str], *, force: bool) -> None:
+def _check_report(
+    page: Path, others: Iterable[Path], taken: Mapping[Path, str], *, force: bool, begun: Collection[Path]
+) -> None:
     """Check the names of a page about the run and of the files beside it."""
     if page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
     for path in files_of(page).values():
         check_name(path, taken)
-        check_target(path, force=force)
+        check_target(path, force=force or placed(path) in begun)
         if any(_same_name(path, other) for other in others):
             raise ParameterError(f"--report {page}: {path.name} is also the name of another output; give another name")
         if record_at(path) is not None:
@@ -144,15 +150,22 @@ def reserved(
     drafts.allow_open(len(made))
     with ExitStack() as held:
         for path in (beside, *made):
+            together = [output] if path == beside and output is not None else []
             with explained(path):
                 try:
-                    held.enter_context(drafts.reserved(path))
+                    held.enter_context(drafts.reserved(path, *together))
                 except BlockingIOError:
                     raise BusyError(
                         f"{first}: another run is writing it, or another output with the record "
                         f"{beside.name}; wait for its end, or give another name"
                         if path == beside else f"{path}: another run is writing it; wait for its end, or give another "
                         "name"
+                    ) from None
+                except drafts.ForeignLock as error:
+                    lock = drafts.lock_of(path).name
+                    raise OutputError(
+                        f"{path}: {lock} belongs to another user ({error.strerror}), whose run may be writing it; if "
+                        "none is, have that file removed, or give another name"
                     ) from None
         check()  # that run may have ended meanwhile
         yield
@@ -166,6 +179,28 @@ def table_beside(output: Path | None, parameters: Parameters) -> Path | None:
 def unfinished(output: Path) -> Path:
     """Return the folder in which a run that can go on keeps what it has tracked."""
     return output.with_name(f"{output.name}.unfinished")
+
+
+def placed(path: Path) -> Path:
+    """Return the place of a file, wherever its name is read; a link is not followed, since it is replaced itself."""
+    return path.parent.resolve() / path.name
+
+
+def begun(output: Path) -> set[Path]:
+    """Return the outputs that an unfinished run had begun to write when it was ended, by :func:`placed`."""
+    try:
+        return set(map(Path, read(unfinished(output) / JOURNAL, Journal, own=True).outputs))
+    except (OSError, RecordError):
+        return set()
+
+
+def outputs_of(output: Path, parameters: Parameters) -> list[Path]:
+    """Return all files that a run writes, by :func:`placed`."""
+    products, page = asked(parameters), report_of(parameters)
+    beside = [record_path(output, products), table_beside(output, parameters), parameters.json_stats]
+    made = [output, *(path for paths in products.values() for path in paths)]
+    made += [Path(path) for path in beside if path is not None]
+    return [placed(path) for path in made + ([] if page is None else [*files_of(page).values()])]
 
 
 def check_name(path: Path, taken: Mapping[Path, str]) -> None:

@@ -16,13 +16,16 @@ from ..devices import name_of
 from ..errors import InputError, OutputError, ParameterError
 from ..io import sidecar
 from ..io.drafts import hidden_folder, locked
+from ..io.regular import is_of_this_user, name_of_user
 from ..io.writer import explained
 from ..io.writer_thread import WriterThread
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
+from ..option import flag
+from ..options.definitions import names_affecting
 from .counts import Counts
 from .kept import Stored
-from .outputs import unfinished
+from .outputs import JOURNAL, check_outputs, outputs_of, unfinished
 from .parts import difference, identity, write
 from .products import Products
 from .record import OURS, dropped, stop_reasons, tractogram
@@ -30,7 +33,7 @@ from .result import TrackResult
 from .run import Run
 from .schema import Journal, RecordError, read
 
-JOURNAL, LOCK = "run.json", "lock"  # what the pieces have in common, and what tells that a process is at them
+LOCK = "lock"  # tells that a process is at the pieces
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 SECONDS = 10.0  # that a piece takes, about
 FEWEST, MOST = 1 << 8, 1 << 20  # seeds of the first piece and of any
@@ -62,6 +65,7 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
         try:
             _track_rest(run, folder, pieces)
             run.products, run.gathered = products, gathered
+            _begin_outputs(run, folder, output)
             result = _finish(run, folder, pieces, output)
         except BaseException:
             kept = sum(piece.record.result.seeds for piece in pieces)
@@ -73,16 +77,18 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder in which other users can put pieces: it is of the owner and the mode of a new one beside it."""
+    """Refuse a folder in which other users can put pieces: it has the owner and the mode of a new one beside it."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise OutputError(f"{folder}: is a link or a file, not the folder of a run that can go on; remove it")
-    with hidden_folder(folder) as new:  # on some disks, all files belong to one user, or can be written by all
-        usual = new.lstat()
-    if found.st_uid != usual.st_uid or found.st_mode & ~usual.st_mode & OTHERS_WRITE:
+    if not is_of_this_user(found, folder.parent):
         raise OutputError(
-            f"{folder}: other users can write to it, or own it; remove it to track anew, or give another name"
+            f"{folder}: belongs to another user ({name_of_user(found.st_uid)}), whose run it is; give another name"
         )
+    with hidden_folder(folder) as new:  # on some disks, all files can be written by all
+        usual = new.lstat().st_mode
+    if found.st_mode & ~usual & OTHERS_WRITE:
+        raise OutputError(f"{folder}: other users can write to it; remove it to track anew, or give another name")
 
 
 @contextmanager
@@ -102,26 +108,47 @@ def _alone(folder: Path) -> Generator[None, None, None]:
 
 def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
     """Compare the run with the one that the pieces belong to, or note down what it is; return its identity."""
-    seeds, journal = run.seed_range, folder / JOURNAL
-    own = identity(run.record({}))
-    told = own | {"the range of seeds": f"{seeds.start} to {seeds.stop}"}
+    journal, own, told = folder / JOURNAL, identity(run.record({})), _told(run)
     try:
-        differs = difference(told, read(journal, Journal, own=True).run)
+        before = read(journal, Journal, own=True)
     except FileNotFoundError:
         if any(folder.glob("*.trx")):
             run.log.warn(f"{journal}: is missing: pieces are used if their own records say that they are of this run")
-        sidecar.write_record(journal, {"made_by": OURS, "run": told})
+        sidecar.write_record(journal, told)
         return own
     except OSError as error:
         raise InputError(f"{journal}: cannot be read ({error.strerror}): remove {folder} to track anew") from error
     except RecordError as error:
         raise InputError(f"{journal}: {error}: remove {folder} to track anew") from error
-    if differs:
+    if differs := difference(told["run"], before.run):
         raise ParameterError(
             f"{folder} belongs to another run ({differs}): give the same inputs and options to go on with that one, or "
             "remove the folder"
         )
+    for name, one in told["inputs"].items():
+        known = before.inputs.get(name)
+        if known is not None and known.path == one["path"] and known.sha256 != one["sha256"]:
+            run.log.warn(
+                f"{flag(name.split()[0])} {known.path}: has changed since the run began; what is made of it is made of "
+                "what it holds now"
+            )
     return own
+
+
+def _told(run: Run) -> dict[str, Any]:
+    """Return the journal of a run: what it is, and the inputs that may be others when it goes on."""
+    record, seeds, free = run.record({}), run.seed_range, names_affecting("run")
+    return {
+        "made_by": OURS, "run": identity(record) | {"the range of seeds": f"{seeds.start} to {seeds.stop}"},
+        "inputs": {name: one for name, one in record["inputs"].items() if name.split()[0] in free},
+    }  # fmt: skip
+
+
+def _begin_outputs(run: Run, folder: Path, output: Path) -> None:
+    """Check once more that outputs replace nothing unasked, and note that from now on these files are this run's."""
+    check_outputs(output, run.parameters, run.series.values())
+    outputs = [str(path) for path in outputs_of(output, run.parameters)]
+    sidecar.write_record(folder / JOURNAL, _told(run) | {"outputs": outputs})
 
 
 def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:

@@ -114,10 +114,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Journal:
-    """What the pieces of a run that can go on have in common."""
+    """What the pieces of a run that can go on have in common; what it makes at its end, and has begun to write."""
 
     made_by: str
     run: dict[str, Any]
+    inputs: dict[str, Input] = field(default_factory=dict)  # that change no piece: those of products
+    outputs: list[str] = field(default_factory=list)
 
 
 def loaded(path: Path, *, own: bool = False) -> dict[str, Any]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import sys
+import time
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from secrets import token_urlsafe
 from typing import Any
 
+SECONDS = 10.0  # in which a client has to ask for the page
+MOST_WAITING = 32  # clients that have not asked yet, each of which has a thread
+
 
 class PageServer(ThreadingHTTPServer):
     """Serves a page to this computer, on a free port, and nothing else.
+
+    Clients that do not ask for anything are left, the oldest ones first if there are many.
 
     Parameters
     ----------
@@ -28,13 +37,46 @@ class PageServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.page, self.path = page, f"/{token_urlsafe(16)}/"
         self.address = f"http://127.0.0.1:{self.server_port}{self.path}"
+        self.waiting: dict[Any, float] = {}  # since when, by the client's socket; the oldest first
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a client in a thread of its own."""
+        for other in [*self.waiting][: max(0, len(self.waiting) + 1 - MOST_WAITING)]:
+            self._leave(other)
+        self.waiting[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Leave clients that have not asked for anything; called twice a second."""
+        late = time.monotonic() - SECONDS
+        for request, since in [*self.waiting.items()]:
+            if since < late:
+                self._leave(request)
+
+    def close_request(self, request: Any) -> None:
+        """Forget a client."""
+        self.waiting.pop(request, None)
+        super().close_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing of clients that leave, or that are left, before they have the page."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def _leave(self, request: Any) -> None:
+        """End the connection to a client, whose thread then finds nothing more to read."""
+        self.waiting.pop(request, None)
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer  # type: ignore[assignment]
 
     def do_GET(self) -> None:
-        if self.path != self.server.path:
+        self.server.waiting.pop(self.connection, None)
+        # what was sent, since http.server takes several slashes at the beginning for one
+        if self.requestline.split()[1] != self.server.path:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         self.send_response(HTTPStatus.OK)

@@ -1,0 +1,66 @@
+"""Names in tables: no spreadsheet takes one for a formula, and each is read back as it was."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tistreamlines.io.matrices import write_nodes
+from tistreamlines.io.node_tables import read_nodes
+from tistreamlines.io.tabular import Table, cell_of_name, name_of_cell
+
+FORMULAS = (
+    "=cmd|' /C calc'!A0", '=HYPERLINK("http://a.b")', "+1+1", "-2+3", "@SUM(A1)", "'=1", "''=1", "\uff1d1", "-", "+-=@",
+)  # fmt: skip
+NAMES = ("Left-Hippocampus", "a=b", "'quoted'", 'with "quotes"', "a,b", "'", "n/a", "1", "", "é", "(=1)")
+BEGIN_A_FORMULA = set("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # OWASP's list
+
+
+@pytest.mark.parametrize("name", [*FORMULAS, "\t=1", "\r=1", "\n=1"])
+def test_formulas_become_text(name):
+    assert cell_of_name(name)[0] not in BEGIN_A_FORMULA
+    assert name_of_cell(cell_of_name(name)) == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_names_stay(name):
+    assert name_of_cell(cell_of_name(name)) == cell_of_name(name) == name
+
+
+def test_nodes_are_read_back(tmp_path):
+    names, path = [*FORMULAS, *NAMES], tmp_path / "a_nodes.tsv"
+    labels = np.arange(1, len(names) + 1)
+    write_nodes(path, labels, names, labels, force=False)
+    assert list(read_nodes(path).values()) == names
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t"))
+    assert len(rows) == len(names) + 1
+    assert {len(row) for row in rows} == {3}
+    assert not any(cell[:1] in BEGIN_A_FORMULA for row in rows for cell in row if cell)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", 'index\tname\n1\t"=1\t+2\r\n-3"\n2\n'),
+        ("a.xml", '<atlas><header><type>Label</type></header><data><label index="1">\t=1&#9;+2&#13;&#10;-3</label>'
+                  '<label index="2"></label></data></atlas>'),
+    ],
+)  # fmt: skip
+def test_names_of_several_lines_have_one(tmp_path, name, text):
+    (tmp_path / name).write_bytes(text.encode())
+    assert read_nodes(tmp_path / name) == {1: "=1 +2 -3", 2: ""}
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_the_line_of_names_has_no_formula_and_no_column_more(tmp_path, separator):
+    path, names = Path(tmp_path / "a.csv"), ["=1+1", "a,b", "FA_mean", "-x\ty"]
+    with path.open("w", newline="\n") as file:
+        table = Table(file, separator)
+        for _ in range(2):
+            table.append({name: np.ones(3, np.float32) for name in names})
+    with path.open(newline="") as file:
+        head, *rows = csv.reader(file, delimiter=separator)
+    assert head == ["'=1+1", "a,b", "FA_mean", "'-x\ty"]
+    assert rows == [["1"] * 4] * 6
