@@ -302,7 +302,7 @@ class TestGetters:
             ({**SH, "sh_order": 8}, "not with sh"),
             ({**SH, "odf": "b.nii"}, "exclude each other"),
             ({"pmf": "a.nii", "peaks": "b.nii"}, "exclude each other"),
-            ({"sh": "a.nii"}, "sh_basis"),
+            ({"sh": "a.nii"}, "sh_basis is needed"),
             ({"sh_basis": "tournier07"}, "needs sh"),
             ({"sh": "a.nii", "sh_basis": "tournier"}, "tournier07_legacy"),
             ({"sh": "a.nii", "sh_basis": "tournier07_full"}, "sphere full"),

@@ -64,8 +64,8 @@ HINTS = (
     Hint("write --stop-map", dipy_track="stopping-files"),
     Hint("write --stop-threshold if you give --stop-map, otherwise --fa-threshold", dipy_track="stopping-thr"),
     Hint("write --stopping binary --stop-mask FILE", dipy_track="use-binary-mask"),
-    Hint("write --mask with --dg ifod1, ifod2 or sd_stream, whose streamlines end there unless --stop-mask is given, "
-         "--limit-mask with others", tckgen="mask"),
+    Hint("write --mask with --sh and --dg ifod1, ifod2 or sd_stream, whose streamlines end outside it, --limit-mask "
+         "with others", tckgen="mask"),
     Hint("write --include, a mask image or a sphere x,y,z,r, once for each region", probtrackx2="waypoints"),
     Hint("write --exclude, a mask image or a sphere x,y,z,r", probtrackx2="avoid"),
     Hint("write --stop-when-included; to end streamlines in a region, give a --stop-map that is 0 there",

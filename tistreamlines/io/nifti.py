@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
+from .gradients import other_kind
 from .images import (
     AFFINE_TOLERANCE,
     AnyPath,
@@ -251,7 +252,9 @@ def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: A
     volumes = image.shape[3]
     if bvals is None or bvecs is None:
         if getattr(image, "gradients", None) is None:
-            raise InputError(f"{dwi}: has no gradients of its own; give BVALS and BVECS after it")
+            raise InputError(
+                f"{dwi}: {other_kind(dwi, image) or 'has no gradients of its own; give BVALS and BVECS after it'}"
+            )
         own = image.gradients()
         (bvals_path, values), (bvecs_path, vectors) = (dwi, own.bvals), (dwi, own.bvecs)
     else:

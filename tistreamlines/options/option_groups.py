@@ -41,7 +41,8 @@ class SeedOptions:
 
     mask: ImageLike | None = option(
         None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. As in all "
-        "masks, voxels of at least 0.5 are inside. --limit-mask and --seed-mask bound streamlines and seeds.",
+        "masks, voxels of at least 0.5 are inside. Streamlines of ifod1, ifod2 and sd_stream on FODs of a file end "
+        "outside it; --limit-mask and --seed-mask bound other streamlines, and seeds.",
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
@@ -127,12 +128,11 @@ class FileOptions:
 
     sh: ImageLike | None = option(
         None, FILES, "Spherical harmonic coefficients, one per volume; their number determines the order.",
-        unit="FILE", absent="a model is fitted",
-        requires=("sh_basis",), common=True,
+        unit="FILE", absent="a model is fitted", common=True,
     )  # fmt: skip
     sh_basis: str | None = option(
         None, FILES, "Basis of --sh. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.",
-        choices=tuple(BASES), absent="none; required with --sh", requires=("sh",), common=True,
+        choices=tuple(BASES), absent="tournier07 of a .mif; other files need it", requires=("sh",), common=True,
     )  # fmt: skip
     sh_frame: str | None = option(
         None, FILES, "Axes of --sh: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.",

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
+from ..fit.fod_image import default_basis
 from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
@@ -168,6 +169,8 @@ class Parameters(OwnOptions):
 
     def _resolve_basis(self) -> None:
         """Check the options that depend on the basis of an --sh file, and set their defaults."""
+        if self.sh is not None and self.sh_basis is None:
+            self._set("sh_basis", default_basis(self.sh))
         full = self.sh_basis is not None and BASES[self.sh_basis].full
         if (full or self.asymmetric) and self.sphere != "full":
             name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"

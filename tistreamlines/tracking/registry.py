@@ -69,6 +69,9 @@ class Method:
     steps_draw : bool
         Whether a step that is taken again can be another one, because it draws. An initial direction may be drawn for a
         method all of whose steps follow from it.
+    ends_at_cutoff : bool
+        Whether streamlines end where what it follows is too low, as tckgen's do, so that they need no mask. One that is
+        given bounds them then.
     ends_anywhere : bool
         Whether most halves may end for want of a direction, because grey matter has directions too, but without order.
     steps_along_peaks : callable
@@ -95,6 +98,7 @@ class Method:
     step_in_tables: bool = False
     draws: bool = True
     steps_draw: bool = True
+    ends_at_cutoff: bool = False
     ends_anywhere: bool = False
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
     parts: Callable[[Any], int] = lambda _: 0
@@ -242,17 +246,19 @@ METHODS: dict[str, Method] = {
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.prepare_first,
         fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
-        ("Tournier 2012",), fod.count_step, ends_anywhere=True,
+        ("Tournier 2012",), fod.count_step, ends_at_cutoff=True, ends_anywhere=True,
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.prepare_second, fod.Ifod2Options,
         _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
-        fod.count_step, step_in_tables=True, ends_anywhere=True, parts=lambda options: options.samples - 1,
+        fod.count_step, step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
+        parts=lambda options: options.samples - 1,
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
         sd_stream.prepare, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
-        ("csd",), ("Tournier 2012",), sd_stream.count_step, ends_anywhere=True, steps_draw=False,
+        ("csd",), ("Tournier 2012",), sd_stream.count_step, steps_draw=False, ends_at_cutoff=True,
+        ends_anywhere=True,
     ),
 }  # fmt: skip
 STOPPING_RULES: dict[str, StoppingRule] = {
