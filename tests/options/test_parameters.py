@@ -15,8 +15,9 @@ from getters import ON_A_SERIES
 from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
 from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several
+from tistreamlines.options.objects import choice
 from tistreamlines.options.parameters import Parameters, absent, defaults, kind, options
-from tistreamlines.tracking.registry import METHODS
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, rule_for
 from tistreamlines.tracking.sources import SOURCES
 
 
@@ -279,6 +280,48 @@ class TestGetters:
         assert Parameters.given({"peaks": "a.nii", "dg": "det"}).det_rule == "max"
         full = Parameters.given({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full"})
         assert full.pmf_rows == "sampled"
+
+    @pytest.mark.parametrize("others", [
+        {}, {"dg": "ptt"}, {"dg": "ifod2"}, {"dg": "sd_stream", "sh": "a.mif"}, {"bedpostx": "b"}, {"like": "dipy"},
+    ])  # fmt: skip
+    @pytest.mark.parametrize(("files", "rule"), [
+        (("stop_map",), "threshold"), (("stop_mask",), "binary"), (("pve_wm", "pve_gm", "pve_csf"), "act"),
+        (("pve",), "act"), (("include_map", "exclude_map"), "act"), (("act",), "act5"),
+    ])  # fmt: skip
+    def test_files_choose_the_rule_with_every_getter(self, files, rule, others):
+        named = dict.fromkeys(files, "map.nii")
+        assert Parameters.given(named | others).stopping == rule
+        assert Parameters.given(named, Parameters.given(others)).stopping == rule
+        for name, row in STOPPING_RULES.items():
+            if set(files) <= set(row.maps):
+                assert Parameters.given({**named, **others, "stopping": name}).stopping == name
+                assert Parameters.given({"stopping": choice("stopping", name)(**named), **others}).stopping == name
+
+    def test_each_map_of_each_rule_chooses_a_rule_that_has_it(self):
+        for row in STOPPING_RULES.values():
+            for name in row.maps:
+                assert name in STOPPING_RULES[rule_for({name})[0]].maps
+        assert Parameters.given({"dg": "ifod2", "fa_threshold": 0.2}).stopping == "threshold"
+
+    @pytest.mark.parametrize(("one", "other"), [
+        ("stop_map", "act"), ("stop_mask", "act"), ("stop_map", "stop_mask"), ("pve", "act"), ("stop_map", "pve"),
+        ("fa_threshold", "act"),
+    ])  # fmt: skip
+    def test_files_of_two_rules_are_one_error_that_names_both(self, one, other):
+        named = {name: 0.2 if name == "fa_threshold" else "map.nii" for name in (one, other)}
+        with pytest.raises(ParameterError, match="chooses the stopping rule") as raised:
+            Parameters.given(named)
+        assert {one, other} <= set(re.findall(r"\w+", str(raised.value)))
+
+    @pytest.mark.parametrize(("named", "words"), [
+        ({"dg": "ifod2", "pft": True}, "stopping binary, the default here: give one of these, or leave pft out"),
+        ({"act": "5tt.mif", "pft": True}, "not with act, which chooses stopping act5: give one of these"),
+        ({"stopping": "binary", "stop_map": "a.nii"}, "not with stopping binary: leave it out"),
+        ({"pmf_threshold": 0.1}, "not with dg boot, the default here"),
+    ])  # fmt: skip
+    def test_a_word_that_nobody_gave_is_said_to_be_a_default(self, named, words):
+        with pytest.raises(ParameterError, match=words):
+            Parameters.given(named)
 
     def test_what_has_no_meaning_is_not_recorded(self):
         boot, det = Parameters().as_dict(), Parameters(dg="det").as_dict()

@@ -109,7 +109,8 @@ class MethodChoice:
 
     stopping: str = option(
         None, SEEDS, "Stopping rule: "
-        + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items()) + ".",
+        + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items())
+        + ". If it is left out, the files that are given choose the rule.",
         choices=STOPPING_RULES.keys(), otherwise="threshold", common=True,
     )  # fmt: skip
     like: str | None = option(
