@@ -260,6 +260,11 @@ def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: A
     else:
         bvals_path, values = _read_numbers(bvals)
         bvecs_path, vectors = _read_numbers(bvecs)
+    if 3 in values.shape[:2] and values.ndim == 2 and vectors.size == volumes:
+        raise InputError(
+            f"{bvals_path}: three numbers per volume, but {bvecs_path} has one b-value per volume; are BVALS and BVECS "
+            "exchanged?"
+        )
     values = np.atleast_1d(values)
     if values.ndim != 1:
         raise InputError(f"{bvals_path}: table of shape {values.shape}; give one b-value per volume")
