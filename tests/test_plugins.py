@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from tistreamlines.devices import ARCHS
 from tistreamlines.errors import TrackingError
 from tistreamlines.options.definitions import applies_with, options
 from tistreamlines.options.objects import expanded
-from tistreamlines.tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
+from tistreamlines.tracking.registry import METHODS, PRODUCTS, STOPPING_RULES, rule_for
 from tistreamlines.tracking.tables import packing
 
 EXAMPLES = ROOT / "examples"
@@ -57,6 +58,17 @@ def test_its_options_are_options():
         ts.Parameters.given({"dg": "prob", "forward_weight": False})
     with pytest.raises(ts.ParameterError, match="fa_low is 2"):
         ts.Parameters(stopping="band", fa_low=2)
+
+
+def test_its_map_chooses_its_rule(monkeypatch):
+    """Of rules that have the same map, the first one that has all maps that are given."""
+    row = replace(STOPPING_RULES["threshold"], maps={"stop_map": 0, "limits": 0}, chosen_by=("fa_low",))
+    monkeypatch.setitem(STOPPING_RULES, "limited", row)
+    assert [rule_for(given)[0] for given in ({"stop_map"}, {"limits"}, {"stop_map", "limits"}, {"fa_low"}, ())] == [
+        "threshold", "limited", "limited", "limited", None
+    ]  # fmt: skip
+    with pytest.raises(ts.ParameterError, match="limits chooses the stopping rule limited, and act act5"):
+        rule_for({"limits": 1, "act": 1})
 
 
 def test_it_has_an_object(head):

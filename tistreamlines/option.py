@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -30,6 +31,8 @@ GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Regions of interest and selection", "Output", "Running",
 )  # fmt: skip
 FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
+THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
+LONGEST = 40  # characters of a whole number
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
 
@@ -64,6 +67,9 @@ class Option:
         direction getters and stopping rules have an option follows from their options classes.
     one_of : str
         What the option says, if others say the same in other ways: only one of them can be given.
+    foreign : mapping
+        What to do in place of values that other programs know, by the value in small letters without '-' and '_'; of
+        '', in place of any other value that is none of the option's own.
     otherwise : object
         Default where neither the direction getter's row nor the model's has one. The field's own default is None then.
     affects : str
@@ -88,6 +94,7 @@ class Option:
     needs_one: tuple[str, ...] = ()
     only: Mapping[str, Collection[str]] = field(default_factory=dict)
     one_of: str = ""
+    foreign: Mapping[str, str] = field(default_factory=dict)
     otherwise: Any = None
     affects: Literal["tables", "growth", "run", "defaults"] = "tables"  # at worst, tables are made anew
     common: bool = False
@@ -140,8 +147,8 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     """
     if sort in ("int", "float"):
         return _number(name, option, value, sort)
-    if sort == "word" and value not in option.choices:
-        raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
+    if sort == "word":
+        return _word(name, option, value)
     if sort == "flag" and not isinstance(value, bool):
         raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
     if sort == "list":
@@ -153,6 +160,38 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
     if sort == "path" and not str(value):
         raise ParameterError(f"{flag(name)} is empty: give a path, or leave it out")
     return value
+
+
+def _folded(word: str) -> str:
+    """Return a word in small letters and without '-' and '_', in which programs differ."""
+    return word.casefold().replace("-", "").replace("_", "")
+
+
+def _word(name: str, option: Option, value: Any) -> str:
+    """Return a word as it is spelled here; words of other programs get advice."""
+    if isinstance(value, str):
+        alike = [word for word in option.choices if value == word or _folded(value) == _folded(word)]
+        if value in alike or len(alike) == 1:
+            return value if value in alike else alike[0]
+        if advice := option.foreign.get(_folded(value)):
+            raise ParameterError(f"{flag(name)} has no {value!r}: {advice}")
+    raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
+
+
+def whole(text: str) -> int | None:
+    """Return the whole number that a text means, such as '5000', '5k', '1.5M', '2B' or '1e6'; None if it means none.
+
+    Parameters
+    ----------
+    text : str
+        A number, perhaps with k, M or B for thousands, millions or billions, in letters of either size, as MRtrix3
+        reads them.
+    """
+    match = re.fullmatch(r"([+-]?[0-9][0-9_]*(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,2})?)\s*([kmb]?)", text.strip().lower())
+    if match is None or len(text) > LONGEST:
+        return None
+    number = Fraction(match[1]) * THOUSANDS[match[2]]
+    return int(number) if number.denominator == 1 else None
 
 
 def several(value: Any) -> tuple[Any, ...]:
@@ -267,6 +306,12 @@ def _checked_pairs(name: str, option: Option, values: Any) -> tuple[tuple[Any, A
 
 
 def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
+    if sort == "int" and isinstance(value, str):
+        found = whole(value)
+        if found is None:
+            advice = f"{flag(name)} is {value[:LONGEST]!r}: give a whole number, such as 5000, 5k or 5M"
+            raise ParameterError(f"{advice}; {option.foreign['']}" if "" in option.foreign else advice)
+        value = found
     try:
         number = float(value)
         exact = int(value) if sort == "int" else number

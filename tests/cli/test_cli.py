@@ -246,9 +246,11 @@ class TestErrors:
         self.one_line(track(tmp_path / "a.trx", "--json-stats", tmp_path / "a.json"), 2, "--json-stats")
         assert not list(tmp_path.iterdir())
 
-    @pytest.mark.parametrize(
-        "given", [("--nope",), ("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "pft"), ("extra",)]
-    )
+    @pytest.mark.parametrize("given", [("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "pft"), ("--dg", "x")])
+    def test_a_wrong_value_is_one_line(self, track, tmp_path, given):
+        self.one_line(track(tmp_path / "a.trx", *given), 2, given[0], given[1], ": give ")
+
+    @pytest.mark.parametrize("given", [("--nope",), ("extra",), ("--cutoff", "many")])
     def test_usage(self, track, tmp_path, given):
         done = track(tmp_path / "a.trx", *given)
         assert done.code == 2

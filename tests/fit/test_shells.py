@@ -154,7 +154,7 @@ def test_what_is_refused(two):
     with pytest.raises(ts.InputError, match=r"shells has 2000, but the shells are 1000 \(30 volumes\), 2500 \(30"):
         run(two / "both", shells=(1000, 2000))
     for wrong in ("", "a", "1000,", "-1", "nan", [1000, None], []):
-        with pytest.raises(ts.ParameterError, match="give b-values in s/mm2"):
+        with pytest.raises(ts.ParameterError, match="give b-values of shells in s/mm2"):
             ts.Parameters(shells=wrong)
     with pytest.raises(ts.ParameterError, match="shells says what FA and models are fitted to"):
         ts.track(

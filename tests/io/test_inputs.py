@@ -205,7 +205,7 @@ def test_other_number_of_directions(case):
 
 
 def test_exchanged_gradient_files(case):
-    with fails("dwi.bvec", "one b-value per volume"):
+    with fails("dwi.bvec", "one b-value per volume", "exchanged?"):
         load_dwi(case.folder / "dwi.nii.gz", case.folder / "dwi.bvec", case.folder / "dwi.bval")
 
 

@@ -14,9 +14,10 @@ from getters import ON_A_SERIES
 
 from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
-from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several
+from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several, whole
+from tistreamlines.options.objects import choice
 from tistreamlines.options.parameters import Parameters, absent, defaults, kind, options
-from tistreamlines.tracking.registry import METHODS
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, rule_for
 from tistreamlines.tracking.sources import SOURCES
 
 
@@ -280,6 +281,96 @@ class TestGetters:
         full = Parameters.given({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full"})
         assert full.pmf_rows == "sampled"
 
+    @pytest.mark.parametrize("others", [
+        {}, {"dg": "ptt"}, {"dg": "ifod2"}, {"dg": "sd_stream", "sh": "a.mif"}, {"bedpostx": "b"}, {"like": "dipy"},
+    ])  # fmt: skip
+    @pytest.mark.parametrize(("files", "rule"), [
+        (("stop_map",), "threshold"), (("stop_mask",), "binary"), (("pve_wm", "pve_gm", "pve_csf"), "act"),
+        (("pve",), "act"), (("include_map", "exclude_map"), "act"), (("act",), "act5"),
+    ])  # fmt: skip
+    def test_files_choose_the_rule_with_every_getter(self, files, rule, others):
+        named = dict.fromkeys(files, "map.nii")
+        assert Parameters.given(named | others).stopping == rule
+        assert Parameters.given(named, Parameters.given(others)).stopping == rule
+        for name, row in STOPPING_RULES.items():
+            if set(files) <= set(row.maps):
+                assert Parameters.given({**named, **others, "stopping": name}).stopping == name
+                assert Parameters.given({"stopping": choice("stopping", name)(**named), **others}).stopping == name
+
+    def test_each_map_of_each_rule_chooses_a_rule_that_has_it(self):
+        for row in STOPPING_RULES.values():
+            for name in row.maps:
+                assert name in STOPPING_RULES[rule_for({name})[0]].maps
+        assert Parameters.given({"dg": "ifod2", "fa_threshold": 0.2}).stopping == "threshold"
+
+    @pytest.mark.parametrize(("one", "other"), [
+        ("stop_map", "act"), ("stop_mask", "act"), ("stop_map", "stop_mask"), ("pve", "act"), ("stop_map", "pve"),
+        ("fa_threshold", "act"),
+    ])  # fmt: skip
+    def test_files_of_two_rules_are_one_error_that_names_both(self, one, other):
+        named = {name: 0.2 if name == "fa_threshold" else "map.nii" for name in (one, other)}
+        with pytest.raises(ParameterError, match="chooses the stopping rule") as raised:
+            Parameters.given(named)
+        assert {one, other} <= set(re.findall(r"\w+", str(raised.value)))
+
+    @pytest.mark.parametrize(("named", "words"), [
+        ({"dg": "ifod2", "pft": True}, "stopping binary, the default here: give one of these, or leave pft out"),
+        ({"act": "5tt.mif", "pft": True}, "not with act, which chooses stopping act5: give one of these"),
+        ({"stopping": "binary", "stop_map": "a.nii"}, "not with stopping binary: leave it out"),
+        ({"pmf_threshold": 0.1}, "not with dg boot, the default here"),
+    ])  # fmt: skip
+    def test_a_word_that_nobody_gave_is_said_to_be_a_default(self, named, words):
+        with pytest.raises(ParameterError, match=words):
+            Parameters.given(named)
+
+    @pytest.mark.parametrize(("text", "number"), [
+        ("10M", 10_000_000), ("10m", 10_000_000), ("10k", 10_000), ("1.5K", 1500), ("2B", 2 * 10**9), ("1e6", 10**6),
+        ("5_000", 5000), ("7", 7), (" 7 ", 7), ("1.0", 1), ("0.5", None), ("1e-3", None), ("k", None), ("10 000", None),
+        ("1,000", None), ("0x10", None), ("1e400", None), ("9" * 5000, None), ("", None), ("nan", None), ("10kk", None),
+    ])  # fmt: skip
+    def test_counts_have_units_as_those_of_mrtrix(self, text, number):
+        assert whole(text) == number
+        if number is not None:
+            assert Parameters(nseeds=text).nseeds == Parameters(select=text).select == number
+        else:
+            with pytest.raises(ParameterError, match="give a whole number, such as 5000, 5k or 5M"):
+                Parameters(nseeds=text)
+
+    def test_words_may_have_letters_of_any_size(self):
+        chosen = Parameters.given({"dg": "iFOD2", "model": "CSD", "stopping": "Binary", "arch": "CPU"})
+        assert (chosen.dg, chosen.model, chosen.stopping, chosen.arch) == ("ifod2", "csd", "binary", "cpu")
+        assert Parameters(dg="SD-Stream") == Parameters(dg="sd_stream")
+        for name, option in options().items():
+            for word in option.choices:
+                assert checked(name, option, word.upper(), "word") == word
+
+    @pytest.mark.parametrize(("named", "words"), [
+        ({"dg": "FACT"}, "dg has no 'FACT': give det, with the peaks"),
+        ({"dg": "Tensor_Prob"}, "no tensor is tracked"),
+        ({"dg": "closest"}, "give det, and det_rule closest"),
+        ({"model": "dti"}, "no tensor is tracked: give csd"),
+        ({"model": "msmt_csd"}, "give its orientation functions as sh FILE"),
+        ({"like": "tckgen"}, "with tckgen's defaults"),
+        ({"dg": "ifod2", "samples": "sub.bedpostX/merged"}, "FSL's samples is bedpostx FOLDER"),
+        ({"dg": "none"}, "give one of boot, prob"),
+    ])  # fmt: skip
+    def test_words_of_other_programs_get_advice(self, named, words):
+        with pytest.raises(ParameterError, match=words):
+            Parameters.given(named)
+
+    def test_no_word_of_another_program_is_one_of_ours(self):
+        for option in options().values():
+            ours = {word.replace("_", "").replace("-", "") for word in option.choices}
+            assert not ours & set(option.foreign)
+            assert all(word == word.casefold() and "_" not in word and "-" not in word for word in option.foreign)
+
+    def test_b0s_are_among_the_shells_in_any_case(self):
+        assert Parameters(shells="0,1000").shells == Parameters(shells="1000").shells == "1000"
+        assert Parameters(shells=[3000, 1000, 5]).shells == "1000,3000"
+        for value in ("0", "0,-5", "", "a"):
+            with pytest.raises(ParameterError, match="b0s are always used"):
+                Parameters(shells=value)
+
     def test_what_has_no_meaning_is_not_recorded(self):
         boot, det = Parameters().as_dict(), Parameters(dg="det").as_dict()
         assert (boot["boot_rule"], boot["det_rule"], boot["pmf_threshold"]) == ("cuslines", None, None)
@@ -302,7 +393,7 @@ class TestGetters:
             ({**SH, "sh_order": 8}, "not with sh"),
             ({**SH, "odf": "b.nii"}, "exclude each other"),
             ({"pmf": "a.nii", "peaks": "b.nii"}, "exclude each other"),
-            ({"sh": "a.nii"}, "sh_basis"),
+            ({"sh": "a.nii"}, "sh_basis is needed"),
             ({"sh_basis": "tournier07"}, "needs sh"),
             ({"sh": "a.nii", "sh_basis": "tournier"}, "tournier07_legacy"),
             ({"sh": "a.nii", "sh_basis": "tournier07_full"}, "sphere full"),

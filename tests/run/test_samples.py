@@ -83,6 +83,10 @@ def test_streamlines_do_not_depend_on_how_the_first_axis_is_stored(modified, tmp
 def test_files_in_a_list_and_an_object_are_the_same_run(folder, whole):
     files = [folder / name for name in NAMES]
     assert same(ts.track(bedpostx=files, nseeds=300, **ALL), whole)
+    merged = ts.track(bedpostx=f"{folder}/merged", nseeds=300, **ALL)  # as probtrackx2's --samples
+    assert same(merged, whole)
+    digests = [[one["sha256"] for one in made.record["inputs"].values()] for made in (merged, whole)]
+    assert digests[0] == digests[1]
     assert same(ts.track(dg=ts.choice("dg", "bedpostx")(bedpostx=folder), nseeds=300, **ALL), whole)
 
 
@@ -164,7 +168,7 @@ def test_density_without_streamlines(folder, whole, tmp_path):
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ({"bedpostx": "nowhere.bedpostX"}, "no such file"),
+        ({"bedpostx": "nowhere.bedpostX"}, "no such folder; give a folder of bedpostX"),
         ({"dg": "bedpostx"}, "give bedpostx"),
         ({"dg": "prob", "bedpostx": "here"}, "dg bedpostx"),
         ({"bedpostx": "here", "sphere": "full"}, "not with dg bedpostx"),

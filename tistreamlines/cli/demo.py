@@ -12,7 +12,7 @@ from ..errors import OutputError
 from ..io.sidecar import sidecar_path
 from ..run.api import track
 from ..run.outputs import check_names, record_at
-from .options import GroupedCommand, given, grouped, parameter_options, verbosity
+from .options import Count, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
@@ -32,7 +32,7 @@ folder.
 @click.command("demo", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @option("--output-dir", default="tistreamlines-demo", metavar="FOLDER",
         help="Folder for the output; it is created if missing.  [default: ./tistreamlines-demo]")
-@option("--nseeds", type=click.INT, default=SEEDS, metavar="SEEDS",
+@option("--nseeds", type=Count(), default=SEEDS, metavar="SEEDS",
         help=f"Number of random seeds.  [default: {SEEDS} seeds]", show_default=False)
 @parameter_options(["arch", "exact", "threads", "force"])
 @verbosity

@@ -14,7 +14,7 @@ from ..fit.lobes import Thresholds
 from ..io.fixels import FORMATS
 from ..option import MODEL, OUTPUT, RUNNING, flag
 from ..space.harmonics import BASES
-from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
+from .options import VERBOSITY, Count, GroupedCommand, given, grouped, parameter_options
 from .printing import tell
 
 HELP = """Find the fixels of fibre orientation distributions (FODs).
@@ -31,12 +31,12 @@ lobe = grouped("Lobes")
 @click.argument("fod")
 @click.argument("folder")
 @grouped(MODEL)(
-    "--sh-basis", type=click.Choice(SYMMETRIC),
+    "--sh-basis", type=click.Choice(SYMMETRIC, case_sensitive=False),
     help="Basis of the coefficients. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.  [default: "
     "tournier07 of a .mif; required otherwise]",
 )
 @grouped(MODEL)(
-    "--sh-frame", type=click.Choice(("scanner", "voxel")),
+    "--sh-frame", type=click.Choice(("scanner", "voxel"), case_sensitive=False),
     help="Axes of the coefficients: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.  "
     "[default: scanner for tournier07, voxel for descoteaux07]",
 )
@@ -58,7 +58,7 @@ lobe = grouped("Lobes")
     f"lobes are never merged, and with 0 always.  [default: {Thresholds.merge_ratio:g}]",
 )
 @lobe(
-    "--maxnum", type=click.INT, metavar="NUMBER",
+    "--maxnum", type=Count(), metavar="NUMBER",
     help="Greatest number of fixels of a voxel: those of the highest peaks.  [default: no limit]",
 )
 @lobe("--dirpeak", is_flag=True, help="The direction of a fixel is that of its peak.  [default: the mean of its lobe]")
@@ -67,12 +67,12 @@ lobe = grouped("Lobes")
     "--disp", is_flag=True, help="Also write dispersions, disp: density over amplitude of the peak.  [default: off]"
 )
 @grouped(OUTPUT)(
-    "--format", type=click.Choice(FORMATS), default=FORMATS[0],
+    "--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
     help=f"Format of the images. MRtrix3 reads all.  [default: {FORMATS[0]}]",
 )
 @parameter_options(["force"])
 @grouped(RUNNING)(
-    "--arch", type=click.Choice(("auto", *ARCHS)), default="cpu",
+    "--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
     help="Where lobes are found. The files are the same.  [default: cpu]",
 )
 @parameter_options(("compiler", "threads"))

@@ -35,7 +35,7 @@ which makes the same while it tracks.
     help="Image behind the streamlines in the pictures of --report, such as FA or T1.  [default: their density]",
 )
 @grouped(RUNNING)(
-    "--arch", type=click.Choice(("auto", *ARCHS)), default="cpu",
+    "--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
     help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. Nodes "
     "of ends, and maps of another --density-kind than count, are made on the CPU in any case.  [default: cpu]",
 )

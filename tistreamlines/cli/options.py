@@ -9,14 +9,34 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ..option import Option, bounds, companions, flag
+from ..option import Option, bounds, companions, flag, whole
 from ..options.parameters import absent, applies_with, defaults, kind, options
 from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
-_TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT}
-_TYPES |= dict.fromkeys(("path", "text", "list"), click.STRING)
+_TYPES: dict[str, Any] = {"float": click.FLOAT}
+# Parameters reads numbers such as 10M, and words in letters of any size
+_TYPES |= dict.fromkeys(("path", "text", "list", "int"), click.STRING)
+
+
+class Count(click.IntRange):
+    """A whole number of an option that is not one of tracking, such as 10k."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; fail if the text means none."""
+        number = whole(value) if isinstance(value, str) else value
+        if number is None:
+            self.fail(f"{value!r} is no whole number, such as 5000, 5k or 5M", param, ctx)
+        return super().convert(number, param, ctx)
+
+
+class Word(click.Choice):  # type: ignore[type-arg]
+    """The words of an option of tracking, for its help; Parameters reads the word that is given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word as it is given."""
+        return value
 
 
 class GroupedOption(click.Option):
@@ -161,7 +181,7 @@ def _settings(name: str, option: Option) -> dict[str, Any]:
     if kind(name) == "flag":
         return {**common, "is_flag": True, "default": defaults()[name]}
     if option.choices:
-        return {**common, "type": click.Choice(tuple(option.choices)), "default": None}
+        return {**common, "type": Word(tuple(option.choices)), "default": None}
     metavar = option.unit.upper().replace(" ", "_")
     if kind(name) == "pairs":
         return {**common, "nargs": 2, "default": None, "metavar": option.unit, "multiple": True}

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from ..io.readers import has_gradients
 from ..options.parameters import Parameters
 from ..run.api import estimate
 from ..run.api import track as run
@@ -21,12 +20,13 @@ IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without 
 
 HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
-DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format, which MRtrix3's .mif can do without, as it has
-its own. Volumes with b <= 50 s/mm2 are b0s. Of several shells, models are fitted to the highest one up to b = 3500, and
-FA to the one nearest to b = 1000 (--shells). Images are NIfTI or MRtrix3's .mif, .mif.gz or .mih.
-No series is needed if you give orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm,
-angles in degrees, points in RASmm. Streamlines shorter than 5 voxels are dropped (--min-length). A JSON file with the
-same name as the tractogram records the parameters, inputs and results. If the run fails, no tractogram is written.
+DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI, as
+dwi.bval and dwi.bvec or as bvals and bvecs, or in it, as in MRtrix3's .mif. Volumes with b <= 50 s/mm2 are b0s. Of
+several shells, models are fitted to the highest one up to b = 3500, and FA to the one nearest to b = 1000 (--shells).
+Images are NIfTI or MRtrix3's .mif, .mif.gz or .mih. No series is needed if you give orientations from a file,
+--stop-map, and --seed-mask or --seeds. Lengths are in mm, angles in degrees, points in RASmm. Streamlines shorter than
+5 voxels are dropped (--min-length). A JSON file with the same name as the tractogram records the parameters, inputs and
+results. If the run fails, no tractogram is written.
 """
 
 
@@ -56,8 +56,10 @@ def track(
         chosen = Parameters.given(given(context))
         click.echo("\n".join(references(chosen.dg, chosen.model)))
         return
-    if len(series) not in (0, 3) and not (len(series) == 1 and has_gradients(series[0])):
-        raise click.UsageError("give DWI, BVALS and BVECS, or none of them and orientations from a file")
+    if len(series) not in (0, 1, 3):
+        raise click.UsageError(
+            "give DWI, BVALS and BVECS, or DWI alone with its gradients beside it, or orientations from a file"
+        )
     if output is None and not dry_run and not any(context.params[name] for name in IN_PLACE):
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:

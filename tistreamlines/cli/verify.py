@@ -21,7 +21,7 @@ from ..run.plan import needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES
-from .options import GroupedCommand, given, grouped, parameter_options, verbosity
+from .options import Count, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
 from .verification import runs as verifying
@@ -48,17 +48,17 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
 
 @click.command("verify", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
-@option("--nseeds", type=click.IntRange(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", show_default=False,
+@option("--nseeds", type=Count(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", show_default=False,
         help="Number of random seeds. On a GPU, 20,000 and more are practical; a Vulkan device in software is about "
         f"10,000 times slower.  [default: {SEEDS} seeds]")
-@option("--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS)),
+@option("--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS), case_sensitive=False),
         help="An arch to test; can be given several times.  [default: all available ones, including software devices]")
 @option("--devices", metavar="all|0,1,...",
         help=f"Also track on several GPUs of {listed(NUMBERED)} together; as for track.  [default: on one device "
         "each]")
 @option("--compilers", "every_compiler", is_flag=True,
         help="Track on each GPU with every compiler that is installed.  [default: with one of them, as for track]")
-@option("--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS)),
+@option("--dg", "getters", multiple=True, type=click.Choice(tuple(METHODS), case_sensitive=False),
         help="A direction getter to test; can be given several times.  [default: on the phantom all those that allow "
         "the other options, otherwise as for track]")
 @option("--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",

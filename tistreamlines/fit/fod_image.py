@@ -82,6 +82,24 @@ def load_fods(fod: Any, basis: str | None, frame: str | None = None, *, option: 
     return FodImage(load_sh(open_image(given), basis), frame or frame_of(basis), str(given))
 
 
+def default_basis(file: Any, option: str = "--sh-basis") -> str:
+    """Return the basis of a file that is MRtrix3's; raise a ParameterError, since the user has to give that of others.
+
+    Parameters
+    ----------
+    file : path
+        File of spherical harmonics, or what stands in for one.
+    option : str
+        The option that names the basis, for messages.
+    """
+    if str(file).lower().endswith(MRTRIX_SUFFIXES):
+        return MRTRIX_BASIS
+    raise ParameterError(
+        f"{option} is needed, since {file} does not say it: tournier07 of MRtrix3, or descoteaux07_legacy, DIPY's "
+        "default"
+    )
+
+
 def source_and_basis(
     fod: Any, basis: str | None, frame: str | None, *, option: str = "--sh-basis"
 ) -> tuple[Any, str]:
@@ -89,11 +107,7 @@ def source_and_basis(
     given = source_of("fod", fod)
     if isinstance(given, InMemory) and given.affine is None:
         raise ParameterError("fod is an array: give a nibabel image, or the path of one")
-    if basis is None:
-        if not str(given).lower().endswith(MRTRIX_SUFFIXES):
-            raise ParameterError(f"{option} is needed, since {given} does not say it: tournier07 of MRtrix3, or "
-                                 "descoteaux07_legacy, DIPY's default")  # fmt: skip
-        basis = MRTRIX_BASIS
+    basis = basis or default_basis(given, option)
     if basis_of(basis).full:
         raise ParameterError(f"{option} {basis} keeps opposite directions apart, and a fixel does not: give a "
                              "symmetric basis and functions of even degrees")  # fmt: skip

@@ -204,6 +204,20 @@ def order_for(model: str, directions: int) -> int:
     return min(MODELS[model].order, highest_order(directions))
 
 
+_FITS_ELSEWHERE = "fit it there, and give its orientation functions as --sh FILE"
+MODELS_ELSEWHERE = {  # of DIPY, MRtrix3 and FSL
+    **dict.fromkeys(
+        ("dti", "tensor", "fwdti", "dki"),
+        "no tensor is tracked: give csd, csa or opdt; FA, at which streamlines end, is fitted in any case",
+    ),
+    **dict.fromkeys(("msmt", "msmtcsd", "mcsd", "ss3t"), f"MRtrix3's dwi2fod and DIPY have it: {_FITS_ELSEWHERE}"),
+    **dict.fromkeys(("sfm", "forecast", "gqi", "shore", "mapmri", "rumba"), f"DIPY has it: {_FITS_ELSEWHERE}"),
+    **dict.fromkeys(("qball", "csaodf"), "give csa"),
+    **dict.fromkeys(("csdeconv", "ssst", "ssstcsd", "fod", "fodf"), "give csd"),
+    **dict.fromkeys(("bedpostx", "ballandsticks", "ballandstick"), "give bedpostX's folder as --bedpostx FOLDER"),
+}
+
+
 @dataclass(frozen=True)
 class FitOptions:
     """Options of the orientation models, a part of :class:`tistreamlines.Parameters`."""
@@ -211,7 +225,7 @@ class FitOptions:
     model: str = option(
         None, MODEL, "Orientation model: "
         + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ".", choices=MODELS.keys(),
-        common=True,
+        foreign=MODELS_ELSEWHERE, common=True,
     )  # fmt: skip
     sh_order: int = option(
         None, MODEL, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
+from ..io.nifti import B0_THRESHOLD
 from ..option import flag
 
 if TYPE_CHECKING:
@@ -138,16 +139,19 @@ def b_values_of(value: str | float | Sequence[float]) -> str:
     Raises
     ------
     ParameterError
-        If a value is not a number above 0.
+        If a value is no number, or none is that of a shell: b0s are used in any case.
     """
     parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
     try:
         numbers = [float(part) for part in parts]
     except (TypeError, ValueError):
         numbers = []
-    if not numbers or not all(0 < number < np.inf for number in numbers):
-        raise ParameterError(f"{flag('shells')} is {value!r}: give b-values in s/mm2, e.g. 1000,3000")
-    return ",".join(f"{number:g}" for number in sorted(set(numbers)))
+    weighted = sorted({number for number in numbers if number > B0_THRESHOLD})
+    if not weighted or not all(0 <= number < np.inf for number in numbers):
+        raise ParameterError(
+            f"{flag('shells')} is {value!r}: give b-values of shells in s/mm2, e.g. 1000,3000; b0s are always used"
+        )
+    return ",".join(f"{number:g}" for number in weighted)
 
 
 def b_values_told(gtab: GradientTable) -> dict[str, Any]:

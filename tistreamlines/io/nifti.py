@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
+from .gradients import other_kind
 from .images import (
     AFFINE_TOLERANCE,
     AnyPath,
@@ -251,12 +252,19 @@ def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: A
     volumes = image.shape[3]
     if bvals is None or bvecs is None:
         if getattr(image, "gradients", None) is None:
-            raise InputError(f"{dwi}: has no gradients of its own; give BVALS and BVECS after it")
+            raise InputError(
+                f"{dwi}: {other_kind(dwi, image) or 'has no gradients of its own; give BVALS and BVECS after it'}"
+            )
         own = image.gradients()
         (bvals_path, values), (bvecs_path, vectors) = (dwi, own.bvals), (dwi, own.bvecs)
     else:
         bvals_path, values = _read_numbers(bvals)
         bvecs_path, vectors = _read_numbers(bvecs)
+    if 3 in values.shape[:2] and values.ndim == 2 and vectors.size == volumes:
+        raise InputError(
+            f"{bvals_path}: three numbers per volume, but {bvecs_path} has one b-value per volume; are BVALS and BVECS "
+            "exchanged?"
+        )
     values = np.atleast_1d(values)
     if values.ndim != 1:
         raise InputError(f"{bvals_path}: table of shape {values.shape}; give one b-value per volume")

@@ -23,6 +23,7 @@ from .nifti import load_mask
 from .orientations import open_on_grid
 
 Floats = npt.NDArray[np.float32]
+MERGED = "merged"
 MASK = "nodif_brain_mask"
 ROLES = ("th", "ph", "f")
 _NAME = re.compile(r"merged_(th|ph|f)([1-9]\d*)samples\.nii(?:\.gz)?")
@@ -71,7 +72,7 @@ def sample_files(source: AnyPath | Sequence[AnyPath], mask: AnyPath | None = Non
     Parameters
     ----------
     source : str or Path, or several
-        Folder of bedpostX, or its ``merged_*`` files.
+        Folder of bedpostX, also with ``/merged`` behind it, as for probtrackx2, or its ``merged_*`` files.
     mask : str or Path, optional
         By default the folder's ``nodif_brain_mask``. Without one, voxels have samples where some fraction is not 0.
 
@@ -85,6 +86,8 @@ def sample_files(source: AnyPath | Sequence[AnyPath], mask: AnyPath | None = Non
         paths, where = [existing(path) for path in given], "the given files"
     else:
         folder, where = Path(given[0]), str(given[0])
+        if folder.name == MERGED and not folder.is_dir():  # FSL's --samples, the beginning of all names
+            folder = folder.parent
         if not folder.is_dir():
             raise InputError(f"{where}: no such folder; give a folder of bedpostX, such as subject.bedpostX")
         paths = sorted(folder.glob("merged_*samples.nii*"))

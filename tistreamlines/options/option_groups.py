@@ -21,6 +21,25 @@ if TYPE_CHECKING:
 
     from ..option import BallLike, ImageLike, OneOrMore, PointsLike
 
+_NO_TENSOR = "no tensor is tracked: give det or prob, which follow a model that tells crossing fibres apart"
+GETTERS_ELSEWHERE = {  # of MRtrix3's tckgen, DIPY and FSL
+    "fact": "give det, with the peaks of the tensor as --peaks FILE, which it follows as FACT does",
+    **dict.fromkeys(("tensordet", "tensorprob", "dti", "tensor", "eudx"), _NO_TENSOR),
+    **dict.fromkeys(("probabilistic", "probabilisticdirectiongetter"), "give prob"),
+    **dict.fromkeys(("deterministic", "deterministicmaximumdirectiongetter"), "give det"),
+    **dict.fromkeys(("bootstrap", "bootdirectiongetter"), "give boot"),
+    **dict.fromkeys(("closest", "closestpeaks", "closestpeakdirectiongetter"), "give det, and --det-rule closest"),
+    **dict.fromkeys(("probtrackx", "probtrackx2", "ballandsticks"), "give bedpostx"),
+    "ifod": "give ifod1 or ifod2",
+    "pft": "give --pft, with prob and the tissue fractions --pve-wm, --pve-gm and --pve-csf",
+    "act": "give --act FILE, with any direction getter",
+    **dict.fromkeys(("seedtest", "nulldist1", "nulldist2"), "there is no such algorithm here: give another one"),
+}
+DEFAULTS_ELSEWHERE = {
+    **dict.fromkeys(("tckgen", "mrtrix", "mrtrix3"), "give --dg ifod2, ifod1 or sd_stream, with tckgen's defaults"),
+    **dict.fromkeys(("fsl", "probtrackx", "probtrackx2"), "give --bedpostx FOLDER, with probtrackx2's defaults"),
+    "cuslines": "leave it out: the defaults of boot are those of cuslines but for those that docs/differences.md lists",
+}
 SEED_FA = 0.25  # without another place, seeds are placed where FA is above this
 PLACE = "place of seeds"  # what several options say, each in its way
 BESIDE_A_MASK = ("seed_gmwmi", "seed_surface")  # say it too, alone or beside the voxels in which seeds lie or begin
@@ -41,7 +60,8 @@ class SeedOptions:
 
     mask: ImageLike | None = option(
         None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. As in all "
-        "masks, voxels of at least 0.5 are inside. --limit-mask and --seed-mask bound streamlines and seeds.",
+        "masks, voxels of at least 0.5 are inside. --limit-mask and --seed-mask bound streamlines and seeds. On --sh, "
+        "ifod1, ifod2 and sd_stream end outside it, too.",
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )  # fmt: skip
     seed_mask: ImageLike | None = option(
@@ -108,16 +128,18 @@ class MethodChoice:
 
     stopping: str = option(
         None, SEEDS, "Stopping rule: "
-        + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items()) + ".",
+        + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items())
+        + ". If it is left out, the files that are given choose the rule.",
         choices=STOPPING_RULES.keys(), otherwise="threshold", common=True,
     )  # fmt: skip
     like: str | None = option(
         None, MODEL, "Take DIPY's defaults for all options, in place of those that score better on phantoms whose "
-        "bundles are known.", choices=("dipy",), absent="this package's", common=True, affects="defaults",
+        "bundles are known.", choices=("dipy",), foreign=DEFAULTS_ELSEWHERE, absent="this package's", common=True,
+        affects="defaults",
     )  # fmt: skip
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
-        choices=METHODS.keys(), absent=_default_methods(), common=True,
+        choices=METHODS.keys(), absent=_default_methods(), foreign=GETTERS_ELSEWHERE, common=True,
     )  # fmt: skip
 
 
@@ -127,12 +149,11 @@ class FileOptions:
 
     sh: ImageLike | None = option(
         None, FILES, "Spherical harmonic coefficients, one per volume; their number determines the order.",
-        unit="FILE", absent="a model is fitted",
-        requires=("sh_basis",), common=True,
+        unit="FILE", absent="a model is fitted", common=True,
     )  # fmt: skip
     sh_basis: str | None = option(
         None, FILES, "Basis of --sh. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.",
-        choices=tuple(BASES), absent="none; required with --sh", requires=("sh",), common=True,
+        choices=tuple(BASES), absent="tournier07 of a .mif; other files need it", requires=("sh",), common=True,
     )  # fmt: skip
     sh_frame: str | None = option(
         None, FILES, "Axes of --sh: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.",

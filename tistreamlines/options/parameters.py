@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
+from ..fit.fod_image import default_basis
 from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
@@ -138,9 +139,8 @@ class Parameters(OwnOptions):
         """Set the defaults that depend on the direction getter, the model or the orientation file."""
         if self.dg is None:
             self._set("dg", registry.default_method(self.source))
-        for rule, one in STOPPING_RULES.items():
-            if self.stopping is None and one.chosen_by and getattr(self, one.chosen_by) is not None:
-                self._set("stopping", rule)
+        if self.stopping is None:
+            self._set("stopping", registry.rule_for(vars(self)["_given"])[0])
         method, fitted = METHODS[self.dg], self.source == FITTED
         own = {} if self.stopping is None else STOPPING_RULES[self.stopping].defaults
         known = {**method.defaults, **(method.dipys if self.like else {}), **own, **({} if fitted else {"model": None})}
@@ -168,6 +168,8 @@ class Parameters(OwnOptions):
 
     def _resolve_basis(self) -> None:
         """Check the options that depend on the basis of an --sh file, and set their defaults."""
+        if self.sh is not None and self.sh_basis is None:
+            self._set("sh_basis", default_basis(self.sh))
         full = self.sh_basis is not None and BASES[self.sh_basis].full
         if (full or self.asymmetric) and self.sphere != "full":
             name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"
@@ -231,12 +233,19 @@ class Parameters(OwnOptions):
         return not self._misfit(name)
 
     def _misfit(self, name: str) -> str:
-        """Return the reason why an option has no effect, or an empty string if it has one."""
+        """Return why an option has no effect, and what to do, or an empty string if it has one."""
         facts = {"dg": self.dg, "model": self.model, "source": self.source, "stopping": self.stopping}
         for fact, words in applies_with(name).items():
             if facts[fact] not in words:
                 own = "source" if facts[fact] is None else fact
-                return f"can be used with {companions(fact, words)}, not with {companions(own, (facts[own],))}"
+                able, chosen = companions(fact, words), companions(own, (facts[own],))
+                if own == "source" or self.gives(fact):
+                    return f"can be used with {able}, not with {chosen}: leave it out"
+                # nobody has given the other word: it is a default, or follows from an option
+                by = registry.rule_for(vars(self)["_given"])[1] if fact == "stopping" else ""
+                other = f"{flag(by)}, which chooses {chosen}" if by else f"{chosen}, the default here"
+                this = "one of these" if len(words) > 1 else "it"
+                return f"can be used with {able}, not with {other}: give {this}, or leave {flag(name)} out"
         return ""
 
     @classmethod
@@ -280,7 +289,7 @@ class Parameters(OwnOptions):
         made = cls(**named)
         for name in named:
             if not made.applies(name):
-                raise ParameterError(f"{flag(name)} {made._misfit(name)}: leave it out")
+                raise ParameterError(f"{flag(name)} {made._misfit(name)}")
             if reason := without_effect(name, made):
                 raise ParameterError(f"{flag(name)} {reason}")
         return made

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..io.gradients import gradients_beside
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
@@ -79,7 +80,8 @@ def track(
         ``seed_surface`` or ``seeds``.
     bvals : str, Path or (n,) ndarray, optional
         Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0. They
-        and ``bvecs`` can be left out for a series that has gradients of its own, as MRtrix3's .mif.
+        and ``bvecs`` can be left out for a series that has gradients of its own, as MRtrix3's .mif, and for a file
+        beside which they lie: dwi.bval and dwi.bvec, or FSL's bvals and bvecs.
     bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
@@ -263,7 +265,7 @@ def _start(
             raise ParameterError(f"{name} needs an output")
     if path is None and products:
         check_written(chosen.gives, chosen.sample_table is not None)
-    series = _series(dwi, bvals, bvecs, gtab)
+    series, notes = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))
     refuse_idle(series, chosen)
@@ -278,11 +280,11 @@ def _start(
         PRODUCTS[name].check(chosen)
     # a report shows streamlines, so their points are needed
     only_products = bool(products) and path is None and held is not None and chosen.report is None
-    return start(series, chosen, watcher or Watcher(), only_products=only_products), path
+    return start(series, chosen, watcher or Watcher(), only_products=only_products, notes=notes), path
 
 
-def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
-    """Collect the diffusion series and its gradients, or nothing."""
+def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> tuple[Series, list[str]]:
+    """Collect the diffusion series and its gradients, or nothing, and say which files beside it are taken."""
     if gtab is not None:
         if bvals is not None or bvecs is not None:
             raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
@@ -293,9 +295,14 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     series = {name: source_of(name, value) for name, value in given.items() if value is not None}
-    if series and len(series) < len(given) and not (set(series) == {"dwi"} and has_gradients(series["dwi"])):
+    if set(series) == {"dwi"} and not isinstance(series["dwi"], InMemory):
+        if has_gradients(series["dwi"]):
+            return series, []
+        series["bvals"], series["bvecs"] = beside = gradients_beside(series["dwi"])
+        return series, [f"{series['dwi']}: its gradients are {beside[0].name} and {beside[1].name} beside it"]
+    if series and len(series) < len(given):
         raise ParameterError("dwi, bvals and bvecs belong together: give all three (or dwi and gtab), or none")
-    return series
+    return series, []
 
 
 def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:

@@ -20,7 +20,7 @@ from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, PRODUCTS
-from .inputs import stops_at_mask
+from .inputs import limits_at_mask, stops_at_mask
 
 BIDS_VERSION = "1.10.0"
 AUTO = "auto"  # the file of a product that gets its BIDS name
@@ -189,8 +189,9 @@ def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
 
 
 def _termination(chosen: Parameters, dwi: Any) -> dict[str, Any]:
-    inside = chosen.mask if stops_at_mask(chosen) else chosen.stop_mask
-    masks = [one for one in (inside, chosen.limit_mask) if one is not None]
+    ends = stops_at_mask(chosen) or limits_at_mask(chosen)
+    given = (chosen.mask if ends else None, chosen.stop_mask, chosen.limit_mask)
+    masks = [one for one in given if one is not None]
     tissues = (chosen.pve, chosen.pve_wm, chosen.pve_gm, chosen.pve_csf, chosen.include_map, chosen.exclude_map)
     segmentation = [one for one in tissues if one is not None]
     told: dict[str, Any] = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}

@@ -109,7 +109,7 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
         return
     if parameters.shells is not None:
         raise ParameterError(f"{flag('shells')} says what FA and models are fitted to, and this run fits neither")
-    if parameters.mask is not None and not stops_at_mask(parameters):
+    if parameters.mask is not None and not stops_at_mask(parameters) and not limits_at_mask(parameters):
         raise ParameterError(
             "--mask says where FA and models are fitted, and this run fits neither: give --limit-mask to bound "
             "streamlines, or --seed-mask to bound seeds"
@@ -126,6 +126,12 @@ def stops_at_mask(parameters: Parameters) -> bool:
     """Return whether streamlines end outside --mask, because the rule needs a mask and no other is known."""
     needed = STOP_MASK in STOPPING_RULES[parameters.stopping].maps and parameters.stop_mask is None
     return needed and parameters.mask is not None and not _brings_mask(parameters)
+
+
+def limits_at_mask(parameters: Parameters) -> bool:
+    """Return whether --mask is one more --limit-mask, as tckgen's -mask: the FODs are there, and the rule uses none."""
+    bounds = METHODS[parameters.dg].ends_at_cutoff and parameters.source != FITTED
+    return bounds and parameters.mask is not None and not stops_at_mask(parameters)
 
 
 def _brings_mask(parameters: Parameters) -> bool:
@@ -233,7 +239,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         seed_space = images.grid_of_seeds(opened, space)
         seed_image = load_weights(opened, seed_space, log.note)
     rule = STOPPING_RULES[parameters.stopping]
-    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, mask, parameters)}
+    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, mask, parameters, space.shape)}
     asked = {name: getattr(parameters, name) for name in rule.maps}
     maps |= {name: _map(name, path, space, rule, log) for name, path in asked.items() if path is not None}
     placed = {}
@@ -272,12 +278,17 @@ def own_mask(oriented: Any, parameters: Parameters) -> Mask | None:
     return None if source is None or source.mask is None else source.mask(oriented)
 
 
-def own_maps(oriented: Any, mask: Mask | None, parameters: Parameters) -> dict[str, Map]:
+def own_maps(
+    oriented: Any, mask: Mask | None, parameters: Parameters, shape: tuple[int, int, int]
+) -> dict[str, Map]:
     """Return the maps of the stopping rule that those that are given replace.
 
-    They are the mask of what is followed, if it says where it has directions, or else --mask.
+    They are the mask of what is followed, if it says where it has directions, or else --mask, or else the whole image
+    of this shape if streamlines end by themselves.
     """
     inside = mask if stops_at_mask(parameters) else own_mask(oriented, parameters)
+    if inside is None and METHODS[parameters.dg].ends_at_cutoff:
+        inside = np.ones(shape, np.bool_)
     named = STOPPING_RULES[parameters.stopping].maps.keys() & {STOP_MASK}
     return {} if inside is None else {name: inside.astype(np.float32) for name in named}
 

@@ -123,7 +123,7 @@ def map_tractogram(
         extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) or step is None else Extent()
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else step or 1.0
         made = products_of(chosen, _covering(path, extent, chosen) if space is None else space, longest)
-        shown = None if page is None else Shown(extent, longest, image, threads)
+        shown = None if page is None else Shown(extent, longest, image, chosen.threads)
         if not device.on_host:
             made.move_to(program_on(device))
         watcher = Watcher() if watcher is None else watcher

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..backends import import_beside, notes, take_compiler
+from ..backends import import_beside, take_compiler
+from ..backends import notes as notes_of_compilers
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from ..report.gathered import Gathered
 
 
-def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_products: bool = False) -> Run:
+def start(
+    series: Series, parameters: Parameters, watcher: Watcher, *, only_products: bool = False, notes: Iterable[str] = (),
+) -> Run:  # fmt: skip
     """Read the inputs, prepare the tables and compile the kernels.
 
     Parameters
@@ -35,9 +39,11 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if none is needed.
     parameters : all options.
     watcher : is told of stages, notes and warnings.
+    notes : choices that were made for the user before this.
     only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
     """
     begun, log = time.perf_counter(), Log(watcher)
+    log.tell(notes, ())
     take_compiler(parameters.compiler)
     with threads_explained(parameters), process_for(series, parameters) as other, ExitStack() as unless_started:
         if parameters.devices is None and not parameters.resume:
@@ -67,7 +73,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
                 made = products.collectors(plan.space, settings) if on_device else []
                 engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
         unless_started.pop_all()  # the processes of the session end with the run
-    for note in notes():
+    for note in notes_of_compilers():
         log.note(note)
     gathered = _gathered(plan, parameters)
     return Run(series, parameters, devices, log, plan, engine, begun, products, content, gathered=gathered)

@@ -18,6 +18,7 @@ from ..tracking.selection.files import load_region
 from ..tracking.selection.regions import ROLES
 from ..tracking.selection.selection import Selection
 from ..workers.session import Session
+from .inputs import limits_at_mask
 from .log import Log
 
 
@@ -44,6 +45,8 @@ def session_on(
 def selection_of(parameters: Parameters, log: Log) -> Selection:
     """Read the regions of interest, and return which streamlines are kept."""
     given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
+    if limits_at_mask(parameters):
+        given["limit_mask"] = (*given.get("limit_mask", ()), parameters.mask)
     if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
         raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
     regions = {name: [load_region(name, one, log.note, log.warn) for one in some] for name, some in given.items()}

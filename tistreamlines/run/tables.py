@@ -276,7 +276,7 @@ def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:
         dwi = nifti.Dwi(values, space, series.gradients.result(), series.path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
     rule = STOPPING_RULES[parameters.stopping]
-    maps: dict[str, Any] = {**own_maps(oriented, np.ones(SHAPE, bool), parameters)}
+    maps: dict[str, Any] = {**own_maps(oriented, np.ones(SHAPE, bool), parameters, SHAPE)}
     for name in (name for name in rule.maps if getattr(parameters, name)):
         volumes = (rule.maps[name],) if rule.maps[name] else ()
         values = np.full((*SHAPE, *volumes), rule.passed, np.float32)

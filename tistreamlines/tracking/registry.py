@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
-from ..option import listed
+from ..option import flag, listed
 from .getters import bedpostx, boot, cone, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, targets, voxel_matrices, waytotal
@@ -69,6 +70,9 @@ class Method:
     steps_draw : bool
         Whether a step that is taken again can be another one, because it draws. An initial direction may be drawn for a
         method all of whose steps follow from it.
+    ends_at_cutoff : bool
+        Whether streamlines end where what it follows is too low, as tckgen's do, so that they need no mask. One that is
+        given bounds them then.
     ends_anywhere : bool
         Whether most halves may end for want of a direction, because grey matter has directions too, but without order.
     steps_along_peaks : callable
@@ -95,6 +99,7 @@ class Method:
     step_in_tables: bool = False
     draws: bool = True
     steps_draw: bool = True
+    ends_at_cutoff: bool = False
     ends_anywhere: bool = False
     steps_along_peaks: Callable[[Any], bool] = lambda _: False
     parts: Callable[[Any], int] = lambda _: 0
@@ -120,7 +125,8 @@ class StoppingRule:
     options : type
         Class of its options, a base class of Parameters.
     maps : dict of str to int
-        Options that name images on the grid of the series, and the number of volumes of each; 0 for a 3-D image.
+        Options that name images on the grid of the series, and the number of volumes of each; 0 for a 3-D image. Each
+        of them chooses the rule where it is given and ``stopping`` is not; if several rules have it, the first.
     needs_fa : callable
         Returns whether FA must be fitted, from the options.
     doubt : callable
@@ -140,8 +146,8 @@ class StoppingRule:
     read : callable or None
         Reads a map on a grid of its own, from what was opened and a function that receives warnings; returns values and
         grid. None for maps of any kind.
-    chosen_by : str
-        The option that chooses the rule where it is given and ``stopping`` is not.
+    chosen_by : tuple of str
+        Options besides the maps that choose the rule in the same way.
     defaults : mapping
         Defaults of options whose own default is None, in place of those of other rules and of the direction getter.
     """
@@ -158,7 +164,7 @@ class StoppingRule:
     passed: float = 1e30
     own_grids: tuple[str, ...] = ()
     read: Callable[[Any, Callable[[str], object]], tuple[Any, Space]] | None = None
-    chosen_by: str = ""
+    chosen_by: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -242,23 +248,25 @@ METHODS: dict[str, Method] = {
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.prepare_first,
         fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
-        ("Tournier 2012",), fod.count_step, ends_anywhere=True,
+        ("Tournier 2012",), fod.count_step, ends_at_cutoff=True, ends_anywhere=True,
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.prepare_second, fod.Ifod2Options,
         _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
-        fod.count_step, step_in_tables=True, ends_anywhere=True, parts=lambda options: options.samples - 1,
+        fod.count_step, step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
+        parts=lambda options: options.samples - 1,
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
         sd_stream.prepare, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
-        ("csd",), ("Tournier 2012",), sd_stream.count_step, ends_anywhere=True, steps_draw=False,
+        ("csd",), ("Tournier 2012",), sd_stream.count_step, steps_draw=False, ends_at_cutoff=True,
+        ends_anywhere=True,
     ),
 }  # fmt: skip
 STOPPING_RULES: dict[str, StoppingRule] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
-        {"stop_map": 0}, threshold.needs_fa, threshold.doubt,
+        {"stop_map": 0}, threshold.needs_fa, threshold.doubt, chosen_by=("fa_threshold",),
     ),
     "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}),
     "act": StoppingRule(
@@ -273,7 +281,7 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     ),
     act5.NAME: StoppingRule(
         "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
-        references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues, chosen_by="act",
+        references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues,
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"},
     ),
 }  # fmt: skip
@@ -362,6 +370,37 @@ def default_method(source: str) -> str:
     """Return the first method of the registry that can follow a source: a key of SOURCES, or FITTED for a series."""
     able = set(OF_A_SERIES) if source == FITTED else {source}
     return next(name for name, row in METHODS.items() if able & set(row.follows))
+
+
+def rule_for(given: Collection[str]) -> tuple[str | None, str]:
+    """Return the stopping rule that options choose, and one of those that do; None if no option does.
+
+    Parameters
+    ----------
+    given : collection of str
+        Names of the options that are given.
+
+    Raises
+    ------
+    ParameterError
+        If two of them choose different rules.
+    """
+    rows = STOPPING_RULES.items()
+    able = {name: [rule for rule, row in rows if name in (*row.maps, *row.chosen_by)] for name in given}
+    choices = {name: rules for name, rules in able.items() if rules}
+    common = [rule for rule in STOPPING_RULES if all(rule in rules for rules in choices.values())]
+    if not choices:
+        return None, ""
+    if common:
+        return common[0], next(iter(choices))
+    one, other = next(
+        ((one, other) for one, other in combinations(choices, 2) if not {*choices[one]} & {*choices[other]}),
+        tuple(choices)[:2],
+    )
+    raise ParameterError(
+        f"{flag(one)} chooses the stopping rule {listed(choices[one])}, and {flag(other)} {listed(choices[other])}: "
+        "give one of the two"
+    )
 
 
 def owners(name: str) -> dict[str, tuple[str, ...]]:

@@ -107,7 +107,7 @@ def _open_samples(given: Sequence[Any]) -> _OpenedSamples:
 
 
 def _sample_parts(given: Any) -> list[Path]:
-    return listed_files(sample_files(given)) if Path(given).is_dir() else [Path(given)]
+    return [Path(given)] if Path(given).is_file() else listed_files(sample_files(given))
 
 
 def _load_samples(opened: _OpenedSamples, options: Any, space: Space | None, note: Tell) -> Samples:

@@ -239,12 +239,16 @@ def test_streamlines_end_at_the_greatest_length(dg, steps):
         assert np.array_equal(found, line[max(last - steps, 0) : last + 1])
 
 
-def test_a_mask_ends_them():
+def test_a_mask_ends_them_and_without_one_the_fods_do():
     given = {name: value for name, value in WHERE.items() if name != "stop_mask"}
     made = ts.Batch.concatenate(list(ts.stream(**IMAGES, **given, mask=INSIDE, dg="ifod2", nseeds=50)))
     assert same(made, tracked("ifod2", nseeds=50))
+    free = ts.Batch.concatenate(list(ts.stream(**IMAGES, **given, dg="ifod2", nseeds=50)))
+    image = BENT.any(axis=-1)  # the FODs end where they do, and not at the mask
+    assert same(free, ts.Batch.concatenate(list(ts.stream(**IMAGES, **given, stop_mask=image, dg="ifod2", nseeds=50))))
+    assert not same(free, made)
     with pytest.raises(ts.ParameterError, match="binary needs stop_mask, or mask for it"):
-        ts.track(**IMAGES, **given, dg="ifod2")
+        ts.track(**IMAGES, **given, dg="prob", stopping="binary")
 
 
 def test_parts_make_the_file_of_one_run(tmp_path):

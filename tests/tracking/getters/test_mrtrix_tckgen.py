@@ -3,19 +3,21 @@
 The commands and tolerances are those of ``testing/binaries/tests/tckgen`` in MRtrix3 3.0.3; docs/tckgen.md says of each
 option what differs. Results are those of MRTRIX3_TEST_DATA (see mrtrix_tests), or else what the installed tckgen makes.
 ``tckgen -algo seedtest`` writes seeds: here, each has a streamline of a step in a field without end, and its seed is
-read from the .trx file. FACT is ``--dg det`` on the same peaks. Dynamic seeds, SD_Stream, Tensor_Det and Tensor_Prob
-have no counterpart.
+read from the .trx file. FACT is ``--dg det`` on the same peaks. Dynamic seeds, Tensor_Det and Tensor_Prob have no
+counterpart. Runs without a mask, and with one beside anatomy, are compared by their counts and lengths.
 """
 
 import nibabel as nib
 import numpy as np
 import pytest
+from commands import one_line
 from mrtrix_tests import DATA, inputs
 from trx import trx_file_memmap
 
-FOD = "--sh SIFT_phantom/fods.mif --sh-basis tournier07"
+FOD = "--sh SIFT_phantom/fods.mif"
 INSIDE = "--seed-mask SIFT_phantom/mask.mif --mask SIFT_phantom/mask.mif"
 ANATOMY = "--seed-mask SIFT_phantom/mask.mif --act SIFT_phantom/5tt.mif"
+SEEDS = 5000
 A_STEP = "--dg det --max-directions 1 --stop-map ones.nii --min-length 0 --max-steps 1 --step-size 0.01"
 
 
@@ -139,6 +141,39 @@ def test_ends_by_anatomy(place, track):
                       "SIFT_phantom/mask.mif -act SIFT_phantom/5tt.mif -select 5000", grid)  # fmt: skip
     assert np.array_equal(mapped(call, "ours", grid) >= 0.5, expected >= 0.5)
     assert (expected >= 0.5).sum() == 144
+
+
+@pytest.mark.parametrize(("dg", "algorithm", "ours", "theirs"), [
+    ("ifod1", "iFOD1", "", ""),
+    ("ifod2", "iFOD2", "", ""),
+    ("sd_stream", "SD_Stream", "", ""),
+    ("ifod2", "iFOD2", "--mask SIFT_phantom/upper.mif", "-mask SIFT_phantom/upper.mif"),
+    ("ifod2", "iFOD2", "--act SIFT_phantom/5tt.mif --mask SIFT_phantom/upper.mif",
+     "-act SIFT_phantom/5tt.mif -mask SIFT_phantom/upper.mif"),
+])  # fmt: skip
+def test_counts_and_lengths_without_a_mask_and_with_one(place, track, dg, algorithm, ours, theirs):
+    """Without a mask, the cutoff and the ends of the image end streamlines; with one, they end outside it."""
+    _, call = place
+    track(f"{FOD} --dg {dg} --seed-mask SIFT_phantom/mask.mif --nseeds {SEEDS} {ours} -o ours.tck")
+    call(f"tckgen SIFT_phantom/fods.mif theirs.tck -algorithm {algorithm} -seed_image SIFT_phantom/mask.mif "
+         f"-seeds {SEEDS} -select 0 {theirs}")  # fmt: skip
+    found = {name: nib.streamlines.load(f"{name}.tck") for name in ("ours", "theirs")}
+    count, mean = {}, {}
+    for name, file in found.items():
+        lengths = [np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in file.streamlines]
+        count[name], mean[name] = len(lengths), np.mean(lengths)
+    assert count["theirs"] > 1000
+    # four standard errors; tckgen keeps the first point outside the image at both ends
+    assert abs(count["ours"] - count["theirs"]) < 4 * np.sqrt(0.5 * SEEDS)
+    step = float(found["theirs"].header["step_size"])
+    assert -2 * step - 0.3 < mean["ours"] - mean["theirs"] < 0.3
+
+
+def test_an_image_of_fods_or_peaks_in_place_of_a_series(place, run):
+    one_line(run("track", place[0] / "SIFT_phantom/fods.mif", "--dg", "ifod2", "-o", place[0] / "a.tck"), 1,
+             "these look like FODs, 45 coefficients of order 8", "give them as --sh ")  # fmt: skip
+    one_line(run("track", place[0] / "SIFT_phantom/peaks.mif", "-o", place[0] / "a.tck"), 1,
+             "these look like peaks", "give them as --peaks ")  # fmt: skip
 
 
 @pytest.mark.parametrize("words", [

@@ -81,6 +81,7 @@ class Ifod2Options(Ifod1Options):
     samples: int = option(
         4, MODEL, "FOD amplitudes that make the probability of an arc, those at both of its ends among them. An "
         "arc has one point fewer; the last one is written, see --downsample.", unit="samples", low=2, high=30,
+        foreign={"": "FSL's --samples is --bedpostx FOLDER"},
     )  # fmt: skip
 
 
