@@ -261,15 +261,15 @@ def test_empty_mask(case):
 
 @pytest.mark.parametrize("load", [load_mask, load_map])
 class TestVolume:
-    @pytest.mark.parametrize("shape", [(5, 4, 6), (4, 5), (*SHAPE, 2)])
-    def test_other_shape(self, case, load, shape):
-        with fails("other.nii.gz", str(shape), str(SHAPE)):
+    @pytest.mark.parametrize("shape", [(4, 5), (*SHAPE, 2)])
+    def test_other_number_of_axes(self, case, load, shape):
+        with fails("other.nii.gz", str(shape), "3 axes"):
             load(case.image(np.ones(shape, np.uint8), name="other.nii.gz"), SPACE)
 
-    def test_other_affine(self, case, load):
+    def test_elsewhere(self, case, load):
         moved = AFFINE.copy()
-        moved[0, 3] += 0.25
-        with fails("other.nii.gz", "0.25"):
+        moved[0, 3] += 250
+        with fails("other.nii.gz", "nothing but 0 where the series or orientations lie"):
             load(case.image(np.ones(SHAPE, np.uint8), moved, "other.nii.gz"), SPACE)
 
     def test_rounded_affine(self, case, load):

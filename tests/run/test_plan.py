@@ -188,8 +188,10 @@ class TestFiles:
         nib.save(nib.Nifti1Image(np.ones((5, 5, 5, 362), np.float32), np.eye(4)), small)
         with pytest.raises(ts.InputError, match=r"small\.nii\.gz.*grid"):
             plan_of(head, pmf=small)
-        with pytest.raises(ts.InputError, match=r"stop_map\.nii\.gz"):
-            without_series(files | {"pmf": small}, "pmf")
+        away = nib.affines.from_matvec(np.eye(3), [900, 0, 0])
+        nib.save(nib.Nifti1Image(np.ones((5, 5, 5), np.float32), away), tmp_path / "far.nii.gz")
+        with pytest.raises(ts.InputError, match=r"far\.nii\.gz: has nothing but 0 where"):
+            plan_of(head, stop_map=tmp_path / "far.nii.gz")
 
     def test_what_a_series_is_needed_for(self, files):
         def said(**named):

@@ -36,12 +36,12 @@ fractions = grouped("Tissue fractions")
     help="Take the amygdalae and hippocampi as subcortical grey matter.  [default: cortical grey matter]",
 )
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")
-@fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel, on the same grid. FAST numbers it 1.")
-@fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel, on the same grid. FAST "
-           "numbers it 0.")  # fmt: skip
+@fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel. FAST numbers it 1.")
+@fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel. FAST numbers "
+           "it 0.")  # fmt: skip
 @fractions(
     "--sgm", metavar="FILE",
-    help="Subcortical grey matter on the same grid: a mask, shares from 0 to 1, or labels of FreeSurfer, which FSL's "
+    help="Subcortical grey matter: a mask, shares from 0 to 1, or labels of FreeSurfer, which FSL's "
     "FIRST writes, too.  [default: none, with a warning]",
 )
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")

@@ -28,6 +28,7 @@ pip install 'tistreamlines[view]' brings.
 @grouped("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
 def view(file: str, image: str | None, output: str | None, force: bool, no_browser: bool, quiet: bool) -> None:
+    from ..io.placement import placement_doubts
     from ..io.tractograms import check_tractogram, stored_batches
     from ..io.writer import check_target, completed
     from ..viewer.niivue import module_text
@@ -40,6 +41,8 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
     if target is not None:
         check_target(target, force=force)
     scene = scene_of(tractogram.name, partial(stored_batches, tractogram), image)
+    for text in placement_doubts([] if image is None else [image]):
+        click.echo(f"Warning: {text}", err=True)
     page = page_of(scene)
     if target is None:
         _serve(page, browser=not no_browser, quiet=quiet)

@@ -27,11 +27,14 @@ class InMemory:
         NumPy array, or the array proxy of a nibabel image.
     affine : (4, 4) float64, optional
         Voxel coordinates (centre of a voxel = integer) to RASmm; tables and points have none.
+    header : nibabel header, optional
+        That of an image.
     """
 
     name: str
     data: Any
     affine: npt.NDArray[np.float64] | None = None
+    header: Any = None
 
     def __fspath__(self) -> str:
         """Return the label that messages show in place of a path."""
@@ -105,5 +108,5 @@ def source_of(name: str, value: Any) -> str | os.PathLike[str]:
     if isinstance(value, np.ndarray):
         return InMemory(name, unmasked(flag(name), value))
     if hasattr(value, "dataobj") and hasattr(value, "affine"):
-        return InMemory(name, unmasked(flag(name), value.dataobj), value.affine)
+        return InMemory(name, unmasked(flag(name), value.dataobj), value.affine, getattr(value, "header", None))
     raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give a path, a nibabel image or a NumPy array")

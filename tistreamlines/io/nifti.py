@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
+from ..space.resampling import resampled
 from .gradients import other_kind
 from .images import (
     AFFINE_TOLERANCE,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 LARGEST_B = 1e6  # s/mm^2
 NORM_TOLERANCE = 0.01
+TRACKED = "the series or orientations"
 INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
 
 
@@ -148,21 +150,24 @@ def open_dwi(
 
 
 def load_mask(
-    path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None, *, labels: bool = False
-) -> npt.NDArray[np.bool_]:
-    """Read a mask, on the grid of the series or of the orientations.
+    path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None, *, labels: bool = False,
+    place: Tell | None = None,
+) -> npt.NDArray[np.bool_]:  # fmt: skip
+    """Read a mask, and take the nearest voxels of one that is not on the grid of the series or the orientations.
 
     Parameters
     ----------
     path : str or Path
         3-D image; every voxel of at least 0.5 is inside, as in MRtrix3.
     space : Space
-        Grid that the mask must have; its axes may be in another order and have other signs.
+        Grid of the result.
     note, warn : callable
-        Receive messages: there are NaN values, or more than two different values. The latter is a warning if the mask
-        covers most of the image.
+        Receive messages: there are NaN values, the mask is on another grid, or has more than two different values. The
+        latter is a warning if the mask covers most of the image.
     labels : bool
         Whether it is also a warning if values above 1 may be labels.
+    place : callable, optional
+        Receives the message that the mask is on another grid, in place of ``note``, if only its affine is another one.
 
     Returns
     -------
@@ -171,9 +176,9 @@ def load_mask(
     Raises
     ------
     InputError
-        If the file is missing or damaged, on another grid, or empty.
+        If the file is missing or damaged, lies elsewhere, or is empty.
     """
-    path, data = _load_volume(path, space, note)
+    path, data = _load_volume(path, space, note, nearest=True, place=place)
     mask = data >= INSIDE
     inside = f"voxels of at least {INSIDE}"
     if not mask.any():
@@ -190,22 +195,28 @@ def load_mask(
 
 
 def load_map(
-    path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0, *, reference: AnyPath | None = None
+    path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0, *, place: Tell | None = None,
+    reference: AnyPath | None = None, labels: bool = False,
 ) -> npt.NDArray[np.float32]:  # fmt: skip
-    """Read a scalar map, or several in one file, on the grid of the series or of the orientations.
+    """Read a scalar map, or several in one file, and interpolate those of another grid than the series or orientations.
 
     Parameters
     ----------
     path : str or Path
         3-D image, or a 4-D one with so many ``volumes``.
     space : Space
-        Grid that the map must have.
+        Grid of the result.
     note : callable
-        Receives a message if there are NaN values, which become 0; programs write NaN where nothing was fitted.
+        Receives a message if there are NaN values, which become 0, since programs write NaN where nothing was fitted,
+        or if the map is on another grid.
     volumes : int
         Number of volumes of a 4-D file; 0 for a 3-D one.
     reference : str or Path, optional
         Image whose grid this is, for messages; by default the series or the orientations.
+    labels : bool
+        Whether values are not interpolated.
+    place : callable, optional
+        As for :func:`load_mask`.
 
     Returns
     -------
@@ -214,35 +225,69 @@ def load_map(
     Raises
     ------
     InputError
-        If the file is missing or damaged, on another grid, or has infinite values.
+        If the file is missing or damaged, lies elsewhere, or has infinite values.
     """
-    _, data = _load_volume(path, space, note, (volumes,) if volumes else (), reference)
+    number = (volumes,) if volumes else ()
+    _, data = _load_volume(path, space, note, number, reference, nearest=labels, place=place)
     return np.ascontiguousarray(data, np.float32)
 
 
 def _load_volume(
-    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), reference: AnyPath | None = None
-) -> tuple[Path, npt.NDArray[Any]]:
+    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), reference: AnyPath | None = None,
+    *, nearest: bool, place: Tell | None = None,
+) -> tuple[Path, npt.NDArray[Any]]:  # fmt: skip
+    """Read an image, and resample it if it has another grid."""
+    unplaced = isinstance(path, InMemory) and path.header is None  # an array lies where the series does
     path, image = open_image(path)
     shape = tuple(image.shape)
     if not volumes:  # MRtrix3 and FSL leave an axis of one volume
         shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
+    if len(shape) < 3 or shape[3:] != volumes:
+        raise InputError(f"{path}: shape {shape}; give an image of {f'{volumes[0]} volumes' if volumes else '3 axes'}")
     with reading(path):
         order = ordering(path, image, space)
-    grid = tuple(shape[axis] for axis in order.axes if axis < len(shape)) + shape[3:]
-    if grid[:3] == space.shape and shape[3:] != volumes and volumes:
-        raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
-    template, others = reference or "DWI", reference or "series or orientations"
-    how = f"-template {template}{'' if volumes else ' -interp nearest'}"
-    advice = f"resample it, e.g. mrgrid {path} regrid {how} OUTPUT"
-    if grid != space.shape + volumes:
-        have = f"{reference} has" if reference else "the series or orientations have"
-        raise InputError(f"{path}: shape {shape}, but {have} {space.shape}; {advice}")
-    if not order.difference <= AFFINE_TOLERANCE:  # "not <=" also catches NaN
-        raise InputError(f"{path}: affine differs by {order.difference:.4g} from that of {others}; {advice}")
-    data = without_nan(path, order.applied(read_array(path, image).reshape(shape)), note)
+    grid = tuple(shape[axis] for axis in order.axes)
+    same = grid == space.shape and order.difference <= AFFINE_TOLERANCE
+    others = str(reference or TRACKED)
+    if unplaced and not same:
+        raise InputError(f"{path}: shape {shape}, but {others} have {space.shape}; give an array of that shape")
+    data = read_array(path, image).reshape(shape)
+    data = without_nan(path, order.applied(data) if same else data, note)
     check_finite(path, data)
-    return path, data
+    if same:
+        return path, data
+    own = grid_of(path, image, sheared=True)
+    found, inside = resampled(data, own, space, nearest=nearest)
+    if not inside.any() or (data.any() and not found.any()):
+        raise InputError(_apart(path, others))
+    how = "taken from the nearest voxel" if nearest else "interpolated"
+    sides = " x ".join(f"{side:.3g}" for side in own.voxel_sizes)
+    text = f"{path}: {' x '.join(map(str, own.shape))} voxels of {sides} mm, another grid than that of {others}; "
+    text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {_share(~inside)} that lies outside it")
+    if grid == space.shape and order.difference > min(space.voxel_sizes) / 2:
+        text += f". If its voxels are those of {others}, its affine is wrong (by {order.difference:.4g} mm): correct it"
+        note = place or note
+    note(text)
+    return path, found
+
+
+def check_overlap(path: Path, values: npt.NDArray[Any], own: Space, space: Space) -> None:
+    """Raise an InputError if an image (x, y, z, ...) on a grid of its own is 0 or missing wherever the series lies."""
+    for every in (4, 1):  # hardly ever is each voxel looked at
+        x, y, z = (-(-size // every) for size in space.shape)
+        few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))
+        if resampled(values, own, few, nearest=True)[0].any():
+            return
+    raise InputError(_apart(path, TRACKED))
+
+
+def _apart(path: Path, others: str) -> str:
+    return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
+
+
+def _share(some: npt.NDArray[np.bool_]) -> str:
+    """Return how much of an image some voxels are, in words."""
+    return f"{max(some.mean(), 0.01):.0%}"
 
 
 def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Any) -> GradientTable:

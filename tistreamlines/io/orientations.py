@@ -226,11 +226,12 @@ def open_on_grid(path: AnyPath, space: Space | None, content: str, five: bool = 
         raise InputError(f"{path}: {axes}-D image of shape {tuple(image.shape)}; give a 4-D one, {content}")
     grid = grid_of(path, image)
     if space is not None:
-        _check_space(path, grid, space)
+        check_space(path, grid, space)
     return path, image, grid
 
 
-def _check_space(path: Path, grid: Space, space: Space) -> None:
+def check_space(path: Path, grid: Space, space: Space) -> None:
+    """Raise an InputError unless a file's grid is that of a reference."""
     if grid.shape != space.shape:
         raise InputError(f"{path}: shape {grid.shape}, but the reference has {space.shape}; give both on one grid")
     difference = np.abs(grid.affine - space.affine).max()

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..space.batch import Space
-from .images import AnyPath, Tell, existing, read_series, silent
+from .images import AnyPath, Tell, existing, grid_of, open_image, read_series, silent
 from .nifti import load_mask
-from .orientations import open_on_grid
+from .orientations import check_space, open_on_grid
 
 Floats = npt.NDArray[np.float32]
 MERGED = "merged"
@@ -148,7 +148,9 @@ def load_samples(files: SampleFiles, space: Space | None = None, note: Tell = si
         for fibre in files.fibres:
             mask |= _read(fibre["f"], space, count).any(axis=3)
     else:
-        mask = load_mask(files.mask, space, note)
+        opened = open_image(files.mask)
+        check_space(opened.path, grid_of(*opened), space)  # it says which voxels have samples
+        mask = load_mask(opened, space, note)
     values = np.empty((int(mask.sum()), count, len(files.fibres), 4), np.float32)
     for number, fibre in enumerate(files.fibres):
         own, fractions = values[:, :, number], _read(fibre["f"], space, count)[mask]

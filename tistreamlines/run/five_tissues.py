@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ..io.in_memory import InMemory, source_of
 from ..io.labels import read_labels, whole
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
+from ..io.placement import placement_doubts
 from ..io.writer import check_target
 from ..option import flag
 from ..space.batch import Space
@@ -107,6 +109,8 @@ def five_tissues(
     if target is not None:
         _check_output(target, given, force=force)
     opened = {name: open_image(one) for name, one in given.items()}
+    for text in placement_doubts(given.values()):
+        warnings.warn(text, stacklevel=2)
     if "segmentation" in opened:
         values, space = of_segmentation(opened["segmentation"], sgm_amyg_hipp=sgm_amyg_hipp)
     else:
@@ -158,7 +162,8 @@ def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt
     """
     first = opened["pve_wm"]
     space = grid_of(*first, sheared=True)
-    maps = {name: load_map(one, space, warnings.warn, reference=first.path) for name, one in opened.items()}
+    read = partial(load_map, space=space, note=partial(warnings.warn, stacklevel=3), reference=first.path)
+    maps = {name: read(one, labels=name == "sgm") for name, one in opened.items()}
     for name in FRACTIONS:
         check_fractions(opened[name].path, maps[name])
         maps[name] = maps[name].clip(0, 1)

@@ -18,6 +18,7 @@ from ..errors import ParameterError
 from ..fit import frames, shells
 from ..io import images, nifti, pipes, sidecar
 from ..io.in_memory import InMemory
+from ..io.placement import placement_doubts
 from ..io.readers import reader_of
 from ..option import flag, listed
 from ..options.definitions import saying
@@ -151,6 +152,12 @@ def hashing(sources: Series) -> Callable[[], dict[str, str]]:
     return hashes
 
 
+def doubts_of_places(sources: Series) -> list[str]:
+    """Return warnings about images whose headers leave open where they lie, or contradict themselves."""
+    parts = ([path] if isinstance(path, InMemory) else _parts(name, path) for name, path in sources.items())
+    return placement_doubts(part for some in parts for part in some)
+
+
 def _parts(name: str, path: PathLike) -> list[PathLike]:
     """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
     if isinstance(path, pipes.Drained):
@@ -228,7 +235,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     assert grid is not None
     space = grid.space
     sources: Any = parameters  # Parameters has made arrays and images path-like
-    mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note)
+    mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note, place=log.warn)
     seed_mask, seed_image, seed_space = None, None, space
     if sources.seed_mask is not None:
         opened = images.open_image(sources.seed_mask)
@@ -297,7 +304,7 @@ def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Ma
     """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
     volumes = rule.maps[name]
     if name == STOP_MASK:
-        return nifti.load_mask(path, space, log.note).astype(np.float32)
+        return nifti.load_mask(path, space, log.note, place=log.warn).astype(np.float32)
     if name in rule.own_grids:
         opened = images.open_image(path)
         if rule.read is not None:
@@ -305,8 +312,9 @@ def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Ma
         else:
             own = images.grid_of(*opened)
             values = nifti.load_map(opened, own, log.note, volumes)
+        nifti.check_overlap(opened.path, values, own, space)
         return OwnMap(values, np.linalg.solve(own.affine, space.affine))
-    return nifti.load_map(path, space, log.note, volumes)
+    return nifti.load_map(path, space, log.note, volumes, place=log.warn)
 
 
 def check_step(parameters: Parameters, space: Space) -> None:

@@ -25,7 +25,7 @@ from ..tracking.products.density_map import MAPS
 from ..tracking.products.extent import Extent
 from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
-from .inputs import hashing
+from .inputs import doubts_of_places, hashing
 from .log import Watcher
 from .outputs import check_names, report_of, reserved
 from .products import Products, asked, products_of, record_path
@@ -119,6 +119,7 @@ def map_tractogram(
         for name in outputs:
             PRODUCTS[name].check(chosen)
         hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
+        places = doubts_of_places(files)
         step = step_of_tractogram(path) if "sift2" in outputs else 1.0
         extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) or step is None else Extent()
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else step or 1.0
@@ -132,8 +133,9 @@ def map_tractogram(
         count = _add(path, made, shown)
         watcher.stage("write")
         made.write(force=force)
+        warnings = [*places, *made.doubts]
         record = {
-            "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": made.doubts,
+            "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
             "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
             "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
             "device": device.as_dict(),
@@ -142,7 +144,7 @@ def map_tractogram(
             sidecar.write_record(beside, record, force=force)
         if shown is not None and page is not None:
             shown.write(page, record, made.values, force=force)
-    return {"streamlines": count, "products": made.values, "warnings": made.doubts}
+    return {"streamlines": count, "products": made.values, "warnings": warnings}
 
 
 def _check(chosen: Parameters, outputs: Mapping[str, Any], image: Any) -> None:

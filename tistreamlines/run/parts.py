@@ -23,7 +23,7 @@ from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
 from .header import header_fields
-from .inputs import hashing
+from .inputs import doubts_of_places, hashing
 from .kept import Stored, damaged
 from .outputs import check_names, reserved, table_beside
 from .products import asked, products_of
@@ -129,6 +129,7 @@ def join(
             thinned = chosen.changed(downsample=_part(ordered[0]).downsample)
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         files, hashes = chosen.inputs(), hashing(chosen.inputs())
+        doubts = doubts_of_places(files)
         made, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
         content.groups_of, content.late = made.groups, made.per_streamline
         gathered = None if page is None else _gathered(space, step_mm)
@@ -153,8 +154,9 @@ def join(
         record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told
-        record["warnings"] = list(dict.fromkeys([*record["warnings"], *made.doubts]))
-        for doubt in made.doubts:
+        doubts += dict.fromkeys([*made.doubts, *content.doubts])
+        record["warnings"] = list(dict.fromkeys([*record["warnings"], *doubts]))
+        for doubt in doubts:
             warnings.warn(doubt, stacklevel=2)
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:

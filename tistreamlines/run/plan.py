@@ -13,7 +13,7 @@ from ..options.parameters import Parameters, input_names
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
 from ..tracking.weights.options import are_followed
-from .inputs import Series, check_step, hashing, needs_series
+from .inputs import Series, check_step, doubts_of_places, hashing, needs_series
 from .log import Log
 from .seeds import seeds_of
 from .tables import Shapes, Tables, make_tables
@@ -58,6 +58,8 @@ def make_plan(
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
         hashes, hashes_of_later = hashing({**series, **given}), hashing(later)
+        log.tell([], doubts_of_places({**series, **inputs}))
+        before = len(log.notes), len(log.warnings)  # what does not follow from the tables
         causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, _unpacked) if cache and cached else None
     if kept is None:
@@ -65,13 +67,18 @@ def make_plan(
         if cache and cached:
             with log.stage("prepare"):
                 arrays, values = tables.packed()
-                cache.store("tables", causes, arrays, values | {"notes": log.notes, "warnings": log.warnings})
+                cache.store("tables", causes, arrays, values | _told_since(before, log))
     else:
         tables, notes, warnings = kept
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
     seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
     return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
+
+
+def _told_since(before: tuple[int, int], log: Log) -> dict[str, list[str]]:
+    """Return the notes and warnings after so many."""
+    return {"notes": log.notes[before[0] :], "warnings": log.warnings[before[1] :]}
 
 
 def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tables, list[str], list[str]]:

@@ -18,6 +18,7 @@ from ..io.weights import load_weights
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
+from ..tracking.products.density_map import CountMap
 from ..tracking.products.files import Following, Grouping, ProductFile, Weighing, Weighted
 from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
@@ -48,6 +49,8 @@ class Products:
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._count += len(batch)
+        if not batch.has_points:  # the device makes all that is made of them
+            return
         for one in self._made.values():
             one.add(batch)
 
@@ -116,7 +119,8 @@ class Products:
     @property
     def doubts(self) -> list[str]:
         """Why they may be wrong."""
-        return [text for one in self._made.values() for text in one.doubts]
+        empty = [one.nowhere for one in self._made.values() if isinstance(one, CountMap) and self._count]
+        return [text for one in self._made.values() for text in one.doubts] + [text for text in empty if text]
 
 
 def with_weights(parameters: Parameters, output: Path | None) -> Parameters:

@@ -41,6 +41,7 @@ class Run(Tracking):
         with closing(self.batches()) as batches:
             for batch in batches:
                 yield self.content.of(batch)
+        self.log.tell([], self.content.doubts)
 
     def make(self) -> TrackResult:
         """Track all seeds, and write the products and the records; keep no streamline."""
@@ -54,8 +55,7 @@ class Run(Tracking):
     def write_products(self, *, force: bool | None = None) -> None:
         """Write the products that are asked for."""
         self.products.write(force=self.parameters.force if force is None else force)
-        for doubt in self.products.doubts:
-            self.log.warn(doubt)
+        self.log.tell([], dict.fromkeys([*self.content.doubts, *self.products.doubts]))
 
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""

@@ -160,10 +160,10 @@ class Tracking:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
         select, before = self.parameters.select, self.counts.streamlines
         self.counts.add(batch)
-        if not batch.has_points:  # the device makes all that is made of them
+        self.products.add(batch)
+        if not batch.has_points:
             return
         self.plan.seeds.heed(batch)
-        self.products.add(batch)
         if self.gathered is not None:
             self.gathered.add(batch)
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)

@@ -145,8 +145,3 @@ def test_a_mask_of_seeds_elsewhere(folder):
     away = nib.Nifti1Image(np.asarray(image.dataobj), nib.affines.from_matvec(np.eye(3), [500, 0, 0]) @ image.affine)
     with pytest.raises(ts.ParameterError, match="lies outside the image"):
         tracked(folder, seed_mask=away)
-
-
-def test_other_grids_of_maps_are_refused_with_the_command(folder):
-    with pytest.raises(ts.InputError, match=r"mrgrid .* regrid -template"):
-        tracked(folder, stop_map=finer())

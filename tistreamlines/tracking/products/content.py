@@ -17,7 +17,7 @@ from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
 from ...io.trx import Late, member_names
 from ...option import OUTPUT, flag, option
 from ...space.batch import Batch, Groups, Space
-from .samples import STATISTICS, Sampler, load_sampled
+from .samples import STATISTICS, Sampler, load_sampled, unmet_maps
 from .thinning import downsampled
 
 if TYPE_CHECKING:
@@ -103,10 +103,15 @@ class Content:
         self._options = options
         named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
         maps = {name: load_sampled(image, note) for name, image in named.items()}
-        self._sampler = Sampler(maps, threads) if maps else None
+        self._sampler, self._named = Sampler(maps, threads) if maps else None, named
         self.groups_of: Callable[[Batch], tuple[Groups, ...]] = lambda _: ()
         self.late: Late = dict
         self.told: dict[str, Any] = {"samples": {name: str(one) for name, one in named.items()}} if maps else {}
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why what was sampled may be wrong."""
+        return [] if self._sampler is None else unmet_maps(self._sampler, self._named)
 
     def of(self, batch: Batch) -> Batch:
         """Return the streamlines with what is sampled along them, and the points that are written."""

@@ -84,8 +84,13 @@ class CountMap:
     space : grid of the series, or of the orientations.
     step_mm : step size, mm.
     threads : how many threads count on the host; None for as many as help.
+
+    Attributes
+    ----------
+    nowhere : why the map may be wrong if there are streamlines, once it is written.
     """
 
+    nowhere = ""
     on_host: type[Density] = Density
     on_device: type[DeviceDensity] = DeviceDensity
 
@@ -105,6 +110,8 @@ class CountMap:
         self.value: npt.NDArray[Any] = np.zeros((0, 0, 0), np.int32)
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = ()
+        images = [str(one) for one in (options.density_grid, options.density_sample) if one is not None]
+        self._places = " and ".join(images) or "its grid"
 
     def _counted(self, options: MapOptions, space: Space, step_mm: float, threads: int | None) -> Density:
         """Return what the host counts with."""
@@ -140,6 +147,11 @@ class CountMap:
             self._density.add_counts(self._device.total)
         self.value, space = self._density.values(), self._density.space
         write_map(self._path, self.value, space, force=force)
+        if not self.value.any():
+            self.nowhere = (
+                f"{self._path}: is 0 everywhere, though there are streamlines: check that {self._places} lies in their "
+                "space"
+            )
         self.told = {
             "path": str(self._path), "sha256": sidecar.sha256(self._path), "shape": space.shape, "affine": space.affine,
         }  # fmt: skip

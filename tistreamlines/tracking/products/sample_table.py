@@ -18,7 +18,7 @@ from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings
 from .content import ContentOptions, names_of
-from .samples import Sampler, Values, load_sampled
+from .samples import Sampler, Values, load_sampled, unmet_maps
 
 WAITING = 4  # batches that may wait to be sampled
 
@@ -61,7 +61,7 @@ class SampleTable:
         self.paths = (self._path,)
         self.value: dict[str, Values] = {}
         self.told: dict[str, Any] = {}
-        self.doubts = tuple(notes)
+        self._notes, self.doubts = notes, tuple(notes)
 
     def add(self, batch: Batch) -> None:
         """Sample along the streamlines of a batch, in another thread; wait if several batches are not sampled yet."""
@@ -79,4 +79,5 @@ class SampleTable:
         with completed(self._path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
             Table(file, "," if self._path.suffix.lower() == ".csv" else "\t").append(self.value)
         maps = {name: str(one) for name, one in self._maps.items()}
+        self.doubts = (*self._notes, *unmet_maps(self._sampler, self._maps))
         self.told = {"path": str(self._path), "sha256": sidecar.sha256(self._path), "maps": maps}

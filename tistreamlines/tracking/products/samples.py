@@ -74,12 +74,27 @@ def leave(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
     """Return whether a point of each streamline lies outside a map, where its value is 0, (n,)."""
     if not len(batch):
         return np.zeros(0, bool)
+    return np.logical_or.reduceat(_outside(batch, sampled), batch.offsets[:-1])
+
+
+def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
+    """Return which points of a batch lie outside a map, (p,)."""
     x, y, z = batch.points.T.astype(np.float64)
     outside = np.zeros(len(x), bool)
     for (a, b, c, d), side in zip(sampled.to_grid[:3].tolist(), sampled.values.shape, strict=False):
         place = a * x + b * y + c * z + d
         outside |= (place < -0.5) | (place >= side - 0.5)
-    return np.logical_or.reduceat(outside, batch.offsets[:-1])
+    return outside
+
+
+def unmet_maps(sampler: Sampler, paths: Mapping[str, Any]) -> list[str]:
+    """Return a warning for each map, a path by its name, in which no streamline lies, if there were streamlines."""
+    if not sampler.used:
+        return []
+    return [
+        f"{path}: no point of a streamline lies in this map, so all its values are 0: check that it lies in the space "
+        "of the streamlines" for name, path in paths.items() if name in sampler.unmet
+    ]  # fmt: skip
 
 
 class Sampler:
@@ -92,6 +107,13 @@ class Sampler:
     threads : int, optional
         How many threads sample; by default as many as help.
 
+    Attributes
+    ----------
+    unmet : set of str
+        Names of the maps in which no point has lain so far.
+    used : bool
+        Whether there were streamlines.
+
     Notes
     -----
     Values depend neither on how streamlines are divided into batches, nor on the number of threads.
@@ -99,6 +121,7 @@ class Sampler:
 
     def __init__(self, maps: Mapping[str, OwnMap], threads: int | None = None) -> None:
         self._maps = {name: spread("map", OwnGrid(**one.fields())) for name, one in maps.items()}
+        self._given, self.unmet, self.used = dict(maps), set(maps), False
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
 
     def per_point(self, batch: Batch) -> dict[str, Values]:
@@ -114,6 +137,7 @@ class Sampler:
 
     def sampled(self, batch: Batch) -> tuple[dict[str, Values], dict[str, Values]]:
         """Return what :meth:`per_point` and :meth:`per_streamline` return, at the cost of one of them."""
+        self._look(batch)
         points: dict[str, Values] = {}
         streamlines: dict[str, Values] = {}
         for name, one in self._maps.items():
@@ -122,6 +146,13 @@ class Sampler:
             columns = (mean, *(found[:, column] for column in (MEDIAN, LEAST, GREATEST)))
             streamlines |= {f"{name}_{which}": column for which, column in zip(STATISTICS, columns, strict=True)}
         return points, streamlines
+
+    def _look(self, batch: Batch) -> None:
+        """Note the maps in which a point lies; other threads may look as well."""
+        self.used |= len(batch) > 0
+        for name in [*self.unmet]:
+            if not _outside(batch, self._given[name]).all():
+                self.unmet.discard(name)
 
     def _run(self, batch: Batch, one: Mapping[str, Any]) -> tuple[Values, Values]:
         """Return the value of a map at each point, and the FOUND numbers of each streamline."""

@@ -109,7 +109,5 @@ def load_region(name: str, given: Any, note: Tell = silent, warn: Tell | None = 
     if sphere is not None:
         return sphere
     path, image = open_image(given)
-    space, code = grid_of(path, image), getattr(image.header, "get", lambda *_: 1)
-    if warn and not (code("sform_code", 1) or code("qform_code", 1)):
-        warn(f"{path}: the header does not say where the image lies (neither sform nor qform is set); check the region")
+    space = grid_of(path, image)
     return Mask(str(given), space, load_mask(given, space, note, warn, labels=True))

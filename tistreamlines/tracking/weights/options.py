@@ -40,7 +40,7 @@ class Sift2Options:
         "matter.", unit="FILE", absent="the image of --act, if there is one", excludes=("sift2_proc_mask",), **NEEDS,
     )  # fmt: skip
     sift2_proc_mask: ImageLike | None = option(
-        None, OUTPUT, "How much each voxel counts for --sift2, on the grid of FOD.", unit="FILE",
+        None, OUTPUT, "How much each voxel counts for --sift2; an image on any grid.", unit="FILE",
         absent="1 for each voxel with an FOD", excludes=("sift2_act",), **NEEDS,
     )  # fmt: skip
     sift2_csv: PathLike | None = option(

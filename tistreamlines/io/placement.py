@@ -1,0 +1,98 @@
+"""Where images lie: what their headers say of it, and a warning where these statements are missing or disagree.
+
+The rule is that of nibabel and MRtrix3: the sform of a NIfTI counts, without one its qform, and without both the
+voxel sizes alone, as nibabel takes them. Warnings come where MRtrix3's ``mrinfo`` prints one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import TrackingError
+from .images import AnyPath, open_image
+from .in_memory import InMemory
+
+SUFFIXES = {".nii", ".hdr", ".mif", ".mih"}  # of headers that say where an image lies
+TOLERANCE = 0.1  # of a voxel's side: MRtrix3 warns of shifts from 0.1 to 0.15 on; float32 explains 0.001 of it
+
+
+def placement_doubts(sources: Iterable[AnyPath]) -> list[str]:
+    """Say of each image once why it may lie elsewhere than is taken for granted.
+
+    Parameters
+    ----------
+    sources : iterable of str, Path or InMemory
+        All inputs, each with all of its files; those that are no images, or damaged, are passed over.
+
+    Returns
+    -------
+    list of str
+        Warnings.
+    """
+    found: dict[str, str] = {}
+    for source in sources:
+        name = str(source)
+        if name in found:
+            continue
+        if isinstance(source, InMemory):
+            if source.header is not None:
+                found[name] = _doubt(name, source.header, source.affine, np.shape(source.data))
+        elif SUFFIXES & {*map(str.lower, Path(name).suffixes)}:
+            with suppress(TrackingError):  # whoever needs the image says what is wrong with it
+                image = open_image(source).image
+                found[name] = _doubt(name, image.header, np.asarray(image.affine), image.shape)
+    return [text for text in found.values() if text]
+
+
+def _doubt(path: str, header: Any, affine: Any, shape: tuple[int, ...]) -> str:
+    if _unplaced(header, affine):
+        return (
+            f"{path}: the header does not say where the image lies (neither sform, qform nor transform is set); it is "
+            "taken to lie around the origin, which other programs may do otherwise: check it, and set the header"
+        )
+    if "pixdim" not in header or not header["sform_code"] > 0:
+        return ""  # a qform has no other voxel sizes than pixdim
+    steps = np.array(shape[:3], float) - 1
+    sides = np.linalg.norm(affine[:3, :3], axis=0)
+    tolerance = TOLERANCE * sides.min()
+    sizes = np.asarray(header["pixdim"], float)[1:4]
+    if not (np.abs(sizes - sides) * steps <= tolerance).all():  # "not <=" also catches NaN
+        return (
+            f"{path}: pixdim says that voxels are {_sizes(sizes)} mm, the sform {_sizes(sides)} mm; the sform is used, "
+            "as in nibabel and MRtrix3: check which is right, and correct the header"
+        )
+    if header["qform_code"] > 0 and (apart := _apart(header, affine, steps)) > tolerance:
+        return (
+            f"{path}: sform and qform place the image differently, by up to {apart:.3g} mm; the sform is used, as in "
+            "nibabel and MRtrix3: check which is right, and make them equal"
+        )
+    return ""
+
+
+def _unplaced(header: Any, affine: Any) -> bool:
+    """Tell whether nothing but defaults says where an image lies."""
+    from nibabel.analyze import AnalyzeHeader
+
+    if isinstance(header, AnalyzeHeader) and "sform_code" not in header:  # unless a .mat file is beside it
+        return np.array_equal(affine, header.get_best_affine())
+    code = getattr(header, "get", lambda _, default: default)
+    return not (code("sform_code", 1) or code("qform_code", 1))
+
+
+def _apart(header: Any, affine: Any, steps: Any) -> float:
+    """Return how far sform and qform put a corner apart, mm; a qform that is no rotation is as far as can be."""
+    try:
+        qform = header.get_qform()
+    except Exception:  # nibabel's error for quaternions that are too long
+        return float("inf")
+    corners = np.array([[x, y, z, 1] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * [*steps, 1]
+    return float(np.linalg.norm(corners @ (affine - qform)[:3].T, axis=1).max())
+
+
+def _sizes(values: Any) -> str:
+    return " x ".join(f"{value:.5g}" for value in values)

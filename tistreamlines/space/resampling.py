@@ -1,0 +1,54 @@
+"""Values of an image at the voxels of another grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .batch import Space
+
+
+def resampled(
+    values: npt.NDArray[Any], own: Space, space: Space, *, nearest: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return the values of an image at the centres of the voxels of another grid.
+
+    Parameters
+    ----------
+    values : (x, y, z) or (x, y, z, n)
+        The image.
+    own : Space
+        Its grid, which may be rotated or sheared.
+    space : Space
+        The other grid.
+    nearest : bool
+        Whether the nearest voxel counts, as for masks and labels. Otherwise values are interpolated trilinearly, in
+        float32.
+
+    Returns
+    -------
+    values : (i, j, k) or (i, j, k, n)
+        0 outside the image.
+    inside : (i, j, k) bool
+        Whether a centre lies in the image, which reaches half a voxel beyond its outermost centres.
+    """
+    from scipy.ndimage import map_coordinates
+
+    kind = values.dtype if nearest else np.dtype(np.float32)
+    channels = np.asarray(values, np.uint8 if kind.kind == "b" else kind).reshape(*own.shape, -1)
+    found = np.zeros((*space.shape, channels.shape[3]), channels.dtype)
+    inside = np.zeros(space.shape, bool)
+    to_own = np.linalg.solve(own.affine, space.affine)
+    most = np.array(own.shape)[:, None, None]
+    for plane in range(space.shape[0]):  # few coordinates at a time
+        voxels = np.stack(np.broadcast_arrays(plane, *np.ogrid[: space.shape[1], : space.shape[2]])).astype(float)
+        places = np.tensordot(to_own[:3, :3], voxels, 1) + to_own[:3, 3, None, None]
+        inside[plane] = ((places >= -0.5) & (places < most - 0.5)).all(axis=0)
+        at = places[:, inside[plane]]
+        for channel in range(channels.shape[3] if at.size else 0):
+            found[plane, inside[plane], channel] = map_coordinates(
+                channels[..., channel], at, channels.dtype, order=0 if nearest else 1, mode="nearest"
+            )
+    return found.astype(kind, copy=False).reshape(*space.shape, *values.shape[3:]), inside
