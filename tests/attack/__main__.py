@@ -43,6 +43,7 @@ from . import (
     targets,
     together,
     tractograms,
+    trx_members,
 )
 from .material import MAP, ROOT, RUNS, SEEDED, TARGETS, in_this_process, targets_of, track
 from .room import Room
@@ -101,6 +102,8 @@ CLASSES = {
     "lines-damaged": Class(WARM, 40, tractograms.damaged),
     "lines-headers": Class(WARM, 30, tractograms.headers),
     "lines-members": Class(WARM, 30, tractograms.members),
+    "lines-counts": Class(WARM, 30, tractograms.counts),
+    "lines-foreign": Class(WARM, 60, trx_members.foreign),
 }
 
 

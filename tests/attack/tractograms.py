@@ -12,7 +12,7 @@ from typing import Any
 from .damage import damage
 from .material import LABELS, LINES
 from .products import DONE, EITHER, MATRIX, OTHER, REFUSED, SAME, judged
-from .room import Room
+from .room import Room, some
 
 GRID = ("--density-grid", "stop.nii.gz")
 Lines = list[Any]
@@ -38,7 +38,8 @@ CONTENTS: dict[str, tuple[Callable[[Lines], Lines], tuple[int, ...]]] = {
     "two points": (lambda lines: [line[[0, -1]] for line in lines], DONE),
     "some without points": (lambda lines: [line[:0] if k % 3 == 0 else line for k, line in enumerate(lines)], EITHER),
     "points that repeat": (lambda lines: [line[[0] * 5] for line in lines], DONE),
-    "far away": (lambda lines: [line + 1e6 for line in lines], DONE),
+    "far away": (lambda lines: [line + 9e5 for line in lines], DONE),
+    "too far": (lambda lines: [line + 2e6 for line in lines], REFUSED),
     "farther": (lambda lines: [line * 1e30 for line in lines], REFUSED),
     "NaN": (_point(float("nan")), REFUSED),
     "infinite": (_point(float("inf")), REFUSED),
@@ -66,7 +67,7 @@ TRK: dict[str, tuple[int, str, tuple[Any, ...]]] = {
     "n_scalars": (36, "h", (0, 1, -1, 9, 32767)), "n_properties": (238, "h", (0, 1, -1, 9)),
     "affine": (440, "16f", ((0.0,) * 16, (1.0,) * 16, (float("nan"),) * 16)),
     "voxel_order": (948, "4s", (b"", b"LPS\0", b"XYZ\0", b"LLL\0", b"\xff\xff\xff\0")),
-    "n_count": (988, "i", (0, 1, -1, 10**9)), "version": (992, "i", (0, 1, 2, 3, -5)),
+    "n_count": (988, "i", (-1, 7, 10**9)), "version": (992, "i", (0, 1, 2, 3, -5)),
     "hdr_size": (996, "i", (0, 1000, 999, -1)),
 }  # fmt: skip
 
@@ -114,6 +115,25 @@ def headers(rng: random.Random, room: Room) -> list[str]:
     path.write_bytes(content)
     room.did.append(f"{name} of .trk is {value!r}")
     return _mapped(rng, room, path.name, EITHER, OTHER)
+
+
+def counts(rng: random.Random, room: Room) -> list[str]:
+    """Cut a .trk between records, or count other streamlines than there are: it is read whole, or refused."""
+    path = room.inputs / "odd.trk"
+    lines = _lines(room)
+    write(path, lines, "f4")
+    content = bytearray(path.read_bytes())
+    starts = [1000]
+    for line in lines:
+        starts.append(starts[-1] + 4 + 12 * len(line))
+    kept, counted = rng.choice((len(lines), rng.randrange(len(lines)))), rng.choice((0, -1, None, rng.randrange(1, 99)))
+    counted = kept if counted is None else counted
+    more = rng.choice((b"", b"", b"\0", rng.randbytes(some(rng, 40))))
+    content[988:992] = struct.pack("<i", counted)
+    path.write_bytes(content[: starts[kept]] + more)
+    room.did.append(f"{kept} of {len(lines)} streamlines, n_count {counted}, {len(more)} bytes behind them")
+    right = counted in (0, -1, kept) and not more
+    return _mapped(rng, room, path.name, DONE if right else EITHER if counted < 1 else REFUSED, OTHER)
 
 
 def members(rng: random.Random, room: Room) -> list[str]:

@@ -16,8 +16,8 @@ from .progress import Display
 
 HELP = """Make matrices, maps and tables of the streamlines of a tractogram.
 
-TRACTOGRAM is a .trx, .trk or .tck of any program, in RASmm. The options and files are those of tistreamlines track,
-which makes the same while it tracks.
+TRACTOGRAM is a .trx (or its folder), .trk or .tck of any program, in RASmm. The options and files are those of
+tistreamlines track, which makes the same while it tracks.
 """
 
 

@@ -13,10 +13,10 @@ from .printing import tell
 
 HELP = """Show a tractogram in the browser: a sample of its streamlines over an image, and the density of all.
 
-FILE is a .trx, .trk or .tck of any program, in RASmm. At most 20,000 of its streamlines are drawn, at even intervals;
-the density counts all of them, in the voxels of the image or of 2 mm. The page is served to this computer alone until
-Ctrl-C, or written to a file that needs no server. It loads nothing from the network. The viewer is NiiVue, which
-pip install 'tistreamlines[view]' brings.
+FILE is a .trx (or its folder), .trk or .tck of any program, in RASmm. At most 20,000 of its streamlines are drawn, at
+even intervals; the density counts all of them, in the voxels of the image or of 2 mm. The page is served to this
+computer alone until Ctrl-C, or written to a file that needs no server. It loads nothing from the network. The viewer is
+NiiVue, which pip install 'tistreamlines[view]' brings.
 """
 
 
@@ -29,7 +29,7 @@ pip install 'tistreamlines[view]' brings.
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
 def view(file: str, image: str | None, output: str | None, force: bool, no_browser: bool, quiet: bool) -> None:
     from ..io.placement import placement_doubts
-    from ..io.tractograms import check_tractogram, stored_batches
+    from ..io.tractograms import check_tractogram, doubts_of_tractogram, stored_batches
     from ..io.writer import check_target, completed
     from ..viewer.niivue import module_text
     from ..viewer.page import page_of
@@ -40,6 +40,8 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
     module_text()  # that it is missing is told before the work
     if target is not None:
         check_target(target, force=force)
+    for doubt in doubts_of_tractogram(tractogram):
+        click.echo(f"Warning: {doubt}", err=True)
     scene = scene_of(tractogram.name, partial(stored_batches, tractogram), image)
     for text in placement_doubts([] if image is None else [image]):
         click.echo(f"Warning: {text}", err=True)

@@ -7,23 +7,20 @@ voxel has the same index in both files. Gradients are those that ``mrconvert -ex
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from .mrtrix_header import Header, Values, read_header, values_of
 from .stored import Gradients, StoredImage, content_of
 
 MAGIC = b"mrtrix image"
-END = re.compile(rb"\nEND\s*\n")
-LONGEST = 1 << 24  # bytes of a header; the histories of commands in it may be long
 AXES = range(3, 17)
 LARGEST_SIZE = 2**31 - 1  # of an axis
 DIGITS = 10  # significant ones, with which MRtrix3 keeps gradients that it has changed
@@ -36,50 +33,6 @@ TYPES = {
 ORDERS = {"le": "<", "be": ">", "": "="}
 UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
 Floats = npt.NDArray[np.float64]
-
-
-class Values(NamedTuple):
-    """The file of the values, and how many bytes are before the first one, once it is unpacked."""
-
-    path: Path
-    offset: int
-
-
-@dataclass(frozen=True)
-class Header:
-    """The text of a header.
-
-    Parameters
-    ----------
-    path : Path
-        Its file, for messages.
-    lines : dict
-        What each key is followed by, once for each of its lines; keys are in lower case.
-    size : int
-        Bytes of the text.
-    """
-
-    path: Path
-    lines: dict[str, list[str]]
-    size: int
-
-    def one(self, key: str) -> str:
-        """Return what the only line of a key says."""
-        found = self.lines.get(key, [])
-        if len(found) != 1:
-            raise self.fault(f"the header has {len(found) or 'no'} lines with {key!r}, where one is needed")
-        return found[0]
-
-    def numbers(self, key: str, line: str) -> list[float]:
-        """Return the numbers of a line, which commas or spaces separate."""
-        try:
-            return [float(word) for word in line.partition("#")[0].replace(",", " ").split()]
-        except ValueError:
-            raise self.fault(f"{key} is {line[:60]!r}, which are not numbers") from None
-
-    def fault(self, what: str) -> InputError:
-        """Return the error that says what is wrong."""
-        return InputError(f"{self.path}: {what}; check how the file was created, or create it again with mrconvert")
 
 
 # ------------------------------------------------------------------------------------------------------------- header
@@ -101,14 +54,14 @@ def open_mif(path: Path) -> StoredImage:
     InputError
         If the header is damaged, or if the file is too short.
     """
-    header = _read_header(path)
+    header = read_header(path, MAGIC)
     shape, ranks = _shape(header), _ranks(header)
     if len(ranks) != len(shape):
         raise header.fault(f"layout has {len(ranks)} axes, but dim has {len(shape)}")
     kind, bits = _kind(header)
     # the spatial axes as they lie in the file, since NIfTI has no other order, and then the volumes
     axes = [*sorted(range(3), key=lambda axis: abs(ranks[axis])), *range(3, len(shape))]
-    values, size = _values(header), (math.prod(shape) * bits + 7) // 8
+    values, size = values_of(header), (math.prod(shape) * bits + 7) // 8
     directions, affine = _affine(header, shape, ranks, axes[:3])
     slope, inter = _scaling(header) if kind.kind in "iu" and bits > 1 else (1.0, 0.0)  # MRtrix3 scales no others
     _check_length(header, values, size)
@@ -122,30 +75,8 @@ def open_mif(path: Path) -> StoredImage:
 
 def files_of_mif(path: Path) -> list[Path]:
     """Return the files that make up an image: itself, and that of the values if it is another one."""
-    values = _values(_read_header(path))
+    values = values_of(read_header(path, MAGIC))
     return [path] if values.path == path else [path, values.path]
-
-
-def _read_header(path: Path) -> Header:
-    """Read the lines up to END, which a .mih can do without."""
-    content, unpacked = b"", gzip.open if path.suffix.lower() == ".gz" else Path.open
-    with unpacked(path, "rb") as file:
-        while not (end := END.search(content)):
-            block = file.read(1 << 16)
-            content += block
-            if not content.startswith(MAGIC):
-                raise InputError(f"{path}: begins with {content[:12]!r}, not with {MAGIC!r}; give an image of MRtrix3")
-            if not block and path.suffix.lower() == ".mih":
-                break
-            if not block or len(content) > LONGEST:
-                raise InputError(f"{path}: its header has no line END; the file is incomplete, copy or create it again")
-    lines: dict[str, list[str]] = {}
-    text = content[: end.start()] if end else content
-    for line in text.decode("utf-8", "replace").split("\n")[1:]:
-        key, colon, words = line.partition(":")
-        if colon:
-            lines.setdefault(key.strip().lower(), []).append(words.strip())
-    return Header(path, lines, len(text))
 
 
 def _shape(header: Header) -> tuple[int, ...]:
@@ -179,15 +110,6 @@ def _kind(header: Header) -> tuple[np.dtype[Any], int]:
         raise header.fault(f"datatype {text[:60]!r} is none of Bit, {', '.join(TYPES)} with LE or BE")
     kind = np.dtype(ORDERS[order] + TYPES[name.removesuffix(order)])
     return kind, kind.itemsize * 8
-
-
-def _values(header: Header) -> Values:
-    text = header.one("file")
-    name, _, number = text.rpartition(" ")
-    name, number = (name.strip(), number) if number.isdecimal() else (text, "0")
-    if not name or (name == "." and int(number) < header.size):
-        raise header.fault(f"file is {text[:60]!r}, where a name and the place of the first value are needed")
-    return Values(header.path if name == "." else header.path.parent / name, int(number))
 
 
 def _scaling(header: Header) -> tuple[float, float]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from contextlib import suppress
+import stat
+from collections.abc import Generator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,48 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..option import FARTHEST
 from ..space.batch import Batch, Space
-from .images import existing, reading
+from .images import existing, mode_of, reading
+from .stored_tck import header_of_tck, streamlines_of_tck
+from .stored_trk import header_of_trk, streamlines_of_trk
+from .trx_schema import Trx, files_of_trx, is_trx_folder, opened_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
+LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
+SEEDS, SEED_NUMBER = "dps/seeds", "dps/seed_number"
+NONE = np.empty((0, 3), np.float32)
 
 
 def check_tractogram(path: str | PathLike[str]) -> Path:
-    """Return the path of an existing file with the suffix of a tractogram, or raise an InputError."""
+    """Return the path of a file with the suffix of a tractogram, or of the folder of a TRX, or raise an InputError."""
+    if stat.S_ISDIR(mode_of(path)):
+        if not is_trx_folder(Path(path)):
+            raise InputError(f"{path}: is a folder without header.json; give a tractogram: {', '.join(SUFFIXES)}")
+        return Path(path)
     path = existing(path)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: unknown suffix {path.suffix!r}; give a tractogram: {', '.join(SUFFIXES)}")
     return path
+
+
+def _format(path: Path) -> str:
+    """Return the suffix of a tractogram's format; a folder is one of TRX."""
+    return ".trx" if path.is_dir() else path.suffix.lower()
+
+
+def files_of_tractogram(path: Path) -> list[Path]:
+    """Return the files of a tractogram, of which the folder of a TRX has several."""
+    return files_of_trx(path)
+
+
+def doubts_of_tractogram(path: Path) -> list[str]:
+    """Return what the header of a tractogram lacks, and what is taken in its place: a line each."""
+    with reading(path):
+        if (suffix := _format(path)) == ".trx":
+            return []
+        return list((header_of_trk(path) if suffix == ".trk" else header_of_tck(path)).doubts)
 
 
 def stored_batches(path: Path) -> Generator[Batch, None, None]:
@@ -44,77 +73,71 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
     Raises
     ------
     InputError
-        If the file is damaged, or if a point is not finite.
+        If the file is damaged, if a point or seed is not finite or too far away, or if the next one is.
     """
-    pieces = READERS[path.suffix.lower()](path)
+    pieces = READERS[_format(path)](path)
     while True:
         with reading(path):  # not around the yield: errors of the caller are not those of the file
             batch = next(pieces, None)
         if batch is None:
             return
-        if not np.isfinite(batch.points).all():
-            raise InputError(f"{path}: has points that are not finite; correct or write the file again")
+        _check(path, batch)
         yield batch
+
+
+def _check(path: Path, batch: Batch) -> None:
+    """Raise an InputError if a point or seed cannot be one."""
+    for name, points in (("points", batch.points), ("seeds", batch.seeds)):
+        if not len(points):
+            continue
+        farthest = max(points.max(), -points.min())  # NaN if there is one
+        if not np.isfinite(farthest):
+            raise InputError(f"{path}: has {name} that are not finite; correct or write the file again")
+        if farthest > FARTHEST:
+            raise InputError(f"{path}: has {name} {farthest:.4g} mm away; correct or write the file again")
+    if len(batch) and (longest := batch.longest_step) > LONGEST_MM:
+        raise InputError(f"{path}: has a step of {longest:.4g} mm; correct or write the file again")
 
 
 def grid_of_tractogram(path: Path) -> Space | None:
     """Return the grid of the image that a tractogram belongs to, as its header has it; None for TCK."""
     with reading(path):
-        if path.suffix.lower() == ".trx":
-            from trx import trx_file_memmap
-
-            file: Any = trx_file_memmap.load(str(path))
-            try:
-                return _space(file.header["VOXEL_TO_RASMM"], file.header["DIMENSIONS"])
-            finally:
-                file.close()
-        if path.suffix.lower() == ".trk":
-            import nibabel as nib
-
-            header: Any = nib.streamlines.load(path, lazy_load=True).header
-            return _space(header["voxel_to_rasmm"], header["dimensions"])
+        if (suffix := _format(path)) == ".trx":
+            with opened_trx(path) as file:
+                return file.space
+        if suffix == ".trk":
+            header = header_of_trk(path)
+            if min(header.shape) < 1:
+                raise InputError(f"{path}: its header has dim {list(header.shape)}, which are no sizes of an image; "
+                                 "write it again, or give another grid")  # fmt: skip
+            return Space(header.affine, header.shape)
     return None
 
 
 def step_of_tractogram(path: Path) -> float | None:
     """Return the distance of the points of a streamline, mm, as the header of a TCK has it; None where it does not."""
-    if path.suffix.lower() != ".tck":
+    if _format(path) != ".tck":
         return None
-    import nibabel as nib
-
     with reading(path):
-        header: Any = nib.streamlines.load(path, lazy_load=True).header
-        # tckgen before 3.0 wrote the distance as output_step_size where it left points out; tcksift2 reads the other
-        for name in ("output_step_size", "step_size"):
-            with suppress(KeyError, ValueError):
-                if 0 < (step := float(header[name])) < np.inf:
-                    return step
-    return None
+        step = header_of_tck(path).step_mm
+    if step is not None and step > LONGEST_MM:
+        raise InputError(f"{path}: its header has a step size of {step:g} mm; correct it, or take the line out")
+    return step
 
 
 def has_seeds(path: Path) -> bool:
     """Whether a tractogram has the seed of each streamline, which only a TRX file can have."""
-    if path.suffix.lower() != ".trx":
+    if _format(path) != ".trx":
         return False
-    with reading(path):
-        from trx import trx_file_memmap
-
-        file: Any = trx_file_memmap.load(str(path))
-        try:
-            return _seeds_in(file) is not None
-        finally:
-            file.close()
+    with reading(path), opened_trx(path) as file:
+        return SEEDS in _own(file)
 
 
-def _seeds_in(file: Any) -> npt.NDArray[Any] | None:
-    """Return the seeds that a TRX file has, (n, 3) in RASmm."""
-    seeds = file.data_per_streamline.get("seeds")
-    return None if seeds is None or np.shape(seeds)[1:] != (3,) else np.array(seeds)
-
-
-def _space(affine: Any, shape: Any) -> Space:
-    across, deep, high = (int(side) for side in shape)
-    return Space(np.array(affine, np.float64), (across, deep, high))
+def _own(file: Trx) -> set[str]:
+    """Return those of the seeds and their numbers that a TRX file has, in the form in which they are written here."""
+    kinds = {SEEDS: (3, "f"), SEED_NUMBER: (1, "iu")}
+    members = ((name, file.members[name]) for name in kinds if name in file.members)
+    return {name for name, one in members if one.columns == kinds[name][0] and one.kind.kind in kinds[name][1]}
 
 
 def batch_of(
@@ -130,69 +153,32 @@ def batch_of(
     return Batch(points, offsets, begun, own, zeros(n), zeros((n, 2)))  # converted by Batch
 
 
-def _mapped(path: Path) -> Generator[Batch, None, None]:
-    """Read a TRX file, which is mapped."""
-    from trx import trx_file_memmap
-
-    file: Any = trx_file_memmap.load(str(path))
-    try:
-        stored = file.streamlines
-        lengths = np.asarray(stored._lengths, np.int64)
-        ends, numbers = np.cumsum(lengths), file.data_per_streamline.get("seed_number")
-        if numbers is not None:
-            numbers = np.asarray(numbers).ravel()
-        seeds = _seeds_in(file)
-        first, done = 0, 0
-        while first < len(lengths):
-            last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
-            own, begun = (None if values is None else values[first:last] for values in (numbers, seeds))
-            points = np.array(stored._data[done : ends[last - 1]], np.float32)
-            yield batch_of(points, lengths[first:last], own, begun)
-            first, done = last, int(ends[last - 1])
-    finally:
-        file.close()
+def _of_trx(path: Path) -> Generator[Batch, None, None]:
+    """Read a TRX file, or its folder."""
+    with opened_trx(path) as file:
+        wanted = _own(file) | {"positions"} & file.members.keys()
+        rows = {name: file.members[name].rows() for name in wanted}
+        for lengths in file.lengths():
+            ends, first = np.cumsum(lengths), 0
+            while first < len(lengths):
+                done = int(ends[first - 1]) if first else 0
+                last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
+                points = int(ends[last - 1]) - done
+                counts = {"positions": points, SEEDS: last - first, SEED_NUMBER: last - first}
+                values = {name: one.take(counts[name]) for name, one in rows.items()}
+                numbers = values[SEED_NUMBER].ravel() if SEED_NUMBER in values else None
+                yield batch_of(values.get("positions", NONE), lengths[first:last], numbers, values.get(SEEDS))
+                first = last
 
 
-def _loaded(path: Path) -> Generator[Batch, None, None]:
-    """Read a TRK file, which nibabel reads one streamline at a time."""
-    import nibabel as nib
-
-    lines: Iterable[Any] = nib.streamlines.load(path, lazy_load=True).streamlines
-    held: list[npt.NDArray[Any]] = []
-    points = 0
-    for line in lines:
-        held.append(line)
-        points += len(line)
-        if points >= POINTS_AT_ONCE:
-            yield _gathered(held)
-            held, points = [], 0
-    if held:
-        yield _gathered(held)
+def _of_trk(path: Path) -> Generator[Batch, None, None]:
+    for points, lengths in streamlines_of_trk(header_of_trk(path)):
+        yield batch_of(points, lengths)
 
 
-def _gathered(lines: list[npt.NDArray[Any]]) -> Batch:
-    return batch_of(np.concatenate(lines).astype(np.float32, copy=False), np.array([len(line) for line in lines]))
+def _of_tck(path: Path) -> Generator[Batch, None, None]:
+    for points, lengths in streamlines_of_tck(header_of_tck(path), POINTS_AT_ONCE):
+        yield batch_of(points, lengths)
 
 
-def _in_rows(path: Path) -> Generator[Batch, None, None]:
-    """Read a TCK file: rows of three numbers, of which one of NaN ends a streamline, and one of infinity the file."""
-    import nibabel as nib
-
-    header: Any = nib.streamlines.load(path, lazy_load=True).header
-    kind, held = ">f4" if header["datatype"].endswith("BE") else "<f4", np.empty((0, 3), np.float32)
-    with path.open("rb") as file:
-        file.seek(int(header["file"].split()[1]))
-        while len(values := np.fromfile(file, kind, 3 * POINTS_AT_ONCE)):
-            held = np.concatenate([held, values.astype(np.float32, copy=False).reshape(-1, 3)])
-            missing = np.isnan(held)
-            ending = missing[:, 0] & missing[:, 1] & missing[:, 2]
-            if len(ends := np.flatnonzero(ending)):
-                past = int(ends[-1]) + 1
-                points = held.take(np.flatnonzero(~ending[:past]), axis=0)  # faster than by the mask
-                yield batch_of(points, np.diff(ends, prepend=-1) - 1)
-                held = held[past:]
-    if not (len(held) == 1 and np.isinf(held).all()):
-        raise ValueError("it has no mark of its end")
-
-
-READERS = {".trx": _mapped, ".trk": _loaded, ".tck": _in_rows}
+READERS = {".trx": _of_trx, ".trk": _of_trk, ".tck": _of_tck}

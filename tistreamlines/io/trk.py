@@ -86,7 +86,7 @@ def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.
     n = len(batch)
     properties = [column for name, values in PROPERTIES.items() for column in getattr(batch, name).reshape(n, values).T]
     properties += batch.data_per_streamline.values()
-    points = _moved(batch.points, to_trackvis)
+    points = moved(batch.points, to_trackvis)
     if batch.data_per_point:
         points = np.column_stack([points, *batch.data_per_point.values()])
     words = np.empty(n * (1 + len(properties)) + points.size, "<f4")
@@ -102,7 +102,8 @@ def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.
     return words
 
 
-def _moved(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+def moved(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Return points (p, 3) in the space that an affine (4, 4) leads to; it is computed in float64."""
     # One axis at a time is eight times faster than a matrix product with so narrow an array. Blocks stay in the cache.
     moved = np.empty_like(points)
     for first in range(0, len(points), POINTS_AT_ONCE):

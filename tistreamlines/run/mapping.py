@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -15,7 +15,14 @@ from ..devices import Device, choose
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory, source_of
-from ..io.tractograms import check_tractogram, grid_of_tractogram, has_seeds, step_of_tractogram, stored_batches
+from ..io.tractograms import (
+    check_tractogram,
+    doubts_of_tractogram,
+    grid_of_tractogram,
+    has_seeds,
+    step_of_tractogram,
+    stored_batches,
+)
 from ..option import flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
@@ -38,8 +45,6 @@ if TYPE_CHECKING:
     from ..option import ImageLike
     from ..options.keywords import ProductOptions
 
-LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
-
 
 def map_tractogram(
     tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
@@ -51,7 +56,8 @@ def map_tractogram(
     Parameters
     ----------
     tractogram : str or Path
-        A .trx, .trk or .tck, in RASmm. It is read in batches, so its size does not matter.
+        A .trx, .trk or .tck, in RASmm, or the folder of a .trx that is not packed. It is read in batches, so its size
+        does not matter.
     arch : str
         Where the streamlines of ``density`` and ``ends`` are counted, and their lengths measured for ``connectome``:
         'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files are the same.
@@ -133,7 +139,7 @@ def map_tractogram(
         count = _add(path, made, shown)
         watcher.stage("write")
         made.write(force=force)
-        warnings = [*places, *made.doubts]
+        warnings = [*doubts_of_tractogram(path), *places, *made.doubts]
         record = {
             "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
             "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
@@ -203,11 +209,6 @@ def _add(path: Path, made: Products, shown: Shown | None) -> int:
     return first
 
 
-def _batches(path: Path) -> Generator[Batch, None, None]:
-    """Read the streamlines; raise an InputError where two points are too far apart to be of one."""
-    for batch in stored_batches(path):
-        if not len(batch):
-            continue
-        if (longest := batch.longest_step) > LONGEST_MM:
-            raise InputError(f"{path}: has a step of {longest:.4g} mm; correct or write the file again")
-        yield batch
+def _batches(path: Path) -> Iterator[Batch]:
+    """Read the streamlines, without batches that have none."""
+    return (batch for batch in stored_batches(path) if len(batch))

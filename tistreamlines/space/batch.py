@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
 DATA = ("data_per_streamline", "data_per_point")
+MOST_POINTS = 1 << 24  # of a streamline in a file; one with more comes of damage
 
 
 @dataclass(frozen=True, eq=False)
