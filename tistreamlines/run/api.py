@@ -77,10 +77,10 @@ def track(
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
         or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere``, ``seed_gmwmi``,
         ``seed_surface`` or ``seeds``.
-    bvals : str, Path or (n,) ndarray, optional
+    bvals : str, Path or (n,) array_like, optional
         Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0. They
         and ``bvecs`` can be left out for a series that has gradients of its own, as MRtrix3's .mif.
-    bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
+    bvecs : str, Path, (n, 3) or (3, n) array_like, optional
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
         Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
@@ -97,9 +97,9 @@ def track(
     **options
         The fields of :class:`tistreamlines.Parameters`: lengths in mm, angles in degrees. ``mask``, ``seed_mask``,
         ``seed_image``, ``seed_gmwmi``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images
-        or arrays; ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm. ``dg``,
-        ``stopping`` and ``model`` can be objects with options of their own, as ``Prob(max_angle=30)``, regions can be
-        ``Sphere`` and ``Mask``, and ``products`` is a list of objects such as ``Density``.
+        or arrays; ``seeds`` is a path, or an array or a list of points (n, 3) or of points and directions (n, 6) in
+        RASmm. ``dg``, ``stopping`` and ``model`` can be objects with options of their own, as ``Prob(max_angle=30)``,
+        regions can be ``Sphere`` and ``Mask``, and ``products`` is a list of objects such as ``Density``.
 
     Returns
     -------
@@ -292,7 +292,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> Series:
     elif hasattr(bvals, "bvecs"):
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
-    series = {name: source_of(name, value) for name, value in given.items() if value is not None}
+    series = {name: source_of(name, value, lists=name != "dwi") for name, value in given.items() if value is not None}
     if series and len(series) < len(given) and not (set(series) == {"dwi"} and has_gradients(series["dwi"])):
         raise ParameterError("dwi, bvals and bvecs belong together: give all three (or dwi and gtab), or none")
     return series
