@@ -71,7 +71,7 @@ def run(name: str, folder: Path, to: Path, options: dict[str, Any], queue: Any) 
     else:
         made = products(WANTED[name], to)
         output = to / "tracks.tck" if name == "tck" else None
-        result = ts.track(*series, output, force=True, **options, **made)
+        result = ts.track(*series, output, force=True, keep_streamlines=False, **options, **made)
         told = {"streamlines": result.n_streamlines, "track_seconds": result.seconds["track"]}
         files = [made[one] for one in ("density", "ends") if one in made]
         for _, path in made.get("connectome", ()):

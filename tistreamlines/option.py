@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from nibabel.spatialimages import SpatialImage
 
-    PointsLike = str | os.PathLike[str] | npt.NDArray[Any]
-    ImageLike = PointsLike | SpatialImage
+    PointsLike = str | os.PathLike[str] | npt.NDArray[Any] | Sequence[Any]
+    ImageLike = str | os.PathLike[str] | npt.NDArray[Any] | SpatialImage
     BallLike = str | Sequence[float]  # x, y, z and a radius
     Value = TypeVar("Value")
     OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple

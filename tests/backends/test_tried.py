@@ -1,6 +1,7 @@
 """A compiler whose version was not tried is used by its public parts alone, with the same results."""
 
 import json
+import os
 from importlib.metadata import PackageNotFoundError
 
 import pytest
@@ -25,9 +26,39 @@ class Told(ts.Watcher):
     def note(self, text):
         print(text)
 
+from numba.core import event
+heard = event.RecordingListener()
+event.register("numba:compile", heard)
 chosen = json.loads(options) | {"max_steps": 40, "arch": arch, "watcher": Told()}
 (batch,) = ts.stream(**chosen)
+print(len(heard.buffer))
 print(len(batch), hashlib.sha256(batch.points.tobytes() + batch.stop_reasons.tobytes()).hexdigest())
+"""
+# multiplies with a Numba that says it has another version; prints the product and how much Numba has compiled for it
+TIMES = """
+import importlib.metadata, sys
+found = importlib.metadata.version
+importlib.metadata.version = lambda asked: "0.99.1" if asked == "numba" else found(asked)
+import numpy as np
+from numba.core import event
+from tistreamlines.backends.numba.cache import Function, made_by
+text = f'''# {made_by()}
+from tistreamlines.backends.numba.compiler import compiled, kernel
+
+@kernel(error_model="numpy")
+def product(x, y):
+    return x * y
+
+@compiled
+def multiply(x, y):
+    x[0] = product(x[0], y[0])
+'''
+heard = event.RecordingListener()
+event.register("numba:compile", heard)
+number, factor = np.array([21.0]), np.array([int(sys.argv[1])])
+factor.flags.writeable = False
+Function(text, "multiply")(number, factor)
+print(number[0], len(heard.buffer))
 """
 # compiles with a Numba in which something that is replaced is missing
 TWICE = """
@@ -53,15 +84,15 @@ print(number[0], *notes())
 
 @pytest.fixture(scope="module")
 def tracked(tmp_path_factory):
-    """Track along peaks, whose kernels compile fastest; return the notes, and the number and hash of streamlines."""
+    """Track along peaks, whose kernels compile fastest; return the notes, streamlines, and how much Numba compiled."""
     options = json.dumps(write_inputs(tmp_path_factory.mktemp("inputs")))
 
     def call(arch, name, pretended):
         done = python("-W", "ignore", "-c", TRACK, arch, name, pretended, options, timeout=600)
         assert done.returncode == 0, done.stderr
-        *notes, result = done.stdout.splitlines()
+        *notes, compiled, result = done.stdout.splitlines()
         assert int(result.split()[0]) > 10
-        return [note for note in notes if name in note], result
+        return [note for note in notes if name in note], result, int(compiled)
 
     return call
 
@@ -77,11 +108,64 @@ def tracked(tmp_path_factory):
     ],
 )  # fmt: skip
 def test_another_version_gives_the_same_bits_and_a_note(tracked, arch, name, pretended):
-    notes, result = tracked(arch, name, "")
+    notes, result, _ = tracked(arch, name, "")
     assert notes == []
-    (note,), same = tracked(arch, name, pretended)
+    (note,), same, _ = tracked(arch, name, pretended)
     assert f"{name} {pretended} was not tried" in note
     assert same == result
+
+
+def test_what_another_numba_compiles_is_found_by_the_next_command(tracked, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (_, first, compiled), (_, second, again) = [tracked("cpu", "numba", "0.99.1") for _ in range(2)]
+    assert compiled > 10
+    assert again == 0
+    assert second == first
+
+
+def multiply(factor: int = 2) -> tuple[float, int]:
+    """Multiply 21 in a process of its own, by a Numba of another version; return the product and its events."""
+    done = python("-W", "error", "-c", TIMES, factor)
+    assert done.returncode == 0, done.stderr
+    product, events = done.stdout.split()
+    return float(product), int(events)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no permission bits")
+def test_another_numbas_cache_is_the_users_alone(tmp_path, monkeypatch):
+    """What Numba itself would find in a folder that others can write to is not run."""
+    cache, open_to_all = tmp_path / "cache", tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(open_to_all))
+    assert multiply()[0] == 42
+    assert not list(open_to_all.iterdir())
+    (kept,) = cache.rglob("*.zip")
+    assert sorted(path.suffix for path in kept.parent.iterdir()) == [".py", ".zip"]
+    assert multiply() == (42, 0)
+    kept.chmod(0o666)
+    assert multiply()[1] > 0
+
+
+@pytest.mark.parametrize("change", [lambda held: held[:-9], lambda held: held[:60] + b"?" + held[61:]])
+def test_damage_to_another_numbas_cache_is_mended(change, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert multiply(3)[1] > 0
+    (kept,) = tmp_path.rglob("*.zip")
+    kept.write_bytes(change(kept.read_bytes()))
+    product, events = multiply(3)
+    assert product == 63
+    assert events > 0
+    assert multiply(3) == (63, 0)
+
+
+def test_another_numbas_cache_is_in_no_other_place(tmp_path, monkeypatch):
+    """Where the user's settings of Numba choose the place, nothing is kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_LOCATOR_CLASSES", "InTreeCacheLocator")
+    assert [multiply()[0] for _ in range(2)] == [42, 42]
+    assert not list(tmp_path.rglob("*.nb?"))
 
 
 @pytest.mark.parametrize(

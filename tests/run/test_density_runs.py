@@ -46,8 +46,19 @@ def test_the_map_counts_the_streamlines_of_the_result(whole, options):
     assert len(told["sha256"]) == 64
 
 
-def test_without_a_tractogram_only_the_map_is_written(whole, options, tmp_path):
+def test_streamlines_stay_in_memory_beside_a_map(whole, options, tmp_path):
+    """Unless a user says otherwise; what is saved later is what the run would have written."""
     made = ts.track(**options, density=tmp_path / "b.nii.gz", **SIZE)
+    assert same(tmp_path / "b.nii.gz", whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json", "b.nii.gz"]
+    assert len(made.streamlines) == len(made.to_sft()) == made.n_streamlines == whole[1].n_streamlines
+    assert "<img" in made._repr_html_()
+    made.save(tmp_path / "c.trx")
+    assert (tmp_path / "c.trx").read_bytes() == (whole[0] / "a.trx").read_bytes()
+
+
+def test_only_the_map_is_written_if_no_streamline_is_kept(whole, options, tmp_path):
+    made = ts.track(**options, density=tmp_path / "b.nii.gz", keep_streamlines=False, **SIZE)
     assert same(tmp_path / "b.nii.gz", whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json", "b.nii.gz"]
     assert made.n_streamlines == whole[1].n_streamlines
@@ -70,7 +81,7 @@ def test_a_result_is_saved_beside_its_map(whole, tmp_path):
 
 
 def test_a_selection_counts_what_is_selected(options, tmp_path):
-    made = ts.track(**options, select=5, density=tmp_path / "a.nii")
+    made = ts.track(**options, select=5, density=tmp_path / "a.nii", keep_streamlines=False)
     kept = ts.track(**options, select=5)
     counts = Density(kept.space, 5.0)
     for batch in kept.batches:
@@ -105,7 +116,7 @@ def test_kinds_and_ends_of_runs_and_parts(whole, options, tmp_path, kind):
         files = {"density": tmp_path / f"{name}.nii", "ends": tmp_path / f"{name}-ends.nii"}
         return given | files | {"density_kind": kind}
 
-    made = ts.track(**options, **maps("a"))
+    made = ts.track(**options, **maps("a"), keep_streamlines=False)
     assert made.density.shape == (*shape, 3) if kind == "direction" else shape
     assert made.density.dtype == np.float32
     assert ((made.density > 0).reshape(*shape, -1).any(-1) <= (whole[1].density > 0)).all()
@@ -121,7 +132,8 @@ def test_kinds_and_ends_of_runs_and_parts(whole, options, tmp_path, kind):
 
 
 def test_the_ends_alone(whole, options, tmp_path):
-    made = ts.track(**options, products=[ts.Ends(tmp_path / "e.nii")], density_grid=whole[0] / "a.nii.gz")
+    given = {"products": [ts.Ends(tmp_path / "e.nii")], "density_grid": whole[0] / "a.nii.gz"}
+    made = ts.track(**options, **given, keep_streamlines=False)
     ends = np.asarray(nib.load(tmp_path / "e.nii").dataobj)
     assert ends.shape == whole[1].density.shape
     assert (ends[whole[1].density == 0] == 0).all()
@@ -133,7 +145,8 @@ def test_the_ends_alone(whole, options, tmp_path):
 def test_any_grid(options, tmp_path):
     turned = np.array([[0.8, -0.9, 0.1, -3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, -4], [0, 0, 0, 1.0]])
     nib.save(nib.Nifti1Image(np.zeros((12, 11, 9), np.uint8), turned), tmp_path / "grid.nii")
-    made = ts.track(**options, density=tmp_path / "a.nii", density_grid=tmp_path / "grid.nii")
+    named = {"density": tmp_path / "a.nii", "density_grid": tmp_path / "grid.nii"}
+    made = ts.track(**options, **named, keep_streamlines=False)
     assert made.density.shape == (12, 11, 9)
     assert np.allclose(nib.load(tmp_path / "a.nii").affine, turned)
     nib.save(nib.Nifti1Image(np.zeros((12, 11), np.uint8), turned), tmp_path / "flat.nii")
@@ -162,3 +175,26 @@ def test_names_that_are_refused(options, tmp_path):
     refused("exclude each other", ts.ParameterError, density=tmp_path / "a.nii", **both)
     with pytest.raises(ts.ParameterError, match="density is written by track"):
         ts.stream(**options, density=tmp_path / "a.nii")
+
+
+def test_streamlines_in_memory_have_what_was_asked_for(options, tmp_path):
+    """Samples, fewer points, groups and weights, as a tractogram would; without them, such options are refused."""
+    peaks = nib.load(options["peaks"])
+    values = np.arange(np.prod(peaks.shape[:3]), dtype=np.float32).reshape(peaks.shape[:3])
+    nib.save(nib.Nifti1Image(values, peaks.affine), tmp_path / "values.nii")
+    nib.save(nib.Nifti1Image(1 + (values > 2000).astype(np.int16), peaks.affine), tmp_path / "labels.nii")
+
+    def made(name):
+        (folder := tmp_path / name).mkdir()
+        return {
+            "density": folder / "d.nii", "connectome": (tmp_path / "labels.nii", folder / "c.csv"),
+            "groups": True, "sample": tmp_path / "values.nii", "sample_points": True, "downsample": 3,
+        }  # fmt: skip
+
+    in_memory, written = ts.track(**options, **made("a")), ts.track(output=tmp_path / "b.trx", **options, **made("b"))
+    assert in_memory.points == written.points > 2 * len(in_memory.streamlines.get_data())
+    in_memory.save(tmp_path / "saved.trx")
+    assert (tmp_path / "saved.trx").read_bytes() == (tmp_path / "b.trx").read_bytes()
+    assert {path.name for path in (tmp_path / "a").iterdir()} > {"d.nii", "d.json", "c.csv"}
+    with pytest.raises(ts.ParameterError, match="none is written"):
+        ts.track(**options, **made("c"), keep_streamlines=False)

@@ -75,14 +75,16 @@ def written(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in SUFFIXES}
 
 
-def test_without_a_tractogram_in_other_chunks_and_threads(check, asked, options, tmp_path):
-    ts.track(**options[0] | {"chunk_size": 7, "threads": 2}, **asked(tmp_path))
+@pytest.mark.parametrize("keep", [False, True])
+def test_without_a_tractogram_in_other_chunks_and_threads(check, asked, options, tmp_path, keep):
+    made = ts.track(**options[0] | {"chunk_size": 7, "threads": 2}, **asked(tmp_path), keep_streamlines=keep)
+    assert bool(made.batches) == keep
     check(tmp_path)
 
 
 @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
 def test_vulkan(check, asked, options, tmp_path):
-    given = options[0] | {"arch": "vulkan"} | asked(tmp_path)
+    given = options[0] | {"arch": "vulkan", "keep_streamlines": False} | asked(tmp_path)
     subprocess.run([sys.executable, "-c", f"import tistreamlines as ts; ts.track(**{given!r})"], check=True)
     check(tmp_path)
 
@@ -122,7 +124,7 @@ def test_several_devices_of_which_one_is_lost(check, asked, options, tmp_path, m
     fault = {"at": "advance", "how": "lost", "number": 4, "worker": 0}
     monkeypatch.setenv("TISTREAMLINES_FAULTS", json.dumps(fault))
     given = {name: value for name, value in options[0].items() if name != "threads"}
-    made = ts.track(**given, devices="all", chunk_size=20, **asked(tmp_path))
+    made = ts.track(**given, devices="all", chunk_size=20, keep_streamlines=False, **asked(tmp_path))
     assert any("was lost" in note and "started anew" in note for note in made.notes)
     check(tmp_path)
 

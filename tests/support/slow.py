@@ -41,6 +41,7 @@ SLOW = {
     ),
     "backends/tried": (
         "test_a_part_that_is_missing_is_done_without", "test_another_version_gives_the_same_bits_and_a_note",
+        "test_what_another_numba_compiles_is_found_by_the_next_command",
     ),
     "backends/two_threads": (
         "test_a_fit_goes_on_while_another_thread_imports",

@@ -68,7 +68,7 @@ def track(
             made = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context))
             told = "\n".join(f"{name:24}{text}" for name, text in made.table().items())
         else:
-            told = summary(run(dwi, bvals, bvecs, output, watcher=display, **given(context)))
+            told = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **given(context)))
     if dry_run or not quiet:
         tell(told)
 

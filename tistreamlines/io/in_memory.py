@@ -89,7 +89,7 @@ def unmasked(name: str, value: Any) -> Any:
     return value.data
 
 
-def source_of(name: str, value: Any) -> str | os.PathLike[str]:
+def source_of(name: str, value: Any, *, lists: bool = False) -> str | os.PathLike[str]:
     """Return a path as it is, and wrap an array or an image in :class:`InMemory`.
 
     Parameters
@@ -97,6 +97,8 @@ def source_of(name: str, value: Any) -> str | os.PathLike[str]:
     name : str
         The argument the value was given as.
     value : str, os.PathLike, numpy.ndarray or nibabel image
+    lists : bool
+        Whether the value may also be a list, or a list of rows, as that of points or b-values may.
 
     Raises
     ------
@@ -105,6 +107,12 @@ def source_of(name: str, value: Any) -> str | os.PathLike[str]:
     """
     if isinstance(value, str | os.PathLike):
         return value
+    if lists and isinstance(value, list | tuple):
+        rows = [unmasked(flag(name), row) for row in value]
+        try:
+            value = np.asarray(rows)
+        except ValueError as error:
+            raise ParameterError(f"{flag(name)} has rows of several lengths: give as many numbers in each") from error
     if isinstance(value, np.ndarray):
         return InMemory(name, unmasked(flag(name), value))
     if hasattr(value, "dataobj") and hasattr(value, "affine"):

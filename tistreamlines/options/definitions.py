@@ -76,6 +76,11 @@ def names_in_memory() -> tuple[str, ...]:
     return _named(IMAGES, _classes(), tuple(SOURCES))
 
 
+def is_table(name: str) -> bool:
+    """Whether an option takes points, which may be given as lists."""
+    return _type(name).startswith("PointsLike")
+
+
 def product_options() -> tuple[str, ...]:
     """Return the options of all products, in the order of the help."""
     own = {one.name for row in PRODUCTS.values() for one in fields(row.options)}

@@ -35,6 +35,7 @@ from .definitions import (
     applies_with,
     defaults,
     input_names,
+    is_table,
     kind,
     names_in_memory,
     options,
@@ -112,7 +113,7 @@ class Parameters(OwnOptions):
     @staticmethod
     def _sources(name: str, value: Any) -> Any:
         """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
-        wrap = partial(source_of, name) if name in names_in_memory() else (lambda one: one)
+        wrap = partial(source_of, name, lists=is_table(name)) if name in names_in_memory() else (lambda one: one)
         if kind(name) == "pairs":
             return tuple(
                 (wrap(one[0]), *one[1:]) if isinstance(one, list | tuple) and one else one for one in pairs(value)

@@ -66,7 +66,7 @@ def track(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
     output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
     affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
-    **options: Unpack[Options],
+    keep_streamlines: bool = True, **options: Unpack[Options],
 ) -> TrackResult:  # fmt: skip
     """Track streamlines and write them to a file, or keep them in memory.
 
@@ -78,15 +78,15 @@ def track(
         Diffusion series. It and its gradients can be left out if orientations are given as ``sh``, ``odf``, ``pmf``
         or ``peaks``, together with a ``stop_map``, and ``seed_mask``, ``seed_image``, ``seed_sphere``, ``seed_gmwmi``,
         ``seed_surface`` or ``seeds``.
-    bvals : str, Path or (n,) ndarray, optional
+    bvals : str, Path or (n,) array_like, optional
         Diffusion weighting in s/mm^2, as a file in FSL's format or an array. Volumes of at most b=50 count as b0. They
         and ``bvecs`` can be left out for a series that has gradients of its own, as MRtrix3's .mif, and for a file
         beside which they lie: dwi.bval and dwi.bvec, or FSL's bvals and bvecs.
-    bvecs : str, Path, (n, 3) or (3, n) ndarray, optional
+    bvecs : str, Path, (n, 3) or (3, n) array_like, optional
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
         Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
-        the streamlines are kept in memory; with ``density`` alone, only that map is written and no streamline is kept.
+        the streamlines are kept in memory.
     gtab : dipy.core.gradients.GradientTable, optional
         The gradients, in place of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
     affine : (4, 4) array_like, optional
@@ -96,12 +96,16 @@ def track(
         Options, of which keywords override single ones.
     watcher : Watcher, optional
         Is told of the stages, notes, warnings and progress.
+    keep_streamlines : bool
+        Whether the streamlines are kept in memory where no ``output`` is given, but files that are made of them, such
+        as ``density`` or ``connectome``. With False, only these files are written: that takes less memory, and where
+        devices can make them, less time, since no point comes back from a GPU.
     **options
         The fields of :class:`tistreamlines.Parameters`: lengths in mm, angles in degrees. ``mask``, ``seed_mask``,
         ``seed_image``, ``seed_gmwmi``, ``stop_map``, ``sh``, ``odf``, ``pmf`` and ``peaks`` are paths, nibabel images
-        or arrays; ``seeds`` is a path or an array of points (n, 3) or of points and directions (n, 6) in RASmm. ``dg``,
-        ``stopping`` and ``model`` can be objects with options of their own, as ``Prob(max_angle=30)``, regions can be
-        ``Sphere`` and ``Mask``, and ``products`` is a list of objects such as ``Density``.
+        or arrays; ``seeds`` is a path, or an array or a list of points (n, 3) or of points and directions (n, 6) in
+        RASmm. ``dg``, ``stopping`` and ``model`` can be objects with options of their own, as ``Prob(max_angle=30)``,
+        regions can be ``Sphere`` and ``Mask``, and ``products`` is a list of objects such as ``Density``.
 
     Returns
     -------
@@ -132,9 +136,11 @@ def track(
     >>> sft = result.to_sft()  # doctest: +SKIP
     """
     with ExitStack() as held:
-        run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held)
+        run, path = _start(
+            dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held, keeps=keep_streamlines
+        )
         if path is None:
-            return run.make() if run.products.paths else run.collect()
+            return run.collect() if keep_streamlines or not run.products.paths else run.make()
         made = save_resumable(run, path) if run.parameters.resume else run.save(path)
         if run.parameters.bids_out is not None:
             bids.complete(run.parameters, run.products.paths)
@@ -230,11 +236,12 @@ def estimate(
 def _start(
     dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
     watcher: Watcher | None, named: Mapping[str, Any], held: ExitStack | None = None, *, hands_out: bool = False,
+    keeps: bool = False,
 ) -> tuple[Run, Path | None]:  # fmt: skip
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
 
     The outputs are reserved as long as ``held`` is open; without it, they are not written. With ``hands_out``,
-    streamlines are handed out and nothing is written.
+    streamlines are handed out and nothing is written. With ``keeps``, they are kept in memory if there is no path.
     """
     if output is not None and not isinstance(output, str | PathLike):
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
@@ -263,7 +270,7 @@ def _start(
     for name in ("resume", *(("part",) if products else ())):
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
-    if path is None and products:
+    if path is None and products and not keeps:
         check_written(chosen.gives, chosen.sample_table is not None)
     series, notes = _series(dwi, bvals, bvecs, gtab)
     if not series and needs_series(chosen):
@@ -279,7 +286,7 @@ def _start(
     for name in products:
         PRODUCTS[name].check(chosen)
     # a report shows streamlines, so their points are needed
-    only_products = bool(products) and path is None and held is not None and chosen.report is None
+    only_products = bool(products) and path is None and not keeps and held is not None and chosen.report is None
     return start(series, chosen, watcher or Watcher(), only_products=only_products, notes=notes), path
 
 
@@ -294,7 +301,7 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> tuple[Series, list[s
     elif hasattr(bvals, "bvecs"):
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
-    series = {name: source_of(name, value) for name, value in given.items() if value is not None}
+    series = {name: source_of(name, value, lists=name != "dwi") for name, value in given.items() if value is not None}
     if set(series) == {"dwi"} and not isinstance(series["dwi"], InMemory):
         if has_gradients(series["dwi"]):
             return series, []

@@ -70,8 +70,8 @@ class TrackResult(Result):
     space : Space
         Grid of the image that was tracked.
     batches : tuple of Batch
-        All streamlines, with what was sampled along them, if neither a tractogram nor a product was written; otherwise
-        empty.
+        All streamlines, with what was sampled along them, if they were kept in memory; empty if a tractogram was
+        written, or only what was made of them.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
     products : dict
@@ -123,8 +123,8 @@ class TrackResult(Result):
         Raises
         ------
         InputError
-            If the tractogram was written to a file that is no longer there, or has been replaced, or if only a density
-            map was written.
+            If the tractogram was written to a file that is no longer there, or has been replaced, or if no streamline
+            was kept.
         """
         if self.path is not None:
             found = containers.read_sequence(existing(self.path))
@@ -140,8 +140,10 @@ class TrackResult(Result):
 
     def _in_memory(self) -> tuple[Batch, ...]:
         """Return all streamlines of a run without a tractogram, or raise an InputError if none were kept."""
-        if self.products:
-            raise InputError(f"{self.place}: is all that was kept of this run: give an output as well")
+        if self.n_streamlines and not self.batches:
+            raise InputError(
+                f"{self.place}: is all that was kept of this run: leave keep_streamlines=False out, or give an output"
+            )
         return self.batches
 
     def __len__(self) -> int:
@@ -179,7 +181,7 @@ class TrackResult(Result):
         OutputError
             If the output cannot be written.
         InputError
-            If the streamlines were written to a file that is missing or damaged, or if only a density map was written.
+            If the streamlines were written to a file that is missing or damaged, or if none was kept.
 
         Examples
         --------
@@ -190,7 +192,9 @@ class TrackResult(Result):
         from .saving import save
 
         source = self._in_memory() if self.path is None else self.path
-        save(source, Path(output), self.space, self.parameters, self.record, force=force)
+        weighed = self.products.get("sift2")
+        late = {} if weighed is None else {"weights": weighed.weights}
+        save(source, Path(output), self.space, self.parameters, self.record, force=force, late=late)
 
     def to_sft(self) -> StatefulTractogram:
         """Return the streamlines as DIPY's StatefulTractogram in RASmm.
@@ -204,7 +208,7 @@ class TrackResult(Result):
         Raises
         ------
         InputError
-            If the tractogram was written to a file that is no longer there, or if only a density map was written.
+            If the tractogram was written to a file that is no longer there, or if no streamline was kept.
         """
         reference = containers.reference_image(self.space)
         if self.path is None:

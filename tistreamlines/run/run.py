@@ -30,9 +30,14 @@ class Run(Tracking):
     """A run that is ready to track: what becomes of its streamlines."""
 
     def collect(self) -> TrackResult:
-        """Track all seeds and keep the streamlines in memory."""
+        """Track all seeds and keep the streamlines in memory; write the products, if there are some, and the record."""
         with closing(self.contents()) as batches:
-            result = self.result(None, tuple(batches), 0.0)
+            kept = tuple(batches)
+        if self.products.paths:
+            self.log.watcher.stage("write")
+            self.write_products()
+            return self.recorded(self.result(None, kept, 0.0))
+        result = self.result(None, kept, 0.0)
         self.report(result, force=self.parameters.force)
         return result
 

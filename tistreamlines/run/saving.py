@@ -25,7 +25,7 @@ from .record import tractogram
 
 def save(
     streamlines: Iterable[Batch] | Path, output: Path, space: Space, parameters: Parameters, record: Mapping[str, Any],
-    *, force: bool,
+    *, force: bool, late: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Write the streamlines of a result to a tractogram, and its record beside it.
 
@@ -36,6 +36,7 @@ def save(
     space, parameters : grid of the image that was tracked, and options of the run.
     record : of the run, without what it says of a tractogram.
     force : whether existing files are replaced.
+    late : values of each streamline in memory that a .trx holds besides, by name.
 
     Raises
     ------
@@ -50,6 +51,7 @@ def save(
     chosen = parameters.changed(force=force, resume=False, groups=False, **others)
     with reserved(output, partial(check_outputs, output, chosen, series), {}):
         layout = layout_of(chosen, record["step_mm"]) | {"fields": lambda: header_fields(record, space)}
+        layout |= {} if late is None or isinstance(streamlines, Path) else {"late": lambda: late}
         _write(streamlines, output, space, layout, force=force)
         told = {**record, "tractogram": tractogram(output)}
         sidecar.write_record(sidecar.sidecar_path(output), told, force=force)

@@ -194,7 +194,7 @@ def test_regions_look_at_what_the_verdict_has_left(image, head, ruled_run):
 
 def test_density_is_counted_where_the_streamlines_grow(image, head, tmp_path, ruled_run):
     """As beside a tractogram: the kernels of the map and of the rule's grid are linked together."""
-    alone = ruled_track(head, image, density=tmp_path / "a.nii")
+    alone = ruled_track(head, image, density=tmp_path / "a.nii", keep_streamlines=False)
     beside = ruled_track(head, image, output=tmp_path / "b.trx", density=tmp_path / "b.nii")
     assert alone.n_streamlines == ruled_run.n_streamlines
     np.testing.assert_array_equal(alone.density, beside.density)

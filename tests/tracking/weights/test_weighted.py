@@ -1,6 +1,7 @@
 """Matrices of weighted streamlines, beside tck2connectome's."""
 
 import re
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -74,6 +75,8 @@ def test_a_run_weighs_what_it_tracks(place, monkeypatch):
     matrix = both[0].products["connectome"][0]
     assert 0 < np.triu(one).sum() <= weights.sum() * (1 + 1e-6)
     assert matrix.streamlines == both[0].n_streamlines
+    both[0].save("saved.trx", force=True)
+    assert Path("saved.trx").read_bytes() == Path("with.trx").read_bytes()
 
 
 @pytest.mark.parametrize(("text", "told"), [

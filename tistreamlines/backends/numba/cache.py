@@ -102,10 +102,10 @@ class Function:
             return self._loaded[kinds]
 
     def _plain(self, kinds: tuple[Kind, ...]) -> Call:
-        """Compile the function anew; its machine code cannot be kept by public means."""
+        """Return a call of what Numba compiles, or keeps, by its public parts."""
         from .compiler import compile_plainly
 
-        call = compile_plainly(self._text, self._name, kinds)
+        call = compile_plainly(self._text, self._name, kinds, self._path(kinds, ".zip"))
         return lambda arguments: call(*[one.value for one in arguments])
 
     def _native(self, kinds: tuple[Kind, ...]) -> Call:
@@ -122,7 +122,7 @@ class Function:
         """Load the function's machine code, or begin to compile it; return what waits for the address."""
         from .. import llvm
 
-        path = self._path(kinds, llvm.processor())
+        path = self._path(kinds, ".bin")
         if kept := _kept(path):
             address = llvm.load_object(*kept)
             return lambda: address
@@ -155,11 +155,13 @@ class Function:
 
         return write_code
 
-    def _path(self, kinds: tuple[Kind, ...], processor: tuple[str, ...]) -> Path | None:
-        """Return the file of the machine code, one for each signature, processor and setting of Numba."""
-        causes = hashlib.sha256(repr((kinds, processor, [*settings()])).encode()).hexdigest()
+    def _path(self, kinds: tuple[Kind, ...], suffix: str) -> Path | None:
+        """Return the file of compiled code, one for each signature, processor and setting of Numba."""
+        from .. import llvm
+
+        causes = hashlib.sha256(repr((kinds, llvm.processor(), [*settings()])).encode()).hexdigest()
         place = folder()
-        return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}.bin"
+        return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}{suffix}"
 
 
 def _kept(path: Path | None) -> tuple[bytes, str] | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 from ...errors import DeviceError
-from ...linker.store import load
+from ...linker.store import load, read_sealed, write_sealed
 from .. import llvm  # tells of an LLVM that cannot be loaded, which Numba needs too
 
 try:
@@ -26,8 +31,10 @@ from ..tried import is_tried, tell_slower
 
 # decorates functions that are called by their address or by each other: no wrappers to compile, no references to count
 _BARE = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True} if is_tried("numba") else {}
-compiled = njit(nogil=True, error_model="numpy", **_BARE)
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", **_BARE}
+compiled = njit(**_OPTIONS)
 _kernels: dict[Any, Any] = {}
+_placing = threading.Lock()  # Numba's setting of where its cache is belongs to all threads
 
 
 def kernel(**options: Any) -> Callable[[Any], Any]:
@@ -91,11 +98,51 @@ def _quick_compiler() -> AbstractContextManager[None]:
     return quick_compiler()
 
 
-def compile_plainly(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> Callable[..., None]:
-    """Compile a function of a module with nothing but Numba's public parts, and return what Python can call."""
-    function = getattr(load(text), name)
-    function.compile(tuple(map(_type, kinds)))
-    return function
+def compile_plainly(text: str, name: str, kinds: Iterable[tuple[str, str, int]], path: Path | None) -> Callable[..., None]:
+    """Compile a function of a module with nothing but Numba's public parts, or find it compiled; return what Python can call.
+
+    Numba's own cache runs whatever is in its files. So the files get a folder of this call alone, and are kept as one file
+    with a seal.
+
+    Parameters
+    ----------
+    text, name, kinds : see :func:`compile_entry`.
+    path : the file in which compiled code is kept; None to keep none.
+    """
+    function, signature = getattr(load(text), name), tuple(map(_type, kinds))
+    if path is not None:
+        with suppress(Exception):  # Numba's cache is not what it was; an error of the function's own comes again below
+            return _compile_once(function.py_func, signature, path)
+    function.compile(signature)
+    return function.overloads[signature].entry_point
+
+
+def _compile_once(function: Callable[..., None], signature: tuple[Any, ...], path: Path) -> Callable[..., None]:
+    """Return a compiled function from Numba's cache, as a file keeps it, or compile it and write the file."""
+    with TemporaryDirectory(prefix=path.stem, dir=path.parent, ignore_cleanup_errors=True) as place:
+        if kept := read_sealed(path):
+            ZipFile(BytesIO(kept)).extractall(place)
+        with _placing:
+            before, config.CACHE_DIR = config.CACHE_DIR, place
+            try:
+                cached = njit(cache=True, **_OPTIONS)(function)
+            finally:
+                config.CACHE_DIR = before
+        if not Path(cached.stats.cache_path).is_relative_to(place):
+            raise RuntimeError("Numba's cache is elsewhere")
+        cached.compile(signature)
+        if not cached.stats.cache_hits:
+            write_sealed(path, _archive(Path(place)))
+    return cached.overloads[signature].entry_point
+
+
+def _archive(folder: Path) -> bytes:
+    """Return the files of a folder as a ZIP archive."""
+    with BytesIO() as stream:
+        with ZipFile(stream, "w") as archive:
+            for file in sorted(folder.rglob("*")):
+                archive.write(file, file.relative_to(folder))
+        return stream.getvalue()
 
 
 def _type(kind: tuple[str, str, int]) -> Any:

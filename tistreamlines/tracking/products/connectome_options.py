@@ -25,7 +25,7 @@ class ConnectomeOptions:
     connectome: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, "
         ".csv, .tsv or .npy, with its standard errors and its nodes in files beside it. Without --output, no "
-        "streamline is kept.", unit="LABELS FILE", absent="not written", affects="run",
+        "streamline is written.", unit="LABELS FILE", absent="not written", affects="run",
     )  # fmt: skip
     connectome_assignment: str = option(
         RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius, that "

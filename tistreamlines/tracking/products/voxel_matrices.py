@@ -32,7 +32,7 @@ class SeedMatrixOptions:
 
     seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Write how many streamlines from each voxel of the mask SEEDS pass each other voxel of it to "
-        "FILE, .npz or .dot, as probtrackx2's matrix1. Without --output, no streamline is kept.", unit="SEEDS FILE",
+        "FILE, .npz or .dot, as probtrackx2's matrix1. Without --output, no streamline is written.", unit="SEEDS FILE",
         absent="not written", affects="run",
     )  # fmt: skip
     seed_matrix_targets: OneOrMore[ImageLike] | None = option(
@@ -52,7 +52,7 @@ class VoxelMatrixOptions:
 
     voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Write how many streamlines pass both of two voxels of MASK, for each pair of them, to FILE, "
-        ".npz or .dot, as probtrackx2's matrix3. Without --output, no streamline is kept.", unit="MASK FILE",
+        ".npz or .dot, as probtrackx2's matrix3. Without --output, no streamline is written.", unit="MASK FILE",
         absent="not written", affects="run",
     )  # fmt: skip
     voxel_matrix_min_length: float = option(
