@@ -30,6 +30,9 @@ from measured import (
     table,
     thousand_subjects,
     truth,
+    tutorial_again,
+    tutorial_map,
+    tutorial_printed,
 )
 
 from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
@@ -277,6 +280,13 @@ PARTS = {
     "tutorial-mask": partial(source, "docs/tutorial.py", "make_mask"),
     "tutorial-colours": partial(source, "docs/tutorial.py", "colours_of_fa"),
     "tutorial-map": partial(source, "docs/tutorial.py", "look_at_the_map"),
+    "tutorial-brain-printed": partial(tutorial_printed, "brain"),
+    "tutorial-first-printed": partial(tutorial_printed, "first"),
+    "tutorial-bundle-printed": partial(tutorial_printed, "cst"),
+    "tutorial-python-printed": partial(tutorial_printed, "python"),
+    "tutorial-phantom-printed": partial(tutorial_printed, "phantom_cst"),
+    "last-lines": partial(tutorial_printed, "brain", 3),
+    "tutorial-map-printed": tutorial_map, "tutorial-again": tutorial_again,
     "tutorial-track": partial(source, "docs/tutorial.py", "track_the_bundle"),
     "tutorial-look": partial(source, "docs/tutorial.py", "look_at"),
     "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),

@@ -140,3 +140,34 @@ def parity() -> str:
         rows.append([run["data"], f"`{run['dg']}`, {run['model']}", f"{run['seeds']:,}", *cells])
     head = ("data", "getter, model", "seeds", "streamlines (%)", "mean points (%)", "density", "DIPY twice")
     return table(head, rows)
+
+
+def _tutorial() -> dict[str, Any]:
+    return json.loads((RESULTS / "two-cores-tutorial.json").read_text(encoding="utf-8"))
+
+
+def tutorial_printed(name: str, lines: int | None = None) -> str:
+    """What a command of the tutorial printed, or its last lines, as a block."""
+    printed = _tutorial()["printed"][name].splitlines()
+    return "\n".join(["```text", *printed[-(lines or len(printed)) :], "```"])
+
+
+def tutorial_map() -> str:
+    """What the tutorial prints of its density map."""
+    numbers = _tutorial()
+    lines = (
+        f"at most {numbers['density']['most']} streamlines in a voxel",
+        f"at least 10 streamlines in {numbers['cubic_centimetres']:.1f} cm3",
+    )
+    return "\n".join(["```text", *lines, "```"])
+
+
+def tutorial_again() -> str:
+    """How well two runs of the tutorial agree."""
+    same = _tutorial()["two_seeds"]
+    correlation, dice = same["correlation"], same["dice_of_voxels_with_10"]
+    return (
+        f"The two maps correlate by {correlation:.3f}, and the voxels with at least 10 streamlines have a Dice\n"
+        f"coefficient of {dice:.2f} (`two-cores-tutorial.json`). If two runs differ more than you can accept, select\n"
+        "more streamlines."
+    )

@@ -2,14 +2,20 @@
 
     python docs/tutorial.py dwi.nii.gz dwi.bval dwi.bvec mask.nii.gz
 
-The mask is made if it is not there. The spheres are those of the 1.8 mm brain of nlsam_data (St-Jean et al. 2016).
+The mask is made if it is not there. The spheres are those of the 1.8 mm brain of nlsam_data (St-Jean et al. 2016). Then
+the commands of the page are run as they are written, and what they print is kept for it.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import tempfile
+from contextlib import redirect_stdout
+from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +23,13 @@ import nibabel as nib
 import numpy as np
 from matplotlib.figure import Figure
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests import this file
+from commands import Step, run, steps
+
 import tistreamlines as ts
 from tistreamlines.io.picture import draw
 
+PAGE = "docs/tutorial.md"
 IMAGES = Path(__file__).parent / "images"
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "two-cores-tutorial.json"
 SEED, PONS, TOP = (-20, 13, 123, 8), (-8, 8, 80, 8), (-22, 8, 155, 14)
@@ -122,6 +132,43 @@ def agreement(one: Any, other: Any) -> dict[str, float]:
     }
 
 
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def written_by(step: Step) -> str:
+    """Name of the tractogram or map that a command writes, without its suffix."""
+    words = step.command.split()
+    return Path(words[words.index("-o" if "-o" in words else "--density") + 1]).stem
+
+
+def run_the_page(files: dict[str, str], folder: Path, wanted: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Run the page's commands as they are written; return what each prints, by the name of what it writes.
+
+    Parameters
+    ----------
+    files : dict of str to str
+        The reader's files by their names on the page.
+    folder : Path
+        Where the commands run, empty.
+    wanted : frozenset of str
+        Names of what is written; by default all of them.
+    """
+    for name, path in files.items():
+        (folder / name).symlink_to(Path(path).absolute())
+    printed: dict[str, str] = {}
+    for step in steps(PAGE):
+        if step.command.startswith("cd "):
+            folder /= step.command.removeprefix("cd ")
+        elif not wanted or not step.command.startswith("tistreamlines track") or written_by(step) in wanted:
+            code, text = run(step, folder)
+            if code:
+                raise RuntimeError(f"{step.command}: {text}")
+            printed[written_by(step) if "track" in step.command else "demo"] = text.strip()
+    return printed
+
+
 def main(dwi: str, bvals: str, bvecs: str, mask: str) -> None:
     """Track and draw, and keep the numbers."""
     if not Path(mask).exists():
@@ -149,14 +196,27 @@ def main(dwi: str, bvals: str, bvecs: str, mask: str) -> None:
     layers = [(fa, {"cmap": "gray", "vmax": 0.9}), (share, {"cmap": "autumn", "vmin": 0, "vmax": 0.3})]
     title = "Voxels that at least 10 of the 1,000 streamlines pass: the more, the yellower; FA in grey"
     draw_slices(IMAGES / "tutorial-density.png", title, image.affine, (-20, 13, 123), layers)
-    told = {
+    files = dict(zip(("dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz"), (*series, mask), strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        printed = run_the_page(files, Path(folder))
+        back = Path.cwd()
+        os.chdir(folder)
+        with redirect_stdout(StringIO()) as lines:
+            look_at(track_the_bundle(*files))
+        os.chdir(back)
+        printed["python"] = lines.getvalue().strip()
+        shutil.copy(Path(folder) / "tistreamlines-demo" / "streamlines.png", IMAGES / "demo.png")
+        record = json.loads((Path(folder) / "tistreamlines-demo" / "streamlines.json").read_text(encoding="utf-8"))
+    numbers = {
         "command": "python docs/tutorial.py dwi.nii.gz dwi.bval dwi.bvec mask.nii.gz",
         "data": "the series of 1.8 mm of nlsam_data", "device": runs["brain"].device,
         "versions": runs["brain"].record["versions"], "runs": {name: run.as_dict() for name, run in runs.items()},
         "density": {"most": int(counts.max()), "voxels_with_10": int(np.sum(counts >= 10))},
-        "two_seeds": agreement(counts, np.asarray(runs["again"].density)),
+        "two_seeds": agreement(counts, np.asarray(runs["again"].density)), "printed": printed,
+        "cubic_centimetres": round(float(np.sum(counts >= 10) * abs(np.linalg.det(image.affine[:3, :3])) / 1000), 1),
+        "demo": record["result"], "pictures": {path.name: digest(path) for path in (IMAGES / "demo.png",)},
     }  # fmt: skip
-    RESULT.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    RESULT.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
