@@ -135,7 +135,7 @@ class TargetMatrix(PairMatrix):
     """
 
     def __init__(self, path: Path, rows: VoxelMask, targets: Targets) -> None:
-        super().__init__(path, rows, targets, 0.0)
+        super().__init__(path, rows, len(targets), 0.0)
         self.targets, self._seeded = targets, 0
 
     def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,25 +22,6 @@ from .voxel_mask import VoxelMask
 Array = npt.NDArray[Any]
 
 
-class Columns(Protocol):
-    """What streamlines pass, a column for each.
-
-    Attributes
-    ----------
-    doubts : why an image may be no mask.
-    """
-
-    doubts: list[str]
-
-    def __len__(self) -> int:
-        """Return the number of columns."""
-        ...
-
-    def passed(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
-        """Yield the numbers of streamlines and of the columns that they pass, each pair once."""
-        ...
-
-
 class PairMatrix:
     """A matrix of counts that grows with the streamlines.
 
@@ -48,13 +29,13 @@ class PairMatrix:
     ----------
     path : its file.
     rows : mask of its rows.
-    columns : its columns.
+    columns : number of its columns.
     shortest : streamlines below this length are left out, mm.
     """
 
-    def __init__(self, path: Path, rows: VoxelMask, columns: Columns, shortest: float) -> None:
+    def __init__(self, path: Path, rows: VoxelMask, columns: int, shortest: float) -> None:
         self.path, self.rows, self._shortest = path, rows, round(shortest * UNITS)
-        self._sums, self._counting = PairSums((len(rows), len(columns))), Lock()
+        self._sums, self._counting = PairSums((len(rows), columns)), Lock()
         self._streamlines = self._counted = 0
 
     def add(self, batch: Batch) -> None:
@@ -105,7 +86,7 @@ class VoxelMatrix(PairMatrix):
     holds: str  # what an entry says
 
     def __init__(self, path: Path, rows: VoxelMask, columns: VoxelMask, shortest: float, targets: bool = False) -> None:
-        super().__init__(path, rows, columns, shortest)
+        super().__init__(path, rows, len(columns), shortest)
         self.columns, self._targets = columns, targets
 
     def value(self) -> VoxelCounts:
