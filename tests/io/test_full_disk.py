@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,13 +20,15 @@ resource = pytest.importorskip("resource", reason="Windows has no such limit")
 
 @contextmanager
 def full_at(size: int) -> Iterator[None]:
-    """Let no file have more bytes."""
+    """Let no file have more bytes; what is imported meanwhile gets no bytecode, which Python would cut."""
     held = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, held[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, held)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, held[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, held)
 
 
 def contents(folder):
