@@ -58,7 +58,8 @@ def write(output, watcher):
         plan=Some(space=Space(np.eye(4), (4, 4, 4))), step_mm=1.0,
         log=Some(watcher=watcher), batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
         result=lambda path, *_: Some(path=path, as_dict=dict, record={"made": "up"}),
-        recorded=lambda result: Run.recorded(run, result), report=lambda *_, **__: None,
+        recorded=lambda result: Run.recorded(run, result),
+        write_records=lambda result, **named: Run.write_records(run, result, **named), report=lambda *_, **__: None,
     )
     Run.save(run, Path(output))
 

@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from ..errors import OutputError
 from ..space.batch import Space
-from .maps import write_map
+from .drafts import hidden_folder
+from .maps import map_content
 from .writer import check_target, explained
 
 FORMATS = ("mif", "nii", "nii.gz")
@@ -54,7 +55,7 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
     if not folder.is_dir():
         raise OutputError(f"{folder}: is a file, but fixels are a folder of images; give another name")
     with explained(folder):
-        there = {path.name for path in folder.iterdir()}
+        there = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     if there and not force:
         raise OutputError(f"{folder}: is not empty; give another name, or --force to replace fixels there")
     known = {f"{name}.{other}" for name in (INDEX, DIRECTIONS) for other in FORMATS if other != suffix}
@@ -91,12 +92,18 @@ def write_fixels(
         As :func:`check_folder`, or if an image cannot be written.
     """
     check_folder(folder, (*images, INDEX), suffix, force=force)
-    with explained(folder):
-        folder.mkdir(exist_ok=True)
     # a row for each fixel is the first axis, which MRtrix3 would exchange with another one on turned axes
     rows = Space(np.eye(4), (1, 1, 1))
-    for name, values in images.items():
-        write_map(folder / f"{name}.{suffix}", values.reshape(len(values), -1, 1), rows, force=force)
-    # the last, without which there are no fixels
-    keys = {COUNT: str(int(index[..., 0].sum()))}
-    write_map(folder / f"{INDEX}.{suffix}", index, space, force=force, keys=keys)
+    # all are written before the first one gets its name; the index is the last, without which there are no fixels
+    with explained(folder), hidden_folder(folder / INDEX if folder.is_dir() else folder) as draft:
+        drafts = {name: draft / f"{name}.{suffix}" for name in (*images, INDEX)}
+        for name, values in images.items():
+            content = map_content(drafts[name].suffix, values.reshape(len(values), -1, 1), rows)
+            drafts[name].write_bytes(content)
+        keys = {COUNT: str(int(index[..., 0].sum()))}
+        drafts[INDEX].write_bytes(map_content(drafts[INDEX].suffix, index, space, keys=keys))
+        folder.mkdir(exist_ok=True)
+        for path in drafts.values():
+            check_target(folder / path.name, force=force)
+        for path in drafts.values():
+            path.replace(folder / path.name)

@@ -46,10 +46,16 @@ def write_map(
     OutputError
         If the file exists and ``force`` is false, or if it cannot be written.
     """
-    content = mif_content(values, space, keys) if path.suffix.lower() == MIF else _nifti_content(values, space)
+    content = map_content(path.suffix, values, space, keys=keys)
     with completed(path, force=force) as draft:
-        # the header of gzip would name the file and the hour
-        draft.write_bytes(gzip.compress(content, LEVEL, mtime=0) if path.suffix.lower() == ".gz" else content)
+        draft.write_bytes(content)
+
+
+def map_content(suffix: str, values: npt.NDArray[Any], space: Space, *, keys: Mapping[str, str] = NO_KEYS) -> bytes:
+    """Return the bytes of an image that :func:`write_map` writes to a file whose name ends so."""
+    content = mif_content(values, space, keys) if suffix.lower() == MIF else _nifti_content(values, space)
+    # the header of gzip would name the file and the hour
+    return gzip.compress(content, LEVEL, mtime=0) if suffix.lower() == ".gz" else content
 
 
 def _nifti_content(values: npt.NDArray[Any], space: Space) -> bytes:

@@ -7,7 +7,7 @@ files, the step size and what else is known of the run.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -176,6 +176,19 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
         yield draft
         check_target(path, force=force)
         os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+
+@contextmanager
+def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
+    """Remove those of some files that are new if the block fails, so that none stays that lacks the others."""
+    new = [path for path in paths if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in new:
+            with suppress(OSError):
+                path.unlink()
+        raise
 
 
 def check_target(path: Path, *, force: bool) -> None:

@@ -23,6 +23,7 @@ from ..io.tractograms import (
     step_of_tractogram,
     stored_batches,
 )
+from ..io.writer import all_or_none
 from ..option import flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
@@ -138,16 +139,18 @@ def map_tractogram(
         watcher.stage("map")
         count = _add(path, made, shown)
         watcher.stage("write")
-        made.write(force=force)
         warnings = [*doubts_of_tractogram(path), *places, *made.doubts]
-        record = {
-            "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
-            "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
-            "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
-            "device": device.as_dict(),
-        } | compiler_told(device) | made.told  # fmt: skip
-        if (beside := record_path(None, outputs)) is not None:
-            sidecar.write_record(beside, record, force=force)
+        beside = record_path(None, outputs)
+        with all_or_none([path for path in (*made.files, beside) if path is not None]):
+            made.write(force=force)
+            record = {
+                "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
+                "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
+                "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
+                "device": device.as_dict(),
+            } | compiler_told(device) | made.told  # fmt: skip
+            if beside is not None:
+                sidecar.write_record(beside, record, force=force)
         if shown is not None and page is not None:
             shown.write(page, record, made.values, force=force)
     return {"streamlines": count, "products": made.values, "warnings": warnings}

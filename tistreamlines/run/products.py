@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..backends.program import Program
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.weights import load_weights
+from ..io.writer import all_or_none
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
@@ -70,18 +70,12 @@ class Products:
         return [] if None in made else [one for one in made if one is not None]
 
     def write(self, *, force: bool) -> None:
-        """Write all files; if one cannot be written, those that are new are removed, so that none lacks the others."""
+        """Write all files, or none that is new."""
         self._weigh()
-        new = [path for paths in self.paths.values() for path in paths if not path.exists()]
-        try:
-            with ThreadPoolExecutor(max(1, len(self._made))) as pool:  # those of several products at the same time
-                for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
-                    written.result()
-        except BaseException:
-            for path in new:
-                with suppress(OSError):
-                    path.unlink()
-            raise
+        # those of several products at the same time
+        with all_or_none(self.files), ThreadPoolExecutor(max(1, len(self._made))) as pool:
+            for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
+                written.result()
 
     def per_streamline(self) -> dict[str, npt.NDArray[np.float64]]:
         """Return what products tell of each streamline when all have come, (n,), by name."""
@@ -115,6 +109,11 @@ class Products:
     def paths(self) -> dict[str, tuple[Path, ...]]:
         """Their files."""
         return {name: one.paths for name, one in self._made.items()}
+
+    @property
+    def files(self) -> list[Path]:
+        """All their files."""
+        return [path for paths in self.paths.values() for path in paths]
 
     @property
     def doubts(self) -> list[str]:

@@ -13,6 +13,7 @@ from ..backends import compiler_told
 from ..devices import name_of
 from ..errors import python_names
 from ..io import sidecar
+from ..io.writer import all_or_none
 from ..io.writer_thread import WriterThread
 from ..option import part_of
 from ..space.batch import Batch
@@ -54,8 +55,13 @@ class Run(Tracking):
             for _ in batches:
                 pass
         self.log.watcher.stage("write")
-        self.write_products()
-        return self.recorded(self.result(None, (), 0.0))
+        beside, force = record_path(None, self.products.paths), self.parameters.force
+        with all_or_none([path for path in (*self.products.files, beside) if path is not None]):
+            self.write_products()
+            result = self.result(None, (), 0.0)
+            told = self.write_records(result, force=force)
+        self.report(result, force=force, told=told)
+        return result
 
     def write_products(self, *, force: bool | None = None) -> None:
         """Write the products that are asked for."""
@@ -85,8 +91,13 @@ class Run(Tracking):
         return header_fields(self.record(counted), self.plan.space)
 
     def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
-        """Write the records of a result; return it."""
+        """Write the records of a result, and the page about it; return it."""
         force = self.parameters.force if force is None else force
+        self.report(result, force=force, told=self.write_records(result, force=force))
+        return result
+
+    def write_records(self, result: TrackResult, *, force: bool) -> dict[str, Any]:
+        """Write the records of a result; return the one that lies beside its first file."""
         told = result.record
         if result.path is not None:
             told = told | {"tractogram": tractogram(result.path)}
@@ -96,8 +107,7 @@ class Run(Tracking):
         sidecar.write_record(beside, told, force=force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
-        self.report(result, force=force, told=told)
-        return result
+        return told
 
     def report(self, result: TrackResult, *, force: bool, told: Mapping[str, Any] | None = None) -> None:
         """Write the page about a result, if one is asked for; ``told`` is its record as it was written."""
