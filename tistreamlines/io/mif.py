@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from .stored import Gradients, StoredImage, content_of
 
+MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"
 END = re.compile(rb"\nEND\s*\n")
 LONGEST = 1 << 24  # bytes of a header; the histories of commands in it may be long

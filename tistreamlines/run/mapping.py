@@ -132,8 +132,9 @@ def map_tractogram(
         count = _add(path, made, shown)
         watcher.stage("write")
         made.write(force=force)
+        doubts = made.doubts if count else [f"{path}: has no streamlines, so what is made of it is empty", *made.doubts]
         record = {
-            "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": made.doubts,
+            "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": doubts,
             "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
             "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
             "device": device.as_dict(),
@@ -142,7 +143,7 @@ def map_tractogram(
             sidecar.write_record(beside, record, force=force)
         if shown is not None and page is not None:
             shown.write(page, record, made.values, force=force)
-    return {"streamlines": count, "products": made.values, "warnings": made.doubts}
+    return {"streamlines": count, "products": made.values, "warnings": doubts}
 
 
 def _check(chosen: Parameters, outputs: Mapping[str, Any], image: Any) -> None:

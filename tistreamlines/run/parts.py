@@ -22,6 +22,7 @@ from ..space.batch import Batch, Space
 from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
+from .ends import nothing
 from .header import header_fields
 from .inputs import hashing
 from .kept import Stored, damaged
@@ -153,8 +154,10 @@ def join(
         record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told
-        record["warnings"] = list(dict.fromkeys([*record["warnings"], *made.doubts]))
-        for doubt in made.doubts:
+        result = record["result"]
+        empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]
+        record["warnings"] = list(dict.fromkeys([*record["warnings"], *made.doubts, *empty]))
+        for doubt in (*made.doubts, *empty):
             warnings.warn(doubt, stacklevel=2)
         sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
         if stats is not None:
