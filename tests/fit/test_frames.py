@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import warnings
@@ -277,6 +278,25 @@ def test_a_basis_of_another_scale_is_warned_of():
     assert "check --sh-basis" in frames.place_orientations(oriented, "scanner", "fod")[1].warnings[0]
     right = replace(oriented, basis="tournier07_legacy")
     assert not frames.place_orientations(right, "scanner", "fod")[1].warnings
+
+
+@pytest.mark.parametrize("basis", ["descoteaux07", "descoteaux07_legacy", "tournier07_legacy"])
+def test_advice_names_the_likely_basis_first(basis):
+    """That of MRtrix3; tournier07_legacy, which scores alike, is named for no file, and no legacy basis for a .mif."""
+    axes, inside = rings()
+    space, told = Space(affine_of(np.eye(3)), SHAPE), set()
+    for true in ("tournier07", "descoteaux07_legacy"):
+        oriented = Orientations("sh", lobes(axes, inside, true), basis, None, space)
+        for name in ("fod.nii.gz", "fod.mif", "FOD.MIF.GZ"):
+            for said in frames.frame_of_orientations(oriented, "voxel", name).warnings:
+                advised = re.findall(r"(?:higher in|% in) (?:basis )?(\w+)", said)[-1]
+                mif = "mif" in name.lower()
+                assert advised == (true if true == "tournier07" or not mif else "another"), said
+                told.add((advised, mif))
+    if basis.startswith("descoteaux07"):
+        assert {("tournier07", False), ("tournier07", True)} <= told
+    if basis != "descoteaux07_legacy":
+        assert {("descoteaux07_legacy", False), ("another", True)} <= told
 
 
 # --------------------------------------------------------------------------------------------------------------- peaks

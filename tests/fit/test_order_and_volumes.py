@@ -2,6 +2,8 @@
 
 import json
 
+import nibabel as nib
+import numpy as np
 import pytest
 
 import tistreamlines as ts
@@ -30,6 +32,34 @@ def test_csd_is_told_of(few):
     assert "dwi.nii.gz: 32 diffusion-weighted volumes are fewer than the 45 coefficients of order 8" in said
     assert "sh_order 6" in said
     assert ts.track(**few, dg="det", like="dipy", sh_order=6).notes == ()
+
+
+@pytest.mark.parametrize(("directions", "options", "words"), [
+    (6, {"dg": "boot"}, "leave no residuals with order 2 .*: give dg prob, det or ptt, which need no residuals"),
+    (6, {"dg": "boot", "model": "opdt"}, "leave no residuals with order 2 .*: give dg prob"),
+    (5, {"dg": "det", "model": "csa", "sh_order": 2}, "give a series of at least 6 directions"),
+    (5, {"dg": "det", "model": "csa", "sh_order": 4}, "give a series of at least 6 directions"),
+])  # fmt: skip
+def test_no_advice_that_cannot_be_followed(few, directions, options, words):
+    """Order 2 is the lowest, so it is no advice where 6 directions do not do."""
+    image, bvals, bvecs = (nib.load(few["dwi"]), np.loadtxt(few["bvals"]), np.loadtxt(few["bvecs"]))
+    kept = np.sort(np.concatenate([np.flatnonzero(bvals < 50), np.flatnonzero(bvals > 50)[:directions]]))
+    vectors = (bvecs if bvecs.shape[0] == 3 else bvecs.T)[:, kept]
+    series = {"dwi": image.get_fdata(dtype=np.float32)[..., kept], "bvals": bvals[kept], "bvecs": vectors}
+    given = few | series | options | {"affine": image.affine, "mask": few["mask"], "seed_sphere": "0,0,0,20"}
+    given |= {"stop_mask": few["mask"]}
+    with pytest.raises(ts.InputError, match=words) as raised:
+        ts.track(**given)
+    assert "give sh_order" not in str(raised.value)
+
+
+def test_six_directions_do_for_what_is_advised(few):
+    image, bvals, bvecs = (nib.load(few["dwi"]), np.loadtxt(few["bvals"]), np.loadtxt(few["bvecs"]))
+    kept = np.sort(np.concatenate([np.flatnonzero(bvals < 50), np.flatnonzero(bvals > 50)[:6]]))
+    vectors = (bvecs if bvecs.shape[0] == 3 else bvecs.T)[:, kept]
+    series = {"dwi": image.get_fdata(dtype=np.float32)[..., kept], "bvals": bvals[kept], "bvecs": vectors}
+    for dg in ("prob", "det", "ptt"):
+        ts.track(**few | series | {"affine": image.affine, "dg": dg})
 
 
 @pytest.mark.parametrize(("volumes", "order"), [(6, 2), (14, 2), (15, 4), (28, 6), (32, 6), (45, 8), (300, 22)])

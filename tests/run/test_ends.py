@@ -10,8 +10,9 @@ from dipy.core.sphere import Sphere
 import tistreamlines as ts
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.run.ends import FEWEST, MOST, cannot_bend, doubt
+from tistreamlines.run.ends import FEWEST, MOST, WHERE_DROPPED, cannot_bend, doubt, nothing
 from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.growth.statistics import DROPPED
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -34,8 +35,9 @@ class TestRuns:
         ],
     )
     def test_a_mistake(self, series, options, words):
-        (said,) = self.track(series, **options)
+        *empty, said = self.track(series, **options)
         assert all(word in said for word in words)
+        assert all("no streamline was accepted" in one for one in empty)
 
     def test_fa_times_1000(self, series, head, tmp_path):
         white = np.sum([bundle.membership for bundle in head.phantom.bundles], axis=0) * 0.6 + 0.05 * head.phantom.mask
@@ -53,6 +55,62 @@ class TestRuns:
         self.track(series, max_angle=0.35, output=tmp_path / "a.trx")
         (said,) = json.loads((tmp_path / "a.json").read_text())["warnings"]
         assert "--max-angle 0.35" in said
+
+
+class TestNothing:
+    """A run without streamlines says so, why, and what to try."""
+
+    WORDS = ("no streamline was accepted from 40 seeds", "most were dropped: shorter than the minimum length (",
+             "most halves ended: ", "lower --min-length")  # fmt: skip
+    FORMS = (
+        ("-o", "a.trx"), ("-o", "a.trk"), ("-o", "a.tck"), ("-o", "a.trx", "--resume"), ("--density", "d.nii.gz"),
+        ("-o", "a.trx", "--density", "d.nii.gz", "--report", "r.html"), ("-o", "a.trx", "--select", "5"),
+        ("--select", "5", "--ends", "e.nii.gz"),
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("form", FORMS, ids=" ".join)
+    def test_every_form_of_output(self, run, head, tmp_path, form):
+        words = [tmp_path / one if "." in one else one for one in form]
+        words += ["--max-seeds", 40] if "--select" in form else ["--nseeds", 40]
+        done = run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "--min-length", 1000, "-q", *words)
+        assert done.code == 0
+        assert done.err.count("no streamline was accepted") == 1
+        assert all(word in done.err for word in self.WORDS)
+        (record,) = (json.loads(one.read_text()) for one in tmp_path.glob("[ade].json"))
+        assert record["result"]["streamlines"] == 0
+        assert any("no streamline was accepted" in text for text in record["warnings"])
+
+    def test_python_streams_and_joined_parts(self, run, head, tmp_path):
+        given = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True)) | {"mask": head.mask, "arch": "cpu"}
+        given |= {"nseeds": 40, "min_length": 1000}
+        with pytest.warns(UserWarning, match="no streamline was accepted from 40 seeds; .*lower min_length"):
+            made = ts.track(**given)
+        assert "no streamline" in made.warnings[0]
+        with pytest.warns(UserWarning, match="no streamline was accepted from 40 seeds"):
+            assert not sum(len(batch) for batch in ts.stream(**given))
+        parts = [tmp_path / f"{number}.trx" for number in (1, 2)]
+        for number, path in enumerate(parts, 1):
+            with pytest.warns(UserWarning, match=f"part {number}/2: no streamline was accepted from 20 seeds"):
+                ts.track(**given, output=path, part=f"{number}/2")
+        with pytest.warns(UserWarning, match="^no streamline was accepted from 40 seeds; most were dropped: shorter"):
+            ts.join(parts, tmp_path / "whole.trx")
+        assert "no streamline was accepted from 40" in json.loads((tmp_path / "whole.json").read_text())["warnings"][-1]
+        done = run("map", tmp_path / "whole.trx", "--density", tmp_path / "d.nii.gz", "-q")
+        assert "whole.trx: has no streamlines" in done.err
+
+    def test_reasons_that_were_most_frequent(self):
+        for verdict in DROPPED:
+            said = nothing(7, {verdict.name.lower(): 5, "too_short": 1}, {"end_point": 3, "not_grown": 9})
+            assert DROPPED[verdict] in said
+            assert WHERE_DROPPED[verdict] in said
+        early = nothing(7, {"no_step": 5}, {"end_point": 3, "not_grown": 9})
+        assert "most halves ended: stop map at or below its threshold (100%)" in early
+        assert "none found a direction to start in" in nothing(1, {"no_step": 0}, {})
+
+    def test_a_run_that_the_clock_ends_before_a_seed_says_only_that(self, head):
+        with pytest.warns(UserWarning, match="0 of 40 seeds were tracked") as said:
+            ts.track(*head.series, mask=head.mask, arch="cpu", nseeds=40, time_limit=1e-9)
+        assert not [one for one in said if "no streamline" in str(one.message)]
 
 
 def test_the_least_angle_between_vertices():

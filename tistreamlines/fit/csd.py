@@ -137,7 +137,7 @@ def fit_csd(
     if found.singular:
         raise InputError(
             f"{found.singular} of {count} voxels have no solution of order {order} with "
-            f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes: lower the order"
+            f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes: {_lower(order)}"
         )
     if found.unfinished:
         what = f"{found.unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations"
@@ -208,8 +208,12 @@ def _deconvolution(system: System) -> Deconvolution:
         unconstrained = cho_solve(cho_factor(normal), system.design.T)
     except LinAlgError as error:
         order = order_of(system.design.shape[1])
-        raise InputError(f"the gradients do not determine coefficients of order {order}: lower the order") from error
+        raise InputError(f"the gradients do not determine coefficients of order {order}: {_lower(order)}") from error
     return Deconvolution(system.design, system.positivity, normal, unconstrained, system.tau, MOST_SOLUTIONS)
+
+
+def _lower(order: int) -> str:
+    return "lower the order (--sh-order)" if order > 2 else "give a series of more directions"
 
 
 def _regular(normal: Array) -> Array:

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of
+from ..io.mif import MRTRIX_SUFFIXES
 from ..io.orientations import Orientations, load_sh
 from ..space.harmonics import basis_of, frame_of, turned
 from .frames import axes_are_scanners, frame_of_orientations
 
 MRTRIX_BASIS = "tournier07"  # of a .mif, unless another one is given
-MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 
 
 @dataclass(frozen=True, eq=False)

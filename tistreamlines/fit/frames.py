@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
 from ..space.sphere import load_sphere
 from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, Field, coherence, field_of, lead, middle, tensor_field
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 SAME = 1e-4  # largest difference in direction cosines between equal frames
 BRIGHT = 0.1  # of the 99th percentile of the mean b0: darker voxels are not examined
+# tournier07 of MRtrix3, descoteaux07_legacy of DIPY, and then those that programs seldom write
+BY_USE = sorted(BASES, key=lambda one: ((BASES[one].basis == "tournier07") == BASES[one].legacy, BASES[one].legacy))
 NEGATIVE = 0.15  # of the positive part: the negative part of an orientation function is smaller
 BLOCK = 1 << 14
 
@@ -189,8 +192,8 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
     frames = {"voxel": np.eye(3)} if alike else {"voxel": np.eye(3), "scanner": axes.T}
     scores: dict[tuple[str, str], Array] = {}
     negative = {}
-    for other, known in BASES.items():
-        if known.full == basis_of(basis).full:
+    for other in BY_USE:
+        if basis_of(other).full == basis_of(basis).full:
             seen, negative[other] = harmonics_field(oriented.values, other, oriented.space)
             scores |= {(other, frame): coherence(seen, turn) for frame, turn in frames.items()}
     frame = "voxel" if alike else asked
@@ -199,24 +202,29 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
     decided = "grid" if alike else "option"
     notes = () if alike else (f"{name}: the harmonics are along the {_axes(frame)}; --sh-frame changes this",)
     most = max(_mean(some) for some in scores.values())
-    # some bases score alike, for example tournier07 and its legacy form: prefer the given one, then the first
+    # some bases score alike, for example tournier07 and its legacy form: prefer the given one, then the most used
     good = [pair for pair in scores if _mean(scores[pair]) >= (1 - MARGIN) * most]
     best = next((pair for pair in good if pair[0] == basis), good[0])
     ahead = lead(scores[best], own)
     if ahead.clear:
         text = (
-            f"{name}: fibre coherence is {ahead.share:.0%} higher in basis {best[0]} along the {_axes(best[1])} than "
-            f"in {basis} along the {_axes(frame)}; check --sh-basis and --sh-frame"
+            f"{name}: fibre coherence is {ahead.share:.0%} higher in {_told(best[0], name)} along the "
+            f"{_axes(best[1])} than in {basis} along the {_axes(frame)}; check --sh-basis and --sh-frame"
         )
         return Placing(asked, found, decided, notes, (text,))
-    positive = min(negative, key=lambda other: negative[other])
-    if negative[basis] > NEGATIVE and negative[positive] < negative[basis] / 2:
+    positive = next((other for other in negative if negative[other] < negative[basis] / 2), None)
+    if negative[basis] > NEGATIVE and positive is not None:
         text = (
             f"{name}: the negative part of the orientation functions is {negative[basis]:.0%} in basis {basis}, but "
-            f"{negative[positive]:.0%} in {positive}; check --sh-basis"
+            f"{negative[positive]:.0%} in {_told(positive, name)}; check --sh-basis"
         )
         return Placing(asked, found, decided, notes, (text,))
     return Placing(asked, found, decided, notes)
+
+
+def _told(basis: str, name: str) -> str:
+    """Name the basis that fits better; MRtrix3 has written no file with one of the legacy bases."""
+    return "another basis" if basis_of(basis).legacy and name.lower().endswith(MRTRIX_SUFFIXES) else f"basis {basis}"
 
 
 def harmonics_field(values: Array, basis: str, space: Space) -> tuple[Field, float]:

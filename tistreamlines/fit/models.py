@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import InputError, ParameterError
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
-from ..space.harmonics import count_of, highest_order
+from ..space.harmonics import count_of, highest_order, order_advice
 from .csd import DIPYS_WEIGHT, fit_csd
 from .csd_weight import chosen_weight
 from .response import FEWEST_FIBRES, csd_response, described, iterative_response
@@ -22,6 +22,7 @@ from .threads import in_threads, single_blas
 
 Array = npt.NDArray[Any]
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
+MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
 DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
@@ -97,7 +98,7 @@ def _fit_with_dipy(kind: str) -> Fit:
         if directions < coefficients:
             raise InputError(
                 f"{directions} diffusion-weighted volumes do not determine the {coefficients} coefficients of order "
-                f"{options.sh_order}: give {flag('sh_order')} {highest_order(directions)}"
+                f"{options.sh_order}: {order_advice(directions, MORE_DIRECTIONS)}"
             )
         voxels, flat = np.flatnonzero(mask), data.reshape(-1, data.shape[3])
         out = np.zeros((mask.size, coefficients), np.float32)
@@ -121,8 +122,8 @@ def _fit_csd(
     if directions < coefficients:
         warnings.warn(
             f"{directions} diffusion-weighted volumes are fewer than the {coefficients} coefficients of order "
-            f"{options.sh_order}, so the fit depends on the constraint that fODFs are not negative; "
-            f"{flag('sh_order')} {highest_order(directions)} has fewer coefficients",
+            f"{options.sh_order}, so the fit depends on the constraint that fODFs are not negative: "
+            f"{order_advice(directions, MORE_DIRECTIONS)}",
             stacklevel=2,
         )
     with warnings.catch_warnings(), single_blas():

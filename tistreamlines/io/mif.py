@@ -20,6 +20,7 @@ from ..errors import InputError
 from .mrtrix_header import Header, Values, read_header, values_of
 from .stored import Gradients, StoredImage, content_of
 
+MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"
 AXES = range(3, 17)
 LARGEST_SIZE = 2**31 - 1  # of an axis

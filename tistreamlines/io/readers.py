@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .mif import files_of_mif, open_mif
+from .mif import MRTRIX_SUFFIXES, files_of_mif, open_mif
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _pair(path: Path) -> list[Path]:
 
 
 READERS = (
-    Reader((".mif", ".mif.gz", ".mih"), open_mif, files_of_mif, gradients=True),
+    Reader(MRTRIX_SUFFIXES, open_mif, files_of_mif, gradients=True),
     Reader(("",), _open_with_nibabel, _pair),
 )
 

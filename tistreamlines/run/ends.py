@@ -1,14 +1,18 @@
-"""What hints at a mistake in a run: streamlines that cannot bend, and halves nearly all of which end alike."""
+"""What hints at a mistake in a run: no streamlines, none that can bend, and halves nearly all of which end alike."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import Verdict
 from ..option import flag
 from ..options.parameters import Parameters
 from ..space.sphere import SPHERES, load_sphere
+from ..tracking.growth.statistics import DROPPED, LABELS
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED
 
@@ -16,6 +20,59 @@ MOST = 0.8  # of the halves; with the default options, no reason below ends more
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
 WIDEST = 15.0  # degrees: any vertex of any sphere has a nearer one; reading a sphere takes a second or two
 SMALL_ANGLE = 3.2  # degrees: pi, the greatest angle in radians
+WHERE_DROPPED = {  # what to do if most streamlines were dropped for a reason
+    Verdict.EXCLUDED: "check where --exclude lies",
+    Verdict.OUT_OF_TURN: "check the order of --include-ordered",
+    Verdict.SEED_OUTSIDE_LIMIT: "place seeds inside --limit-mask, or inside --mask where it bounds streamlines",
+    Verdict.NO_STEP: "place seeds in white matter (--seed-mask)",
+    Verdict.TOO_LONG: "raise --max-length, or give --too-long truncate",
+    Verdict.INVALID_ENDS: "give --keep all, or check the tissue maps",
+    Verdict.TOO_SHORT: "lower --min-length",
+    Verdict.MISSED_INCLUDE: "give more seeds, seeds nearer to the regions of --include, or larger regions",
+    Verdict.ENDS_ELSEWHERE: "give more seeds, or larger regions of --ends-in",
+}
+WHERE_ENDED = {  # and if most halves ended for a reason
+    Stop.END_POINT: "lower the threshold of the stop map or FA, in its unit",
+    Stop.OUTSIDE_IMAGE: "check that seeds and maps lie in this image's space",
+    Stop.NO_DIRECTION: "widen --max-angle, lower the threshold of directions, or check the axes of directions",
+    Stop.MAX_LENGTH: "raise --max-steps or --step-size",
+    Stop.VALID_END: "check that the mask or the tissue maps of the stopping rule lie in white matter",
+    Stop.INVALID_END: "check that the tissue maps are in their order and place",
+}
+EARLY = (Verdict.NO_STEP, Verdict.TOO_SHORT, Verdict.INVALID_ENDS)  # for which the ends of halves are the cause
+
+
+def nothing(seeds: int, dropped: Mapping[str, int], stop_reasons: Mapping[str, int]) -> str:
+    """Say that a run has no streamlines, why most were dropped and ended, and what to do.
+
+    Parameters
+    ----------
+    seeds : int
+        Seeds of the run.
+    dropped, stop_reasons : mapping
+        Streamlines by the reason why they were dropped, and halves by the reason why they ended, as in a record.
+
+    Returns
+    -------
+    str
+        A warning.
+    """
+    told = f"no streamline was accepted from {seeds:,} seed{'s' if seeds != 1 else ''}"
+    ends = {reason: stop_reasons.get(reason.name.lower(), 0) for reason in LABELS if reason is not Stop.NOT_GROWN}
+    total, halves = sum(dropped.values()), sum(ends.values())
+    if not total:
+        return (
+            f"{told}: none found a direction to start in; check that seeds lie in white matter of this image, and "
+            "lower the threshold of directions"
+        )
+    verdict = max(DROPPED, key=lambda one: dropped.get(one.name.lower(), 0))
+    told += f"; most were dropped: {DROPPED[verdict]} ({dropped[verdict.name.lower()]:,} of {total:,})"
+    advice = [WHERE_DROPPED[verdict]]
+    if verdict in EARLY and halves:
+        end = max(ends, key=lambda one: ends[one])
+        told += f"; most halves ended: {LABELS[end]} ({ends[end] / halves:.0%})"
+        advice += [WHERE_ENDED[end]] if end in WHERE_ENDED else []
+    return f"{told}; {', or '.join(advice)}"
 
 
 def cannot_bend(parameters: Parameters) -> str:

@@ -139,7 +139,8 @@ def map_tractogram(
         watcher.stage("map")
         count = _add(path, made, shown)
         watcher.stage("write")
-        warnings = [*doubts_of_tractogram(path), *places, *made.doubts]
+        empty = [] if count else [f"{path}: has no streamlines, so what is made of it is empty"]
+        warnings = [*doubts_of_tractogram(path), *places, *empty, *made.doubts]
         beside = record_path(None, outputs)
         with all_or_none([path for path in (*made.files, beside) if path is not None]):
             made.write(force=force)

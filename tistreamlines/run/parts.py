@@ -22,6 +22,7 @@ from ..space.batch import Batch, Space
 from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
+from .ends import nothing
 from .header import header_fields
 from .inputs import doubts_of_places, hashing
 from .kept import Stored, damaged
@@ -154,7 +155,9 @@ def join(
         record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told
-        doubts += dict.fromkeys([*made.doubts, *content.doubts])
+        result = record["result"]
+        empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]
+        doubts += dict.fromkeys([*made.doubts, *content.doubts, *empty])
         record["warnings"] = list(dict.fromkeys([*record["warnings"], *doubts]))
         for doubt in doubts:
             warnings.warn(doubt, stacklevel=2)

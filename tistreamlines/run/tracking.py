@@ -24,7 +24,7 @@ from .inputs import Series
 from .log import Log
 from .plan import Plan
 from .products import Products
-from .record import dropped
+from .record import dropped, stop_reasons
 from .result import PICTURED
 
 if TYPE_CHECKING:
@@ -132,17 +132,20 @@ class Tracking:
         """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
         (seeds, count), all_seeds = self.done, len(self.seed_range)
         select, limit = self.parameters.select, self.parameters.time_limit
+        from . import ends
+
         if limit is not None and seeds < all_seeds and count != select:
             self.log.warn(
                 f"--time-limit {limit:g}: {seeds:,} of {all_seeds:,} seeds were tracked; how many depends on the device"
             )
+        if not count and seeds:
+            part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
+            self.log.warn(part + ends.nothing(seeds, self.dropped, stop_reasons(self.stop_reasons)))
         elif select is not None and count < select:
             self.log.warn(
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
                 "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
-        from . import ends
-
         if doubt := ends.doubt(self.stop_reasons, self.parameters, self.step_mm):
             self.log.warn(doubt)
 

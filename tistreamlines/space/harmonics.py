@@ -77,6 +77,12 @@ def highest_order(volumes: int) -> int:
     return order
 
 
+def order_advice(directions: int, otherwise: str) -> str:
+    """Say which order so many directions determine, or what to do if they determine none."""
+    order = highest_order(directions)
+    return f"give --sh-order {order}" if count_of(order) <= directions else otherwise
+
+
 def order_of(count: int, full: bool = False) -> int:
     """Return the order of harmonics from the number of coefficients.
 

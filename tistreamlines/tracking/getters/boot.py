@@ -17,7 +17,7 @@ from ...kernels.getters.vertex_steps import ALONG_VERTICES, prefetch_along
 from ...kernels.interpolate import Volume
 from ...kernels.orientation.peaks import PeakScratch
 from ...option import MODEL, option
-from ...space.harmonics import highest_order
+from ...space.harmonics import order_advice
 from ...space.polynomials import from_harmonics, monomials
 from ...space.sphere import most_peaks, padded, sphere_tables
 from ..tables.given import Given, Prepared, Signals
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
+FEW = "give --dg prob, det or ptt, which need no residuals, or a series of more directions"
 HOLES = ALONG_VERTICES | {
     "initial_directions": boot.initial_directions, "next_direction": boot.next_direction, "look_ahead": prefetch_along,
 }  # fmt: skip
@@ -201,7 +202,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
     if tables.signals <= tables.coefficients:
         raise InputError(
             f"{tables.signals} diffusion-weighted volumes leave no residuals with order {options.sh_order} "
-            f"({tables.coefficients} coefficients): give --sh-order {highest_order(tables.signals - 1)}"
+            f"({tables.coefficients} coefficients): {order_advice(tables.signals - 1, FEW)}"
         )
     gradients = gtab.bvecs[~gtab.b0s_mask]
     residuals = _Residuals.of(monomials(gradients, options.sh_order))
