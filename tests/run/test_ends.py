@@ -10,9 +10,21 @@ from dipy.core.sphere import Sphere
 import tistreamlines as ts
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.run.ends import FEWEST, MOST, WHERE_DROPPED, cannot_bend, doubt, nothing
+from tistreamlines.run.ends import (
+    FEWEST,
+    LONG,
+    MOST,
+    SMALL_ANGLE,
+    STIFF,
+    WHERE_DROPPED,
+    cannot_bend,
+    doubt,
+    doubts_of_steps,
+    nothing,
+)
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.growth.statistics import DROPPED
+from tistreamlines.tracking.registry import METHODS
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -121,6 +133,37 @@ def test_the_least_angle_between_vertices():
         for angle, straight in ((least * 0.99, True), (least * 1.01, False)):
             assert bool(cannot_bend(Parameters(dg="det", sphere=name, max_angle=angle))) == straight
     assert not cannot_bend(Parameters(dg="sd_stream", max_angle=0.5))  # its steps need no vertices
+
+
+VERTICES = {"boot", "prob", "det"}
+SIDES = np.array([2.0, 2.0, 3.0])
+
+
+def doubts(dg, **options):
+    return doubts_of_steps(Parameters.given({"dg": dg, **options}), SIDES, vertices=dg in VERTICES)
+
+
+@pytest.mark.parametrize("dg", METHODS)
+def test_angles_in_radians_and_long_steps_are_told_for_every_getter(dg):
+    """Of those in tests/support, too, which other modules have registered."""
+    usual = Parameters.given({"dg": dg}).max_angle
+    assert doubts(dg) == []
+    for degrees in (usual, 15, 20, 30, 45, 60):
+        (said,) = doubts(dg, max_angle=float(np.radians(degrees)))
+        assert "not in radians" in said
+    assert doubts(dg, step_size=f"{LONG}vox") == []
+    (said,) = doubts(dg, step_size="3.1mm", max_angle=usual)
+    assert "3.1 mm long, 1.6 voxels" in said
+
+
+@pytest.mark.parametrize("dg", sorted(set(METHODS) - VERTICES))
+def test_small_angles_of_small_steps_are_degrees(dg):
+    """The radius of curvature is what matters: a 50th of a voxel and one degree are as half a voxel and 25."""
+    assert doubts(dg, step_size="0.02vox", max_angle=1.0) == []
+    assert doubts(dg, step_size="0.5vox", max_angle=SMALL_ANGLE + 0.1) == []
+    angle = float(np.degrees(2 * np.arcsin(0.1 / (2 * STIFF))))
+    for factor, count in ((1.01, 0), (0.99, 1)):
+        assert len(doubts(dg, step_size="0.1vox", max_angle=factor * angle)) == count
 
 
 def ends(reason, share, total=10 * FEWEST):

@@ -13,6 +13,9 @@ from ..errors import InputError
 from ..space.batch import Space
 from .images import AnyPath, grid_of, open_image, read_array
 
+ROUNDING = 2.0**-24  # of a number: float32's
+SCALED = 1e-3  # that scaling may add to a whole number, since headers hold its factors in float32
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -25,7 +28,7 @@ class Labels:
     space : Space
         Its grid, which may be rotated or sheared.
     values : (x, y, z) int64
-        The label of each voxel; 0 where there is none.
+        The label of each voxel, from 0 on; 0 where there is none.
     """
 
     path: Path
@@ -34,12 +37,13 @@ class Labels:
 
 
 def read_labels(path: AnyPath) -> Labels:
-    """Read an image of labels; those below 0 become 0.
+    """Read an image of labels.
 
     Parameters
     ----------
     path : str, Path, InMemory or Opened
-        3-D image of whole numbers of any type.
+        Image of three axes, and perhaps one of a single volume, of whole numbers of any type. Those that are rounded to
+        float32, or scaled by a factor of float32, count as whole, as in MRtrix3's ``tck2connectome``.
 
     Returns
     -------
@@ -48,21 +52,38 @@ def read_labels(path: AnyPath) -> Labels:
     Raises
     ------
     InputError
-        If the image is missing or damaged, has other than three axes, a value that is no label, or no label above 0.
+        If the image is missing or damaged, has other axes, a value that is no label, or no label above 0.
     """
     path, image = open_image(path)
-    if len(image.shape) != 3:
-        raise InputError(f"{path}: has {len(image.shape)} axes; give a parcellation of three, with labels")
-    return Labels(path, grid_of(path, image, sheared=True), whole(path, read_array(path, image)))
+    shape = tuple(image.shape)
+    if len(shape) not in (3, 4) or shape[3:] not in ((), (1,)):
+        raise InputError(f"{path}: shape {shape} has {len(shape)} axes; give a parcellation of three, with labels")
+    values, scaled = read_array(path, image).reshape(shape[:3]), image.get_data_dtype().kind != "f"
+    return Labels(path, grid_of(path, image, sheared=True), whole(path, values, scaled=scaled))
 
 
-def whole(path: Path, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return the labels of an image as whole numbers; labels below 0 are none."""
-    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
-        raise InputError(f"{path}: has values that are not whole numbers; give labels")
-    if np.abs(values).max() >= 2**31:
-        raise InputError(f"{path}: has a label of {np.abs(values).max():.3g}; give smaller ones")
-    labels = np.maximum(values.astype(np.int64), 0)
-    if not labels.any():
+def whole(path: Path, values: npt.NDArray[Any], *, scaled: bool = False) -> npt.NDArray[np.int64]:
+    """Return the labels of an image, (x, y, z), as whole numbers from 0 on; reals may be integers that are scaled."""
+    if values.dtype.kind != "f":
+        labels = values
+    else:
+        with np.errstate(invalid="ignore"):  # NaN and infinite values are refused
+            labels = np.rint(values)
+            off = np.abs(values - labels)
+            most = SCALED if scaled else np.minimum(ROUNDING * np.abs(values), SCALED)
+            _refuse(path, values, ~(off <= most), "whole numbers")
+    _refuse(path, values, labels < 0, "labels from 0 on")
+    _refuse(path, values, labels >= 2**31, "labels below 2^31")
+    found = labels.astype(np.int64)
+    if not found.any():
         raise InputError(f"{path}: has no label above 0; give a parcellation")
-    return labels
+    return found
+
+
+def _refuse(path: Path, values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], must: str) -> None:
+    """Raise an InputError that names the first of the values that are no labels."""
+    if not wrong.any():
+        return
+    voxel = tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    voxels = f"voxel {voxel}" + (f" and others, {wrong.sum():,} in all," if wrong.sum() > 1 else "")
+    raise InputError(f"{path}: value {values[voxel]:.10g} in {voxels} is no label; give {must}")

@@ -17,25 +17,20 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
-from ..space.resampling import resampled
 from .gradients import other_kind
 from .images import (
-    AFFINE_TOLERANCE,
     AnyPath,
     Tell,
-    check_finite,
     existing,
     grid_of,
     open_image,
-    ordering,
-    read_array,
     read_series,
     reading,
     silent,
-    without_nan,
 )
 from .in_memory import InMemory
 from .pipes import Drained, as_file
+from .volumes import load_volume
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -43,7 +38,6 @@ if TYPE_CHECKING:
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 LARGEST_B = 1e6  # s/mm^2
 NORM_TOLERANCE = 0.01
-TRACKED = "the series or orientations"
 INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
 
 
@@ -178,7 +172,7 @@ def load_mask(
     InputError
         If the file is missing or damaged, lies elsewhere, or is empty.
     """
-    path, data = _load_volume(path, space, note, nearest=True, place=place)
+    path, data = load_volume(path, space, note, nearest=True, place=place)
     mask = data >= INSIDE
     inside = f"voxels of at least {INSIDE}"
     if not mask.any():
@@ -228,66 +222,8 @@ def load_map(
         If the file is missing or damaged, lies elsewhere, or has infinite values.
     """
     number = (volumes,) if volumes else ()
-    _, data = _load_volume(path, space, note, number, reference, nearest=labels, place=place)
+    _, data = load_volume(path, space, note, number, reference, nearest=labels, place=place)
     return np.ascontiguousarray(data, np.float32)
-
-
-def _load_volume(
-    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), reference: AnyPath | None = None,
-    *, nearest: bool, place: Tell | None = None,
-) -> tuple[Path, npt.NDArray[Any]]:  # fmt: skip
-    """Read an image, and resample it if it has another grid."""
-    unplaced = isinstance(path, InMemory) and path.header is None  # an array lies where the series does
-    path, image = open_image(path)
-    shape = tuple(image.shape)
-    if not volumes:  # MRtrix3 and FSL leave an axis of one volume
-        shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
-    if len(shape) < 3 or shape[3:] != volumes:
-        raise InputError(f"{path}: shape {shape}; give an image of {f'{volumes[0]} volumes' if volumes else '3 axes'}")
-    with reading(path):
-        order = ordering(path, image, space)
-    grid = tuple(shape[axis] for axis in order.axes)
-    same = grid == space.shape and order.difference <= AFFINE_TOLERANCE
-    others = str(reference or TRACKED)
-    if unplaced and not same:
-        raise InputError(f"{path}: shape {shape}, but {others} have {space.shape}; give an array of that shape")
-    data = read_array(path, image).reshape(shape)
-    data = without_nan(path, order.applied(data) if same else data, note)
-    check_finite(path, data)
-    if same:
-        return path, data
-    own = grid_of(path, image, sheared=True)
-    found, inside = resampled(data, own, space, nearest=nearest)
-    if not inside.any() or (data.any() and not found.any()):
-        raise InputError(_apart(path, others))
-    how = "taken from the nearest voxel" if nearest else "interpolated"
-    sides = " x ".join(f"{side:.3g}" for side in own.voxel_sizes)
-    text = f"{path}: {' x '.join(map(str, own.shape))} voxels of {sides} mm, another grid than that of {others}; "
-    text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {_share(~inside)} that lies outside it")
-    if grid == space.shape and order.difference > min(space.voxel_sizes) / 2:
-        text += f". If its voxels are those of {others}, its affine is wrong (by {order.difference:.4g} mm): correct it"
-        note = place or note
-    note(text)
-    return path, found
-
-
-def check_overlap(path: Path, values: npt.NDArray[Any], own: Space, space: Space) -> None:
-    """Raise an InputError if an image (x, y, z, ...) on a grid of its own is 0 or missing wherever the series lies."""
-    for every in (4, 1):  # hardly ever is each voxel looked at
-        x, y, z = (-(-size // every) for size in space.shape)
-        few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))
-        if resampled(values, own, few, nearest=True)[0].any():
-            return
-    raise InputError(_apart(path, TRACKED))
-
-
-def _apart(path: Path, others: str) -> str:
-    return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
-
-
-def _share(some: npt.NDArray[np.bool_]) -> str:
-    """Return how much of an image some voxels are, in words."""
-    return f"{max(some.mean(), 0.01):.0%}"
 
 
 def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Any) -> GradientTable:

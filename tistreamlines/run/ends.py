@@ -1,7 +1,8 @@
-"""What hints at a mistake in a run: no streamlines, none that can bend, and halves nearly all of which end alike."""
+"""What hints at a mistake in a run: an angle in radians, long steps, no streamlines, and halves that end alike."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..option import flag
-from ..options.parameters import Parameters
+from ..options.parameters import Parameters, length_mm
 from ..space.sphere import SPHERES, load_sphere
 from ..tracking.growth.statistics import DROPPED, LABELS
 from ..tracking.registry import METHODS
@@ -20,6 +21,8 @@ MOST = 0.8  # of the halves; with the default options, no reason below ends more
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
 WIDEST = 15.0  # degrees: any vertex of any sphere has a nearer one; reading a sphere takes a second or two
 SMALL_ANGLE = 3.2  # degrees: pi, the greatest angle in radians
+STIFF = 3.0  # voxels, of the least radius of curvature: 0.1 to 2.9 by default, but 5.5 to 164 with angles in radians
+LONG = 1.5  # voxels, of a step
 WHERE_DROPPED = {  # what to do if most streamlines were dropped for a reason
     Verdict.EXCLUDED: "check where --exclude lies",
     Verdict.OUT_OF_TURN: "check the order of --include-ordered",
@@ -73,6 +76,43 @@ def nothing(seeds: int, dropped: Mapping[str, int], stop_reasons: Mapping[str, i
         told += f"; most halves ended: {LABELS[end]} ({ends[end] / halves:.0%})"
         advice += [WHERE_ENDED[end]] if end in WHERE_ENDED else []
     return f"{told}; {', or '.join(advice)}"
+
+
+
+def doubts_of_steps(parameters: Parameters, voxel_sizes: npt.NDArray[np.float64], *, vertices: bool) -> list[str]:
+    """Say before tracking what looks wrong about the steps of any direction getter.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Options of the run.
+    voxel_sizes : (3,) float64
+        Sides of a voxel, mm.
+    vertices : bool
+        Whether steps go along vertices of the sphere.
+
+    Returns
+    -------
+    list of str
+        Warnings.
+    """
+    step, voxel = (length_mm(size, voxel_sizes) for size in (parameters.step_size, "1vox"))
+    angle = parameters.max_angle
+    straight = cannot_bend(parameters) if vertices else ""
+    radius = step / (2 * math.sin(math.radians(angle) / 2))
+    if not straight and angle < SMALL_ANGLE and radius > STIFF * voxel:
+        straight = (
+            f"--max-angle {angle:g}: with steps of {step:.3g} mm, streamlines bend with a radius of at least "
+            f"{radius:.3g} mm, which is nearly straight; the angle is in degrees, not in radians (as radians, "
+            f"{math.degrees(angle):.3g} degrees)"
+        )
+    found = [straight] if straight else []
+    if step > LONG * voxel:
+        found.append(
+            f"--step-size {parameters.step_size}: a step is {step:.3g} mm long, {step / voxel:.2g} voxels, so that "
+            f"streamlines jump over voxels; give at most {LONG:g}vox"
+        )
+    return found
 
 
 def cannot_bend(parameters: Parameters) -> str:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import ParameterError
 from ..fit import frames, shells
-from ..io import images, nifti, pipes, sidecar
+from ..io import images, nifti, pipes, sidecar, volumes
 from ..io.in_memory import InMemory
 from ..io.placement import placement_doubts
 from ..io.readers import reader_of
@@ -305,7 +305,7 @@ def own_maps(
 
 def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Map | OwnMap:
     """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
-    volumes = rule.maps[name]
+    count = rule.maps[name]
     if name == STOP_MASK:
         return nifti.load_mask(path, space, log.note, place=log.warn).astype(np.float32)
     if name in rule.own_grids:
@@ -314,10 +314,10 @@ def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Ma
             values, own = rule.read(opened, log.warn)
         else:
             own = images.grid_of(*opened)
-            values = nifti.load_map(opened, own, log.note, volumes)
-        nifti.check_overlap(opened.path, values, own, space)
+            values = nifti.load_map(opened, own, log.note, count)
+        volumes.check_overlap(opened.path, values, own, space)
         return OwnMap(values, np.linalg.solve(own.affine, space.affine))
-    return nifti.load_map(path, space, log.note, volumes, place=log.warn)
+    return nifti.load_map(path, space, log.note, count, place=log.warn)
 
 
 def check_step(parameters: Parameters, space: Space) -> None:

@@ -14,6 +14,8 @@ from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
 from ..tracking.products.content import rounding_mm
+from ..tracking.selection.selection import Selection
+from ..tracking.selection.thin import thin_regions
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
@@ -56,7 +58,7 @@ def start(
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
         with Precompiling(parameters, selection, session, only_products=only_products) as precompiling:
             plan = make_plan(series, parameters, log, precompiling.compile, make)
-            _tell(plan, parameters, log)
+            _tell(plan, parameters, selection, log)
             with log.stage("compile"):
                 precompiling.join()
                 plan.seeds.points(0, 1)
@@ -88,17 +90,17 @@ def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
     return Gathered(plan.space, parameters.step_mm(plan.space.voxel_sizes), parameters.threads)
 
 
-def _tell(plan: Plan, parameters: Parameters, log: Log) -> None:
-    """Say what an option does not change, what it changes, or that streamlines cannot bend."""
-    from .ends import cannot_bend
+def _tell(plan: Plan, parameters: Parameters, selection: Selection, log: Log) -> None:
+    """Say what an option does not change, what it changes, and what looks wrong about steps and regions."""
+    from .ends import doubts_of_steps
 
     if parameters.points == "float16":
         log.note(f"--points float16: points are rounded by up to {rounding_mm(plan.space):.2g} mm along each axis")
-    if plan.prepared.fill["CARRIED"]:
-        if not parameters.exact:
-            log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
-    elif straight := cannot_bend(parameters):
-        log.warn(straight)
+    carried, sides = plan.prepared.fill["CARRIED"], plan.space.voxel_sizes
+    if carried and not parameters.exact:
+        log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
+    log.tell([], doubts_of_steps(parameters, sides, vertices=not carried))
+    log.tell([], thin_regions(selection.regions, parameters.step_mm(sides)))
 
 
 def _settings(plan: Plan, parameters: Parameters) -> Settings:

@@ -254,7 +254,8 @@ def test_rows_are_those_of_the_table(folder):
     (ours,) = one.value
     assert ours.names == ("seven", "two", "none")
     np.testing.assert_array_equal(ours.values["count"][:2, :2], all_nodes.values["count"][np.ix_([6, 1], [6, 1])])
-    assert "1 of 3 nodes have no voxel (none)" in one.doubts[0]
+    assert "34 labels are not in the lookup table (1, 3, 4, 5, 6, ...)" in one.doubts[0]
+    assert "1 of 3 nodes have no voxel (none)" in one.doubts[1]
     assert (folder / "out_nodes.tsv").read_text().splitlines()[2].startswith("2\ttwo\t")
     pairs = np.loadtxt(folder / "out_pairs.tsv", dtype=int)
     assert len(pairs) == 300
@@ -264,13 +265,14 @@ def test_rows_are_those_of_the_table(folder):
 @pytest.mark.parametrize(
     ("values", "options", "words"),
     [
-        (np.full((3, 3, 3), 0.5), {}, "not whole numbers"),
+        (np.full((3, 3, 3), 0.5), {}, r"value 0\.5 in voxel \(0, 0, 0\) and others, 27 in all, is no"),
         (np.zeros((3, 3, 3)), {}, "no label above 0"),
         (np.ones((3, 3, 3, 2)), {}, "4 axes"),
+        (np.ones((3, 3, 3, 1, 1)), {}, "5 axes"),
         (np.full((3, 3, 3), 12175.0), {}, "give the lookup table"),
         (np.ones((3, 3, 3)), {"connectome_measure": "counts"}, "give count, length"),
         (np.ones((3, 3, 3)), {"connectome_nodes": ["a", "b"]}, "one table for all"),
-        (np.full((3, 3, 3), 3e9), {}, "label of 3e"),
+        (np.full((3, 3, 3), 3e9), {}, "value 3000000000 in voxel .* below 2"),
         (np.ones((3, 3, 3)), {"connectome_radius": 1e6}, "give a smaller one"),
     ],
 )

@@ -204,16 +204,24 @@ class _One:
 
     def doubts(self, made: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""
+        nameless = self.parcellation.nameless
         missing = [name for name, volume in zip(made.names, self.parcellation.volumes, strict=True) if not volume]
         out = []
+        if len(nameless):
+            out.append(f"{made.labels}: {len(nameless)} labels are not in the lookup table ({_first(nameless)}), and "
+                       "count as no node: check that the table belongs to it")  # fmt: skip
         if missing:
-            named = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-            out.append(f"{made.labels}: {len(missing)} of {len(made.nodes)} nodes have no voxel ({named}), and their "
-                       "rows are 0")  # fmt: skip
+            out.append(f"{made.labels}: {len(missing)} of {len(made.nodes)} nodes have no voxel ({_first(missing)}), "
+                       "and their rows are 0")  # fmt: skip
         if made.streamlines and made.unassigned > made.streamlines / 2:
             out.append(f"{made.labels}: {made.unassigned:,} of {made.streamlines:,} streamlines have an end without a "
                        "node: check that the parcellation lies in the space of the tracked image")  # fmt: skip
         return out
+
+
+def _first(some: Sequence[Any]) -> str:
+    """Return the first of some names, in words."""
+    return ", ".join(map(str, some[:5])) + (", ..." if len(some) > 5 else "")
 
 
 def group_names(made: Sequence[_One]) -> list[tuple[str, ...]]:

@@ -52,6 +52,13 @@ class Parcellation:
         if the table is none, or has too many nodes.
     ParameterError
         If the radius reaches too many voxels.
+
+    Attributes
+    ----------
+    nodes : (n,) int64, the label of each row.
+    names : of the rows.
+    volumes : (n,) number of voxels of each.
+    nameless : (k,) labels of the image that are not in the table.
     """
 
     def __init__(self, image: Any, table: str | Path | None, rule: str, radius: float) -> None:
@@ -72,6 +79,7 @@ class Parcellation:
         row[self.nodes[present]] = 1 + np.flatnonzero(present)
         rows = row[labels].ravel()
         self.volumes = np.bincount(rows, minlength=len(self.nodes) + 1)[1:]
+        self.nameless = np.unique(labels[(row[labels] == 0) & (labels > 0)])
         if not self.volumes.any():
             raise InputError(f"{path}: has no label of {table}; check that the table belongs to it")
         self.rule, self._radius = rule, radius
