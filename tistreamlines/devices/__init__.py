@@ -24,8 +24,8 @@ _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
 __all__ = [
-    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "list_devices",
-    "name_of", "numbered", "usable_cores", "vulkan_index",
+    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
+    "list_devices", "name_of", "numbered", "usable_cores", "vulkan_index",
 ]  # fmt: skip
 
 

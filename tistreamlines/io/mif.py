@@ -215,7 +215,7 @@ def _load(
 ) -> npt.NDArray[Any]:  # fmt: skip
     """Return the values as stored, as a view with the axes of the image; ``kind`` is None for bits."""
     if values.path.suffix.lower() == ".gz":
-        content = content_of(str(values.path))
+        content = content_of(str(values.path), values.offset + size)
         _check_length(header, values, size, len(content))
         stored = np.frombuffer(content, np.uint8, size, values.offset)
     else:

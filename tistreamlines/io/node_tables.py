@@ -13,6 +13,7 @@ from ..errors import InputError
 from .images import existing, reading
 from .tabular import name_of_cell
 
+LONGEST, WIDEST = 1 << 23, 1 << 16  # bytes of a table, and letters of a line of words
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 
 
@@ -29,10 +30,12 @@ def read_nodes(path: str | Path) -> dict[int, str]:
     Raises
     ------
     InputError
-        If the file cannot be read, or has no label, one below 0, or one of more than 31 bits; of BIDS and FSL, also if
-        it has one twice.
+        If the file cannot be read or is far larger than a table, or if it has no label, one below 0, or one of more
+        than 31 bits; of BIDS and FSL, also if it has one twice.
     """
     path = existing(path)
+    if (size := path.stat().st_size) > LONGEST:
+        raise InputError(f"{path}: has {size:,} bytes, which is no table of labels and names; give one")
     with reading(path):
         suffix = path.suffix.lower()
         rows = list((_xml if suffix == ".xml" else _bids if suffix == ".tsv" else _text)(path))
@@ -71,6 +74,15 @@ def _bids(path: Path) -> Iterator[tuple[int, str]]:
             yield int(row["index"]), name_of_cell(row[named] or "")
 
 
+def _words(line: str) -> list[str]:
+    """Return the words of a line without a comment; quotes hold several together."""
+    if not any(letter in line for letter in '"\\#'):
+        return [word for word in re.split(r"[ \t\r\n]+", line) if word]
+    lexer = shlex.shlex(line, posix=True)  # slow: a microsecond a letter
+    lexer.whitespace_split, lexer.quotes = True, '"'  # names may have an apostrophe
+    return list(lexer)
+
+
 def _text(path: Path) -> Iterator[tuple[int, str]]:
     """Read lines of words: the label is the first whole number, the name all words that are no numbers.
 
@@ -79,10 +91,9 @@ def _text(path: Path) -> Iterator[tuple[int, str]]:
     """
     found: dict[int, list[str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        lexer = shlex.shlex(line, posix=True)
-        lexer.whitespace_split, lexer.quotes = True, '"'  # names may have an apostrophe
-        words = list(lexer)
-        if not words:
+        if len(line) > WIDEST:
+            raise InputError(f"{path}: line {number} has {len(line):,} letters; correct it")
+        if not (words := _words(line)):
             continue
         whole = [word for word in words if word.isdecimal()]
         names = [word for word in words if not _NUMBER.fullmatch(word)]

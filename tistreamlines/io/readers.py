@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
 from .mif import MRTRIX_SUFFIXES, files_of_mif, open_mif
 
 
@@ -40,6 +41,8 @@ class Reader:
 def _open_with_nibabel(path: Path) -> Any:
     import nibabel as nib
 
+    if path.name.lower().endswith(".gii"):  # which nibabel would read whole, with other files that it names
+        raise InputError(f"{path}: is GIFTI, not an image; give e.g. a NIfTI file")
     return nib.load(path)
 
 

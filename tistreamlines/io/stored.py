@@ -5,6 +5,7 @@ NumPy and the decompressor compute in few long calls without Python's lock, besi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..devices import usable_cores
+from ..devices import host_memory, usable_cores
 from ..devices.threads import thread_pool
 
 BLOCK = 1 << 21  # bytes of values that a thread converts at a time, which its cache holds
 LINE = 64  # bytes
+BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .mgz
+DENSEST = 1 << 20  # bytes that one may unpack to, in any format
 Scaling = list[tuple[np.ufunc, npt.NDArray[Any]]]  # operations, each with a number
 
 
@@ -91,13 +94,23 @@ def unpacked(image: Any) -> Any:
 
     endings = ImageOpener.compress_ext_map
     holders = [part for part in image.file_map.values() if Path(part.filename or "").suffix.lower() in endings]
+    size = getattr(image.dataobj, "offset", 0) + math.prod(image.shape) * image.get_data_dtype().itemsize
     for holder in holders:
-        holder.fileobj = BytesIO(content_of(holder.filename))
+        holder.fileobj = BytesIO(content_of(holder.filename, size + BEYOND))
     return type(image).from_file_map(image.file_map) if holders else image
 
 
-def content_of(name: str) -> bytes:
-    """Return the content of a compressed file."""
+def content_of(name: str, most: int) -> bytes:
+    """Return up to so many bytes of a compressed file, which is unpacked to its end, where its checksum is.
+
+    Raises
+    ------
+    MemoryError
+        If these bytes are more than the memory that is free, and may be there.
+    """
+    free = host_memory()[1]
+    if free is not None and min(most, Path(name).stat().st_size * DENSEST) > free:
+        raise MemoryError
     from nibabel.openers import ImageOpener
 
     try:
@@ -106,11 +119,16 @@ def content_of(name: str) -> bytes:
         import zlib
     stream = zlib.decompressobj(wbits=31)  # of gzip's format
     with suppress(zlib.error):  # type: ignore[arg-type]
-        content = stream.decompress(Path(name).read_bytes())
+        content = stream.decompress(Path(name).read_bytes(), most)
+        while not stream.eof and stream.decompress(stream.unconsumed_tail, BEYOND):
+            pass
         if stream.eof and not stream.unused_data:
             return content
     with ImageOpener(name) as file:  # another format, a gzip file of several parts, or a damage, which this names
-        return file.read()
+        content = file.read(most)
+        while file.read(BEYOND):
+            pass
+        return content
 
 
 def floats(image: Any, limit: float) -> tuple[npt.NDArray[np.float32], bool]:

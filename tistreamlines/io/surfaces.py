@@ -6,8 +6,11 @@ The geometry of this volume, with the scanner coordinates of its centre (``c_ras
 
 from __future__ import annotations
 
+import base64
+import math
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,8 @@ AUTO, SCANNER, TKRAS = SPACES = ("auto", "scanner", "tkras")
 MAGIC = re.compile(rb"\xff\xff[\xfd-\xff]")  # with which FreeSurfer's geometry begins
 POINTSET = re.compile(rb"<DataArray[^>]*NIFTI_INTENT_POINTSET.*?<Data>", re.DOTALL)
 TOLD_SCANNER = (2, 1, 20)  # the tags before the footer of a file of mris_convert --to-scanner; 0 for 1 without
+GZIPPED, EXTERNAL = 3, 4  # codes of encodings
+MOST_BYTES = 1 << 30  # of an array, which are 89 million vertices
 SCANNER_CODE, ALIGNED_CODE = 1, 2  # of NIFTI_XFORM_SCANNER_ANAT and NIFTI_XFORM_ALIGNED_ANAT
 # tkRAS directions of the voxel axes of any volume, in columns
 TK_AXES = np.array([[-1.0, 0, 0], [0, 0, 1], [0, -1, 0]])
@@ -149,26 +154,54 @@ def _tags_of(path: Path, vertices: int, triangles: int) -> tuple[int, ...]:
 
 def _read_gifti(path: Path, space: str, note: Tell, warn: Tell) -> Read:
     """Return vertices, triangles (m may be 0), the geometric type, and the affine to RASmm, (4, 4), of a GIFTI file."""
-    import nibabel as nib
-
-    image: Any = nib.load(path)
+    content = path.read_bytes()
+    image = _gifti_within(path, content)
     points, triangles = (image.get_arrays_from_intent(f"NIFTI_INTENT_{one}") for one in ("POINTSET", "TRIANGLE"))
     if len(points) != 1 or len(triangles) > 1:
         raise InputError(
             f"{path}: has {len(points)} sets of vertices and {len(triangles)} of triangles; give a surface with one of "
             "each"
         )
-    if any(array.ext_fname for array in (*points, *triangles)):
-        raise InputError(f"{path}: its values lie in another file; make it again with values inside (GZipBase64Binary)")
     made = triangles[0].data if triangles else np.empty((0, 3), np.int64)
     if made.dtype.kind not in "iu":
         raise InputError(f"{path}: triangles are {made.dtype}; give numbers of vertices as integers")
-    systems = POINTSET.search(path.read_bytes())
+    systems = POINTSET.search(content)
     if space == AUTO and systems is not None and systems[0].count(b"<CoordinateSystemTransformMatrix") > 1:
         raise InputError(f"{path}: names several spaces for its vertices; {ASK}")  # nibabel knows only the last
     affine = _affine_of_gifti(path, points[0], image.meta, space, note, warn)
     vertices = np.asarray(points[0].data, np.float64)
     return vertices, made.astype(np.int64), points[0].meta.get("GeometricType", ""), affine
+
+
+def _gifti_within(path: Path, content: bytes) -> Any:
+    """Return a GIFTI image whose values are all in its file, where no array unpacks to more than its sides promise."""
+    from nibabel.gifti.parse_gifti_fast import GiftiImageParser
+
+    class Parser(GiftiImageParser):
+        def flush_chardata(self) -> None:
+            if self.write_to == "Data" and self.da is not None:
+                _check_array(path, self.da, self._char_blocks or ())
+            super().flush_chardata()
+
+    parser = Parser()
+    parser.parse(string=content)
+    return parser.img
+
+
+def _check_array(path: Path, array: Any, texts: Iterable[str]) -> None:
+    """Raise an InputError if the values of an array lie in another file, which may be a pipe, or unpack to too many."""
+    from nibabel.nifti1 import data_type_codes
+
+    if array.ext_fname or array.encoding == EXTERNAL:
+        raise InputError(f"{path}: its values lie in another file; make it again with values inside (GZipBase64Binary)")
+    kind: Any = data_type_codes.dtype[array.datatype]
+    promised = math.prod(array.dims) * kind.itemsize
+    if promised > MOST_BYTES:
+        raise InputError(f"{path}: has an array of the sides {array.dims}, which is no surface; make it again")
+    if array.encoding == GZIPPED:
+        packed = base64.b64decode("".join(texts).encode("ascii"))
+        if len(zlib.decompressobj().decompress(packed, promised + 1)) > promised:
+            raise InputError(f"{path}: an array of the sides {array.dims} has more values than these; make it again")
 
 
 def _affine_of_gifti(

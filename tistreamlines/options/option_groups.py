@@ -243,9 +243,9 @@ class RunningOptions:
         low=1, high=1_000_000, absent="as many as fit the device", affects="run",
     )  # fmt: skip
     memory_limit: float | None = option(
-        None, RUNNING, "Greatest memory of tables and buffers on the device (cpu: in main memory). What --sift2 holds "
-        "beyond it is in a file until the weights are known.", unit="GB", low=0, above=True,
-        absent="half of the free memory; cpu and --sift2: no limit", affects="run",
+        None, RUNNING, "Greatest memory of tables and buffers on the device (cpu: in main memory), and of a map in "
+        "main memory. What --sift2 holds beyond it is in a file until the weights are known.", unit="GB", low=0,
+        above=True, absent="half of the free memory; cpu and --sift2: no limit", affects="run",
     )  # fmt: skip
     cache_dir: PathLike | None = option(
         None, RUNNING, "Folder in which the FA map and the tables are kept for later runs with the same files.",

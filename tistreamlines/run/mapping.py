@@ -67,8 +67,8 @@ def map_tractogram(
         As for :func:`track`.
     memory_limit : float, optional
         Greatest memory, GB, of what ``sift2`` holds of visits, streamlines and fixels on the device, or with 'cpu' in
-        main memory. Visits beyond it go to a file without a name in the folder of the weights. By default, there is no
-        limit.
+        main memory, and of a map. Visits beyond it go to a file without a name in the folder of the weights; a larger
+        map is refused. By default, the only limit is that a map has to fit the free memory.
     report : str or Path, optional
         Page about the streamlines, .html.
     image : str, Path or nibabel image, optional

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from itertools import pairwise
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...backends.program import Program
-from ...devices import usable_cores
+from ...devices import host_memory, usable_cores
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels.products.density import Grid, count_points
@@ -115,6 +115,7 @@ class Density:
 
     kernel = count_points
     each = 1  # the most that a streamline adds to the count of a voxel
+    voxel_bytes: ClassVar[int] = 16  # that the host takes for a voxel until the map is written
 
     def __init__(self, space: Space, step_mm: float, threads: int | None = None) -> None:
         self.space, self._grid = space, MapGrid(space, step_mm)
@@ -193,6 +194,15 @@ class Ends(Density):
 
     kernel = count_end_points
     each = 2
+
+
+def check_memory(space: Space, voxel_bytes: int, limit: int | None) -> None:
+    """Raise a ParameterError if a map with so many bytes a voxel exceeds a limit, or the memory that is free."""
+    needed, free = check_size(space) * voxel_bytes, host_memory()[1]
+    for most, told in ((limit, "--memory-limit allows {}"), (free, "{} of memory are free")):
+        if most is not None and needed > most:
+            shape, has = " x ".join(map(str, space.shape)), told.format(f"{most / 1e9:.3g} GB")
+            raise ParameterError(f"a map of {shape} voxels takes {needed / 1e9:.3g} GB, but {has}: give larger voxels")
 
 
 def check_size(space: Space) -> int:

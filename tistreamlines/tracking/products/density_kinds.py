@@ -36,6 +36,7 @@ class Sums(Density):
 
     shares: ClassVar[int] = 0  # amounts of a segment that are shared among its voxels
     channels: ClassVar[int] = 1  # sums of a voxel
+    voxel_bytes: ClassVar[int] = 32
 
     def __init__(
         self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
@@ -156,6 +157,7 @@ class Directions(Sums):
     """
 
     shares = channels = 3
+    voxel_bytes = 72
 
     def _spans(self, points: Array, offsets: Array) -> Array:
         return in_fixed_point(np.abs(segments(points, offsets)), offsets)

@@ -16,8 +16,8 @@ from ...io.images import grid_of, open_image
 from ...io.maps import write_map
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
-from ..growth.settings import Settings
-from .density import Density, Ends, check_size, finer
+from ..growth.settings import Settings, bytes_of
+from .density import Density, Ends, check_memory, check_size, finer
 from .device_density import DeviceDensity, DeviceEnds
 from .samples import load_sampled
 from .weighing import are_weighted, check_weights, known_weights
@@ -104,6 +104,7 @@ class CountMap:
         assert path is not None
         self._weighted = are_weighted(options)
         self._path, self._density = Path(path), self._counted(options, space, step_mm, threads)
+        check_memory(space, self._density.voxel_bytes, bytes_of(getattr(options, "memory_limit", None)))
         self.paths = (self._path,)
         self._step_mm = step_mm
         self._device: DeviceDensity | None = None

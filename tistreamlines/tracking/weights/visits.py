@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...backends import open_program
 from ...devices import Device
+from ...errors import InputError
 from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, Found, visit_fixels
 from ...linker.lang import LANES
 from ...linker.records import INTS, spread
@@ -24,6 +25,7 @@ from .visit_file import Stored, adjoin, in_memory, joined
 Array = npt.NDArray[Any]
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
+LONGEST = 128  # voxels that a step may be long: time and memory grow with the steps along its curve
 TOGETHER = 2**20  # points whose visits are found in a launch
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
@@ -117,8 +119,11 @@ class Visitor:
     """
 
     def __init__(self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None) -> None:
-        least = FINE * float(table.space.voxel_sizes.min())
-        self._ratio = max(1, math.ceil(step_mm / least * (1 - 1e-6))) if math.isfinite(step_mm) else 1
+        side = float(table.space.voxel_sizes.min())
+        if LONGEST * side < step_mm < math.inf:
+            raise InputError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the FODs, of {side:g} mm: "
+                             "check the voxel sizes in their header")  # fmt: skip
+        self._ratio = max(1, math.ceil(step_mm / (FINE * side) * (1 - 1e-6))) if math.isfinite(step_mm) else 1
         self._a_point = A_POINT * FINE * self._ratio
         grid, constants = table.record()
         self._program = open_program(device, Source([visit_fixels], constants), threads=threads)
