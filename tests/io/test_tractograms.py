@@ -7,7 +7,7 @@ from streamlines import joined
 
 from tistreamlines.errors import InputError
 from tistreamlines.io import tractograms
-from tistreamlines.io.tractograms import stored_batches
+from tistreamlines.io.tractograms import step_of_tractogram, stored_batches
 
 HEAD = "mrtrix tracks\ndatatype: Float32{}\nfile: . 64\nEND\n"
 
@@ -54,3 +54,15 @@ def test_a_point_that_is_partly_missing(tmp_path):
     points[2, 1] = np.nan
     with pytest.raises(InputError, match="not finite"):
         list(stored_batches(written(tmp_path / "a.tck", [points])))
+
+
+@pytest.mark.parametrize(("fields", "step"), [
+    ({"step_size": "0.5"}, 0.5), ({"step_size": "0.2", "output_step_size": "1"}, 1.0), ({}, None),
+    ({"step_size": "NaN"}, None), ({"step_size": "0"}, None), ({"step_size": "auto"}, None),
+    ({"step_size": "0.5", "output_step_size": "8000"}, 0.5), ({"output_step_size": "8000"}, None),
+])  # fmt: skip
+def test_the_step_size_of_a_header(tmp_path, fields, step):
+    """One with which no program tracks is not taken."""
+    tractogram = nib.streamlines.Tractogram([np.ones((2, 3), np.float32)], affine_to_rasmm=np.eye(4))
+    nib.streamlines.TckFile(tractogram, fields).save(tmp_path / "a.tck")
+    assert step_of_tractogram(tmp_path / "a.tck") == step

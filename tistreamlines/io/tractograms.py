@@ -17,6 +17,7 @@ from .images import existing, reading
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
+LONGEST_STEP_MM = 10.0  # in a header
 
 
 def check_tractogram(path: str | PathLike[str]) -> Path:
@@ -77,7 +78,10 @@ def grid_of_tractogram(path: Path) -> Space | None:
 
 
 def step_of_tractogram(path: Path) -> float | None:
-    """Return the distance of the points of a streamline, mm, as the header of a TCK has it; None where it does not."""
+    """Return the distance of the points of a streamline, mm, as the header of a TCK has it.
+
+    None for other files, and where the header has none, or one with which no program tracks.
+    """
     if path.suffix.lower() != ".tck":
         return None
     import nibabel as nib
@@ -87,7 +91,7 @@ def step_of_tractogram(path: Path) -> float | None:
         # tckgen before 3.0 wrote the distance as output_step_size where it left points out; tcksift2 reads the other
         for name in ("output_step_size", "step_size"):
             with suppress(KeyError, ValueError):
-                if 0 < (step := float(header[name])) < np.inf:
+                if 0 < (step := float(header[name])) <= LONGEST_STEP_MM:
                     return step
     return None
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..options.keywords import ProductOptions
 
 LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
+NO_GRID = Space(np.eye(4), (1, 1, 1))  # for products that need none
 
 
 def map_tractogram(
@@ -119,10 +120,12 @@ def map_tractogram(
         for name in outputs:
             PRODUCTS[name].check(chosen)
         hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
-        step = step_of_tractogram(path) if "sift2" in outputs else 1.0
+        step = step_of_tractogram(path) if any(PRODUCTS[name].needs_step for name in outputs) else 1.0
         extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) or step is None else Extent()
-        longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else step or 1.0
-        made = products_of(chosen, _covering(path, extent, chosen) if space is None else space, longest)
+        longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
+        of_maps = _covering(path, extent, chosen) if space is None else space, longest
+        # what maps need to know must not change other products
+        made = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
         shown = None if page is None else Shown(extent, longest, image, threads)
         if not device.on_host:
             made.move_to(program_on(device))
@@ -172,12 +175,12 @@ def _extent(path: Path) -> Extent:
 def _grid(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Space | None:
     """Return the grid of the file, which maps have unless another one is given; None if it has to be made."""
     if not (maps := [name for name in outputs if name in MAPS]):
-        return Space(np.eye(4), (1, 1, 1))
+        return NO_GRID
     space = grid_of_tractogram(path)
     if space is None and chosen.density_grid is None and chosen.density_voxel is None:
         raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since the "
                              "file has no grid")  # fmt: skip
-    return Space(np.eye(4), (1, 1, 1)) if space is None and chosen.density_voxel is None else space
+    return NO_GRID if space is None and chosen.density_voxel is None else space
 
 
 def _covering(path: Path, extent: Extent, chosen: Parameters) -> Space:

@@ -24,6 +24,9 @@ from .visit_file import Stored, adjoin, in_memory, joined
 Array = npt.NDArray[Any]
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
+ROUNDED = 1e-3  # part of a step by which files round it
+MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
+USUAL_PARTS = 50  # for which a lane has room at first
 TOGETHER = 2**20  # points whose visits are found in a launch
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
@@ -109,7 +112,7 @@ class Visitor:
         The fixels.
     step_mm : float
         Distance between the points of a streamline, which tells into how many steps the curve between two of them is
-        divided; infinity if it is not known, and curves are not divided.
+        divided.
     device : Device
         Where visits are found. They are the same everywhere.
     threads : int, optional
@@ -118,8 +121,8 @@ class Visitor:
 
     def __init__(self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None) -> None:
         least = FINE * float(table.space.voxel_sizes.min())
-        self._ratio = max(1, math.ceil(step_mm / least * (1 - 1e-6))) if math.isfinite(step_mm) else 1
-        self._a_point = A_POINT * FINE * self._ratio
+        self._ratio = max(1, math.ceil(min(step_mm / least, MOST_PARTS) * (1 - ROUNDED)))
+        self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
         grid, constants = table.record()
         self._program = open_program(device, Source([visit_fixels], constants), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
