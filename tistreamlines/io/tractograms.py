@@ -29,7 +29,7 @@ def check_tractogram(path: str | PathLike[str]) -> Path:
 
 
 def stored_batches(path: Path) -> Generator[Batch, None, None]:
-    """Read the streamlines of a tractogram, in its order; those without points are left out.
+    """Read the streamlines of a tractogram, in its order, also those without points.
 
     Parameters
     ----------
@@ -125,11 +125,10 @@ def batch_of(
     points: npt.NDArray[Any], lengths: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None,
     seeds: npt.NDArray[Any] | None = None,
 ) -> Batch:  # fmt: skip
-    """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch; empty ones are left out."""
+    """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch."""
     zeros: Any = np.zeros
     own: Any = zeros(len(lengths)) if numbers is None else numbers
     begun: Any = zeros((len(lengths), 3)) if seeds is None else seeds
-    own, begun, lengths = own[lengths > 0], begun[lengths > 0], lengths[lengths > 0]
     n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     return Batch(points, offsets, begun, own, zeros(n), zeros((n, 2)))  # converted by Batch
 
@@ -141,7 +140,8 @@ def _mapped(path: Path) -> Generator[Batch, None, None]:
     file: Any = trx_file_memmap.load(str(path))
     try:
         stored = file.streamlines
-        lengths = np.asarray(stored._lengths, np.int64)
+        lengths = np.diff(np.asarray(stored._offsets, np.int64), append=len(stored._data))
+        lengths = lengths if len(lengths) else np.zeros(int(file.header["NB_STREAMLINES"]), np.int64)
         ends, numbers = np.cumsum(lengths), file.data_per_streamline.get("seed_number")
         if numbers is not None:
             numbers = np.asarray(numbers).ravel()
@@ -150,7 +150,7 @@ def _mapped(path: Path) -> Generator[Batch, None, None]:
         while first < len(lengths):
             last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
             own, begun = (None if values is None else values[first:last] for values in (numbers, seeds))
-            points = np.array(stored._data[done : ends[last - 1]], np.float32)
+            points = np.array(stored._data[done : ends[last - 1]], np.float32).reshape(-1, 3)
             yield batch_of(points, lengths[first:last], own, begun)
             first, done = last, int(ends[last - 1])
     finally:

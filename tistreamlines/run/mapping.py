@@ -132,11 +132,12 @@ def map_tractogram(
         watcher = Watcher() if watcher is None else watcher
         made.watch_weighing(watcher.weighing)
         watcher.stage("map")
-        count = _add(path, made, shown)
+        count, empty = _add(path, made, shown)
         watcher.stage("write")
         made.write(force=force)
+        doubts = [*made.doubts, *([_empty(path, empty, count)] if empty else [])]
         record = {
-            "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": made.doubts,
+            "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": doubts,
             "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
             "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
             "device": device.as_dict(),
@@ -145,7 +146,7 @@ def map_tractogram(
             sidecar.write_record(beside, record, force=force)
         if shown is not None and page is not None:
             shown.write(page, record, made.values, force=force)
-    return {"streamlines": count, "products": made.values, "warnings": made.doubts}
+    return {"streamlines": count, "products": made.values, "warnings": doubts}
 
 
 def _check(chosen: Parameters, outputs: Mapping[str, Any], image: Any) -> None:
@@ -191,9 +192,14 @@ def _covering(path: Path, extent: Extent, chosen: Parameters) -> Space:
     return around(extent.low.astype(np.float32), extent.high.astype(np.float32), chosen.density_voxel)
 
 
-def _add(path: Path, made: Products, shown: Shown | None) -> int:
-    """Add all streamlines; return how many there are."""
-    first = 0
+def _empty(path: Path, empty: int, count: int) -> str:
+    """Say that streamlines have no points."""
+    return f"{path}: {empty:,} of {count:,} streamlines have no points: they keep their places, and count for nothing"
+
+
+def _add(path: Path, made: Products, shown: Shown | None) -> tuple[int, int]:
+    """Add all streamlines; return how many there are, and how many of them have no points."""
+    first = empty = 0
     for batch in _batches(path):
         if not batch.seed_number.any():  # the file has no numbers of seeds
             batch.seed_number[:] = np.arange(first, first + len(batch), dtype=np.uint32)
@@ -201,7 +207,8 @@ def _add(path: Path, made: Products, shown: Shown | None) -> int:
         if shown is not None:
             shown.add(batch)
         first += len(batch)
-    return first
+        empty += int(np.count_nonzero(batch.lengths == 0))
+    return first, empty
 
 
 def _batches(path: Path) -> Generator[Batch, None, None]:

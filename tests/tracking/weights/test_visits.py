@@ -69,6 +69,19 @@ def test_a_fixel_that_is_visited_twice_has_one_visit():
     assert abs(units.sum() * table.unit_mm - length) < 0.05 * length
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_points_that_repeat_are_left_out(seed):
+    """Some trackers store the seed twice; streamlines of one point that is there several times visit nothing."""
+    table, lines = fixel_table(), curves(60, seed)
+    again = np.random.default_rng(seed).integers(1, 4, len(lines.points)) if seed else np.full(len(lines.points), 2)
+    offsets = np.concatenate([[0], np.cumsum(again)])[lines.offsets]
+    repeated = batch(np.repeat(lines.points, again, axis=0), offsets)
+    visitor = Visitor(table, STEP, choose("cpu"))
+    expected, found = (lengths_of(visitor.parts(one), len(lines), table.count) for one in (lines, repeated))
+    assert expected.any() and np.array_equal(found, expected)
+    assert len(repeated.points) > 1.5 * len(lines.points)
+
+
 def test_a_step_that_is_far_too_long_takes_no_room(monkeypatch):
     """The curves are the same, and lanes have room for the visits that there are."""
     table, lines, room = fixel_table(), curves(40), []

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...backends.program import Program
 from ...errors import ParameterError
-from ...space.batch import Batch, Space
+from ...space.batch import Batch, Space, last_points, of_each
 from ..stopping.own_grid import OwnMap
 from .density import Density
 from .passages import Passed, no_amounts, passages
@@ -178,7 +178,7 @@ class MeanLength(Sums):
     def _each(self, batch: Batch) -> Array:
         """Return the number of each streamline whose mean is mapped, (n,), in units."""
         lengths = np.rint(norms(segments(batch.points, batch.offsets)) * OF_MM).astype(np.int64)
-        return np.add.reduceat(lengths, batch.offsets[:-1])
+        return of_each(np.add, lengths, batch.offsets)
 
     def _left(self, batch: Batch, passed: Passed) -> Array:
         low, high = passed.streamline[[0, -1]] if len(passed.streamline) else (0, 0)
@@ -204,7 +204,7 @@ class MeanSample(MeanLength):
 
     def _each(self, batch: Batch) -> Array:
         values = self._sampler.per_streamline(batch)["map_mean"].astype(float)
-        return np.rint(values * self.unit).astype(np.int64)
+        return np.rint(np.nan_to_num(values) * self.unit).astype(np.int64)  # without points, it is in no voxel either
 
 
 SUMS: dict[str, type[Sums]] = {
@@ -221,13 +221,13 @@ def segments(points: Array, offsets: Array) -> Array:
     """Return the vector from each point to the next one of its streamline, (p, 3) float64; 0 from the last one."""
     vectors = np.zeros((len(points), 3))
     np.subtract(points[1:], points[:-1], out=vectors[:-1], dtype=float)
-    vectors[offsets[1:] - 1] = 0
+    vectors[last_points(offsets)] = 0
     return vectors
 
 
 def in_fixed_point(lengths: Array, offsets: Array) -> Array:
     """Return lengths, (p, k) mm, in 2^-16 mm; raise a ParameterError if a streamline is too long."""
-    longest = np.add.reduceat(lengths, offsets[:-1]).max(initial=0)
+    longest = of_each(np.add, lengths, offsets).max(initial=0)
     if not longest < LONGEST_MM:
         raise ParameterError(f"a streamline of {longest:.0f} mm is too long for this --density-kind, which maps those "
                              f"below {LONGEST_MM} mm: lower --max-length, or leave --density-kind out")  # fmt: skip

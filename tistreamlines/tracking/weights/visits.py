@@ -131,22 +131,23 @@ class Visitor:
         }
 
     def parts(self, batch: Batch) -> list[Part]:
-        """Return the visits of the streamlines of a batch, which are numbered from 0 on."""
+        """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out."""
         cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // TOGETHER, append=-1)) + 1
         begins = [0, *cuts.tolist()]
-        return [self._part(batch, first, last) for first, last in pairwise(begins)]
+        return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
     def _part(self, batch: Batch, first: int, last: int) -> Part:
         """Return those of some streamlines, which are sorted by their numbers of points."""
-        lengths = batch.lengths[first:last]
+        points, offsets = without_repeats(batch, first, last)
+        lengths = np.diff(offsets)
         order = np.argsort(lengths, kind="stable")
+        order = order[np.searchsorted(lengths[order], 1) :]
         teams = -(-len(order) // LANES)
         counts = np.zeros(teams * LANES, np.int32)
         counts[: len(order)] = lengths[order]
         starts = np.zeros(teams * LANES, np.int32)
-        starts[: len(order)] = batch.offsets[first:last][order] - batch.offsets[first]
-        points = batch.points[batch.offsets[first] : batch.offsets[last]].ravel()
-        paths = {"paths_points": points, "paths_first": starts, "paths_counts": counts}
+        starts[: len(order)] = offsets[order]
+        paths = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
         given = self._values | {name: self._program.array(one) for name, one in paths.items()}
         depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
         while True:
@@ -169,6 +170,21 @@ class Visitor:
         values = given | spread("found", found)
         program.run(visit_fixels.__name__, len(depth), values)
         return begin, program.host(found.words, total), program.host(found.visited, LANES * len(depth))
+
+
+def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:
+    """Return points and offsets of some streamlines, without points that lie where the one before lies.
+
+    A curve through such points would turn back and forth there.
+    """
+    offsets = batch.offsets[first : last + 1] - batch.offsets[first]
+    points = batch.points[batch.offsets[first] : batch.offsets[last]]
+    same = 1 + np.flatnonzero(points[1:, 0] == points[:-1, 0])  # few, most of which differ along another axis
+    same = same[(points[same] == points[same - 1]).all(axis=1)]
+    same = np.setdiff1d(same, offsets)  # the first points of streamlines stay
+    if not len(same):
+        return points, offsets
+    return np.delete(points, same, axis=0), offsets - np.searchsorted(same, offsets)
 
 
 def _trimmed(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> Part:
