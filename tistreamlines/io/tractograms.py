@@ -149,7 +149,8 @@ def _mapped(path: Path) -> Generator[Batch, None, None]:
         first, done = 0, 0
         while first < len(lengths):
             last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
-            own, begun = (None if values is None else values[first:last] for values in (numbers, seeds))
+            # copies, since members of the file may begin anywhere
+            own, begun = (None if values is None else np.array(values[first:last]) for values in (numbers, seeds))
             points = np.array(stored._data[done : ends[last - 1]], np.float32).reshape(-1, 3)
             yield batch_of(points, lengths[first:last], own, begun)
             first, done = last, int(ends[last - 1])
