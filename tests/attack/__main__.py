@@ -42,6 +42,7 @@ from . import (
     surroundings,
     together,
     tractograms,
+    weights,
 )
 from .material import MAP, ROOT, RUNS, in_this_process, track
 from .room import Room
@@ -99,6 +100,8 @@ CLASSES = {
     "lines-damaged": Class(WARM, 40, tractograms.damaged),
     "lines-headers": Class(WARM, 30, tractograms.headers),
     "lines-members": Class(WARM, 30, tractograms.members),
+    "weights-files": Class(WARM, 40, weights.files),
+    "weights-lines": Class(WARM, 30, weights.streamlines),
 }
 
 

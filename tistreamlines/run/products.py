@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..backends.program import Program
 from ..errors import InputError, ParameterError
 from ..io import sidecar
-from ..io.weights import load_weights
+from ..io.weights import faint, load_weights
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
@@ -117,7 +117,8 @@ class Products:
     @property
     def doubts(self) -> list[str]:
         """Why they may be wrong."""
-        return [text for one in self._made.values() for text in one.doubts]
+        unseen = [] if self._given is None else faint(str(self._weights), self._given)
+        return unseen + [text for one in self._made.values() for text in one.doubts]
 
 
 def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
