@@ -46,6 +46,7 @@ from . import (
     together,
     tractograms,
     trx_members,
+    weights,
 )
 from .material import MAP, ROOT, RUNS, SEEDED, TARGETS, in_this_process, targets_of, track
 from .room import Room
@@ -110,6 +111,8 @@ CLASSES = {
     "lines-members": Class(WARM, 30, tractograms.members),
     "lines-counts": Class(WARM, 30, tractograms.counts),
     "lines-foreign": Class(WARM, 60, trx_members.foreign),
+    "weights-files": Class(WARM, 40, weights.files),
+    "weights-lines": Class(WARM, 30, weights.streamlines),
 }
 
 

@@ -1,4 +1,4 @@
-"""Images, tractograms and tables whose headers promise less or more than there is: neither time nor memory may follow."""
+"""Images, tractograms and tables whose headers promise less or more than there is: time and memory do not follow."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def contents(rng: random.Random, room: Room) -> list[str]:
     if suffix == ".tck" and name.startswith("NaN"):
         codes = EITHER  # a point of NaN is the end of a streamline there
     room.did.append(f"{name} as {suffix}")
-    write(room.inputs / f"odd{suffix}", change(_lines(room)), rng.choice(("f4", "f4", "f8")))
+    write(room.inputs / f"odd{suffix}", change(lines_of(room)), rng.choice(("f4", "f4", "f8")))
     return _mapped(rng, room, f"odd{suffix}", codes, SAME if name == "as they are" and suffix == ".tck" else OTHER)
 
 
@@ -90,7 +90,7 @@ def damaged(rng: random.Random, room: Room) -> list[str]:
     if suffix == ".trx" and rng.random() < 0.5:
         path.write_bytes((room.inputs / LINES).read_bytes())
     else:
-        write(path, _lines(room), "f4")
+        write(path, lines_of(room), "f4")
     how = damage(rng, path)
     room.did.append(f"{how} {path.name}")
     return _mapped(rng, room, path.name, REFUSED if how.startswith("cut") else EITHER, OTHER)
@@ -100,13 +100,13 @@ def headers(rng: random.Random, room: Room) -> list[str]:
     """Change a field of a header."""
     if rng.random() < 0.5:
         path, name = room.inputs / "odd.tck", rng.choice(sorted(TCK))
-        write(path, _lines(room), "f4")
+        write(path, lines_of(room), "f4")
         before, after, codes, run = TCK[name]
         path.write_bytes(path.read_bytes().replace(before, after, 1))
         room.did.append(f"{name} of .tck")
         return _mapped(rng, room, path.name, codes, run)
     path, name = room.inputs / "odd.trk", rng.choice(sorted(TRK))
-    write(path, _lines(room), "f4")
+    write(path, lines_of(room), "f4")
     place, form, values = TRK[name]
     value = rng.choice(values)
     content = bytearray(path.read_bytes())
@@ -120,7 +120,7 @@ def headers(rng: random.Random, room: Room) -> list[str]:
 def counts(rng: random.Random, room: Room) -> list[str]:
     """Cut a .trk between records, or count other streamlines than there are: it is read whole, or refused."""
     path = room.inputs / "odd.trk"
-    lines = _lines(room)
+    lines = lines_of(room)
     write(path, lines, "f4")
     content = bytearray(path.read_bytes())
     starts = [1000]
@@ -169,7 +169,7 @@ def _mapped(rng: random.Random, room: Room, name: str, codes: tuple[int, ...], r
     return judged(room, room.run(["map", name, "--connectome", LABELS, f"../out/{MATRIX}", *more]), codes, run)
 
 
-def _lines(room: Room) -> Lines:
+def lines_of(room: Room) -> Lines:
     """Return the streamlines of the material."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from streamlines import joined
 
 from tistreamlines.errors import InputError
 from tistreamlines.io import tractograms
-from tistreamlines.io.tractograms import stored_batches
+from tistreamlines.io.tractograms import step_of_tractogram, stored_batches
 
 HEAD = "mrtrix tracks\ndatatype: Float32{}\nfile: . 64\nEND\n"
 
@@ -28,7 +28,8 @@ def test_a_tck_in_pieces(tmp_path, monkeypatch, order, at_once):
     lines = [rng.normal(size=(count, 3)).astype(np.float32) for count in (3, 0, 1, 20, 0, 0, 6, 2)]
     path = written(tmp_path / "a.tck", lines, order)
     batch, theirs = joined(stored_batches(path)), nib.streamlines.load(path).streamlines
-    assert batch.lengths.tolist() == [3, 1, 20, 6, 2] == [len(line) for line in theirs]
+    assert batch.lengths.tolist() == [3, 0, 1, 20, 0, 0, 6, 2]
+    assert [len(line) for line in theirs] == [3, 1, 20, 6, 2]  # nibabel leaves out those without points
     assert np.array_equal(batch.points, theirs.get_data())
     assert np.array_equal(batch.points, np.concatenate(lines))
 
@@ -54,3 +55,15 @@ def test_a_point_that_is_partly_missing(tmp_path):
     points[2, 1] = np.nan
     with pytest.raises(InputError, match="not finite"):
         list(stored_batches(written(tmp_path / "a.tck", [points])))
+
+
+@pytest.mark.parametrize(("fields", "step"), [
+    ({"step_size": "0.5"}, 0.5), ({"step_size": "0.2", "output_step_size": "1"}, 1.0), ({}, None),
+    ({"step_size": "NaN"}, None), ({"step_size": "0"}, None), ({"step_size": "auto"}, None),
+    ({"step_size": "0.5", "output_step_size": "8000"}, 0.5), ({"output_step_size": "8000"}, None),
+])  # fmt: skip
+def test_the_step_size_of_a_header(tmp_path, fields, step):
+    """One with which no program tracks is not taken."""
+    tractogram = nib.streamlines.Tractogram([np.ones((2, 3), np.float32)], affine_to_rasmm=np.eye(4))
+    nib.streamlines.TckFile(tractogram, fields).save(tmp_path / "a.tck")
+    assert step_of_tractogram(tmp_path / "a.tck") == step

@@ -17,6 +17,7 @@ from .mrtrix_header import read_header
 
 MAGIC = b"mrtrix tracks"
 KINDS = {"float32le": "<f4", "float32be": ">f4", "float64le": "<f8", "float64be": ">f8"}
+LONGEST_STEP_MM = 10.0  # with which a program tracks
 MISSING = {"datatype": "Float32LE is taken", "file": "the points are taken to begin behind END"}
 
 
@@ -32,7 +33,7 @@ class TckHeader:
     start : int
         Byte at which they begin.
     step_mm : float or None
-        Distance of the points of a streamline, mm, if the header has one above 0.
+        Distance of the points of a streamline, mm, if the header has one with which a program tracks.
     doubts : tuple of str
         What it lacks, and what is taken in its place.
     """
@@ -69,7 +70,7 @@ def _step(lines: dict[str, list[str]]) -> float | None:
     for name in ("output_step_size", "step_size"):
         with suppress(KeyError, ValueError):
             (word,) = lines[name]
-            if 0 < (step := float(word)) < np.inf:
+            if 0 < (step := float(word)) <= LONGEST_STEP_MM:
                 return step
     return None
 

@@ -21,9 +21,9 @@ from .trx_schema import Trx, files_of_trx, is_trx_folder, opened_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
-LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
 SEEDS, SEED_NUMBER = "dps/seeds", "dps/seed_number"
 NONE = np.empty((0, 3), np.float32)
+LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
 
 
 def check_tractogram(path: str | PathLike[str]) -> Path:
@@ -57,7 +57,7 @@ def doubts_of_tractogram(path: Path) -> list[str]:
 
 
 def stored_batches(path: Path) -> Generator[Batch, None, None]:
-    """Read the streamlines of a tractogram, in its order; those without points are left out.
+    """Read the streamlines of a tractogram, in its order, also those without points.
 
     Parameters
     ----------
@@ -115,14 +115,14 @@ def grid_of_tractogram(path: Path) -> Space | None:
 
 
 def step_of_tractogram(path: Path) -> float | None:
-    """Return the distance of the points of a streamline, mm, as the header of a TCK has it; None where it does not."""
+    """Return the distance of the points of a streamline, mm, as the header of a TCK has it.
+
+    None for other files, and where the header has none, or one with which no program tracks.
+    """
     if _format(path) != ".tck":
         return None
     with reading(path):
-        step = header_of_tck(path).step_mm
-    if step is not None and step > LONGEST_MM:
-        raise InputError(f"{path}: its header has a step size of {step:g} mm; correct it, or take the line out")
-    return step
+        return header_of_tck(path).step_mm
 
 
 def has_seeds(path: Path) -> bool:
@@ -144,11 +144,10 @@ def batch_of(
     points: npt.NDArray[Any], lengths: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None,
     seeds: npt.NDArray[Any] | None = None,
 ) -> Batch:  # fmt: skip
-    """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch; empty ones are left out."""
+    """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch."""
     zeros: Any = np.zeros
     own: Any = zeros(len(lengths)) if numbers is None else numbers
     begun: Any = zeros((len(lengths), 3)) if seeds is None else seeds
-    own, begun, lengths = own[lengths > 0], begun[lengths > 0], lengths[lengths > 0]
     n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     return Batch(points, offsets, begun, own, zeros(n), zeros((n, 2)))  # converted by Batch
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..io.picture import VIEWS, View, coloured
-from ..space.batch import Batch, Space
+from ..space.batch import Batch, Space, last_points
 from .frame import Frame
 
 Array = npt.NDArray[Any]
@@ -142,7 +142,7 @@ def streamline_pictures(scene: Scene) -> list[Array]:
     chosen = scene.sample if some.step == 1 else scene.sample[some]
     points, offsets = scene.frame.places(chosen.points), chosen.offsets
     inner = np.ones(max(len(points) - 1, 0), bool)
-    inner[offsets[1:-1] - 1] = False  # from the end of a streamline to the start of the next one
+    inner[last_points(offsets)[:-1]] = False  # from the end of a streamline to the start of the next one
     steps = np.diff(chosen.points, axis=0)[inner]
     lengths = np.linalg.norm(steps, axis=1)
     colours = coloured(np.abs(steps) / np.maximum(lengths, 1e-6)[:, None])

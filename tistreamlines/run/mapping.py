@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from ..option import ImageLike
     from ..options.keywords import ProductOptions
 
+NO_GRID = Space(np.eye(4), (1, 1, 1))  # for products that need none
+
 
 def map_tractogram(
     tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
@@ -127,20 +129,21 @@ def map_tractogram(
             PRODUCTS[name].check(chosen)
         hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
         places = doubts_of_places(files)
-        step = step_of_tractogram(path) if "sift2" in outputs else 1.0
+        step = step_of_tractogram(path) if any(PRODUCTS[name].needs_step for name in outputs) else 1.0
         extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) or step is None else Extent()
-        longest = max(extent.step_mm * (1 + 1e-6), 1e-3) if extent.step_mm else step or 1.0
-        made = products_of(chosen, _covering(path, extent, chosen) if space is None else space, longest)
+        longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
+        of_maps = _covering(path, extent, chosen) if space is None else space, longest
+        # what maps need to know must not change other products
+        made = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
         shown = None if page is None else Shown(extent, longest, image, chosen.threads)
         if not device.on_host:
             made.move_to(program_on(device))
         watcher = Watcher() if watcher is None else watcher
         made.watch_weighing(watcher.weighing)
         watcher.stage("map")
-        count = _add(path, made, shown)
+        count, empty = _add(path, made, shown)
         watcher.stage("write")
-        empty = [] if count else [f"{path}: has no streamlines, so what is made of it is empty"]
-        warnings = [*doubts_of_tractogram(path), *places, *empty, *made.doubts]
+        warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *made.doubts]
         beside = record_path(None, outputs)
         with all_or_none([path for path in (*made.files, beside) if path is not None]):
             made.write(force=force)
@@ -184,12 +187,12 @@ def _extent(path: Path) -> Extent:
 def _grid(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Space | None:
     """Return the grid of the file, which maps have unless another one is given; None if it has to be made."""
     if not (maps := [name for name in outputs if name in MAPS]):
-        return Space(np.eye(4), (1, 1, 1))
+        return NO_GRID
     space = grid_of_tractogram(path)
     if space is None and chosen.density_grid is None and chosen.density_voxel is None:
         raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since the "
                              "file has no grid")  # fmt: skip
-    return Space(np.eye(4), (1, 1, 1)) if space is None and chosen.density_voxel is None else space
+    return NO_GRID if space is None and chosen.density_voxel is None else space
 
 
 def _covering(path: Path, extent: Extent, chosen: Parameters) -> Space:
@@ -200,9 +203,17 @@ def _covering(path: Path, extent: Extent, chosen: Parameters) -> Space:
     return around(extent.low.astype(np.float32), extent.high.astype(np.float32), chosen.density_voxel)
 
 
-def _add(path: Path, made: Products, shown: Shown | None) -> int:
-    """Add all streamlines; return how many there are."""
-    first = 0
+def _empty(path: Path, empty: int, count: int) -> list[str]:
+    """Say that there are no streamlines, or that some have no points."""
+    if not count:
+        return [f"{path}: has no streamlines, so what is made of it is empty"]
+    return [f"{path}: {empty:,} of {count:,} streamlines have no points: they keep their places, and count for nothing"
+            ] * bool(empty)  # fmt: skip
+
+
+def _add(path: Path, made: Products, shown: Shown | None) -> tuple[int, int]:
+    """Add all streamlines; return how many there are, and how many of them have no points."""
+    first = empty = 0
     for batch in _batches(path):
         if not batch.seed_number.any():  # the file has no numbers of seeds
             batch.seed_number[:] = np.arange(first, first + len(batch), dtype=np.uint32)
@@ -210,7 +221,8 @@ def _add(path: Path, made: Products, shown: Shown | None) -> int:
         if shown is not None:
             shown.add(batch)
         first += len(batch)
-    return first
+        empty += int(np.count_nonzero(batch.lengths == 0))
+    return first, empty
 
 
 def _batches(path: Path) -> Iterator[Batch]:

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from ..backends.program import Program
 from ..errors import InputError, ParameterError
 from ..io import sidecar
-from ..io.weights import load_weights
+from ..io.weights import faint, load_weights
 from ..io.writer import all_or_none
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.density_map import CountMap
+from ..tracking.products.density_map import MAPS, CountMap
 from ..tracking.products.files import Following, Grouping, ProductFile, Weighing, Weighted
 from ..tracking.products.point_kernels import Movable
 from ..tracking.products.products import Collector
@@ -118,8 +118,9 @@ class Products:
     @property
     def doubts(self) -> list[str]:
         """Why they may be wrong."""
+        unseen = [] if self._given is None else faint(str(self._weights), self._given)
         empty = [one.nowhere for one in self._made.values() if isinstance(one, CountMap) and self._count]
-        return [text for one in self._made.values() for text in one.doubts] + [text for text in empty if text]
+        return unseen + [text for one in self._made.values() for text in one.doubts] + [text for text in empty if text]
 
 
 def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
@@ -137,12 +138,17 @@ def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
     return parameters.changed(sift2=(TRACKED, output.with_name(f"{output.stem}_weights.txt")))
 
 
-def products_of(parameters: Parameters, space: Space, step_mm: float, followed: Any = None) -> Products:
+def products_of(
+    parameters: Parameters, space: Space, step_mm: float, followed: Any = None, *,
+    of_maps: tuple[Space, float] | None = None,
+) -> Products:  # fmt: skip
     """Return the products that the options ask for, of an image with this grid, tracked with this step size.
 
-    ``followed`` is what streamlines follow, if they are tracked and an option asks for it.
+    ``followed`` is what streamlines follow, if they are tracked and an option asks for it. ``of_maps`` is the grid of
+    maps and the longest distance of two points, where these are others.
     """
-    made = {name: PRODUCTS[name].make(parameters, space, step_mm, parameters.threads) for name in asked(parameters)}
+    known = {name: of_maps if of_maps and name in MAPS else (space, step_mm) for name in asked(parameters)}
+    made = {name: PRODUCTS[name].make(parameters, *one, parameters.threads) for name, one in known.items()}
     for one in made.values():
         if isinstance(one, Following):
             one.follow(followed)

@@ -14,7 +14,7 @@ from ..report.files import write_report
 from ..report.gathered import Gathered
 from ..report.page import Told
 from ..report.views import Scene
-from ..space.batch import Batch
+from ..space.batch import Batch, of_each
 from ..tracking.products.density_kinds import norms, segments
 from ..tracking.products.extent import Extent
 from ..viewer.scene import opened_image
@@ -51,7 +51,7 @@ class Shown:
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._gathered.add(batch)
-        lengths = np.add.reduceat(norms(segments(batch.points, batch.offsets)), batch.offsets[:-1])
+        lengths = of_each(np.add, norms(segments(batch.points, batch.offsets)), batch.offsets)
         self._lengths.append(lengths.astype(np.float32))
         self._points += len(batch.points)
 

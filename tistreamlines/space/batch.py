@@ -42,7 +42,7 @@ class Batch:
     points : (p, 3) float32, RASmm
         Points of all streamlines, each from its backward end to its forward end.
     offsets : (n + 1,) int64
-        Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``; it has at least one point.
+        Streamline ``i`` is ``points[offsets[i]:offsets[i + 1]]``. Files of other programs have some without points.
     seeds : (n, 3) float32, RASmm
         Seed point of each streamline.
     seed_number : (n,) uint32
@@ -77,9 +77,8 @@ class Batch:
         offsets = np.ascontiguousarray(self.offsets, np.int64)
         if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0:
             raise ValueError(f"offsets must be a 1-D array that starts with 0, not {offsets.shape}")
-        # trx-python loses the last streamline if the first one is empty, and TCK cannot store an empty one.
-        if np.any(np.diff(offsets) < 1):
-            raise ValueError("offsets must increase: each streamline needs at least one point")
+        if np.any(np.diff(offsets) < 0):
+            raise ValueError("offsets must not fall")
         object.__setattr__(self, "offsets", offsets)
         n = len(offsets) - 1
         self._shape("points", np.float32, (int(offsets[-1]) if self.has_points else 0, 3))
@@ -151,13 +150,27 @@ class Batch:
         """Longest distance between two consecutive points of a streamline, mm; 0 without steps."""
         with np.errstate(over="ignore"):  # infinity is the longest
             steps = np.diff(self.points, axis=0)
-            steps[self.offsets[1:-1] - 1] = 0  # from one streamline to the next
+            steps[last_points(self.offsets)[:-1]] = 0  # from one streamline to the next
             return float(np.sqrt(np.einsum("ij,ij->i", steps, steps).max(initial=0)))
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Number of points of each streamline, ``(n,)`` int64."""
         return np.diff(self.offsets)
+
+
+def last_points(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the number of the last point of each streamline that has points."""
+    return offsets[1:][np.diff(offsets) > 0] - 1
+
+
+def of_each(combine: np.ufunc, values: npt.NDArray, offsets: npt.NDArray[np.int64]) -> npt.NDArray:
+    """Combine the values of the points of each streamline, ``(p, ...)`` to ``(n, ...)``; without points, it has 0."""
+    held = np.flatnonzero(np.diff(offsets))
+    found = np.zeros((len(offsets) - 1, *values.shape[1:]), values.dtype)
+    if len(held):
+        found[held] = combine.reduceat(values, offsets[held])
+    return found
 
 
 def _shaped(name: str, values: npt.ArrayLike, dtype: type, shape: tuple[int, ...]) -> npt.NDArray:

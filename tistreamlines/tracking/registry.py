@@ -193,6 +193,8 @@ class Product:
         Returns the paths of all files from the options; None if there is one, which the first option names.
     needs_seeds : bool
         Whether it needs the seed of each streamline, which most tractograms of other programs lack.
+    needs_step : bool
+        Whether it needs the step size. A tractogram of another program may have to be read once more to find it.
     """
 
     title: str
@@ -203,6 +205,7 @@ class Product:
     check: Callable[[Any], None] = lambda _: None
     files: Callable[[Any], tuple[Path, ...]] | None = None
     needs_seeds: bool = False
+    needs_step: bool = True
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
@@ -288,24 +291,25 @@ STOPPING_RULES: dict[str, StoppingRule] = {
 PRODUCTS: dict[str, Product] = {
     "density": Product(
         "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.DensityMap,
-        maps.SUFFIXES, density_map.blank, density_map.check,
+        maps.SUFFIXES, density_map.blank, density_map.check, needs_step=False,
     ),
     "ends": Product(
         "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.EndsMap,
-        maps.SUFFIXES, density_map.blank_ends, density_map.check,
+        maps.SUFFIXES, density_map.blank_ends, density_map.check, needs_step=False,
     ),
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome_options.ConnectomeOptions,
         connectome.Connectomes, matrices.SUFFIXES, connectome.blank, connectome.check, connectome_options.files,
+        needs_step=False,
     ),
     "sample_table": Product(
         "table of the values of maps along each streamline", sample_table.SampleTableOptions, sample_table.SampleTable,
-        tabular.SUFFIXES,
+        tabular.SUFFIXES, needs_step=False,
     ),
     "seed_matrix": Product(
         "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
         voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_seed,
-        voxel_matrices.seed_files, needs_seeds=True,
+        voxel_matrices.seed_files, needs_seeds=True, needs_step=False,
     ),
     "seeds_to_targets": Product(
         "how many streamlines from each seed voxel reach each of several masks", targets.TargetOptions, targets.make,
@@ -314,7 +318,7 @@ PRODUCTS: dict[str, Product] = {
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
         voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_voxel,
-        voxel_matrices.voxel_files,
+        voxel_matrices.voxel_files, needs_step=False,
     ),
     "sift2": Product(
         "weights of streamlines by SIFT2", weight_options.Sift2Options, weights.make, weight_options.SUFFIXES,
@@ -322,6 +326,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "waytotal": Product(
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES, waytotal.blank,
+        needs_step=False,
     ),
 }  # fmt: skip
 

@@ -69,6 +69,35 @@ def test_a_fixel_that_is_visited_twice_has_one_visit():
     assert abs(units.sum() * table.unit_mm - length) < 0.05 * length
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_points_that_repeat_are_left_out(seed):
+    """Some trackers store the seed twice; streamlines of one point that is there several times visit nothing."""
+    table, lines = fixel_table(), curves(60, seed)
+    again = np.random.default_rng(seed).integers(1, 4, len(lines.points)) if seed else np.full(len(lines.points), 2)
+    offsets = np.concatenate([[0], np.cumsum(again)])[lines.offsets]
+    repeated = batch(np.repeat(lines.points, again, axis=0), offsets)
+    visitor = Visitor(table, STEP, choose("cpu"))
+    expected, found = (lengths_of(visitor.parts(one), len(lines), table.count) for one in (lines, repeated))
+    assert expected.any() and np.array_equal(found, expected)
+    assert len(repeated.points) > 1.5 * len(lines.points)
+
+
+def test_a_step_that_is_far_too_long_takes_no_room(monkeypatch):
+    """The curves are the same, and lanes have room for the visits that there are."""
+    table, lines, room = fixel_table(), curves(40), []
+
+    def visit(self, depth, given, run=Visitor._visit):
+        room.append(depth)
+        return run(self, depth, given)
+
+    monkeypatch.setattr(Visitor, "_visit", visit)
+    longest = 100 * float(table.space.voxel_sizes.min())
+    visitors = [Visitor(table, step, choose("cpu")) for step in (STEP, longest)]
+    usual, long = (lengths_of(one.parts(lines), 40, table.count) for one in visitors)
+    assert abs(long.sum() / usual.sum() - 1) < 1e-3
+    assert max(depth.max() for depth in room) < 60 * 10
+
+
 def test_visits_do_not_depend_on_room_or_on_how_many_are_found_at_a_time(monkeypatch):
     table, lines = fixel_table(), curves(100, seed=3)
     whole = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), 100, table.count)

@@ -229,13 +229,15 @@ def count_points(
 ):  # fmt: skip
     """Count a streamline whose points are in RASmm; its voxels are listed from ``slot[item]`` on."""
     place = 3 * offsets[item]
-    here = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-    listed = begin(here, grid, slot[item], visited, item, passage)
-    for segment in range(offsets[item + 1] - offsets[item] - 1):
-        place = place + 3
-        there = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-        listed = pass_through(here, there, grid, listed, slot[item], visited, offsets[item] + segment, item, passage)
-        here = there
+    listed = 0
+    if offsets[item + 1] > offsets[item]:
+        here = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
+        listed = begin(here, grid, slot[item], visited, item, passage)
+        for segment in range(offsets[item + 1] - offsets[item] - 1):
+            place = place + 3
+            there = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
+            listed = pass_through(here, there, grid, listed, slot[item], visited, offsets[item] + segment, item, passage)
+            here = there
     count(listed, slot[item], visited, counts, 1, item, passage)
 
 

@@ -23,10 +23,11 @@ def mark(c: vec3, grid: Grid, counts: Ints, by: i32):
 
 @func
 def count_end_points(item: i32, points: Reals, offsets: Ints, grid: Grid, counts: Ints):
-    """Count the first and the last point of a streamline, in RASmm."""
+    """Count the first and the last point of a streamline, in RASmm; one without points has none."""
     first = 3 * offsets[item]
     last = 3 * (offsets[item + 1] - 1)
-    mark(on_grid(vec3(points[first], points[first + 1], points[first + 2]), grid), grid, counts, 1)
+    if last >= first:
+        mark(on_grid(vec3(points[first], points[first + 1], points[first + 2]), grid), grid, counts, 1)
     if last > first:
         mark(on_grid(vec3(points[last], points[last + 1], points[last + 2]), grid), grid, counts, 1)
 

@@ -29,14 +29,11 @@ def segment(a: vec3, b: vec3) -> i32:
 @func
 def measure_points(item: i32, points: Reals, offsets: Ints, lengths: Ints):
     """Measure a streamline whose points are in RASmm."""
-    place = 3 * offsets[item]
-    here = vec3(points[place], points[place + 1], points[place + 2])
     length = 0
-    for _ in range(offsets[item + 1] - offsets[item] - 1):
-        place = place + 3
-        there = vec3(points[place], points[place + 1], points[place + 2])
-        length = length + segment(here, there)
-        here = there
+    for k in range(offsets[item + 1] - offsets[item] - 1):
+        place = 3 * (offsets[item] + k)
+        here = vec3(points[place], points[place + 1], points[place + 2])
+        length = length + segment(here, vec3(points[place + 3], points[place + 4], points[place + 5]))
     lengths[item] = length
 
 

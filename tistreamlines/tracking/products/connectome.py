@@ -26,11 +26,11 @@ from ..growth.settings import Settings
 from .connectome_options import ConnectomeOptions, files, measures_of, tables_of, written
 from .device_connectome import DeviceConnectomes
 from .files import Checked
-from .matrix import WEIGHT_UNITS, EdgeSums, Matrix, Measure, weighted, weighted_samples
+from .matrix import EdgeSums, Matrix, Measure, weighted, weighted_columns
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 from .point_kernels import launch, program_of
 from .sampled_means import SampledMeans
-from .weighing import are_weighted, check_weights
+from .weighing import are_weighted, check_weights, weight_unit
 
 Array = npt.NDArray[Any]
 MOST_THREADS = 8
@@ -58,7 +58,7 @@ class Connectomes:
         self._measures, units = measures_of(options), self._sampled.units
         self._held: list[_Held] | None = None  # streamlines that wait for their weights
         if are_weighted(options):
-            self._held, units = [], [*WEIGHT_UNITS, *units]
+            self._held = []
             self._measures = {name: weighted(one) for name, one in self._measures.items()}
         self._made = [
             _One(parcellation, Path(path), EdgeSums(len(parcellation.nodes), self._measures, units))
@@ -109,10 +109,16 @@ class Connectomes:
         while self._waiting:
             self._finish_first()
         assert self._held is not None
+        most = np.zeros(3 + len(self._sampled.units))
+        for found in self._held:
+            most = np.maximum(most, np.abs(weighted_columns(found.lengths, found.samples)).max(axis=0, initial=0))
+        units = np.array([weight_unit(weights, one) for one in most])
+        for one in self._made:
+            one.sums.take_units([*units[:3], *units[3:] * self._sampled.units])
         first = 0
         for found in self._held:
-            own = weights[first : first + len(found.lengths)]
-            self._sum(found, weighted_samples(own, found.lengths, found.samples))
+            own = weights[first : first + len(found.lengths), None] * units
+            self._sum(found, np.rint(own * weighted_columns(found.lengths, found.samples)).astype(np.int64))
             first += len(own)
         self._held = []
 

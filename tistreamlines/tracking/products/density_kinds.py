@@ -14,16 +14,16 @@ import numpy.typing as npt
 
 from ...backends.program import Program
 from ...errors import ParameterError
-from ...space.batch import Batch, Space
+from ...space.batch import Batch, Space, last_points, of_each
 from ..stopping.own_grid import OwnMap
 from .density import Density
 from .passages import Passed, no_amounts, passages
 from .samples import Sampler, unit_of
+from .weighing import weight_unit
 
 Array = npt.NDArray[Any]
 OF_MM = float(1 << 16)  # a length of 1 mm
 OF_ONE = float(1 << 30)  # a component of 1 of a direction
-OF_WEIGHT = float(1 << 20)  # a weight of 1, where streamlines are counted
 LONGEST_MM = 1 << 15  # of a streamline, so that what it has in a voxel fits 32 bits
 
 
@@ -37,6 +37,7 @@ class Sums(Density):
     shares: ClassVar[int] = 0  # amounts of a segment that are shared among its voxels
     channels: ClassVar[int] = 1  # sums of a voxel
     voxel_bytes: ClassVar[int] = 32
+    most: ClassVar[float] = 1.0  # that a streamline leaves in a voxel
 
     def __init__(
         self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
@@ -45,7 +46,9 @@ class Sums(Density):
         super().__init__(space, step_mm, threads)
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
-        self._weighted, self._weights = weighted, None if weights is None else _padded(weights)
+        self._weighted, self._weights, self._units = weighted, None, (1.0, 1.0)  # of weights, and of what they weigh
+        if weights is not None:
+            self._know(weights)
         # streamline, voxel and what the one leaves in the other, until weights come
         self._held: list[tuple[Array, Array, Array]] = []
 
@@ -86,21 +89,27 @@ class Sums(Density):
     def take_weights(self, weights: Array) -> None:
         """Sum up what the streamlines that have come leave, times their weights, (n,)."""
         self._wait()
-        self._weights = _padded(weights)
+        self._know(weights)
         while self._held:
             self._weigh(*self._held.pop())
+
+    def _know(self, weights: Array) -> None:
+        """Choose units in which sums of all weights have room; streamlines beyond them have a weight of 0."""
+        self._weights = np.append(weights, 0.0)
+        self._units = weight_unit(weights), weight_unit(weights, self.most)
 
     def _weigh(self, streamlines: Array, voxels: Array, left: Array) -> None:
         """Add what streamlines leave, times their weights; one without a weight counts 0, and is an error later."""
         assert self._weights is not None
         own = self._weights[np.minimum(streamlines, len(self._weights) - 1)]
-        self._sum(voxels, np.rint(own * OF_WEIGHT).astype(np.int64), np.rint(own * left).astype(np.int64))
+        passes, amounts = np.rint(own * self._units[0]), np.rint(own * self._units[1] * left)
+        self._sum(voxels, passes.astype(np.int64), amounts.astype(np.int64))
 
     @property
     def _count(self) -> Array:
         """Streamlines in each voxel, or the sum of their weights; waits for all batches."""
         self._wait()
-        return self._passes / (OF_WEIGHT if self._weighted else 1.0)
+        return self._passes / self._units[0]
 
     def _shape(self, values: Array) -> Array:
         """Return the values of all voxels as a float32 image."""
@@ -135,7 +144,7 @@ class CountOfEnds(Count):
 class TotalLength(Sums):
     """The length of all streamlines within each voxel, mm."""
 
-    shares = 1
+    shares, most = 1, LONGEST_MM * OF_MM
 
     def _spans(self, points: Array, offsets: Array) -> Array:
         return in_fixed_point(norms(segments(points, offsets))[:, None], offsets)
@@ -146,7 +155,7 @@ class TotalLength(Sums):
     def values(self) -> Array:
         """Wait for all batches; return the length in each voxel, (x, y, z) float32, mm."""
         self._wait()
-        return self._shape(self._sums[0] / OF_MM)
+        return self._shape(self._sums[0] / (OF_MM * self._units[1]))
 
 
 class Directions(Sums):
@@ -158,6 +167,7 @@ class Directions(Sums):
 
     shares = channels = 3
     voxel_bytes = 72
+    most = OF_ONE
 
     def _spans(self, points: Array, offsets: Array) -> Array:
         return in_fixed_point(np.abs(segments(points, offsets)), offsets)
@@ -175,12 +185,12 @@ class Directions(Sums):
 class MeanLength(Sums):
     """The mean length of the streamlines that pass a voxel, mm."""
 
-    unit = OF_MM
+    unit, most = OF_MM, 2.0**40  # 17 km
 
     def _each(self, batch: Batch) -> Array:
         """Return the number of each streamline whose mean is mapped, (n,), in units."""
         lengths = np.rint(norms(segments(batch.points, batch.offsets)) * OF_MM).astype(np.int64)
-        return np.add.reduceat(lengths, batch.offsets[:-1])
+        return of_each(np.add, lengths, batch.offsets)
 
     def _left(self, batch: Batch, passed: Passed) -> Array:
         low, high = passed.streamline[[0, -1]] if len(passed.streamline) else (0, 0)
@@ -189,11 +199,13 @@ class MeanLength(Sums):
     def values(self) -> Array:
         """Wait for all batches; return the mean in each voxel, (x, y, z) float32; 0 where no streamline passes."""
         count = self._count
-        return self._shape(self._sums[0] / np.where(count > 0, count, 1.0) / self.unit)
+        return self._shape(self._sums[0] / self._units[1] / np.where(count > 0, count, 1.0) / self.unit)
 
 
 class MeanSample(MeanLength):
     """The mean, over the streamlines that pass a voxel, of the mean of a map along each of them."""
+
+    most = 2.0**30
 
     def __init__(
         self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
@@ -206,7 +218,7 @@ class MeanSample(MeanLength):
 
     def _each(self, batch: Batch) -> Array:
         values = self._sampler.per_streamline(batch)["map_mean"].astype(float)
-        return np.rint(values * self.unit).astype(np.int64)
+        return np.rint(np.nan_to_num(values) * self.unit).astype(np.int64)  # without points, it is in no voxel either
 
 
 SUMS: dict[str, type[Sums]] = {
@@ -214,22 +226,17 @@ SUMS: dict[str, type[Sums]] = {
 }  # fmt: skip
 
 
-def _padded(weights: Array) -> Array:
-    """Return weights, (n,), and a weight of 0 for all streamlines beyond them, (n + 1,)."""
-    return np.append(weights, 0.0)
-
-
 def segments(points: Array, offsets: Array) -> Array:
     """Return the vector from each point to the next one of its streamline, (p, 3) float64; 0 from the last one."""
     vectors = np.zeros((len(points), 3))
     np.subtract(points[1:], points[:-1], out=vectors[:-1], dtype=float)
-    vectors[offsets[1:] - 1] = 0
+    vectors[last_points(offsets)] = 0
     return vectors
 
 
 def in_fixed_point(lengths: Array, offsets: Array) -> Array:
     """Return lengths, (p, k) mm, in 2^-16 mm; raise a ParameterError if a streamline is too long."""
-    longest = np.add.reduceat(lengths, offsets[:-1]).max(initial=0)
+    longest = of_each(np.add, lengths, offsets).max(initial=0)
     if not longest < LONGEST_MM:
         raise ParameterError(f"a streamline of {longest:.0f} mm is too long for this --density-kind, which maps those "
                              f"below {LONGEST_MM} mm: lower --max-length, or leave --density-kind out")  # fmt: skip

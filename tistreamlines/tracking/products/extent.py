@@ -27,7 +27,8 @@ class Extent:
     def add(self, batch: Batch) -> None:
         """Take the points of a batch into account."""
         columns = batch.points.T  # whose least and greatest are found faster than along the first axis
-        self.low, self.high = np.minimum(self.low, columns.min(axis=1)), np.maximum(self.high, columns.max(axis=1))
+        self.low = np.minimum(self.low, columns.min(axis=1, initial=np.inf))
+        self.high = np.maximum(self.high, columns.max(axis=1, initial=-np.inf))
         self.step_mm = max(self.step_mm, batch.longest_step)
 
     def grid(self) -> Space:

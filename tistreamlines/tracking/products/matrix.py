@@ -19,7 +19,6 @@ INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
 NO_SAMPLES = np.zeros((0, 0), np.int64)
-WEIGHT_UNITS = (2.0**28, 2.0**20, 2.0**28)  # in place of those of numbers, mm and 1 / mm, for weighted streamlines
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def mean_sample(name: str, place: int) -> Measure:
 def weighted(measure: Measure) -> Measure:
     """Return a measure whose streamlines are weighted, as MRtrix3's tck2connectome has it with ``-tck_weights_in``.
 
-    Its columns are those of what :func:`weighted_samples` returns.
+    Its columns are those of what :func:`weighted_columns` returns.
     """
     return Measure(
         f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.made(sums[..., SAMPLED:], volume),
@@ -83,20 +82,17 @@ def weighted(measure: Measure) -> Measure:
     )  # fmt: skip
 
 
-def weighted_samples(weights: Array, lengths: Array, samples: Array | None) -> Array:
-    """Return what is summed of weighted streamlines, (n, 3 + maps) int64, in WEIGHT_UNITS and those of the maps.
+def weighted_columns(lengths: Array, samples: Array | None) -> Array:
+    """Return what is summed of weighted streamlines, but for the weight: 1, mm, 1 / mm and samples, (n, 3 + maps).
 
     Parameters
     ----------
-    weights : (n,) float64
     lengths : (n,) in 2^-16 mm.
     samples : (n, maps) int64, what is sampled along each of them, in units, or None.
     """
     mm = lengths / UNITS
     inverse = np.divide(1.0, mm, out=np.zeros(len(mm)), where=mm > 0)
-    own = np.stack([weights, weights * mm, weights * inverse], axis=1) * WEIGHT_UNITS
-    others = np.zeros((len(mm), 0)) if samples is None else weights[:, None] * samples
-    return np.rint(np.concatenate([own, others], axis=1)).astype(np.int64)
+    return np.column_stack([np.ones(len(mm)), mm, inverse, *(() if samples is None else samples.T)])
 
 
 def _ratio(a: Array, b: Array) -> Array:
@@ -154,10 +150,15 @@ class EdgeSums:
     """
 
     def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
-        self.nodes, self._units = nodes, np.array([1, UNITS, INVERSE, *units])
+        self.nodes = nodes
+        self.take_units(units)
         self._kept = np.array(sorted({column for one in measures.values() for column in one.columns}))
         self._sums = KeyedSums(len(self._kept), nodes * (nodes + 1) // 2 * BLOCKS)
         self.unassigned = self.streamlines = 0
+
+    def take_units(self, units: Sequence[float]) -> None:
+        """Have the values of sampled maps multiplied by other units, before the first ones come."""
+        self._units = np.array([1, UNITS, INVERSE, *units])
 
     def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines.
@@ -204,13 +205,15 @@ class EdgeSums:
             some = starts[first : first + EDGES_AT_ONCE + 1]
             rows, columns = nodes_of(edge[some[:-1]], self.nodes)
             inside = slice(some[0], some[-1])
-            blocks = np.zeros((len(rows), BLOCKS, self._kept[-1] + 1))
+            blocks, total = (np.zeros((len(rows), *more, self._kept[-1] + 1)) for more in ((BLOCKS,), ()))
             place = np.repeat(np.arange(len(rows)), np.diff(some))
             for one, column in zip(sums.T, self._kept, strict=True):
                 blocks[place, block[inside], column] = one[inside] / self._units[column]
+                # of whole numbers, so that it depends on no order
+                total[:, column] = np.add.reduceat(one[inside], some[:-1] - some[0]) / self._units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
-                value, error = _jackknifed(measure, blocks, volume)
+                value, error = _jackknifed(measure, total, blocks, volume)
                 for made, new in ((values[name], value), (errors[name], error)):
                     made[rows, columns] = made[columns, rows] = new
         return values, errors
@@ -224,12 +227,12 @@ def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
     return rows, edge - begins[rows] + rows
 
 
-def _jackknifed(measure: Measure, blocks: Array, volume: Array) -> tuple[Array, Array]:
+def _jackknifed(measure: Measure, total: Array, blocks: Array, volume: Array) -> tuple[Array, Array]:
     """Return the measure of some edges, and its standard error by leaving out a block at a time.
 
-    ``blocks`` has their sums, (edges, BLOCKS, columns), and ``volume`` the mean number of voxels of their nodes.
+    ``total`` has their sums, (edges, columns), ``blocks`` those of each block, (edges, BLOCKS, columns), and ``volume``
+    the mean number of voxels of their nodes.
     """
-    total = blocks.sum(axis=1)
     value = measure.made(total, volume)
     left = (total[:, None] - blocks) * (BLOCKS / (BLOCKS - 1) if measure.total else 1)
     without = measure.made(left, volume[:, None])

@@ -109,7 +109,9 @@ class Parcellation:
     def of_batch(self, batch: Batch) -> Array:
         """Return the node of each end of the streamlines of a batch, (n, 2); 0 for none."""
         if not self.needs_points:
-            return self.of_ends(ends_of(batch))
+            some, nodes = np.flatnonzero(batch.lengths), np.zeros((len(batch), 2), np.int32)
+            nodes[some] = self.of_ends(batch.points[np.stack([batch.offsets[some], batch.offsets[some + 1] - 1], 1)])
+            return nodes
         found = np.zeros(2 * len(batch), np.int32)
         steps = np.linalg.norm(np.diff(batch.points, axis=0, append=batch.points[-1:]), axis=1).astype(np.float64)
         values = self._own | {
@@ -118,11 +120,6 @@ class Parcellation:
         }  # fmt: skip
         _program().run("node_along", len(found), values)
         return found.reshape(-1, 2)
-
-
-def ends_of(batch: Batch) -> Array:
-    """Return the first and the last point of each streamline, (n, 2, 3) float32, RASmm."""
-    return batch.points[np.stack([batch.offsets[:-1], batch.offsets[1:] - 1], axis=1)]
 
 
 def _search(space: Space, radius: float) -> Search:

@@ -62,7 +62,7 @@ def launch(
     taken = {name for name, _ in program.signatures[kernel.__name__]}
     try:
         given = {
-            name: program.array(one) if isinstance(one, np.ndarray) else one
+            name: program.array(one if len(one) else np.zeros(1, one.dtype)) if isinstance(one, np.ndarray) else one
             for name, one in values.items() if name in taken
         }  # fmt: skip
         given |= {name: program.empty(max(size, 1), INTS) for name, size in filled.items() if name in taken}

@@ -47,7 +47,7 @@ class SampledMeans:
             self._outside = {name: count + left[name] for name, count in self._outside.items()}
         found = self._sampler.per_streamline(batch)
         means = np.stack([found[f"{name}_mean"] for name in self.maps], axis=1).astype(float)
-        return np.rint(means * self.units).astype(np.int64)
+        return np.rint(np.nan_to_num(means) * self.units).astype(np.int64)  # without points, there is no edge either
 
     @property
     def told(self) -> dict[str, Any]:

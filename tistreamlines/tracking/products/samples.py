@@ -19,7 +19,7 @@ from ...kernels.stopping.own_grid import OwnGrid
 from ...linker.lang import LANES
 from ...linker.records import spread
 from ...linker.source import Source
-from ...space.batch import Batch
+from ...space.batch import Batch, of_each
 from ..stopping.own_grid import OwnMap
 from .density import MOST_THREADS
 
@@ -84,7 +84,7 @@ def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
     for (a, b, c, d), side in zip(sampled.to_grid[:3].tolist(), sampled.values.shape, strict=False):
         place = a * x + b * y + c * z + d
         outside |= (place < -0.5) | (place >= side - 0.5)
-    return outside
+    return of_each(np.logical_or, outside, batch.offsets)
 
 
 def unmet_maps(sampler: Sampler, paths: Mapping[str, Any]) -> list[str]:
@@ -131,7 +131,8 @@ class Sampler:
     def per_streamline(self, batch: Batch) -> dict[str, Values]:
         """Return the statistics of each streamline, ``(n,)`` float32: ``NAME_mean`` and so on, of STATISTICS.
 
-        The mean weights each point by half the length of the segments on both sides of it.
+        The mean weights each point by half the length of the segments on both sides of it. A streamline without points
+        has NaN.
         """
         return self.sampled(batch)[1]
 
@@ -163,4 +164,5 @@ class Sampler:
             _program(self._threads).run(
                 "sample_points", len(batch), {**one, **given, "values": values, "found": found.ravel()}
             )
+        found[batch.lengths == 0] = np.nan
         return values[: len(batch.points)], found

@@ -11,6 +11,7 @@ from ...errors import ParameterError
 from ...io.weights import load_weights
 
 SIFT2 = "sift2"  # the weights of the product of this name
+SUM_BITS, PART_BITS = 61, 30  # rounding up or down adds less than a bit
 WEIGHABLE = ("connectome", "density", "ends")  # products that weigh streamlines
 
 
@@ -22,6 +23,26 @@ def are_weighted(options: Any) -> bool:
 def known_weights(options: Any) -> npt.NDArray[np.float64] | None:
     """Return the weights of a file, (n,); None if there are none, or if they come when all streamlines have."""
     return load_weights(options.weights) if are_weighted(options) and options.weights != SIFT2 else None
+
+
+def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> float:
+    """Return by how much weights times some values are multiplied to be whole numbers, a power of two.
+
+    Sums of these then have at most 62 bits, whatever is summed in which order.
+
+    Parameters
+    ----------
+    weights : (n,) from 0 on, of all streamlines.
+    greatest : the greatest size of the values.
+    """
+    most = float(weights.max(initial=0))
+    if not most > 0 or not greatest > 0:
+        return 1.0
+    exponent = int(np.frexp(most)[1])
+    # parts of a power of two that no weight exceeds, rounded up: their sum does not depend on the order
+    parts = np.ceil(np.ldexp(weights, PART_BITS - exponent)).astype(np.int64)
+    bits = int(parts.sum()).bit_length() - PART_BITS + exponent + int(np.frexp(greatest)[1])
+    return 2.0 ** (SUM_BITS - bits)
 
 
 def check_weights(options: Any) -> None:

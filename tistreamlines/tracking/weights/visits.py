@@ -26,6 +26,9 @@ Array = npt.NDArray[Any]
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
 LONGEST = 128  # voxels that a step may be long: time and memory grow with the steps along its curve
+ROUNDED = 1e-3  # part of a step by which files round it
+MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
+USUAL_PARTS = 50  # for which a lane has room at first
 TOGETHER = 2**20  # points whose visits are found in a launch
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
@@ -111,7 +114,7 @@ class Visitor:
         The fixels.
     step_mm : float
         Distance between the points of a streamline, which tells into how many steps the curve between two of them is
-        divided; infinity if it is not known, and curves are not divided.
+        divided.
     device : Device
         Where visits are found. They are the same everywhere.
     threads : int, optional
@@ -120,11 +123,11 @@ class Visitor:
 
     def __init__(self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None) -> None:
         side = float(table.space.voxel_sizes.min())
-        if LONGEST * side < step_mm < math.inf:
+        if step_mm > LONGEST * side:
             raise InputError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the FODs, of {side:g} mm: "
                              "check the voxel sizes in their header")  # fmt: skip
-        self._ratio = max(1, math.ceil(step_mm / (FINE * side) * (1 - 1e-6))) if math.isfinite(step_mm) else 1
-        self._a_point = A_POINT * FINE * self._ratio
+        self._ratio = max(1, math.ceil(min(step_mm / (FINE * side), MOST_PARTS) * (1 - ROUNDED)))
+        self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
         grid, constants = table.record()
         self._program = open_program(device, Source([visit_fixels], constants), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
@@ -133,22 +136,23 @@ class Visitor:
         }
 
     def parts(self, batch: Batch) -> list[Part]:
-        """Return the visits of the streamlines of a batch, which are numbered from 0 on."""
+        """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out."""
         cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // TOGETHER, append=-1)) + 1
         begins = [0, *cuts.tolist()]
-        return [self._part(batch, first, last) for first, last in pairwise(begins)]
+        return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
     def _part(self, batch: Batch, first: int, last: int) -> Part:
         """Return those of some streamlines, which are sorted by their numbers of points."""
-        lengths = batch.lengths[first:last]
+        points, offsets = without_repeats(batch, first, last)
+        lengths = np.diff(offsets)
         order = np.argsort(lengths, kind="stable")
+        order = order[np.searchsorted(lengths[order], 1) :]
         teams = -(-len(order) // LANES)
         counts = np.zeros(teams * LANES, np.int32)
         counts[: len(order)] = lengths[order]
         starts = np.zeros(teams * LANES, np.int32)
-        starts[: len(order)] = batch.offsets[first:last][order] - batch.offsets[first]
-        points = batch.points[batch.offsets[first] : batch.offsets[last]].ravel()
-        paths = {"paths_points": points, "paths_first": starts, "paths_counts": counts}
+        starts[: len(order)] = offsets[order]
+        paths = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
         given = self._values | {name: self._program.array(one) for name, one in paths.items()}
         depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
         while True:
@@ -171,6 +175,21 @@ class Visitor:
         values = given | spread("found", found)
         program.run(visit_fixels.__name__, len(depth), values)
         return begin, program.host(found.words, total), program.host(found.visited, LANES * len(depth))
+
+
+def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:
+    """Return points and offsets of some streamlines, without points that lie where the one before lies.
+
+    A curve through such points would turn back and forth there.
+    """
+    offsets = batch.offsets[first : last + 1] - batch.offsets[first]
+    points = batch.points[batch.offsets[first] : batch.offsets[last]]
+    same = 1 + np.flatnonzero(points[1:, 0] == points[:-1, 0])  # few, most of which differ along another axis
+    same = same[(points[same] == points[same - 1]).all(axis=1)]
+    same = np.setdiff1d(same, offsets)  # the first points of streamlines stay
+    if not len(same):
+        return points, offsets
+    return np.delete(points, same, axis=0), offsets - np.searchsorted(same, offsets)
 
 
 def _trimmed(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> Part:
