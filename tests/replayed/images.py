@@ -22,9 +22,9 @@ def _slabs() -> np.ndarray:
     return labels
 
 
-def _joined(scene: Scene, labels: Any, **image: Any) -> np.ndarray:
+def _joined(scene: Scene, labels: Any) -> np.ndarray:
     """Matrix of six streamlines from one slab to the other."""
-    path = scene.image("labels.nii", labels, **image)
+    path = scene.image("labels.nii", labels)
     lines = scene.lines("lines.tck", lines_along_y())
     scene.map(lines, "--connectome", path, scene / "counts.csv")
     return np.loadtxt(scene / "counts.csv", delimiter=",")
@@ -106,11 +106,13 @@ def labels_of_freesurfer(scene: Scene) -> None:
 
 def labels_with_a_slope(scene: Scene) -> None:
     """int16 with a slope of 0.1 gives 1.00000001, which is label 1."""
-
-    def scaled(image: Any) -> None:
-        image.header.set_slope_inter(0.1, 0)
-
-    assert _joined(scene, _slabs() * 1.0, change=scaled)[0, 1] == 6
+    lines = scene.lines("lines.tck", lines_along_y())
+    path = scene.image("labels.nii", 10 * _slabs())
+    content = bytearray(path.read_bytes())
+    content[112:116] = np.float32(0.1).tobytes()  # scl_slope
+    path.write_bytes(bytes(content))
+    scene.map(lines, "--connectome", path, scene / "counts.csv")
+    assert np.loadtxt(scene / "counts.csv", delimiter=",")[0, 1] == 6
 
 
 def labels_between_integers(scene: Scene) -> None:

@@ -16,8 +16,6 @@ from trx.trx_file_memmap import TrxFile, load, save
 
 from .scene import SHAPE, Scene, head, lines_along_y, plain
 
-NOTHING = np.zeros((0, 3), np.float32)
-
 
 def _labels(scene: Scene) -> object:
     labels = np.zeros(SHAPE, np.int16)
@@ -33,8 +31,11 @@ def _pairs(scene: Scene, lines: object) -> list[list[int]]:
 
 def empty_streamlines(scene: Scene) -> None:
     """Streamlines without points, as of tcktransform, keep their place and have no node."""
-    lines = lines_along_y(3)
-    path = scene.lines("lines.tck", [NOTHING, lines[0], NOTHING, NOTHING, lines[1], lines[2], NOTHING])
+    lines, mark = lines_along_y(3), np.full((1, 3), np.nan)  # ends a streamline; NiBabel writes no empty ones
+    rows = [mark, lines[0], mark, mark, mark, lines[1], mark, lines[2], mark, mark, np.full((1, 3), np.inf)]
+    path = scene / "lines.tck"
+    header = b"mrtrix tracks\ncount: 7\ndatatype: Float32LE\nfile: . 64\nEND\n"
+    path.write_bytes(header.ljust(64, b"\0") + np.concatenate(rows).astype("<f4").tobytes())
     joined, none = [1, 2], [0, 0]
     assert _pairs(scene, path) == [none, joined, none, none, joined, joined, none]
 
