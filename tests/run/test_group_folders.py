@@ -19,6 +19,7 @@ from users import ANNA, BERT, FOLDERS, GROUP, as_user, folder_of, only_root
 
 import tistreamlines as ts
 from tistreamlines.run import resume
+from tistreamlines.run.outputs import reserved
 
 pytestmark = [only_root, pytest.mark.skipif(sys.platform == "win32", reason="no owners and groups here")]
 
@@ -142,3 +143,22 @@ def test_two_users_of_a_group(public_folder):
         else:
             assert not forced
         assert one["kept"] == replaced | {"begun.trx": ANNA, "begun.json": ANNA}
+
+
+def reserve(output: Path) -> None:
+    with reserved(output, lambda: None, {}):
+        pass
+
+
+def test_a_lock_that_cannot_be_used_is_one_line(public_folder):
+    folder = folder_of(public_folder, "group")
+    lock = folder / ".a.json.lock"
+    lock.touch(0o600)
+    os.chown(lock, ANNA, GROUP)
+    words = as_user(BERT, partial(reserve, folder / "a.trx"))
+    assert words == (
+        f"OutputError: {folder}/a.json: .a.json.lock belongs to another user ({ANNA}), whose run may be writing it; if "
+        "none is, have that file removed, or give another name"
+    )
+    assert not as_user(ANNA, partial(reserve, folder / "a.trx"))
+    assert not list(folder.iterdir())

@@ -37,7 +37,11 @@ def hidden_folder(path: Path) -> Generator[Path, None, None]:
 
 
 class ForeignLock(PermissionError):
-    """The file of a lock belongs to another user, whose name is ``strerror``, and cannot be used."""
+    """The file of a lock belongs to another user, and cannot be used."""
+
+    def __init__(self, user: int) -> None:
+        self.owner = name_of_user(user)
+        super().__init__(errno.EPERM, f"it belongs to another user ({self.owner})")
 
 
 @contextmanager
@@ -98,7 +102,7 @@ def _lock_file(path: Path) -> int:
 def _check_owner(path: Path, found: os.stat_result) -> None:
     """Raise ForeignLock if a file belongs to another user."""
     if not is_of_this_user(found, path.parent):
-        raise ForeignLock(errno.EPERM, name_of_user(found.st_uid))
+        raise ForeignLock(found.st_uid)
 
 
 def _lock(descriptor: int) -> bool:
@@ -111,7 +115,7 @@ def _lock(descriptor: int) -> bool:
         raise
     except OSError as error:
         if error.errno == errno.EBADF:  # NFS, if a file is open for reading alone
-            raise ForeignLock(errno.EPERM, name_of_user(os.fstat(descriptor).st_uid)) from None
+            raise ForeignLock(os.fstat(descriptor).st_uid) from None
         return False
     return True
 

@@ -164,7 +164,7 @@ def reserved(
                 except drafts.ForeignLock as error:
                     lock = drafts.lock_of(path).name
                     raise OutputError(
-                        f"{path}: {lock} belongs to another user ({error.strerror}), whose run may be writing it; if "
+                        f"{path}: {lock} belongs to another user ({error.owner}), whose run may be writing it; if "
                         "none is, have that file removed, or give another name"
                     ) from None
         check()  # that run may have ended meanwhile
