@@ -1,11 +1,17 @@
-"""The weight of CSD's constraint: DIPY's by number, and chosen by generalised cross-validation."""
+"""The weight of CSD's constraint: DIPY's by number, and chosen from the data."""
 
 import json
+from itertools import permutations
 
 import numpy as np
 import pytest
-from csd_data import RESPONSE, brainlike, dipys, everywhere
+from csd_data import RESPONSE, brainlike, dipys, everywhere, needs_crop
+from dipy.core.gradients import gradient_table
+from dipy.reconst.csdeconv import AxSymShResponse
+from dipy.reconst.dti import fractional_anisotropy
+from places import CROP
 from plans import plan_of
+from scipy.special import eval_legendre
 from synthetic import gradients
 from truth.truth import Scan, Truth
 
@@ -13,6 +19,9 @@ import tistreamlines as ts
 from tistreamlines.fit import csd, csd_weight
 from tistreamlines.fit.csd import System, deconvolved, fit_csd
 from tistreamlines.fit.csd_weight import chosen_weight
+from tistreamlines.fit.response import csd_response, response_fa
+from tistreamlines.io import nifti
+from tistreamlines.phantom.phantom import make_phantom
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),  # DIPY's, at each use of a legacy basis
@@ -50,28 +59,50 @@ def test_dipys_model_is_built_once(monkeypatch):
     assert np.array_equal(systems[0].positivity, systems[1].positivity)
 
 
-def test_noise_that_cross_validation_does_not_tell_is_told_by_the_bootstrap(monkeypatch):
-    """A fibre whose signal hardly depends on the direction, as in the FiberCup."""
+def flat_fibres(across: float):
+    """Noisy single fibres of 2.05e-3 mm2/s along them, and their response."""
     gtab, rng = gradients(64), np.random.default_rng(3)
-    flat = (np.array([2.05e-3, 1.57e-3, 1.57e-3]), 300.0)
+    response = (np.array([2.05e-3, across, across]), 300.0)
     fibres = rng.normal(size=(300, 3))
     cosines = fibres / np.linalg.norm(fibres, axis=1, keepdims=True) @ gtab.bvecs.T
-    clean = flat[1] * np.exp(-gtab.bvals * (flat[0][1] + (flat[0][0] - flat[0][1]) * cosines**2))
-    data = (clean + rng.normal(0, flat[1] / 60, clean.shape)).astype(np.float32)[:, None, None]
-    mask, system = everywhere(data), System.of(gtab, flat, 8, 1.0)
-    good = csd_weight._good_weights(trial := csd_weight.Trial(data, gtab, system, None))
-    assert min(good) <= 0.125
-    assert trial.likeness(min(good)) < csd_weight.ALIKE * trial.likeness(1.0)
-    assert chosen_weight(data, gtab, mask, flat) >= 0.5
-    monkeypatch.setattr(csd_weight, "ALIKE", 0.0)
-    assert chosen_weight(data, gtab, mask, flat) == min(good)
+    clean = response[1] * np.exp(-gtab.bvals * (across + (2.05e-3 - across) * cosines**2))
+    return (clean + rng.normal(0, response[1] / 60, clean.shape)).astype(np.float32)[:, None, None], gtab, response
 
 
-def test_a_weight_without_a_solution_is_not_chosen(monkeypatch):
+def test_fibres_of_a_low_fa_take_dipys_weight():
+    """As in the FiberCup, whose response has a FA of 0.16; the weight goes over to DIPY's in small steps."""
+    found = []
+    for across in np.linspace(0.9e-3, 1.6e-3, 15):
+        data, gtab, response = flat_fibres(across)
+        found.append(np.log2(chosen_weight(data, gtab, everywhere(data), response)))
+    assert found[0] < -2
+    assert found[-1] == 0
+    assert np.abs(np.diff(found)).max() < 1
+
+
+@pytest.mark.parametrize("across", [0.3e-3, 1.0e-3, 1.57e-3])
+def test_the_fa_of_a_zonal_response_is_that_of_its_tensor(across):
+    response = flat_fibres(across)[2]
+    cosines = np.linspace(-1, 1, 201)
+    signal = response[1] * np.exp(-1500 * (across + (2.05e-3 - across) * cosines**2))
+    degrees = np.arange(0, 9, 2)
+    harmonics = np.sqrt((2 * degrees + 1) / (4 * np.pi)) * eval_legendre(degrees, cosines[:, None])
+    zonal = np.linalg.lstsq(harmonics, signal, rcond=None)[0]
+    expected = fractional_anisotropy(response[0])
+    for unweighted, told in ((300.0, []), (None, np.full((9, 2), 300.0))):
+        found = response_fa(AxSymShResponse(unweighted, zonal), np.array(told))
+        assert found == pytest.approx(expected, abs=0.01)
+    assert response_fa(response, np.array([])) == pytest.approx(expected)
+    assert response_fa(AxSymShResponse(None, zonal), np.array([])) == 1
+
+
+@pytest.mark.parametrize(("least", "lowest", "highest"), [(0.01, 0.04, 0.2), (0.1, 0.1, 0.5), (0.7, 1, 1), (2.0, 1, 1)])
+def test_a_weight_without_a_solution_is_not_chosen(monkeypatch, least, lowest, highest):
     data, gtab = brainlike(gradients(70), 300, 80), gradients(70)
-    lowest = chosen_weight(data, gtab, everywhere(data), RESPONSE)
-    monkeypatch.setattr(csd_weight, "deconvolved", lambda *given: replaced(deconvolved(*given), given[3].weight < 0.3))
-    assert lowest < chosen_weight(data, gtab, everywhere(data), RESPONSE) == 0.5
+    monkeypatch.setattr(
+        csd_weight, "deconvolved", lambda *given: replaced(deconvolved(*given), given[3].weight < least)
+    )
+    assert lowest <= chosen_weight(data, gtab, everywhere(data), RESPONSE) <= highest
 
 
 def test_voxels_with_nan_are_not_asked():
@@ -97,10 +128,72 @@ def test_the_trace_is_that_of_the_derivative_of_the_fit():
     design = found.system.design
     fits = found.coefficients[:, 0, 0].astype(float) @ design.T
     trace = ((fits[1:] - fits[0]).diagonal() / 0.02).sum()
-    one = csd_weight.Deconvolved(found.coefficients[:1], found.system, 0, 0)
-    score = csd_weight._cross_validation(data[:, 0, 0][:, weighted], one, 1)
+    single = csd_weight.Deconvolved(found.coefficients[:1], found.system, 0, 0)
+    score = np.exp(csd_weight._cross_validation(data[:, 0, 0][:, weighted], single, 1))
     rss = ((data[0, 0, 0, weighted] - fits[0]) ** 2).sum()
     assert score == pytest.approx(len(design) * rss / (len(design) - trace) ** 2, rel=0.02)
+
+
+def stored_in(data, gtab, mask, order, signs):
+    """The same series with its axes exchanged and reversed."""
+    turned = gradient_table(gtab.bvals, bvecs=gtab.bvecs[:, order] * signs, b0_threshold=gtab.b0_threshold)
+    flips = tuple(slice(None, None, sign) for sign in signs)
+    return data.transpose(*order, 3)[flips], turned, mask.transpose(order)[flips]
+
+
+def crop_of_sherbrooke():
+    dwi = nifti.load_dwi(*(CROP / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")))
+    return dwi.data, dwi.gtab, nifti.load_mask(CROP / "mask.nii.gz", dwi.space)
+
+
+def demo():
+    phantom = make_phantom((40, 50, 40), voxel_mm=4.0, snr=20.0)
+    return phantom.data, gradient_table(phantom.bvals, bvecs=phantom.bvecs, b0_threshold=50), phantom.mask
+
+
+SERIES = [pytest.param(crop_of_sherbrooke, marks=needs_crop), demo]
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_the_order_of_the_axes_does_not_matter(series):
+    data, gtab, mask = series()
+    response, _ = csd_response(data, gtab, mask, 0.6)
+    expected = chosen_weight(data, gtab, mask, response)
+    for order in permutations(range(3)):
+        for signs in ((1, 1, 1), (-1, 1, -1)):
+            assert chosen_weight(*stored_in(data, gtab, mask, order, signs), response) == expected
+
+
+def test_the_order_of_the_voxels_does_not_matter():
+    data, gtab = brainlike(gradients(70), 600), gradients(70)
+    expected = chosen_weight(data, gtab, everywhere(data), RESPONSE)
+    for seed in range(3):
+        mixed = np.random.default_rng(seed).permutation(data)
+        assert chosen_weight(mixed, gtab, everywhere(data), RESPONSE) == expected
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_the_weight_hardly_changes_with_the_part_of_the_image(series):
+    """Of six boxes of two thirds of each side, and as many draws of voxels, each with its response."""
+    data, gtab, mask = series()
+    rng, logs = np.random.default_rng(5), []
+    for _ in range(6):
+        box = tuple(slice(start, start + 2 * n // 3) for n in mask.shape for start in [rng.integers(n // 3 + 1)])
+        rows = data[mask]
+        drawn = rows[rng.integers(len(rows), size=8000)][:, None, None]
+        for part, inside in ((data[box], mask[box]), (drawn, everywhere(drawn))):
+            response, _ = csd_response(part, gtab, inside, 0.6)
+            logs.append(np.log2(chosen_weight(part, gtab, inside, response)))
+    assert np.std(logs) < 0.35
+    assert np.ptp(logs) < 1
+
+
+def test_a_small_change_of_the_errors_is_a_small_change_of_the_weight():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        errors = rng.uniform(0, 0.2, csd_weight.HALVINGS + 1)
+        changed = errors + rng.uniform(0, 1e-3, len(errors))
+        assert csd_weight.mean_halvings(changed) == pytest.approx(csd_weight.mean_halvings(errors), abs=0.05)
 
 
 def test_more_streamlines_are_valid(tmp_path):

@@ -290,7 +290,7 @@ class TestRuns:
         assert told == self.chosen(head, tmp_path, response="fa")[0]
         assert not any("tournier" in note for note in notes)
         told, record, notes = self.chosen(head, tmp_path, fa_response=0.999)
-        assert record["chosen"]["csd_lambda"] == 1
+        assert 0.05 < record["chosen"]["csd_lambda"] < 0.5  # the fibres have a high FA all the same
         assert told == self.chosen(head, tmp_path, response="tournier")[0]
         assert any("an FA above 0.999" in note and note.endswith("response tournier") for note in notes)
 

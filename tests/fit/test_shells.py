@@ -52,6 +52,94 @@ def test_the_shells_that_are_fitted(counts, of_models, of_tensor):
         assert np.array_equal(choose(gtab), np.abs(gtab.bvals - bval) <= 20)
 
 
+def scheme(*parts, b0s: int = 3):
+    """Return a gradient table of b0s and of these b-values, in a mixed order."""
+    rng = np.random.default_rng(4)
+    bvals = rng.permutation(
+        np.concatenate([np.zeros(b0s), *(np.atleast_1d(np.asarray(part, float)) for part in parts)])
+    )
+    bvecs = rng.normal(size=(len(bvals), 3))
+    bvecs /= np.linalg.norm(bvecs, axis=1, keepdims=True)
+    bvecs[bvals == 0] = 0
+    return gradient_table(bvals, bvecs=bvecs, b0_threshold=50)
+
+
+def spread(bval: float, apart: float, count: int):
+    return bval + np.random.default_rng(7).uniform(-apart, apart, count)
+
+
+GRID = np.sum(np.stack(np.meshgrid(*[np.arange(-3, 4)] * 3)).reshape(3, -1) ** 2, axis=0)
+SCHEMES = {
+    "human connectome": (
+        scheme(spread(1000, 10, 90), spread(2000, 10, 90), spread(3000, 10, 90), b0s=18),
+        [90, 90, 90],
+    ),
+    "3000 +- 60": (scheme(spread(3000, 60, 64)), [64]),
+    "900 to 1100": (scheme(np.linspace(900, 1100, 30)), [30]),
+    "900 to 1100 and 2000": (scheme(spread(1000, 100, 30), spread(2000, 30, 60)), [30, 60]),
+    "two that almost touch": (scheme([1000] * 30, [1080] * 30), [30, 30]),
+    "two that touch": (scheme([1000] * 30, [1079] * 30), [60]),
+    "few stray volumes": (scheme([1000] * 30, 1500, 1505, [2500] * 30), [30, 30]),
+    "one more and they are a shell": (scheme([1000] * 30, [1500] * 3, [2500] * 30), [30, 3, 30]),
+    "stray volumes beside a shell": (scheme([1000] * 30, 1070, 920, 1200), [31]),
+    "five shells": (scheme(*(spread(bval, 15, 12) for bval in (400, 700, 1000, 2000, 3000))), [12] * 5),
+    "a diffusion spectrum": (scheme(GRID[(GRID > 0) & (GRID <= 9)] * 400.0, b0s=1), [6, 12, 8, 6, 24, 24, 12, 30]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_b_values_that_are_close_are_a_shell(name):
+    gtab, sizes = SCHEMES[name]
+    found = shells.shells(gtab)
+    assert [int(volumes.sum()) for volumes in found] == sizes
+    assert np.sum(found, axis=0).max() == 1
+    assert not np.any(found & gtab.b0s_mask)
+
+
+@pytest.mark.skipif(shutil.which("mrinfo") is None, reason="MRtrix3's mrinfo is not installed")
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_shells_are_those_of_mrinfo(name, tmp_path):
+    gtab = SCHEMES[name][0]
+    nib.save(nib.Nifti1Image(np.zeros((1, 1, 1, len(gtab.bvals)), np.float32), np.eye(4)), tmp_path / "a.nii")
+    np.savetxt(tmp_path / "grad", np.c_[np.where(gtab.b0s_mask[:, None], [0, 0, 1], gtab.bvecs), gtab.bvals])
+    command = ["mrinfo", tmp_path / "a.nii", "-grad", tmp_path / "grad", "-shell_indices", "-bvalue_scaling", "false"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    theirs = [np.array(indices.split(","), int) for indices in told][1:]  # the first are the b0s
+    assert [np.flatnonzero(volumes).tolist() for volumes in shells.shells(gtab)] == [one.tolist() for one in theirs]
+
+
+@pytest.mark.parametrize(("bvals", "sizes"), [([700], [1]), ([700, 900], [1, 1]), ([700, 750], [2]), ([], [])])
+def test_too_few_volumes_for_clusters_are_shells_all_the_same(bvals, sizes):
+    assert [int(volumes.sum()) for volumes in shells.shells(scheme(bvals))] == sizes
+
+
+@pytest.mark.filterwarnings("ignore:.*in no shell")
+def test_doubtful_shells_are_told(two, tmp_path):
+    assert not any(shells.doubts(SCHEMES[name][0]) for name in ("human connectome", "900 to 1100", "3000 +- 60"))
+    (told,) = shells.doubts(scheme(np.linspace(300, 3000, 60)))
+    assert told.startswith("60 volumes of b = 300 to 3000 follow each other so closely that they count as one shell")
+    (told,) = shells.doubts(SCHEMES["few stray volumes"][0])
+    assert told.startswith("2 volumes are in no shell and not fitted (first: volume ")
+    folder = shutil.copytree(two / "2500", tmp_path / "stray")
+    bvals = np.loadtxt(folder / FILES[1])
+    bvals[-1] = 1700
+    np.savetxt(folder / FILES[1], bvals[None], fmt="%g")
+    found = run(folder, output=tmp_path / "a.trx")
+    (told,) = (warning for warning in found.warnings if "in no shell" in warning)
+    assert told.endswith("1 volume is in no shell and not fitted (first: volume 31 of b = 1700, with fewer than 3 "
+                         "b-values within 80)")  # fmt: skip
+    assert json.loads((tmp_path / "a.json").read_text())["chosen"]["shells"]["b"] == [2500.0]
+
+
+@pytest.mark.parametrize("asked", [900, 950, 1000, 1100, 1140])
+def test_a_shell_is_asked_for_by_any_of_its_b_values(asked):
+    gtab = scheme(np.linspace(900, 1100, 30), [2000] * 30)
+    dwi = nifti.Dwi(np.zeros((1, 1, 1, 63), np.float32), None, gtab, "a.nii")
+    assert (asked == 1140) == (not any(shells._is_asked(gtab, volumes, asked) for volumes in shells.shells(gtab)))
+    if asked != 1140:
+        assert shells.only_shells(dwi, asked).data.shape == (1, 1, 1, 33)
+
+
 def test_the_shell_and_the_b0s_are_kept():
     gtab = table({1000: 30, 2000: 31})
     data = np.arange(2.0 * 63).reshape(1, 1, 2, -1)

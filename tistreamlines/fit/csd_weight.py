@@ -1,31 +1,36 @@
 """The weight of CSD's constraint that fibre orientation distributions are not negative, chosen from the data.
 
 A high weight smooths the distributions: where fibres cross at small angles, one broad lobe takes the place of two. A
-low one lets the noise through. On phantoms whose bundles are known (``benchmarks/quality.py``), most streamlines are
-valid about the least weight whose generalised cross-validation (GCV) lies within 5 % of the best: there GCV is nearly
-flat, and lobes that stand apart serve tractography more than the last per cent of the fit.
+low one lets the noise through. The weights 1, which is DIPY's, 1/2, 1/4 and 1/8 are tried on some hundred voxels of
+white matter. Their geometric mean is taken, in which each counts as ``GCV^(-1 / WIDTH)`` by its generalised
+cross-validation, the error with which the signal is predicted: a small change of the data changes the mean by little,
+where the best weight alone would jump. Lobes that stand apart serve tractography more than the last per cent of the
+fit, so the weight is SHARPER halvings below the mean.
 
-GCV may be flat down to weights with which the distributions are noise, as in the FiberCup, where the signal of a fibre
-hardly depends on the direction. The residual bootstrap tells: the residuals of the fit change places, and the series
-that they make is fitted again. If the distributions are then others, the weight is the one with which they stay most
-alike.
+Where the signal of a fibre hardly depends on the direction, as in the FiberCup, GCV does not tell fibres from noise. So
+the chosen weight goes over to DIPY's as the FA of the response falls from 0.4 to 0.2.
+
+The order of the voxels and of the axes does not matter: which voxels are tried follows from their signals, and the axes
+are turned as the gradients tell. ``SHARPER`` and ``WIDTH`` were chosen on phantoms whose bundles are known
+(``docs/truth.md``).
 
 References
 ----------
-Berman, Chung, Mukherjee, Hess, Han, Henry. Probabilistic streamline q-ball tractography using the residual bootstrap.
-NeuroImage 39, 2008.
 Golub, Heath, Wahba. Generalized cross-validation as a method for choosing a good ridge parameter. Technometrics 21,
 1979.
+Efraimidis, Spirakis. Weighted random sampling with a reservoir. Information Processing Letters 97, 2006.
 """
 
 from __future__ import annotations
 
+from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .csd import DIPYS_WEIGHT, Deconvolved, System, deconvolved
+from .response import response_fa
 from .tensor import anisotropy
 from .threads import in_threads, single_blas
 
@@ -33,19 +38,23 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 Array = npt.NDArray[Any]
-HALVINGS = 6  # of DIPY's weight, at most
-TOLERANCE = 0.05  # of GCV above the least
-ALIKE = 0.75  # of the likeness with DIPY's weight, below which distributions are noise
+HALVINGS = 3  # of DIPY's weight, that are tried
+WIDTH = 0.04  # by which the logarithm of GCV must be higher for a weight to count e times less
+SHARPER = 1.6  # halvings
+FLAT = (0.2, 0.4)  # FA of the response up to which the weight is DIPY's, and from which the chosen one
+DIGITS = 3  # of the weight; more would be rounding errors of the order in which voxels are stored
 LOOKED_AT, SAMPLE = 4096, 256  # voxels, of which the FA is fitted, and that are deconvolved with each weight
-WHITE_FA = 0.2
-BLOCK, FEW = 32, 512  # voxels whose traces, and whose FA, are computed at a time
+WHITE_FA, RARITY = 0.2, 6  # a voxel of less FA is drawn as often as (FA / WHITE_FA)^RARITY tells
+BLOCK, FEW, MANY = 32, 512, 1 << 14  # voxels whose traces, FA, and numbers are computed at a time
+NO_SIGNAL, LOW_BITS = (1 << 64) - 1, (1 << 32) - 1
+TINY = 1e-30
 
 
 def chosen_weight(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Any, order: int = 8,
     threads: int | None = None,
 ) -> float:  # fmt: skip
-    """Choose the weight of CSD's constraint by generalised cross-validation in some hundred voxels of white matter.
+    """Choose the weight of CSD's constraint from some hundred voxels of white matter.
 
     Parameters
     ----------
@@ -60,117 +69,72 @@ def chosen_weight(
     order : int
         Maximum order of the spherical harmonics, even.
     threads : int, optional
-        Number of threads; by default all available cores.
+        Number of threads; by default all available cores. The result does not depend on it.
 
     Returns
     -------
     float
-        1, which is DIPY's, or the half, a quarter and so on, to 1/64.
+        1, which is DIPY's, where a fibre's signal hardly depends on the direction, else 1/3 to 1/24.
     """
     with single_blas():
-        sample = _sample(data, gtab, mask, threads)
-        if not len(sample):
+        signals = _sample(data, gtab, mask, threads)
+        if not len(signals):
             return DIPYS_WEIGHT
-        trial = Trial(sample, gtab, System.of(gtab, response, order, DIPYS_WEIGHT), threads)
-        good = _good_weights(trial)
-        if len(good) == 1 or trial.likeness(min(good)) >= ALIKE * trial.likeness(max(good)):
-            return min(good)
-        return max(good, key=trial.likeness)
+        share = float(np.interp(response_fa(response, signals[:, np.asarray(gtab.b0s_mask)]), FLAT, (0, 1)))
+        if not share:
+            return DIPYS_WEIGHT
+        trial = Trial(signals, _turned(gtab), response, order, threads)
+        mean = mean_halvings(np.array([trial.cross_validation(number) for number in range(HALVINGS + 1)]))
+        for sharper in (SHARPER, 0.0):
+            if not trial.fitted(halvings := share * (mean + sharper)).singular:
+                return float(f"{DIPYS_WEIGHT * 0.5**halvings:.{DIGITS}g}")
+        return DIPYS_WEIGHT
 
 
-def _good_weights(trial: Trial) -> list[float]:
-    """Return the weights from DIPY's down to the last whose score lies within TOLERANCE of the best."""
-    scores: dict[float, float] = {}
-    for weight in map(float, DIPYS_WEIGHT * 0.5 ** np.arange(HALVINGS + 1)):
-        score = trial.cross_validation(weight)
-        if not score <= (1 + TOLERANCE) * min(scores.values(), default=np.inf):  # NaN without a solution
-            break
-        scores[weight] = score
-    return list(scores) or [DIPYS_WEIGHT]
+def mean_halvings(errors: npt.NDArray[np.float64]) -> float:
+    """Return how often DIPY's weight is halved, from the logarithm of GCV for each number of times (k,)."""
+    if not np.isfinite(errors).any():
+        return 0.0
+    return float(np.average(np.arange(len(errors)), weights=np.exp((errors.min() - errors) / WIDTH)))
 
 
 class Trial:
-    """Signals (m, 1, 1, n) that are deconvolved with different weights.
+    """Signals (m, n) that are deconvolved with different weights.
 
     Parameters
     ----------
-    signals : (m, 1, 1, n) float32
+    signals : (m, n) float32
     gtab : dipy.core.gradients.GradientTable
-    system : System
-        The equations with DIPY's weight.
+    response : (evals, S0) or AxSymShResponse
+    order : int
     threads : int or None
         Number of threads; None is all available cores.
     """
 
-    def __init__(self, signals: Array, gtab: GradientTable, system: System, threads: int | None) -> None:
-        self._gtab, self._system, self._threads = gtab, system, threads
-        self._everywhere, self._weighted = np.ones(signals.shape[:3], bool), ~np.asarray(gtab.b0s_mask)
-        self._whole, self._signals = signals, signals[:, 0, 0][:, self._weighted]
-        self._found: dict[float, Deconvolved] = {}
+    def __init__(self, signals: Array, gtab: GradientTable, response: Any, order: int, threads: int | None) -> None:
+        self._signals, self._gtab, self._threads = signals, gtab, threads
+        self._system = System.of(gtab, response, order, DIPYS_WEIGHT)
 
-    def fitted(self, weight: float) -> Deconvolved:
-        """Return the functions of all voxels."""
-        if weight not in self._found:
-            self._found[weight] = self._deconvolved(self._whole, weight)
-        return self._found[weight]
+    def fitted(self, halvings: float) -> Deconvolved:
+        """Return the functions (m, 1, 1, k) with DIPY's weight that is halved so often."""
+        rows, system = self._signals[:, None, None], self._system.weighted(DIPYS_WEIGHT * 0.5**halvings)
+        return deconvolved(rows, self._gtab, np.ones(rows.shape[:3], bool), system, self._threads)
 
-    def cross_validation(self, weight: float) -> float:
-        """Return the geometric mean over voxels of n RSS / (n - tr H)^2, where H maps signals to fitted ones.
-
-        The constraint is a sum of squares over the amplitudes that are too small, so H is linear for those of the
-        solution. NaN if a voxel has no solution.
-        """
-        found = self.fitted(weight)
+    def cross_validation(self, halvings: float) -> float:
+        """Return the logarithm of the geometric mean over voxels of GCV, infinite if one has no solution."""
+        found = self.fitted(halvings)
         if found.singular:
-            return np.nan
-        return _cross_validation(self._signals, found, self._threads)
-
-    def likeness(self, weight: float) -> float:
-        """Return the mean cosine between the functions and those after the residuals of DIPY's weight change places.
-
-        The mean of a function does not count. A lower weight follows the noise, so that less of it is left.
-        """
-        functions, predicted = self._predicted(weight)
-        residuals = self._signals - self._predicted(DIPYS_WEIGHT)[1]
-        residuals -= residuals.mean(axis=1, keepdims=True)
-        others = np.zeros_like(self._whole)
-        others[:, 0, 0, self._weighted] = predicted + np.random.default_rng(0).permuted(residuals, axis=1)
-        again = _rows(self._deconvolved(others, weight))
-        one, two = functions[:, 1:], again[:, 1:]
-        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
-        return float(((one * two).sum(axis=1) / np.maximum(lengths, np.finfo(np.float64).tiny)).mean())
-
-    def _predicted(self, weight: float) -> tuple[Array, Array]:
-        """Return the coefficients (m, k) and the signals (m, n) that they predict."""
-        functions = _rows(self.fitted(weight))
-        return functions, functions @ self._system.design.T
-
-    def _deconvolved(self, signals: Array, weight: float) -> Deconvolved:
-        return deconvolved(signals, self._gtab, self._everywhere, self._system.weighted(weight), self._threads)
-
-
-def _rows(found: Deconvolved) -> Array:
-    """Return the coefficients (m, k) float64."""
-    return found.coefficients.reshape(-1, found.coefficients.shape[-1]).astype(np.float64)
-
-
-def _sample(data: Array, gtab: GradientTable, mask: Array, threads: int | None) -> Array:
-    """Return the signals (m, 1, 1, n) of voxels with the FA of white matter, or of any, from all parts of the mask."""
-    voxels = _spaced(np.argwhere(mask), LOOKED_AT)
-    signals = data[tuple(voxels.T)][:, None, None]
-    signals = signals[np.isfinite(signals).all(axis=(1, 2, 3))]
-    white = anisotropy(signals, gtab, np.ones(signals.shape[:3], bool), threads, FEW) > WHITE_FA
-    return _spaced(signals[white] if white.sum() > SAMPLE // 8 else signals, SAMPLE)
-
-
-def _spaced(rows: Array, most: int) -> Array:
-    """Return at most so many rows, evenly spaced."""
-    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)]
+            return np.inf
+        return _cross_validation(self._signals[:, ~np.asarray(self._gtab.b0s_mask)], found, self._threads)
 
 
 def _cross_validation(signals: Array, found: Deconvolved, threads: int | None) -> float:
-    """Do what :meth:`Trial.cross_validation` does, from signals (m, n) and what they were fitted with."""
-    system, solved = found.system, _rows(found)
+    """Return the mean logarithm over voxels of n RSS / (n - tr H)^2, where H maps signals (m, n) to fitted ones.
+
+    The constraint is a sum of squares over the amplitudes that are too small, so H is linear for those of the
+    solution.
+    """
+    system, solved = found.system, found.coefficients[:, 0, 0].astype(np.float64)
     design, gram, positivity = system.design, system.normal, system.positivity
     residual = ((signals - solved @ design.T) ** 2).sum(axis=1)
     small = solved @ positivity.T < system.tau * positivity[0, 0] * solved[:, :1]
@@ -183,4 +147,53 @@ def _cross_validation(signals: Array, found: Deconvolved, threads: int | None) -
 
     free = len(design) - np.concatenate([*in_threads(traces, range(0, len(signals), BLOCK), threads)])
     scores = len(design) * residual / np.maximum(free, 1e-3) ** 2
-    return float(np.exp(np.log(np.maximum(scores, 1e-30)).mean()))
+    return float(np.log(np.maximum(scores, TINY)).mean())
+
+
+def _sample(data: Array, gtab: GradientTable, mask: Array, threads: int | None) -> Array:
+    """Return the signals (m, n) of voxels with the FA of white matter, or with the highest, from all parts of the mask.
+
+    A voxel is drawn by the number that its signals make, and the rarer, the less FA it has: with a threshold, more
+    voxels would come and go with small changes of the data.
+    """
+    rows, voxels = np.ascontiguousarray(data, np.float32).reshape(mask.size, -1), np.flatnonzero(mask)
+    blocks = [voxels[first : first + MANY] for first in range(0, len(voxels), MANY)]
+    drawn = [np.empty(0, np.uint64), *in_threads(lambda block: _numbers(rows[block]), blocks, threads)]
+    numbers = np.concatenate(drawn)
+    looked_at = np.argsort(numbers, kind="stable")[:LOOKED_AT]
+    looked_at = looked_at[numbers[looked_at] < NO_SIGNAL]
+    signals, numbers = rows[voxels[looked_at]], numbers[looked_at] & np.uint64(LOW_BITS)
+    inside = np.ones((len(signals), 1, 1), bool)
+    share = np.minimum(anisotropy(signals[:, None, None], gtab, inside, threads, FEW) / WHITE_FA, 1) ** RARITY
+    waits = -np.log((numbers + 0.5) / (LOW_BITS + 1)) / np.maximum(share, TINY)
+    return signals[np.argsort(waits, kind="stable")[:SAMPLE]]
+
+
+def _numbers(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    """Return a number (m,) for each row (m, n) that looks random but follows from its values; the greatest for NaN."""
+    factors = np.random.default_rng(0).integers(0, 1 << 63, (2, rows.shape[1]), np.uint64) * np.uint64(2) + np.uint64(1)
+    numbers = (rows.view(np.uint32) * factors[0]).sum(axis=1, dtype=np.uint64)
+    numbers ^= numbers >> np.uint64(32)  # the low bits of a sum of products follow from low bits alone
+    numbers *= factors[1, 0]
+    numbers ^= numbers >> np.uint64(32)
+    return np.where(np.isfinite(rows).all(axis=1), numbers, np.uint64(NO_SIGNAL))
+
+
+def _turned(gtab: GradientTable) -> GradientTable:
+    """Turn the gradients about the axes so that they are the same however the axes of the image are stored.
+
+    Harmonics and the directions of the constraint are not the same along all axes. Of the ways in which three axes can
+    be exchanged and reversed, the one whose gradients are the first in the order of numbers is taken. A gradient and
+    its opposite are the same.
+    """
+    from dipy.core.gradients import gradient_table
+
+    def turned(way: tuple[tuple[int, ...], tuple[int, ...]]) -> Array:
+        rows = gtab.bvecs[:, way[0]] * way[1]
+        rounded = np.rint(rows * 1e6)  # rounding errors decide nothing
+        first = np.take_along_axis(rounded, (rounded != 0).argmax(axis=1)[:, None], axis=1)
+        return rows * np.where(first < 0, -1, 1)
+
+    ways = product(permutations(range(3)), product((1, -1), repeat=3))
+    first = min(map(turned, ways), key=lambda rows: np.rint(rows * 1e6).ravel().tolist())
+    return gradient_table(gtab.bvals, bvecs=first, b0_threshold=gtab.b0_threshold)

@@ -128,28 +128,36 @@ def _fit_csd(
         )
     with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        response, way, few = _response(options.response, data, gtab, mask, options, threads)
-        weight = weight_of(options.csd_lambda)
-        if weight is None:
-            # where fibres have a low FA, cross-validation does not tell them from noise: see docs/truth.md
-            weight = DIPYS_WEIGHT if few else chosen_weight(data, gtab, mask, response, options.sh_order, threads)
+        response, way, weight = response_and_weight(data, gtab, mask, options, threads)
+        if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
         found = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
     return found, {"csd_lambda": weight, "response": described(response) | {"way": way}}
 
 
+def response_and_weight(
+    data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None = None
+) -> tuple[Any, str, float]:
+    """Return what CSD is fitted with: the response, DIPY's, in which way it was found, and the weight."""
+    response, way = _response(options.response, data, gtab, mask, options, threads)
+    weight = weight_of(options.csd_lambda)
+    if weight is None:
+        weight = chosen_weight(data, gtab, mask, response, options.sh_order, threads)
+    return response, way, weight
+
+
 def _response(
     way: Any, data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None
-) -> tuple[Any, str, bool]:
-    """Return the response, DIPY's, in which way it was found, and whether ``auto`` found too few voxels of high FA."""
+) -> tuple[Any, str]:
+    """Return the response, DIPY's, and in which way it was found."""
     if way not in WAYS:
         shell = float(gtab.bvals[~gtab.b0s_mask].mean())
-        return read_response(way).of_shell(shell, options.sh_order), "given", False
+        return read_response(way).of_shell(shell, options.sh_order), "given"
     if way == TOURNIER:
-        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER, False
+        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER
     try:
         fewest = FEWEST_FIBRES if way == AUTO else 1
-        return csd_response(data, gtab, mask, options.fa_response, threads, fewest)[0], FA, False
+        return csd_response(data, gtab, mask, options.fa_response, threads, fewest)[0], FA
     except InputError as error:
         few = error.on_command_line
         if way == FA:
@@ -161,7 +169,7 @@ def _response(
         return _response(FA, data, gtab, mask, options, threads)
     told = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
     warnings.warn(told, stacklevel=2)
-    return found, TOURNIER, True
+    return found, TOURNIER
 
 
 def weight_of(text: Any) -> float | None:

@@ -172,6 +172,25 @@ def described(response: Any) -> dict[str, Any]:
     return {"eigenvalues": np.asarray(response[0]).tolist(), "b0_signal": response[1]}
 
 
+def response_fa(response: Any, unweighted: Array) -> float:
+    """Return the FA of a response of DIPY: that of its tensor, or of the one with the same signals along and across.
+
+    If the response does not say the signal without diffusion weighting, it is the mean of ``unweighted``, of any shape,
+    and if this is empty too, the FA is 1.
+    """
+    from dipy.reconst.dti import fractional_anisotropy
+
+    if not hasattr(response, "dwi_response"):
+        return float(fractional_anisotropy(np.asarray(response[0], float)))
+    zonal = np.asarray(response.dwi_response, float)
+    along, across = _zonal_harmonics(np.array([1.0, 0.0]), len(zonal)) @ zonal
+    whole = response.S0 or (unweighted.mean() if unweighted.size else 0)
+    if not whole > 0:
+        return 1.0
+    decay = -np.log(np.clip(np.array([along, across, across]) / whole, 1e-6, 1))  # the b-value changes no FA
+    return float(fractional_anisotropy(decay))
+
+
 def _is_response(zonal: Array) -> bool:
     """Return whether the signal has a finite positive mean and is lowest along the axis."""
     return bool(np.isfinite(zonal).all() and zonal[0] > 0 > zonal[1])
@@ -230,12 +249,16 @@ def _axes(functions: Array) -> Array:
 
 def _zonal(signals: Array, axes: Array, gradients: Array, order: int) -> Array:
     """Fit zonal harmonics (order / 2 + 1,) to signals (m, n) by the angle between axes (m, 3) and gradients (n, 3)."""
+    harmonics = _zonal_harmonics(np.clip(axes @ gradients.T, -1, 1).ravel(), order // 2 + 1)
+    return np.asarray(np.linalg.lstsq(harmonics, signals.astype(np.float64).ravel(), rcond=None)[0])
+
+
+def _zonal_harmonics(cosines: Array, count: int) -> Array:
+    """Return the first zonal harmonics of even degree (n, count) at angles of these cosines (n,) to the axis."""
     from scipy.special import eval_legendre
 
-    degrees = np.arange(0, order + 1, 2)[:, None]
-    cosines = np.clip(axes @ gradients.T, -1, 1).ravel()
-    harmonics = (np.sqrt((2 * degrees + 1) / (4 * np.pi)) * eval_legendre(degrees, cosines)).T
-    return np.asarray(np.linalg.lstsq(harmonics, signals.astype(np.float64).ravel(), rcond=None)[0])
+    degrees = np.arange(0, 2 * count, 2)[:, None]
+    return (np.sqrt((2 * degrees + 1) / (4 * np.pi)) * eval_legendre(degrees, cosines)).T
 
 
 @cache

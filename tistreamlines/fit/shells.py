@@ -1,4 +1,13 @@
-"""The shells of a series: which volumes have the same b-value, and which of them are fitted."""
+"""The shells of a series: which volumes have about the same b-value, and which of them are fitted.
+
+b-values of a shell differ, since imaging gradients add to those of diffusion, and since their gradients' lengths are
+rounded. They are clustered as in MRtrix3, by density (DBSCAN).
+
+References
+----------
+Ester, Kriegel, Sander, Xu. A density-based algorithm for discovering clusters in large spatial databases with noise.
+Proceedings of KDD-96, 1996.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +29,31 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Volumes = npt.NDArray[np.bool_]
-WIDTH = 50  # s/mm2; b-values that differ by no more belong to one shell
+# s/mm2, below which two b-values are neighbours, and neighbours that a b-value needs, itself included; MRtrix3's
+NEIGHBOUR, LINKAGE = 80.0, 3
+ASKED = 50  # s/mm2 that a b-value of --shells may be from the mean of its shell
+WIDE = 0.25  # of the mean b-value of a shell, beyond which the range of its b-values is told
 HIGHEST = 3500.0  # s/mm2, up to which a model takes the highest shell
 ENOUGH = 28  # directions that a shell needs to be preferred: they determine harmonics of order 6
 NEAR, FEWEST = 1000.0, 6  # s/mm2 for which the diffusion tensor holds well, and the directions that it needs
 
 
 def shells(gtab: GradientTable) -> list[Volumes]:
-    """Return the volumes (n,) of each shell, from the lowest b-value on, as DIPY's ``unique_bvals_tolerance`` does."""
-    from dipy.core.gradients import get_bval_indices, unique_bvals_tolerance
+    """Return the volumes (n,) of each shell, from the lowest b-value on; a few stray ones may be in none.
 
-    weighted = ~np.asarray(gtab.b0s_mask)
-    found = []
-    for bval in unique_bvals_tolerance(gtab.bvals[weighted], tol=WIDTH):
-        volumes = np.zeros_like(weighted)
-        volumes[get_bval_indices(gtab.bvals, bval, tol=WIDTH)] = True
-        found.append(volumes & weighted)
-    return found
+    A b-value with LINKAGE neighbours or more is in one shell with all of them. If none has so many, all are in shells.
+    """
+    weighted, bvals = ~np.asarray(gtab.b0s_mask), np.round(gtab.bvals, 6)  # DIPY's have rounding errors
+    if not weighted.any():
+        return []
+    known = np.sort(bvals[weighted])
+    linked = np.searchsorted(known, known + NEIGHBOUR) - np.searchsorted(known, known - NEIGHBOUR, side="right")
+    core = known[linked >= LINKAGE] if (linked >= LINKAGE).any() else known
+    cluster = np.cumsum(np.diff(core, prepend=core[:1]) >= NEIGHBOUR)
+    after = np.clip(np.searchsorted(core, bvals), 1, max(len(core) - 1, 1))
+    nearest = np.where(bvals - core[after - 1] <= core[after % len(core)] - bvals, after - 1, after % len(core))
+    inside = weighted & (np.abs(bvals - core[nearest]) < NEIGHBOUR)
+    return [inside & (cluster[nearest] == number) for number in range(cluster[-1] + 1)]
 
 
 def b_value(gtab: GradientTable, volumes: Volumes) -> float:
@@ -122,7 +139,7 @@ def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:
     """
     keep, found = np.asarray(dwi.gtab.b0s_mask).copy(), shells(dwi.gtab)
     for bval in map(float, b_values_of(wanted).split(",")):
-        near = [one for one in found if abs(b_value(dwi.gtab, one) - bval) <= WIDTH]
+        near = [one for one in found if _is_asked(dwi.gtab, one, bval)]
         if not near:
             known = ", ".join(f"{b_value(dwi.gtab, one):.0f} ({one.sum()} volumes)" for one in found)
             raise InputError(
@@ -131,6 +148,33 @@ def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:
         keep |= np.logical_or.reduce(near)
     data, gtab = _selected(dwi.data, dwi.gtab, keep)
     return replace(dwi, data=data, gtab=gtab)
+
+
+def _is_asked(gtab: GradientTable, volumes: Volumes, bval: float) -> bool:
+    """Return whether a b-value is among those of a shell, or near their mean."""
+    own = gtab.bvals[volumes]
+    return bool(own.min() <= bval <= own.max() or abs(own.mean() - bval) <= ASKED)
+
+
+def doubts(gtab: GradientTable) -> list[str]:
+    """Return sentences about volumes that are in no shell, and about shells whose b-values differ much."""
+    found = shells(gtab)
+    stray = ~np.asarray(gtab.b0s_mask) & ~np.logical_or.reduce(found)
+    told = []
+    if stray.any():
+        first = int(np.argmax(stray))
+        of = "volumes are" if stray.sum() > 1 else "volume is"
+        told.append(
+            f"{stray.sum()} {of} in no shell and not fitted (first: volume {first} of b = {gtab.bvals[first]:g}, with "
+            f"fewer than {LINKAGE} b-values within {NEIGHBOUR:g})"
+        )
+    for own in (gtab.bvals[volumes] for volumes in found):
+        if np.ptp(own) > WIDE * own.mean():
+            told.append(
+                f"{len(own)} volumes of b = {own.min():g} to {own.max():g} follow each other so closely that they "
+                "count as one shell; fits to them are not those of one b-value"
+            )
+    return told
 
 
 def b_values_of(value: str | float | Sequence[float]) -> str:

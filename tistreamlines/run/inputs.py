@@ -273,6 +273,8 @@ def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.
     dwi = opened.read()
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
+    for doubt in shells.doubts(dwi.gtab):
+        log.warn(f"{dwi.path}: {doubt}")
     known = shells.b_values_told(dwi.gtab)
     if len(known["b"]) > 1:
         log.note(
