@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -37,7 +36,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
     watcher : is told of stages, notes and warnings.
     only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
     """
-    begun, log = time.perf_counter(), Log(watcher)
+    log = Log(watcher)
     take_compiler(parameters.compiler)
     with threads_explained(parameters), process_for(series, parameters) as other, ExitStack() as unless_started:
         if parameters.devices is None and not parameters.resume:
@@ -53,13 +52,17 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
             _tell(plan, parameters, log)
             with log.stage("compile"):
                 precompiling.join()
+                products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
+            if products.follows or parameters.seed_dynamic is not None:
+                log.begin("fixels")
+                plan.seeds.prepare(watcher.fixels)
+                products.follow(plan.followed, watcher.fixels)
+            with log.stage("compile"):
                 plan.seeds.points(0, 1)
                 for doubt in plan.seeds.doubts:
                     log.warn(doubt)
                 filters = selection.filters(plan.space)
                 settings = _settings(plan, parameters)
-                step_mm = parameters.step_mm(plan.space.voxel_sizes)
-                products = products_of(parameters, plan.space, step_mm, plan.followed)
                 products.watch_weighing(watcher.weighing)
                 content.groups_of, content.late = products.groups, products.per_streamline
                 # later seeds may need the points of streamlines
@@ -70,7 +73,7 @@ def start(series: Series, parameters: Parameters, watcher: Watcher, *, only_prod
     for note in notes():
         log.note(note)
     gathered = _gathered(plan, parameters)
-    return Run(series, parameters, devices, log, plan, engine, begun, products, content, gathered=gathered)
+    return Run(series, parameters, devices, log, plan, engine, products, content, gathered=gathered)
 
 
 def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:

@@ -45,6 +45,22 @@ class Products:
             if isinstance(one, Weighing):
                 one.watch = told
 
+    @property
+    def follows(self) -> bool:
+        """Whether :meth:`follow` takes time."""
+        return any(isinstance(one, Following) for one in self._made.values())
+
+    def follow(self, followed: Any = None, told: Callable[[float], object] = lambda _: None) -> None:
+        """Hand on what streamlines follow, before they come; see :class:`..tracking.products.files.Following`."""
+        for one in self._made.values():
+            if isinstance(one, Following):
+                one.follow(followed, told)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether streamlines are weighed."""
+        return any(isinstance(one, Weighing) for one in self._made.values())
+
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._count += len(batch)
@@ -134,15 +150,12 @@ def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
     return parameters.changed(sift2=(TRACKED, output.with_name(f"{output.stem}_weights.txt")))
 
 
-def products_of(parameters: Parameters, space: Space, step_mm: float, followed: Any = None) -> Products:
+def products_of(parameters: Parameters, space: Space, step_mm: float) -> Products:
     """Return the products that the options ask for, of an image with this grid, tracked with this step size.
 
-    ``followed`` is what streamlines follow, if they are tracked and an option asks for it.
+    They need :meth:`Products.follow` before the first streamlines.
     """
     made = {name: PRODUCTS[name].make(parameters, space, step_mm, parameters.threads) for name in asked(parameters)}
-    for one in made.values():
-        if isinstance(one, Following):
-            one.follow(followed)
     return Products(made, parameters.weights)
 
 
