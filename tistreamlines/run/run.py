@@ -119,7 +119,7 @@ class Run(Tracking):
         )  # fmt: skip
         report(
             page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared,
-            directed=self.plan.seeds.directed, force=force,
+            force=force,
         )  # fmt: skip
 
     def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:

@@ -158,6 +158,7 @@ def _costs(iterations: tuple[Iteration, ...]) -> dict[str, Any]:
     return {
         "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
         "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
+        "excess": [first.excess, last.excess],
     }  # fmt: skip
 
 
