@@ -47,6 +47,7 @@ import numpy as np
 from pathlib import Path
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.io.writer import SINKS
+from tistreamlines.run.log import Log
 from tistreamlines.run.products import Products
 from tistreamlines.run.run import Run
 from tistreamlines.options.parameters import Parameters
@@ -58,7 +59,8 @@ def write(output, watcher):
         parameters=Some(force=False, json_stats=None), products=Products({}),
         content=Content(Parameters(), 1), write_products=lambda: None, header=dict,
         plan=Some(space=Space(np.eye(4), (4, 4, 4))), step_mm=1.0,
-        log=Some(watcher=watcher), batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
+        log=Log(watcher), weigh=lambda: None,
+        batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
         result=lambda path, *_: Some(path=path, as_dict=dict, record={"made": "up"}),
         recorded=lambda result: Run.recorded(run, result),
         write_records=lambda result, **named: Run.write_records(run, result, **named), report=lambda *_, **__: None,

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import tistreamlines as ts
 from tistreamlines.report import gathered, views
@@ -232,3 +233,42 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     assert len(most) == 5
     assert "Other connectomes: 1" in done.stdout, "those after the first ones are folded"
     assert float(most[0].replace(",", "")) == pytest.approx(connectome(84).values["count"].max(), rel=1e-3)
+
+
+def test_names_of_nodes_cover_no_cell(kept, tmp_path):
+    """Each cell has one colour, at 12 nodes and at 84 that are enlarged; the names lie beside them."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
+    shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
+    pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None)
+    for n, clicks in ((12, 0), (84, 3)):
+        matrix = connectome(n)
+        full = {"count": matrix.values["count"] + 1 + np.add.outer(np.arange(n), np.arange(n))}
+        told = Told(kept, None, np.bincount([30, 30]), (), {"connectome": (Matrix(**vars(matrix) | {"values": full}),)})
+        page = re.sub("<meta http-equiv[^>]*>", "", html(told, shown, pictures))
+        alone = (
+            "<style>canvas{position:fixed;inset:0;width:600px!important;height:600px!important;border:0!important;"
+            "border-radius:0!important;z-index:9;background:#123!important}</style><script>setTimeout(() => {for (let "
+            f"k = 0; k < {clicks}; k++) document.querySelector('.in').click()}}, 100)</script></body>"
+        )
+        (tmp_path / "page.html").write_text(page.replace("</body>", alone), encoding="utf-8")
+        subprocess.run(
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+             f"--screenshot={tmp_path / 'shot.png'}", "--window-size=600,600", "--hide-scrollbars",
+             "--virtual-time-budget=2000", tmp_path / "page.html"], capture_output=True, timeout=60, check=True,
+        )  # fmt: skip
+        picture = np.asarray(Image.open(tmp_path / "shot.png").convert("RGB")).astype(int)
+        height, width = picture.shape[:2]
+        beside = picture[height - 1, 0]
+        margin = int(np.argmax(np.abs(picture[height - 1] - beside).sum(axis=1) > 0))
+        assert 20 < margin < 0.4 * width, "there is room for names"
+        assert (np.abs(picture[margin:, :margin] - beside).sum(axis=2) > 100).sum() > 100, "and they are there"
+        cells = picture[margin:, margin:]
+        side, first = len(cells) * 2**clicks / n, (n - n / 2**clicks) / 2
+        for row in range(int(first) + 1, int(first + n / 2**clicks) - 1):
+            for column in range(int(first) + 1, int(first + n / 2**clicks) - 1):
+                low = [round((k - first) * side) + 2 for k in (row, column)]
+                inner = cells[low[0] : low[0] + int(side) - 4, low[1] : low[1] + int(side) - 4].reshape(-1, 3)
+                assert np.ptp(inner, axis=0).max() <= 2, (n, row, column)

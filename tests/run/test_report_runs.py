@@ -5,17 +5,19 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import nibabel as nib
 import numpy as np
 import pytest
+from fods import random_fods
 from PIL import Image
-from small_runs import write_inputs, write_parts
+from small_runs import SHAPE, write_inputs, write_parts
 
 import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import LostDeviceError
 from tistreamlines.report.views import Scene
 from tistreamlines.run import reporting, setup
-from tistreamlines.tracking.engine.directions import initial_directions
+from tistreamlines.tracking.engine.directions import fod_peaks, initial_directions
 
 FILES = {"page.html", "page_mqc.png", "page_stats.json"}
 
@@ -83,7 +85,7 @@ def test_a_page_is_written_when_no_device_is_left(whole, monkeypatch):
         raise LostDeviceError("no device is left: check them")
 
     shown = Scene(whole[1].space, np.ones(whole[1].space.shape, int), whole[1].sample, None, 1)
-    prepared = SimpleNamespace(arrays={"volume_index": np.ones(whole[1].space.shape, int)})
+    prepared = SimpleNamespace(arrays={"volume_index": np.ones(whole[1].space.shape, int)}, fill={})
     told = vars(reporting)["_peaks"](SimpleNamespace(initial_directions=lost), prepared, shown)
     assert told == "The directions of a slice are not drawn: no device is left: check them."
 
@@ -136,3 +138,50 @@ def test_the_mean_b0_lies_behind_also_with_tables_of_the_cache(head, tmp_path):
         ts.track(*head.series, **given, report=tmp_path / f"{name}.html")
         assert "a slice of the mean b0" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
     assert (tmp_path / "a_mqc.png").read_bytes() == (tmp_path / "b_mqc.png").read_bytes()
+
+
+@pytest.mark.parametrize("dg", ["ifod1", "ifod2", "sd_stream"])
+def test_directions_of_tckgens_algorithms_are_the_peaks_of_the_fods(dg, tmp_path, options):
+    """They start at random; the directions of the slice do not, and lie along the fibres."""
+    functions, axes = random_fods(int(np.prod(SHAPE)))
+    nib.save(nib.Nifti1Image(functions.reshape(*SHAPE, -1), np.diag([2.0, 2, 2, 1])), tmp_path / "fod.nii")
+    drawn = []
+
+    def keep(page, told, scene, peaks, *, force):
+        drawn.append(peaks)
+
+    given = {"sh": tmp_path / "fod.nii", "sh_basis": "tournier07", "dg": dg, "arch": "cpu", "min_length": 0}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporting, "write_report", keep)
+        points = np.load(options["seeds"])
+        for seed, seeds in enumerate((points, np.c_[points, np.tile([1, 0, 0], (len(points), 1))])):
+            ts.track(**given, stop_mask=options["stop_map"], seeds=seeds, rng_seed=seed, report=tmp_path / "page.html")
+    for peaks in drawn:  # also where seeds have directions
+        assert 1 < peaks.ranks.max() < 6
+        first = peaks.ranks == 0
+        strongest = axes[np.ravel_multi_index(tuple(peaks.places[first].T), SHAPE), 0]
+        cosines = np.abs(np.sum(peaks.directions[first] * strongest, axis=1))
+        angles = np.degrees(np.arccos(np.minimum(cosines, 1)))
+        assert first.sum() > 100
+        assert np.median(angles) < 4
+        assert (angles < 12).mean() > 0.75  # elsewhere, two fibres are about as strong, or make one peak
+
+
+def test_fods_without_a_peak_have_no_direction(options, tmp_path):
+    """A voxel whose FOD is nowhere above the getter's threshold."""
+    functions = random_fods(int(np.prod(SHAPE)))[0].reshape(*SHAPE, -1)
+    functions[:8] *= 1e-3
+    nib.save(nib.Nifti1Image(functions, np.diag([2.0, 2, 2, 1])), tmp_path / "fod.nii")
+    prepared = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporting, "report", lambda *given, **_: prepared.append(given[5]))
+        ts.track(
+            sh=tmp_path / "fod.nii", sh_basis="tournier07", dg="ifod2", arch="cpu", stop_mask=options["stop_map"],
+            seeds=options["seeds"], report=tmp_path / "page.html",
+        )  # fmt: skip
+    voxels = np.argwhere(np.ones(SHAPE))
+    numbers, directions = fod_peaks(prepared[0], voxels)
+    assert (voxels[numbers][:, 0] >= 8).all()
+    assert len(np.unique(numbers)) > 0.9 * np.prod(SHAPE) / 2
+    assert np.allclose(np.linalg.norm(directions, axis=1), 1)
+    assert [len(part) for part in fod_peaks(prepared[0], voxels[:0])] == [0, 0]

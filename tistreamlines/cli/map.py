@@ -10,7 +10,7 @@ from ..devices import ARCHS
 from ..option import OUTPUT, RUNNING
 from ..options.definitions import mapped_options
 from ..run.mapping import map_tractogram
-from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
+from .options import GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
@@ -40,10 +40,12 @@ tistreamlines track, which makes the same while it tracks.
     "of ends, and maps of another --density-kind than count, are made on the CPU in any case.  [default: cpu]",
 )
 @parameter_options(("compiler", "threads", "memory_limit"))
-@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@verbosity
 @click.pass_context
-def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, **_: Any) -> None:
-    with Display(quiet=quiet) as display:
+def map(
+    context: click.Context, tractogram: str, image: str | None, quiet: bool, verbose: bool, **_: Any
+) -> None:  # fmt: skip
+    with Display(quiet=quiet, verbose=verbose) as display:
         made = map_tractogram(tractogram, image=image, watcher=display, **given(context))
     for warning in made["warnings"]:
         click.echo(f"Warning: {warning}", err=True)

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from rich import progress as bars
 from rich.console import Console
 
 from ..devices import Device
-from ..run.log import Watcher
+from ..run.progress import STAGES, Bar
 from . import interrupts
 
-STAGES = {
-    "load": "Reading",
-    "prepare": "Preparing",
-    "fit": "Fitting the model",
-    "compile": "Compiling",
-    "track": "Tracking",
-    "map": "Reading the streamlines",
-    "write": "Finishing the file",
-    "place": "Renaming the output files",
-    "report": "Writing the report",
-}
 
-
-class Display(Watcher):
+class Display(Bar):
     """A progress bar, notes and warnings on standard error.
 
     Parameters
@@ -33,54 +19,33 @@ class Display(Watcher):
     quiet : bool
         Show only warnings.
     verbose : bool
-        Also print a line for each stage.
+        Also print a line where each stage begins and one where it ends, and where no bar can be shown, a line a minute.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._console = Console(stderr=True, quiet=quiet, highlight=False)
-        self._verbose = verbose
-        self._tracking = 0.0
-        self._stage, self._gpu = "", False
-        text = bars.TextColumn
-        self._bar = bars.Progress(
-            text("{task.description}"), bars.BarColumn(), bars.TaskProgressColumn(), text("{task.fields[rate]}"),
-            text("time left"), bars.TimeRemainingColumn(), text("elapsed"), bars.TimeElapsedColumn(),
-            console=self._console, transient=True, disable=quiet or not self._console.is_terminal,
-        )  # fmt: skip
-        self._task: bars.TaskID = self._bar.add_task("Starting", total=None, rate="")
+        super().__init__(quiet=quiet, lines=verbose)
+        self._verbose, self._gpu = verbose, False
 
     def __enter__(self) -> Display:
         """Show the bar."""
-        self._bar.start()
-        self._console.show_cursor(True)  # a signal may end the process before the cursor is restored
+        super().__enter__()
+        self.console.show_cursor(True)  # a signal may end the process before the cursor is restored
         return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the bar."""
-        if not self._bar.disable:  # else rich prints an empty line, up to version 14.2
-            self._bar.stop()
 
     def stage(self, name: str) -> None:
         """Show the stage."""
+        begins = name != self._stage
         if (self._stage, name) != ("place", "report"):  # it stays too late to end the run
             interrupts.hold(name in ("place", "report"))
         # no file is open yet, and Taichi, which compiles in both stages, does not return to Python until it has done so
         interrupts.end_at_once(name in ("load", "compile") and self._gpu)
-        if name == "track":
-            self._tracking = time.perf_counter()
-        if name != self._stage:
-            if self._stage == "fit":
-                self._empty()
-            self._stage = name
-            self._bar.update(self._task, description=STAGES.get(name, name))
+        super().stage(name)
+        if begins:
             self._say(STAGES.get(name, name))
 
-    def _empty(self) -> None:
-        """Replace the full bar by one without a percentage, and keep the elapsed time."""
-        begun = next(task.start_time for task in self._bar.tasks if task.id == self._task)
-        self._bar.remove_task(self._task)
-        self._task = self._bar.add_task("", total=None, rate="")
-        self._bar.tasks[-1].start_time = begun
+    def end_stage(self, name: str, seconds: float) -> None:
+        """Say for how long a stage has taken."""
+        self._say(f"{name.partition(',')[0]}: {seconds:.1f} s")
 
     def device(self, device: Device) -> None:
         """Show the device."""
@@ -91,31 +56,28 @@ class Display(Watcher):
 
     def note(self, text: str) -> None:
         """Show a note about an automatic choice, unless quiet."""
-        self._console.print(f"Note: {text}", soft_wrap=True, markup=False)
+        self.console.print(f"Note: {text}", soft_wrap=True, markup=False)
 
     def warn(self, text: str) -> None:
         """Show a warning, even if quiet."""
-        console = Console(stderr=True, highlight=False) if self._console.quiet else self._console
+        console = Console(stderr=True, highlight=False) if self.console.quiet else self.console
         console.print(f"Warning: {text}", soft_wrap=True, markup=False)
 
     def fitted(self, share: float) -> None:
-        """Show the fraction of voxels that are fitted."""
+        """Show the share of voxels that are fitted, or whose fixels are found."""
         interrupts.check()
-        self._bar.update(self._task, completed=share, total=1)
+        super().fitted(share)
 
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
         """Show the finished seeds and the streamlines per second."""
         interrupts.check()
-        rate = streamlines / max(time.perf_counter() - self._tracking, 1e-6)
-        self._bar.update(self._task, completed=seeds, total=of, rate=f"{rate:,.0f} streamlines/s")
+        super().progress(seeds, of, streamlines)
 
     def weighing(self, iteration: int, densities: float, coefficients: float) -> None:
         """Show an iteration of SIFT2."""
-        costs = f"cost of densities {densities:.2%}, of coefficients {coefficients:.2%} of the first"
-        told = f"SIFT2, iteration {iteration}: {costs}"
-        self._bar.update(self._task, description=told)
-        self._say(told)
+        super().weighing(iteration, densities, coefficients)
+        self._say(self._state.description)
 
     def _say(self, text: Any) -> None:
         if self._verbose:
-            self._console.print(text, soft_wrap=True, markup=False)
+            self.console.print(text, soft_wrap=True, markup=False)

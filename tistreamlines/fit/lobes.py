@@ -8,6 +8,7 @@ Smith, Tournier, Calamante, Connelly. SIFT: spherical-deconvolution informed fil
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +93,7 @@ class Lobes:
 
 def find_lobes(
     functions: npt.NDArray[np.float32], basis: str, thresholds: Thresholds, device: Device, *, table: bool = False,
-    dilate: bool = True, threads: int | None = None,
+    dilate: bool = True, threads: int | None = None, told: Callable[[float], object] = lambda _: None,
 ) -> Lobes:  # fmt: skip
     """Find the lobes of orientation functions.
 
@@ -112,6 +113,8 @@ def find_lobes(
         Whether directions outside all lobes belong, in the table, to the nearest one.
     threads : int, optional
         CPU threads; by default all cores.
+    told : callable
+        Receives the share of the functions whose lobes are found, 0 to 1.
 
     Returns
     -------
@@ -132,6 +135,7 @@ def find_lobes(
         rows = np.zeros((len(some), search.width), np.float32)
         rows[:, : some.shape[1]] = to_descoteaux(some, basis) @ change
         parts.append(search(rows, words[first : first + VOXELS]))
+        told((first + len(some)) / len(functions))
     counts, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
     return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words if table else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +52,7 @@ class WriterThread:
         drafts: Path | None = None, point_type: str = "float32", content: Callable[[Batch], Batch] | None = None,
         fields: Fields = dict, late: Late = dict,
     ) -> None:  # fmt: skip
-        self.seconds, self._content = 0.0, content
+        self._content = content
         self._writer = open_writer(
             path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields,
             late=late,
@@ -109,12 +108,8 @@ class WriterThread:
         try:
             with self._writer as writer:
                 while (batch := self._next()) is not None:
-                    begun = time.perf_counter()
                     writer.write(batch if isinstance(batch, Batch) else batch.result())
-                    self.seconds += time.perf_counter() - begun
-                begun = time.perf_counter()
                 writer.finish()
-                self.seconds += time.perf_counter() - begun
                 self._finished.set()
                 self._next()
         except _Abandoned:

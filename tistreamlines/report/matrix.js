@@ -1,7 +1,7 @@
 "use strict";
 // Draws each connectome on its canvas: the wheel, a pinch or the buttons zoom, dragging moves, pointing tells a value.
 (() => {
-  const UNKNOWN = 65535, STEPS = 65532, LEAST_LABEL = 13;
+  const UNKNOWN = 65535, STEPS = 65532, LEAST_LABEL = 13, FONT = "12px system-ui, sans-serif", GAP = 5;
   const data = JSON.parse(document.getElementById("connectomes").textContent);
   const ramp = data.ramp;
   const number = v => v === 0 ? "0" : Number.isInteger(v) && v < 1e4 ? String(v) : Number(v.toPrecision(4)).toLocaleString("en");
@@ -18,7 +18,7 @@
     const low = root.querySelector(".least"), high = root.querySelector(".most"), n = made.nodes.length, small = document.createElement("canvas");
     small.width = small.height = n;
     const place = (i, j) => i <= j ? i * n - i * (i - 1) / 2 + j - i : place(j, i);
-    let values, errors, whole, zoom = 1, left = 0, top = 0, picked = null, dragged = null;
+    let values, errors, whole, zoom = 1, left = 0, top = 0, picked = null, dragged = null, margin = 0, widest = 0;
     const pointers = new Map();
 
     function choose() {
@@ -39,11 +39,20 @@
     }
 
     function draw() {
-      const size = canvas.clientWidth, dense = window.devicePixelRatio || 1, cell = size * zoom / n;
+      const size = canvas.clientWidth, dense = window.devicePixelRatio || 1;
       if (!size) return;
       canvas.width = canvas.height = Math.round(size * dense);
       const pen = canvas.getContext("2d"), style = getComputedStyle(root);
-      pen.scale(dense, dense);
+      pen.scale(dense, dense); pen.font = FONT;
+      widest = widest || Math.max(...made.names.map(name => pen.measureText(name).width));
+      // names lie beside the cells, where these are large enough
+      const room = Math.min(widest + 2 * GAP, .3 * size);
+      margin = (size - room) * zoom / n >= LEAST_LABEL ? room : 0;
+      const side = size - margin, cell = side * zoom / n;
+      pen.fillStyle = style.getPropertyValue("--card"); pen.fillRect(0, 0, size, margin); pen.fillRect(0, 0, margin, size);
+      if (margin) names(pen, cell, style.getPropertyValue("--ink"));
+      pen.translate(margin, margin);
+      pen.beginPath(); pen.rect(0, 0, side, side); pen.clip();
       pen.imageSmoothingEnabled = cell < 1;
       pen.drawImage(small, -left * cell, -top * cell, n * cell, n * cell);
       if (picked) {
@@ -52,19 +61,19 @@
         pen.strokeRect(x - 1, y - 1, cell + 2, cell + 2);
         pen.globalAlpha = .45;
         pen.strokeRect(x - 1, -9, cell + 2, size + 18); pen.strokeRect(-9, y - 1, size + 18, cell + 2);
-        pen.globalAlpha = 1;
       }
-      if (cell >= LEAST_LABEL) {
-        pen.font = "12px system-ui, sans-serif"; pen.textBaseline = "middle"; pen.lineWidth = 3; pen.lineJoin = "round";
-        pen.strokeStyle = style.getPropertyValue("--card"); pen.fillStyle = style.getPropertyValue("--ink");
-        for (let k = 0; k < n; k++) {
-          const at = (k - top + .5) * cell, across = (k - left + .5) * cell;
-          if (at > 0 && at < size) { pen.strokeText(made.names[k], 4, at, .3 * size); pen.fillText(made.names[k], 4, at, .3 * size); }
-          if (across > .3 * size && across < size) {
-            pen.save(); pen.translate(across, 4); pen.rotate(Math.PI / 2);
-            pen.strokeText(made.names[k], 0, 0, .3 * size); pen.fillText(made.names[k], 0, 0, .3 * size); pen.restore();
-          }
-        }
+    }
+
+    // those of rows left of them, those of columns above them, for rows and columns whose middle is shown
+    function names(pen, cell, colour) {
+      pen.fillStyle = colour; pen.textBaseline = "middle";
+      const middles = first => made.names.map((name, k) => [name, (k - first + .5) * cell]).filter(([, at]) => at >= 0 && at <= n * cell / zoom);
+      pen.textAlign = "right";
+      for (const [name, at] of middles(top)) pen.fillText(name, margin - GAP, margin + at, margin - 2 * GAP);
+      pen.textAlign = "left";
+      for (const [name, at] of middles(left)) {
+        pen.save(); pen.translate(margin + at, margin - GAP); pen.rotate(-Math.PI / 2);
+        pen.fillText(name, 0, 0, margin - 2 * GAP); pen.restore();
       }
     }
 
@@ -93,7 +102,7 @@
     }
     const spot = event => {
       const box = canvas.getBoundingClientRect();
-      return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+      return [(event.clientX - box.left - margin) / (box.width - margin), (event.clientY - box.top - margin) / (box.height - margin)];
     };
     function point(event) {
       const [x, y] = spot(event), j = Math.floor(left + x * n / zoom), i = Math.floor(top + y * n / zoom);

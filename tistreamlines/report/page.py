@@ -164,7 +164,7 @@ def _directions(scene: Scene, pictures: Pictures, keys: str) -> str:
     if pictures.peaks is None:
         return _section("Directions in a slice", f"<p>{escape(pictures.without)}</p>") if pictures.without else ""
     text = (
-        "The directions in which a streamline would start at the centre of each voxel, in the axial slice z = "
+        "The directions of fibres at the centre of each voxel, where streamlines would start, in the axial slice z = "
         f"{scene.level(VIEWS[0]):.0f} mm. The line of the greatest peak of a voxel is the longest and the "
         "brightest. Where fibres bend, lines must follow the bend from voxel to voxel: if they lie across it, an axis "
         "of the gradients is probably flipped. Click to enlarge."

@@ -20,8 +20,10 @@ def facts(made: Any) -> dict[str, str]:
             "iterations": str(last.number),
             "cost of the densities": f"{last.data / first.total:.2%} of the first cost",
             "cost of the coefficients": f"{last.regularisation / first.total:.2%} of the first cost",
-            "fibre density explained": f"{first.explained:.1%} by streamlines of weight 1, {last.explained:.1%} by "
-            "weighted ones",
+            "fibre density that streamlines reach": f"{first.explained:.1%} with weight 1, {last.explained:.1%} "
+            "weighted; no weight reaches a fixel without streamlines",
+            "excess of streamlines over it": f"{first.excess:.1%} with weight 1, {last.excess:.1%} weighted; this is "
+            "what SIFT2 lowers",
             "fixels that took no part": f"{last.excluded:,}",
         }  # fmt: skip
     return found

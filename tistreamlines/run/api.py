@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -32,7 +31,7 @@ from ..tracking.sources import SOURCES
 from . import bids
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
-from .log import Watcher
+from .log import Watcher, bar_or
 from .outputs import check_outputs, reserved
 from .pipeline import Run, start
 from .products import asked, with_weights
@@ -66,7 +65,7 @@ def track(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
     output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
     affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
-    keep_streamlines: bool = True, **options: Unpack[Options],
+    progress: bool = False, keep_streamlines: bool = True, **options: Unpack[Options],
 ) -> TrackResult:  # fmt: skip
     """Track streamlines and write them to a file, or keep them in memory.
 
@@ -96,6 +95,9 @@ def track(
         Options, of which keywords override single ones.
     watcher : Watcher, optional
         Is told of the stages, notes, warnings and progress.
+    progress : bool
+        Whether a bar shows the stages and the progress, in a terminal or in a notebook; elsewhere, a line a minute
+        does. It takes the place of ``watcher``.
     keep_streamlines : bool
         Whether the streamlines are kept in memory where no ``output`` is given, but files that are made of them, such
         as ``density`` or ``connectome``. With False, only these files are written: that takes less memory, and where
@@ -135,9 +137,9 @@ def track(
     >>> result = ts.track(data, gtab=gtab, affine=affine, mask=mask, dg=ts.Prob(max_angle=30))  # doctest: +SKIP
     >>> sft = result.to_sft()  # doctest: +SKIP
     """
-    with ExitStack() as held:
+    with bar_or(watcher, progress=progress) as told, ExitStack() as held:
         run, path = _start(
-            dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options, held, keeps=keep_streamlines
+            dwi, bvals, bvecs, output, gtab, affine, parameters, told, options, held, keeps=keep_streamlines
         )
         if path is None:
             return run.collect() if keep_streamlines or not run.products.paths else run.make()
@@ -151,7 +153,7 @@ def track(
 def stream(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, *,
     gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, parameters: Parameters | None = None,
-    watcher: Watcher | None = None, **options: Unpack[Options],
+    watcher: Watcher | None = None, progress: bool = False, **options: Unpack[Options],
 ) -> Generator[Batch, None, None]:  # fmt: skip
     """Track streamlines and hand them out batch by batch, while tracking goes on.
 
@@ -162,7 +164,7 @@ def stream(
     ----------
     dwi, bvals, bvecs : as for :func:`track`
         The diffusion series and its gradients.
-    gtab, affine, parameters, watcher, **options : as for :func:`track`
+    gtab, affine, parameters, watcher, progress, **options : as for :func:`track`
         Gradients and grid of arrays, options and messages.
 
     Returns
@@ -182,8 +184,16 @@ def stream(
     ...     for streamline in batch:
     ...         print(streamline.shape)
     """
-    run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, watcher, options, hands_out=True)
-    return run.contents()
+    with ExitStack() as shown:
+        told = shown.enter_context(bar_or(watcher, progress=progress))
+        run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, told, options, hands_out=True)
+        return _contents(run, shown.pop_all())
+
+
+def _contents(run: Run, shown: ExitStack) -> Generator[Batch, None, None]:
+    """Hand out the streamlines of a run, and end at last what shows the progress."""
+    with shown, closing(run.contents()) as batches:
+        yield from batches
 
 
 @_with_options
@@ -191,7 +201,7 @@ def estimate(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
     output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
     affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
-    **options: Unpack[Options],
+    progress: bool = False, **options: Unpack[Options],
 ) -> Estimate:  # fmt: skip
     """Estimate what a run of :func:`track` would take: streamlines, points, bytes, memory and time.
 
@@ -202,7 +212,7 @@ def estimate(
     ----------
     dwi, bvals, bvecs, output : as for :func:`track`
         Inputs, and the tractogram of the run; it is checked that it can be written.
-    gtab, affine, parameters, watcher, **options : as for :func:`track`
+    gtab, affine, parameters, watcher, progress, **options : as for :func:`track`
         Gradients and grid of arrays, options and messages.
 
     Returns
@@ -220,22 +230,24 @@ def estimate(
     >>> import tistreamlines as ts
     >>> ts.estimate("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=10_000_000).file_bytes  # doctest: +SKIP
     """
-    begun = time.perf_counter()
-    run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, watcher, options)
-    seconds, chosen = time.perf_counter() - begun, run.parameters
-    if not isinstance(run.engine, Engine):
-        raise ParameterError("--dry-run estimates the time of one device: leave --devices out, and divide that time")
-    run.log.watcher.stage("track")
-    return make_estimate(
-        run.engine, run.plan.seeds, run.seed_range, run.log.watcher.progress, select=chosen.select,
-        time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()], prepare_seconds=seconds,
-        content=run.content,
-    )  # fmt: skip
+    with bar_or(watcher, progress=progress) as told:
+        run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, told, options)
+        seconds, chosen = run.log.durations()["total"], run.parameters
+        if not isinstance(run.engine, Engine):
+            raise ParameterError(
+                "--dry-run estimates the time of one device: leave --devices out, and divide that time"
+            )
+        run.log.begin("track")
+        return make_estimate(
+            run.engine, run.plan.seeds, run.seed_range, told.progress, select=chosen.select,
+            time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()],
+            prepare_seconds=seconds, content=run.content,
+        )  # fmt: skip
 
 
 def _start(
     dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
-    watcher: Watcher | None, named: Mapping[str, Any], held: ExitStack | None = None, *, hands_out: bool = False,
+    watcher: Watcher, named: Mapping[str, Any], held: ExitStack | None = None, *, hands_out: bool = False,
     keeps: bool = False,
 ) -> tuple[Run, Path | None]:  # fmt: skip
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
@@ -287,7 +299,7 @@ def _start(
         PRODUCTS[name].check(chosen)
     # a report shows streamlines, so their points are needed
     only_products = bool(products) and path is None and not keeps and held is not None and chosen.report is None
-    return start(series, chosen, watcher or Watcher(), only_products=only_products, notes=notes), path
+    return start(series, chosen, watcher, only_products=only_products, notes=notes), path
 
 
 def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> tuple[Series, list[str]]:

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..devices import Device
-from ..errors import python_names
+from ..errors import ParameterError, python_names
+
+STAGES = ("load", "prepare", "compile", "track")  # those of every run
 
 
 class Watcher:
@@ -24,8 +26,8 @@ class Watcher:
         Parameters
         ----------
         name : str
-            One of load, prepare, fit, compile, track, map (a tractogram is read), write, place (the files get their
-            names) and report.
+            One of load, prepare, fit, compile, fixels (those of SIFT2 and of dynamic seeds are found), track, map (a
+            tractogram is read), weigh (SIFT2), write, place (the files get their names) and report.
         """
 
     def device(self, device: Device) -> None:
@@ -65,6 +67,15 @@ class Watcher:
             Share of the voxels in which the model is fitted, 0 to 1.
         """
 
+    def fixels(self, share: float) -> None:
+        """Receive the fraction of voxels whose fixels are found so far, 0 to 1.
+
+        Parameters
+        ----------
+        share : float
+            Share of the voxels whose fixels are found, 0 to 1.
+        """
+
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
         """Receive the progress of tracking.
 
@@ -92,12 +103,18 @@ class Watcher:
 
 @dataclass
 class Log:
-    """Collects the duration of each stage, notes and warnings of a run, and passes them on to the watcher."""
+    """Collects the duration of each stage, notes and warnings of a run, and passes them on to the watcher.
+
+    A stage lasts until the next one begins, and the first is ``load``. So the durations add up to the time since the
+    log was made.
+    """
 
     watcher: Watcher = field(default_factory=Watcher)
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("load", "prepare", "compile"), 0.0))
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    _stage: str = STAGES[0]
+    _since: float = field(default_factory=time.perf_counter)
 
     def note(self, text: str) -> None:
         """Record a choice that was made for the user."""
@@ -116,12 +133,45 @@ class Log:
         for text in warnings:
             self.warn(text)
 
+    def begin(self, name: str) -> None:
+        """Begin a stage."""
+        self._count()
+        self._stage = name
+        self.watcher.stage(name)
+
     @contextmanager
     def stage(self, name: str) -> Generator[None, None, None]:
-        """Measure the duration of a block as part of a stage."""
-        self.watcher.stage(name)
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begun
+        """Begin a stage, of which the block shows what belongs to it."""
+        self.begin(name)
+        yield
+
+    def durations(self) -> dict[str, float]:
+        """Return the seconds of each stage so far, and ``total``, their sum."""
+        self._count()
+        rounded = {name: round(value, 4) for name, value in self.seconds.items()}
+        return rounded | {"total": round(sum(rounded.values()), 4)}
+
+    def _count(self) -> None:
+        """Add the time since the last call to the stage that goes on."""
+        since, self._since = self._since, time.perf_counter()
+        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + self._since - since
+
+
+@contextmanager
+def bar_or(watcher: Watcher | None, *, progress: bool) -> Generator[Watcher, None, None]:
+    """Show a bar during the block, if that is asked for, and return it, or else the watcher.
+
+    Raises
+    ------
+    ParameterError
+        If both are given.
+    """
+    if not progress:
+        yield Watcher() if watcher is None else watcher
+        return
+    if watcher is not None:
+        raise ParameterError("progress and watcher exclude each other: give one of them")
+    from .progress import Bar  # which takes time to import
+
+    with Bar() as bar:
+        yield bar

@@ -34,7 +34,7 @@ from ..tracking.products.extent import Extent
 from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
 from .inputs import doubts_of_places, hashing
-from .log import Watcher
+from .log import Watcher, bar_or
 from .outputs import check_names, report_of, reserved
 from .products import Products, asked, products_of, record_path
 from .record import OURS, versions
@@ -52,7 +52,7 @@ NO_GRID = Space(np.eye(4), (1, 1, 1))  # for products that need none
 def map_tractogram(
     tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
     memory_limit: float | None = None, report: str | PathLike[str] | None = None, image: ImageLike | None = None,
-    force: bool = False, watcher: Watcher | None = None, **products: Unpack[ProductOptions],
+    force: bool = False, watcher: Watcher | None = None, progress: bool = False, **products: Unpack[ProductOptions],
 ) -> dict[str, Any]:  # fmt: skip
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
@@ -79,6 +79,8 @@ def map_tractogram(
         Overwrite existing files.
     watcher : Watcher, optional
         Receives the stages, and the iterations of SIFT2. Warnings are returned.
+    progress : bool
+        As for :func:`track`.
     **products
         Options of what is made, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
         :func:`track`. Maps of a .tck, which has no grid, need ``density_grid``, or ``density_voxel`` for a grid that
@@ -124,7 +126,8 @@ def map_tractogram(
         raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")
     taken = {Path(one): "is an input" for one in files.values() if not isinstance(one, InMemory)}
     check = partial(check_names, None, None, taken, force=force, products=outputs, report=page)
-    with reserved(None, check, outputs):
+    with bar_or(watcher, progress=progress) as told, reserved(None, check, outputs):
+        told.stage("load")
         for name in outputs:
             PRODUCTS[name].check(chosen)
         hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
@@ -135,14 +138,19 @@ def map_tractogram(
         of_maps = _covering(path, extent, chosen) if space is None else space, longest
         # what maps need to know must not change other products
         made = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
+        if made.follows:
+            told.stage("fixels")
+            made.follow(told=told.fixels)
         shown = None if page is None else Shown(extent, longest, image, chosen.threads)
         if not device.on_host:
             made.move_to(program_on(device))
-        watcher = Watcher() if watcher is None else watcher
-        made.watch_weighing(watcher.weighing)
-        watcher.stage("map")
+        made.watch_weighing(told.weighing)
+        told.stage("map")
         count, empty = _add(path, made, shown)
-        watcher.stage("write")
+        if made.weighs:
+            told.stage("weigh")
+            made.per_streamline()
+        told.stage("write")
         warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *made.doubts]
         beside = record_path(None, outputs)
         with all_or_none([path for path in (*made.files, beside) if path is not None]):

@@ -132,6 +132,7 @@ def join(
         files, hashes = chosen.inputs(), hashing(chosen.inputs())
         doubts = doubts_of_places(files)
         made, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
+        made.follow()
         content.groups_of, content.late = made.groups, made.per_streamline
         gathered = None if page is None else _gathered(space, step_mm)
 
@@ -234,8 +235,8 @@ def write(
     parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None],
     content: Content, fields: Fields, *, force: bool, drafts: Path | None = None,
     written: Callable[[], object] = lambda: None,
-) -> float:  # fmt: skip
-    """Write the content of the streamlines of parts, in this order, and count them; return the seconds that this took.
+) -> None:  # fmt: skip
+    """Write the content of the streamlines of parts, in this order, and count them.
 
     ``fields`` returns at the end what the header of a .tck says. ``written`` is called when the tractogram is complete,
     before it gets its name.
@@ -248,7 +249,6 @@ def write(
                 writer.put(batch)
         writer.finish()
         written()
-    return writer.seconds
 
 
 def joined_record(records: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> dict[str, Any]:

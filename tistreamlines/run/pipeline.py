@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -44,7 +43,7 @@ def start(
     notes : choices that were made for the user before this.
     only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
     """
-    begun, log = time.perf_counter(), Log(watcher)
+    log = Log(watcher)
     log.tell(notes, ())
     take_compiler(parameters.compiler)
     with threads_explained(parameters), process_for(series, parameters) as other, ExitStack() as unless_started:
@@ -61,13 +60,17 @@ def start(
             _tell(plan, parameters, selection, log)
             with log.stage("compile"):
                 precompiling.join()
+                products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
+            if products.follows or parameters.seed_dynamic is not None:
+                log.begin("fixels")
+                plan.seeds.prepare(watcher.fixels)
+                products.follow(plan.followed, watcher.fixels)
+            with log.stage("compile"):
                 plan.seeds.points(0, 1)
                 for doubt in plan.seeds.doubts:
                     log.warn(doubt)
                 filters = selection.filters(plan.space)
                 settings = _settings(plan, parameters)
-                step_mm = parameters.step_mm(plan.space.voxel_sizes)
-                products = products_of(parameters, plan.space, step_mm, plan.followed)
                 products.watch_weighing(watcher.weighing)
                 content.groups_of, content.late = products.groups, products.per_streamline
                 # later seeds may need the points of streamlines
@@ -78,7 +81,7 @@ def start(
     for note in notes_of_compilers():
         log.note(note)
     gathered = _gathered(plan, parameters)
-    return Run(series, parameters, devices, log, plan, engine, begun, products, content, gathered=gathered)
+    return Run(series, parameters, devices, log, plan, engine, products, content, gathered=gathered)
 
 
 def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:

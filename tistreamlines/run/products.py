@@ -46,6 +46,22 @@ class Products:
             if isinstance(one, Weighing):
                 one.watch = told
 
+    @property
+    def follows(self) -> bool:
+        """Whether :meth:`follow` takes time."""
+        return any(isinstance(one, Following) for one in self._made.values())
+
+    def follow(self, followed: Any = None, told: Callable[[float], object] = lambda _: None) -> None:
+        """Hand on what streamlines follow, before they come; see :class:`..tracking.products.files.Following`."""
+        for one in self._made.values():
+            if isinstance(one, Following):
+                one.follow(followed, told)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether streamlines are weighed."""
+        return any(isinstance(one, Weighing) for one in self._made.values())
+
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._count += len(batch)
@@ -139,19 +155,15 @@ def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
 
 
 def products_of(
-    parameters: Parameters, space: Space, step_mm: float, followed: Any = None, *,
-    of_maps: tuple[Space, float] | None = None,
+    parameters: Parameters, space: Space, step_mm: float, *, of_maps: tuple[Space, float] | None = None
 ) -> Products:  # fmt: skip
     """Return the products that the options ask for, of an image with this grid, tracked with this step size.
 
-    ``followed`` is what streamlines follow, if they are tracked and an option asks for it. ``of_maps`` is the grid of
-    maps and the longest distance of two points, where these are others.
+    They need :meth:`Products.follow` before the first streamlines. ``of_maps`` is the grid of maps and the longest
+    distance of two points, where these are others.
     """
     known = {name: of_maps if of_maps and name in MAPS else (space, step_mm) for name in asked(parameters)}
     made = {name: PRODUCTS[name].make(parameters, *one, parameters.threads) for name, one in known.items()}
-    for one in made.values():
-        if isinstance(one, Following):
-            one.follow(followed)
     return Products(made, parameters.weights)
 
 

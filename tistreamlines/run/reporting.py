@@ -13,17 +13,16 @@ from ..report.files import write_report
 from ..report.gathered import Gathered
 from ..report.page import Told
 from ..report.views import Peaks, Scene
-from ..tracking.engine.directions import initial_directions
+from ..tracking.engine.directions import fod_peaks, initial_directions
 from ..tracking.engine.engine import Engine
 from ..tracking.tables.given import Prepared
 
-DIRECTED = "The directions of a slice are not drawn, since each seed had a given direction."
 JOINED = "The directions of a slice are not drawn, since the streamlines of parts were joined without the series."
 
 
 def report(
     page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None, engine: Any = None,
-    prepared: Prepared | None = None, *, directed: bool = False, force: bool,
+    prepared: Prepared | None = None, *, force: bool,
 ) -> None:  # fmt: skip
     """Write the report of a run.
 
@@ -34,15 +33,12 @@ def report(
     gathered : what was kept of its streamlines.
     background : the mean b0, if there is one.
     engine, prepared : what has tracked, and its tables; None if streamlines were only read.
-    directed : whether seeds had given directions.
     force : replace existing files.
     """
     count = int(told.record["result"]["streamlines"])
     scene = Scene(gathered.space, gathered.density(), gathered.sample(), background, count)
     if prepared is None:
         peaks: Peaks | str = JOINED
-    elif directed and prepared.fill.get("AIMED"):
-        peaks = DIRECTED  # such a getter finds a direction near a given one alone
     else:
         peaks = _peaks(engine, prepared, scene)
     write_report(page, told, scene, peaks, force=force)
@@ -54,8 +50,12 @@ def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
     voxels = np.argwhere(scene.frame.volume(known)[:, :, scene.slices[2]])
     places = scene.frame.voxels(np.column_stack([voxels, np.full(len(voxels), scene.slices[2])]))
     try:
-        here = isinstance(engine, Engine)
-        numbers, directions = initial_directions(engine, places) if here else engine.initial_directions(places)
+        if prepared.fill.get("AIMED"):  # tckgen's algorithms start in a random direction
+            numbers, directions = fod_peaks(prepared, places)
+        elif isinstance(engine, Engine):
+            numbers, directions = initial_directions(engine, places)
+        else:
+            numbers, directions = engine.initial_directions(places)
     except DeviceError as error:  # the streamlines are there, so the page is written all the same
         return f"The directions of a slice are not drawn: {error.on_command_line}."
     if not len(numbers):

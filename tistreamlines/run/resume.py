@@ -234,10 +234,10 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
 
 def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
-    run.log.watcher.stage("write")
+    run.log.begin("write")
     run.counts, run.sample = Counts(), []
-    seconds = write(
+    write(
         pieces, output, run.plan.space, run.step_mm, run.count, run.content, run.header, force=True, drafts=folder,
         written=lambda: run.write_products(force=True),
     )  # fmt: skip
-    return run.recorded(run.result(output, (), seconds), force=True)
+    return run.recorded(run.result(output, ()), force=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -35,10 +34,8 @@ class Run(Tracking):
         with closing(self.contents()) as batches:
             kept = tuple(batches)
         if self.products.paths:
-            self.log.watcher.stage("write")
-            self.write_products()
-            return self.recorded(self.result(None, kept, 0.0))
-        result = self.result(None, kept, 0.0)
+            return self.recorded_products(kept)
+        result = self.result(None, kept)
         self.report(result, force=self.parameters.force)
         return result
 
@@ -54,14 +51,28 @@ class Run(Tracking):
         with closing(self.batches()) as batches:
             for _ in batches:
                 pass
-        self.log.watcher.stage("write")
+        return self.recorded_products(())
+
+    def recorded_products(self, kept: tuple[Batch, ...]) -> TrackResult:
+        """Write the products and the records beside the streamlines in memory; return the result.
+
+        If that fails, no file stays that lacks the others.
+        """
+        self.weigh()
         beside, force = record_path(None, self.products.paths), self.parameters.force
         with all_or_none([path for path in (*self.products.files, beside) if path is not None]):
             self.write_products()
-            result = self.result(None, (), 0.0)
+            result = self.result(None, kept)
             told = self.write_records(result, force=force)
         self.report(result, force=force, told=told)
         return result
+
+    def weigh(self) -> None:
+        """Weigh the streamlines if that is asked for, and begin to write."""
+        if self.products.weighs:
+            self.log.begin("weigh")
+            self.products.per_streamline()
+        self.log.begin("write")
 
     def write_products(self, *, force: bool | None = None) -> None:
         """Write the products that are asked for."""
@@ -79,11 +90,11 @@ class Run(Tracking):
             with closing(self.batches()) as batches:
                 for batch in batches:
                     writer.put(batch)
-            self.log.watcher.stage("write")
+            self.weigh()
             writer.finish()
             self.write_products()
-            self.log.watcher.stage("place")
-        return self.recorded(self.result(output, (), writer.seconds))
+            self.log.begin("place")
+        return self.recorded(self.result(output, ()))
 
     def header(self) -> dict[str, object]:
         """Return what the header of a .tck says of the run, once all seeds are tracked."""
@@ -116,20 +127,18 @@ class Run(Tracking):
         from ..report.page import Told
         from .reporting import report
 
-        self.log.watcher.stage("report")
+        self.log.begin("report")
         facts = Told(
             result.record if told is None else told, None if result.path is None else str(result.path),
             self.counts.histogram, result.notes, result.products,
         )  # fmt: skip
         report(
             page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared,
-            directed=self.plan.seeds.directed, force=force,
+            force=force,
         )  # fmt: skip
 
-    def result(self, path: Path | None, batches: tuple[Batch, ...], write_seconds: float) -> TrackResult:
+    def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:
         """Sum up the run."""
-        seconds = {"track": 0.0, "kernels": 0.0} | self.log.seconds
-        seconds |= {"write": write_seconds, "total": time.perf_counter() - self.begun}
         counted = self.counts.summary(self.step_mm)
         made = TrackResult(
             arch=self.devices[0].arch,
@@ -139,7 +148,7 @@ class Run(Tracking):
             **counted,
             stop_reasons=stop_reasons(self.stop_reasons),
             dropped=self.dropped,
-            seconds={name: round(value, 4) for name, value in seconds.items()},
+            seconds={"kernels": round(self.kernel_seconds, 4), **self.log.durations()},
             path=path,
             parameters=self.parameters,
             notes=_in_python(self.log.notes),

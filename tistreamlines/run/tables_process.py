@@ -125,8 +125,7 @@ def _received(made: IO[bytes], log: Log, shapes: SimpleQueue[Any]) -> Tables:
         elif kind == "error":
             raise content[0]
         elif kind == "tables":
-            layout, values, seconds, seeds = content
-            log.seconds |= {name: log.seconds.get(name, 0.0) + more for name, more in seconds.items()}
+            layout, values, seeds = content
             tables = Tables.unpacked({name: _read(made, *form) for name, form in layout.items()}, values)
             return replace(tables, seeds=seeds)
         else:
@@ -151,7 +150,7 @@ class _SentWatcher(Watcher):
 
     def __init__(self, send: Callable[..., None]) -> None:
         self.send = send
-        self.stage, self.fitted = partial(send, "watcher.stage"), partial(send, "watcher.fitted")
+        self.stage, self.fitted = partial(send, "log.begin"), partial(send, "watcher.fitted")
         self.note, self.warn = partial(send, "watcher.note"), partial(send, "watcher.warn")
 
 
@@ -189,7 +188,7 @@ def main(*modules: str) -> None:
         send("error", RuntimeError(f"{type(error).__name__}: {error}"))
     else:
         layout = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-        send("tables", layout, values, log.seconds, tables.seeds)
+        send("tables", layout, values, tables.seeds)
         for array in arrays.values():
             made.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         made.flush()

@@ -46,12 +46,12 @@ class Tracking:
     log : stages, notes and warnings.
     plan : tables and seeds.
     engine : grows the streamlines.
-    begun : ``time.perf_counter()`` when the run began.
     products : what is made of the streamlines besides a tractogram.
     content : what the tractogram holds of them.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
     kept : counts of an earlier run that goes on.
     gathered : what a report shows of the streamlines, if one is asked for.
+    kernel_seconds : for how long a GPU has computed.
     """
 
     series: Series
@@ -60,13 +60,13 @@ class Tracking:
     log: Log
     plan: Plan
     engine: Engine | Several
-    begun: float
     products: Products
     content: Content
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
     kept: Statistics = field(default_factory=Statistics)
     gathered: Gathered | None = None
+    kernel_seconds: float = 0.0
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
@@ -77,7 +77,7 @@ class Tracking:
     def tracked(self, seeds: range) -> Generator[Batch, None, None]:
         """Track some of the seeds, and count the streamlines; end where enough are selected."""
         statistics = self.engine.statistics
-        self.log.watcher.stage("track")
+        self.log.begin("track")
         enough = self._late()
         for block in self._blocks(seeds):
             if self.left == 0 or enough():
@@ -88,8 +88,7 @@ class Tracking:
                     self.count(batch)
                     self._progress()
                     yield batch
-            for name in ("track", "kernels"):
-                self.log.seconds[name] = self.log.seconds.get(name, 0.0) + statistics.seconds[name]
+            self.kernel_seconds += statistics.seconds["kernels"]
 
     def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""

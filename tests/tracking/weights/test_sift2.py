@@ -16,6 +16,7 @@ from visited import STEP, curves, fixel_table, fixels_with, lengths_of
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
+from tistreamlines.tracking.weights import sift2 as module
 from tistreamlines.tracking.weights.sift2 import Rules, sift2
 from tistreamlines.tracking.weights.visits import Visitor
 
@@ -256,3 +257,15 @@ def test_a_mistake_is_told_in_a_line(run, fod, monkeypatch, tmp_path, code, word
     one_line(run("map", "a.tck", *words), code, *told)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
+
+
+def test_better_weights_may_reach_less_of_the_fibre_density():
+    """Of fixels with fibre densities 1, 1, 1 and 4, of which the last one is in no mask; what falls is the excess."""
+    fibres, masks = np.array([1.0, 1, 1, 4]), np.array([1.0, 1, 1, 0])
+    first, visits = np.array([4.0, 2, 0, 9]), np.array([2, 2, 0, 3])
+    compared = vars(module)["_Compared"](fibres, masks, first, visits, 0.5, np.zeros(4, bool))
+    cost = compared.cost
+    assert (compared.explained, compared.excess) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    compared.update(np.array([[2.2, 0], [1.6, 0], [0, 0], [0, 0]]))
+    assert compared.cost < cost
+    assert (compared.explained, compared.excess) == (pytest.approx(1.8 / 3), pytest.approx(0.1 / 3))

@@ -1,4 +1,4 @@
-"""The initial directions at given points, as streamlines from seeds there would have them."""
+"""The directions of fibres at given points: those in which streamlines from seeds there start, or peaks of FODs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ...kernels.stop_reasons import Stop
+from ...space.geodesic import half_sphere
+from ...space.polynomials import monomials
 from ..growth.chunk import Chunk
 from ..products.products import Points
 from ..products.unpacking import Grown, own_memory
+from ..tables.given import Prepared
 from .engine import Engine
 
 Array = npt.NDArray[Any]
+LEAST_PEAK = 0.25  # of the greatest amplitude of a voxel, as for peaks of other getters by default
+AT_ONCE = 2048  # voxels
 
 
 def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
@@ -48,6 +53,48 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
         first += count
     numbers, directions = (np.concatenate(part) for part in zip(*found, strict=True))
     return numbers, directions
+
+
+def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
+    """Find the peaks of FODs at the centres of voxels, for getters that start in a random direction.
+
+    A peak is a direction of :func:`.geodesic.half_sphere` whose amplitude is at least the getter's threshold and a
+    quarter of the greatest one, and not below any neighbour's.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        Tables of a getter that follows FODs.
+    voxels : (n, 3) int
+        Indices of voxels.
+
+    Returns
+    -------
+    voxel : (m,) int64
+        The voxel that each peak belongs to.
+    direction : (m, 3) float64
+        Unit vectors along the voxel axes, by falling amplitude within a voxel.
+    """
+    order, threshold = 2 * prepared.fill["HALF_ORDER"], vars(prepared.method)["threshold"]
+    directions, edges = half_sphere()
+    around = [[k] for k in range(len(directions))]
+    for one, other in edges.tolist():
+        around[one].append(other)
+        around[other].append(one)
+    neighbours = np.array([(some * 7)[:7] for some in around])  # of an icosahedron's corners, some twice
+    index, rows = (prepared.arrays[f"volume_{name}"] for name in ("index", "rows"))
+    rows = rows.reshape(-1, 32 * prepared.fill["ROW_CHUNKS"])
+    place = np.ravel_multi_index(tuple(np.asarray(voxels, np.int64).T), prepared.arrays["volume_shape"])
+    numbers, functions = index[place] // prepared.fill["ROW_CHUNKS"], monomials(directions, order).T
+    found = [(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 3)))]
+    for first in range(0, len(numbers), AT_ONCE):
+        values = rows[numbers[first : first + AT_ONCE], : len(functions)].astype(np.float64) @ functions
+        least = np.maximum(threshold, LEAST_PEAK * values.max(axis=1, keepdims=True))
+        voxel, direction = np.nonzero((values >= least) & (values >= values[:, neighbours].max(axis=2)))
+        found.append((first + voxel, values[voxel, direction], directions[direction]))
+    voxel, values, peaks = (np.concatenate(part) for part in zip(*found, strict=True))
+    order_of_peaks = np.lexsort((-values, voxel))
+    return voxel[order_of_peaks], peaks[order_of_peaks]
 
 
 def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:

@@ -67,10 +67,11 @@ class Grouping(Protocol):
 class Following(Protocol):
     """A product that may need what streamlines follow."""
 
-    def follow(self, followed: Any) -> None:
+    def follow(self, followed: Any, told: Callable[[float], object]) -> None:
         """Take the FODs, or the samples of fibres, that streamlines follow; called before ``add``.
 
-        None if no streamline is tracked, or if no option asks for them.
+        None if no streamline is tracked, or if no option asks for them. ``told`` receives the share of the work that is
+        done, 0 to 1.
         """
         ...
 

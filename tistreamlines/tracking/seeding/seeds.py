@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -75,6 +75,10 @@ class Seeds(ABC):
     def follow(self, followed: Any) -> None:
         """Take what streamlines follow, if seeds depend on that; called before all else."""
         del followed
+
+    def prepare(self, told: Callable[[float], object]) -> None:
+        """Make what takes long before the first seed is drawn; ``told`` receives the share that is done, 0 to 1."""
+        del told
 
     def heed(self, batch: Batch) -> None:
         """Take accepted streamlines into account, where the seeds of later rounds depend on them."""

@@ -8,6 +8,7 @@ With rounds, seeds do not depend on the device, nor on how many streamlines grow
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -146,13 +147,20 @@ class DynamicSeeds(Seeds):
         """Take what streamlines follow."""
         self._followed = followed
 
+    def prepare(self, told: Callable[[float], object]) -> None:
+        """Find the fixels."""
+        self._comparison = self._compared(told)
+
     def _given(self, note: Tell | None = None) -> Fods:
         return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
 
     @cached_property
     def _comparison(self) -> Comparison:
-        note = self.doubts.append
-        fixels = fixels_of(self._given(note), choose(self.arch), self.threads, note, tissues=self.tissues)
+        return self._compared(lambda _: None)
+
+    def _compared(self, told: Callable[[float], object]) -> Comparison:
+        given, device, note = self._given(self.doubts.append), choose(self.arch), self.doubts.append
+        fixels = fixels_of(given, device, self.threads, note, tissues=self.tissues, told=told)
         fixels.check_overlap(self.space, str(self.fod))
         return Comparison(fixels, self.target)
 

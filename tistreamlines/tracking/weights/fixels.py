@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ class Fixels:
 def fixels_of(
     given: FodImage | Samples, device: Device, threads: int | None, note: Tell, *, tissues: Any = None,
     proc_mask: Any = None, scale_grey: bool = False, dilate: bool = True, null_lobes: bool = False,
+    told: Callable[[float], object] = lambda _: None,
 ) -> Fixels:  # fmt: skip
     """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
 
@@ -87,6 +89,8 @@ def fixels_of(
     null_lobes : bool
         Whether each voxel has one more fixel, of fibre density 0, to which directions outside all lobes belong. This
         needs ``dilate=False``.
+    told : callable
+        Receives the share of the voxels whose fixels are found, 0 to 1.
 
     Raises
     ------
@@ -114,7 +118,7 @@ def fixels_of(
     else:
         lobes = find_lobes(
             given.along_scanner_axes(inside), given.basis, Thresholds(), device, table=True, dilate=dilate,
-            threads=threads,
+            threads=threads, told=told,
         )  # fmt: skip
         assert lobes.words is not None
         found, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -69,14 +70,14 @@ class Sift2Weights:
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = ()
 
-    def follow(self, followed: Fods | None) -> None:
+    def follow(self, followed: Fods | None, told: Callable[[float], object] = lambda _: None) -> None:
         """Find the fixels, before the first streamlines come; see :class:`.products.files.Following`."""
         options, notes = self._options, list[str]()
         given = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
         self._fixels = fixels_of(
             given, self._device, self._threads, notes.append, tissues=tissues_of(options),
             proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
-            dilate=not options.sift2_no_dilate_lut, null_lobes=options.sift2_make_null_lobes,
+            dilate=not options.sift2_no_dilate_lut, null_lobes=options.sift2_make_null_lobes, told=told,
         )  # fmt: skip
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
@@ -157,6 +158,7 @@ def _costs(iterations: tuple[Iteration, ...]) -> dict[str, Any]:
     return {
         "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
         "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
+        "excess": [first.excess, last.excess],
     }  # fmt: skip
 
 
