@@ -158,7 +158,8 @@ def fixels(
         check_folder(target, (DIRECTIONS, *names, INDEX), format, force=force)
     take_compiler(running.compiler)
     device = choose(running.arch)
-    image, tell = load_fods(fod, sh_basis, sh_frame), partial(warnings.warn, stacklevel=2)
+    tell = partial(warnings.warn, stacklevel=2)
+    image = load_fods(fod, sh_basis, sh_frame, note=tell)
     space, inside = image.harmonics.space, image.harmonics.values[..., 0] > 0
     if mask is not None:
         inside &= load_mask(source_of("mask", mask), space, warn=tell)
