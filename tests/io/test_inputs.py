@@ -119,7 +119,19 @@ def test_series_that_is_not_4d(case, shape):
         case.load()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_voxels_of_a_series_with_nan_have_no_signal(case):
+    data = signals()
+    data[1, 2, 3, 6] = data[0, 0, 0] = np.nan
+    case.image(data)
+    found = case.load()
+    assert np.argwhere(found.missing).tolist() == [[0, 0, 0], [1, 2, 3]]
+    data[1, 2, 3] = data[0, 0, 0] = 0
+    assert np.array_equal(found.data, data)
+    case.image(data)
+    assert case.load().missing is None
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_series_that_is_not_finite(case, value):
     data = signals()
     data[1, 2, 3, 6] = value
@@ -130,7 +142,7 @@ def test_series_that_is_not_finite(case, value):
 
 def test_not_finite_beyond_the_first_volumes(case):
     data = np.ones((2, 2, 2, 20), np.float32)
-    data[1, 0, 1, 17] = np.nan
+    data[1, 0, 1, 17] = np.inf
     case.image(data)
     case.gradients(np.r_[0, np.full(19, 1000.0)], np.tile([1.0, 0, 0], (20, 1)))
     with fails("dwi.nii.gz", "(1, 0, 1) of volume 17"):

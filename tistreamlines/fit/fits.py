@@ -162,6 +162,8 @@ def brain(dwi: Dwi) -> Mask:
     from dipy.segment.mask import median_otsu
 
     mask = np.asarray(median_otsu(dwi.mean_b0, median_radius=2, numpass=1)[1], bool)
+    if dwi.missing is not None:
+        mask &= ~dwi.missing
     if not mask.any():
         raise InputError(f"{dwi.path}: median_otsu finds no brain in the mean b0; give --mask")
     return mask

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.images import open_image
+from ..io.images import Tell, open_image, silent
 from ..io.in_memory import InMemory, source_of
 from ..io.mif import MRTRIX_SUFFIXES
 from ..io.orientations import Orientations, load_sh
@@ -59,7 +59,9 @@ class FodImage:
         return turned(values, space.axes.T, self.basis)
 
 
-def load_fods(fod: Any, basis: str | None, frame: str | None = None, *, option: str = "--sh-basis") -> FodImage:
+def load_fods(
+    fod: Any, basis: str | None, frame: str | None = None, *, option: str = "--sh-basis", note: Tell = silent
+) -> FodImage:  # fmt: skip
     """Read an image of FODs.
 
     Parameters
@@ -70,6 +72,8 @@ def load_fods(fod: Any, basis: str | None, frame: str | None = None, *, option: 
         By default those of MRtrix3 for its own files, and the frame that goes with the basis.
     option : str
         The option that names the basis, for messages.
+    note : callable
+        Receives a message if there are NaN values; these voxels have no function.
 
     Raises
     ------
@@ -79,7 +83,7 @@ def load_fods(fod: Any, basis: str | None, frame: str | None = None, *, option: 
         If the basis is not known or keeps opposite directions apart, or if the frame is no frame.
     """
     given, basis = source_and_basis(fod, basis, frame, option=option)
-    return FodImage(load_sh(open_image(given), basis), frame or frame_of(basis), str(given))
+    return FodImage(load_sh(open_image(given), basis, note=note), frame or frame_of(basis), str(given))
 
 
 def default_basis(file: Any, option: str = "--sh-basis") -> str:

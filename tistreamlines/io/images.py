@@ -205,7 +205,9 @@ def read_array(path: Path, image: Any) -> npt.NDArray[Any]:
         return np.asarray(unpacked(image).dataobj)
 
 
-def read_series(path: Path, image: Any, note: Tell | None = None) -> npt.NDArray[np.float32]:
+def read_series(
+    path: Path, image: Any, note: Tell | None = None, together: int = 1
+) -> npt.NDArray[np.float32]:  # fmt: skip
     """Return the values (x, y, z, n) float32 of a 4-D image.
 
     A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`without_nan`.
@@ -215,18 +217,43 @@ def read_series(path: Path, image: Any, note: Tell | None = None) -> npt.NDArray
     if expected:
         return data
     if note is not None:
-        data = without_nan(path, data, note)
-    for first in range(0, data.shape[3], VOLUMES_AT_ONCE):
-        check_finite(path, data[..., first : first + VOLUMES_AT_ONCE], first)
+        data = without_nan(path, data, note, together)
+    _check_volumes(path, data)
     return data
 
 
-def without_nan(path: Path, data: npt.NDArray[Any], note: Tell) -> npt.NDArray[Any]:
-    """Replace NaN, which MRtrix3 writes for missing values, by 0, and tell ``note`` how many there are."""
+def read_signals(path: Path, image: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]:
+    """Return the values (x, y, z, n) float32 of a 4-D image, and the voxels (x, y, z) with NaN, which become 0.
+
+    They are None if there is none. An infinite value is an InputError.
+    """
+    with reading(path):
+        data, expected = floats(unpacked(image), LARGEST)
+    if expected:
+        return data, None
+    missing = np.isnan(data).any(axis=3)
+    data[missing] = 0
+    _check_volumes(path, data)
+    return data, missing if missing.any() else None
+
+
+def _check_volumes(path: Path, data: npt.NDArray[np.float32]) -> None:
+    for first in range(0, data.shape[3], VOLUMES_AT_ONCE):
+        check_finite(path, data[..., first : first + VOLUMES_AT_ONCE], first)
+
+
+def without_nan(path: Path, data: npt.NDArray[Any], note: Tell, together: int = 1) -> npt.NDArray[Any]:
+    """Replace NaN, which programs write where nothing was fitted, by 0, and tell ``note`` how many there are.
+
+    ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
+    """
     missing = np.isnan(data)
     if not missing.any():
         return data
     note(f"{path}: {missing.sum()} of {missing.size} values are NaN and are set to 0")
+    if together > 1:
+        groups = missing.reshape(*missing.shape[:-1], -1, together)
+        missing = np.broadcast_to(groups.any(axis=-1, keepdims=True), groups.shape).reshape(missing.shape)
     return np.where(missing, data.dtype.type(0), data)
 
 

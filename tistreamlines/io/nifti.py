@@ -24,7 +24,7 @@ from .images import (
     existing,
     grid_of,
     open_image,
-    read_series,
+    read_signals,
     reading,
     silent,
 )
@@ -57,6 +57,8 @@ class Dwi:
         File of the series.
     own : bool
         Whether the gradients came with the series, and so lie along the voxel axes for certain.
+    missing : (x, y, z) bool or None
+        Voxels with NaN in the file, whose signals are 0; None if there is none.
     """
 
     data: npt.NDArray[np.float32]
@@ -64,6 +66,7 @@ class Dwi:
     gtab: GradientTable
     path: Path
     own: bool = False
+    missing: npt.NDArray[np.bool_] | None = None
 
     @cached_property
     def mean_b0(self) -> npt.NDArray[np.float32]:
@@ -95,8 +98,10 @@ class OpenedDwi:
 
     def read(self) -> Dwi:
         """Read the values."""
-        data = thread_pool("series", 1).submit(read_series, self.path, self.image)  # an error of the gradients is first
-        return Dwi(gtab=self.gradients.result(), data=data.result(), space=self.space, path=self.path, own=self.own)
+        data = thread_pool("series", 1).submit(read_signals, self.path, self.image)
+        # an error of the gradients is first
+        gtab, (values, missing) = self.gradients.result(), data.result()
+        return Dwi(values, self.space, gtab, self.path, self.own, missing)
 
 
 def load_dwi(

@@ -67,7 +67,7 @@ class Orientations:
     space: Space
 
 
-def load_sh(path: AnyPath, basis: str, space: Space | None = None) -> Orientations:
+def load_sh(path: AnyPath, basis: str, space: Space | None = None, note: Tell = silent) -> Orientations:
     """Read coefficients of spherical harmonics.
 
     Parameters
@@ -77,6 +77,8 @@ def load_sh(path: AnyPath, basis: str, space: Space | None = None) -> Orientatio
     basis : str
         One of harmonics.BASES; it has to be given, since no test can identify a basis with certainty.
     space : Space, optional
+    note : callable
+        Receives a message if there are NaN values. A voxel with NaN is one without a function: all of it becomes 0.
 
     Raises
     ------
@@ -90,12 +92,12 @@ def load_sh(path: AnyPath, basis: str, space: Space | None = None) -> Orientatio
     basis_of(basis)
     path, image, grid = open_on_grid(path, space, "one coefficient per volume")
     _check_coefficients(path, image.shape[3], basis)
-    values = _read(path, image)
+    values = _read(path, image, note, image.shape[3])
     _check_shares(path, values, basis)
     return Orientations("sh", values, basis, None, grid)
 
 
-def load_pmf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientations:
+def load_pmf(path: AnyPath, sphere: str, space: Space | None = None, note: Tell = silent) -> Orientations:
     """Read a probability mass function (PMF) of directions.
 
     Parameters
@@ -105,6 +107,8 @@ def load_pmf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientat
     sphere : str
         One of sphere.SPHERES, in DIPY's order of vertices.
     space : Space, optional
+    note : callable
+        As of :func:`load_sh`.
 
     Raises
     ------
@@ -113,7 +117,7 @@ def load_pmf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientat
     ParameterError
         If the sphere is unknown.
     """
-    path, values, grid = _load_sampled(path, sphere, space)
+    path, values, grid = _load_sampled(path, sphere, space, note)
     lowest = values.min()
     if lowest < -NEGATIVE_TOLERANCE * values.max():
         voxel = tuple(int(i) for i in np.unravel_index(np.argmin(values), values.shape))
@@ -124,9 +128,9 @@ def load_pmf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientat
     return Orientations("pmf", values, None, sphere, grid)
 
 
-def load_odf(path: AnyPath, sphere: str, space: Space | None = None) -> Orientations:
+def load_odf(path: AnyPath, sphere: str, space: Space | None = None, note: Tell = silent) -> Orientations:
     """Read ODFs sampled on a sphere, like :func:`load_pmf`, but negative values are allowed."""
-    _, values, grid = _load_sampled(path, sphere, space)
+    _, values, grid = _load_sampled(path, sphere, space, note)
     return Orientations("odf", values, None, sphere, grid)
 
 
@@ -137,7 +141,7 @@ def load_peaks(path: AnyPath, space: Space | None = None, note: Tell = silent) -
     ----------
     path : str or Path
         Image with k peaks per voxel, (x, y, z, 3 k) or, as from DIPY's ``pam_to_niftis``, (x, y, z, k, 3), which
-        is reshaped. The length of a peak is its amplitude (1 in DIPY); a peak of length 0 or NaN is ignored.
+        is reshaped. The length of a peak is its amplitude (1 in DIPY); a peak of length 0, or with NaN, is ignored.
     space : Space, optional
     note : callable
         Receives a message if there are NaN values, which MRtrix3 writes for missing peaks.
@@ -153,7 +157,7 @@ def load_peaks(path: AnyPath, space: Space | None = None, note: Tell = silent) -
             f"{path}: shape {tuple(image.shape)} does not hold x, y and z of each peak; "
             "give 3 volumes per peak, or (peaks, 3) as the last axes"
         )
-    values = _read(path, image, note)
+    values = _read(path, image, note, 3)
     return Orientations("peaks", values.reshape(*grid.shape, -1), None, None, grid)
 
 
@@ -239,21 +243,21 @@ def check_space(path: Path, grid: Space, space: Space) -> None:
         raise InputError(f"{path}: affine differs by {difference:.4g} from the reference's; give both on one grid")
 
 
-def _read(path: Path, image: Any, note: Tell | None = None) -> Floats:
-    """Return all values; NaN becomes 0 with a message to ``note``, or is an error without ``note``."""
+def _read(path: Path, image: Any, note: Tell, together: int) -> Floats:
+    """Return all values; so many become 0 together where there is NaN, with a message to ``note``."""
     if len(image.shape) == 4:
-        values = read_series(path, image, note)
+        values = read_series(path, image, note, together)
     else:
         with np.errstate(over="ignore"):  # values beyond float32 become infinite and are reported below
             values = np.ascontiguousarray(read_array(path, image), np.float32)
-        values = values if note is None else without_nan(path, values, note)
+        values = without_nan(path, values, note, together)
         check_finite(path, values)
     if not values.any():
         raise InputError(f"{path}: all {values.size} values are 0; give a file that contains orientations")
     return values
 
 
-def _load_sampled(path: AnyPath, sphere: str, space: Space | None) -> tuple[Path, Floats, Space]:
+def _load_sampled(path: AnyPath, sphere: str, space: Space | None, note: Tell) -> tuple[Path, Floats, Space]:
     """Read values at the vertices of a sphere."""
     if sphere not in SPHERES:
         raise ParameterError(f"the sphere is {sphere!r}: give one of {', '.join(SPHERES)}")
@@ -264,7 +268,7 @@ def _load_sampled(path: AnyPath, sphere: str, space: Space | None) -> tuple[Path
         ways = [f"give --sphere {name}" for name, size in counts.items() if size == count]
         ways = ways or [f"sample it on one of the known spheres ({known}), or give coefficients as --sh"]
         raise InputError(f"{path}: {count} volumes, but sphere {sphere} has {counts[sphere]} vertices; {ways[0]}")
-    return path, _read(path, image), grid
+    return path, _read(path, image, note, image.shape[3]), grid
 
 
 def _fits(count: int, full: bool) -> bool:

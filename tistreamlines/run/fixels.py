@@ -159,7 +159,8 @@ def fixels(
         check_folder(target, (DIRECTIONS, *names, INDEX), format, force=force)
     take_compiler(running.compiler)
     device = choose(running.arch)
-    image, tell = load_fods(fod, sh_basis, sh_frame), partial(warnings.warn, stacklevel=2)
+    tell = partial(warnings.warn, stacklevel=2)
+    image = load_fods(fod, sh_basis, sh_frame, note=tell)
     given = {"fod": fod, "mask": mask}
     for doubt in placement_doubts(source_of(name, one) for name, one in given.items() if one is not None):
         tell(doubt)

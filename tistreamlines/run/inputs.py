@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..devices.threads import thread_pool
-from ..errors import ParameterError
+from ..errors import InputError, ParameterError
 from ..fit import frames, shells
 from ..io import images, nifti, pipes, sidecar, volumes
 from ..io.in_memory import InMemory
@@ -239,6 +239,8 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     space = grid.space
     sources: Any = parameters  # Parameters has made arrays and images path-like
     mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note, place=log.warn)
+    if dwi is not None and dwi.missing is not None:
+        mask = _without_missing(dwi, mask, log)
     seed_mask, seed_image, seed_space = None, None, space
     if sources.seed_mask is not None:
         opened = images.open_image(sources.seed_mask)
@@ -282,6 +284,25 @@ def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.
             f"b = {known['models']:.0f}, FA to b = {known['fa']:.0f}; {flag('shells')} leaves shells out"
         )
     return dwi
+
+
+def _without_missing(dwi: nifti.Dwi, mask: Mask | None, log: Log) -> Mask | None:
+    """Leave the voxels with NaN in a series out of the mask, and say how many there are."""
+    assert dwi.missing is not None
+    inside = dwi.missing if mask is None else dwi.missing & mask
+    outside = int(dwi.missing.sum() - inside.sum())
+    if mask is None or outside:
+        log.note(f"{dwi.path}: {outside or inside.sum()} of {inside.size} voxels have NaN and count as without signal")
+    if mask is None or not inside.any():
+        return mask
+    if not (mask & ~inside).any():
+        raise InputError(f"{dwi.path}: all {inside.sum()} voxels of the mask have NaN; check how the file was made")
+    first = tuple(int(i) for i in np.argwhere(inside)[0])
+    log.warn(
+        f"{dwi.path}: {inside.sum()} of {mask.sum()} voxels of the mask have NaN, the first is {first}; they are left "
+        "out of the mask"
+    )
+    return mask & ~inside
 
 
 def own_mask(oriented: Any, parameters: Parameters) -> Mask | None:

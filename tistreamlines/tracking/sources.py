@@ -127,14 +127,17 @@ def _blank_samples(opened: _OpenedSamples, options: Any, shape: tuple[int, int, 
 
 _FILES: dict[str, Source] = {  # of an orientation function in each voxel
     "sh": Source(
-        FILE, lambda file, options, space, _: load_sh(file, options.sh_basis, space), _harmonics, partial(_blank, "sh"),
+        FILE, lambda file, options, space, note: load_sh(file, options.sh_basis, space, note), _harmonics,
+        partial(_blank, "sh"),
         lambda read, options, name: place_orientations(read, options.sh_frame or "voxel", name),
     ),
     "odf": Source(
-        FILE, lambda file, options, space, _: load_odf(file, options.sphere, space), _sampled, partial(_blank, "odf")
+        FILE, lambda file, options, space, note: load_odf(file, options.sphere, space, note), _sampled,
+        partial(_blank, "odf"),
     ),
     "pmf": Source(
-        FILE, lambda file, options, space, _: load_pmf(file, options.sphere, space), _sampled, partial(_blank, "pmf")
+        FILE, lambda file, options, space, note: load_pmf(file, options.sphere, space, note), _sampled,
+        partial(_blank, "pmf"),
     ),
     "peaks": Source(
         FILE, lambda file, _, space, note: load_peaks(file, space, note), _lobes, partial(_blank, "peaks"),

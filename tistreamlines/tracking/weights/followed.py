@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import ParameterError
 from ...fit.fod_image import FodImage, load_fods
-from ...io.images import Tell
+from ...io.images import Tell, silent
 from ...io.samples import Samples
 from .options import TRACKED
 
@@ -37,7 +37,7 @@ def given_fods(fod: Any, basis: str | None, followed: Fods | None, option: str, 
         If the basis is not known, or if nothing is tracked.
     """
     if str(fod) != TRACKED:
-        image = load_fods(fod, basis, option=f"{option}-basis")
+        image = load_fods(fod, basis, option=f"{option}-basis", note=note or silent)
         if note is not None:
             for doubt in image.doubts():
                 note(doubt)
