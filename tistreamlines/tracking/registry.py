@@ -21,6 +21,7 @@ from .products import connectome, connectome_options, density_map, sample_table,
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
 from .stopping import act5, anatomy, binary, threshold
+from .stopping.own_grid import OwnMap
 from .tables.given import Given, Prepared, StopTables
 from .weights import making as weights
 from .weights import options as weight_options
@@ -150,6 +151,10 @@ class StoppingRule:
         Options besides the maps that choose the rule in the same way.
     defaults : mapping
         Defaults of options whose own default is None, in place of those of other rules and of the direction getter.
+    tissues : callable
+        Returns the fractions of white matter, grey matter and fluid, (x, y, z, 3), from the maps, as an
+        :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`; None if they are not known. They are compared with
+        what streamlines follow.
     """
 
     title: str
@@ -166,6 +171,7 @@ class StoppingRule:
     read: Callable[[Any, Callable[[str], object]], tuple[Any, Space]] | None = None
     chosen_by: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    tissues: Callable[[Mapping[str, Any]], OwnMap | None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -275,17 +281,17 @@ STOPPING_RULES: dict[str, StoppingRule] = {
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Smith 2012",), step_in_tables=True,
-        passed=0.25,
+        passed=0.25, tissues=anatomy.tissues_of,
     ),
     "cmc": StoppingRule(
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Girard 2014",), step_in_tables=True,
-        draws=True, passed=0.25,
+        draws=True, passed=0.25, tissues=anatomy.tissues_of,
     ),
     act5.NAME: StoppingRule(
         "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
-        references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues,
-        defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"},
+        doubt=act5.doubt, references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues,
+        defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
     ),
 }  # fmt: skip
 PRODUCTS: dict[str, Product] = {

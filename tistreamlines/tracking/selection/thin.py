@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,4 +53,5 @@ def _thickness(region: Region, enough: float) -> float:
     if binary_erosion(voxels, block).any():  # most regions have a block of voxels that is as large
         return math.inf
     halves = voxels.repeat(2, 0).repeat(2, 1).repeat(2, 2)  # whose border is at distances of whole numbers
-    return 2 * float(distance_transform_edt(halves, sides / 2).max())
+    distances: Any = distance_transform_edt(halves, sides / 2)
+    return 2 * float(distances.max())

@@ -27,6 +27,7 @@ HOLES = {
     "store_memory": act5.store_passed, "IN_TURN": 1, "along": act5.nothing_along, "SHUNS_FLUID": 1,
     "fluid_at": five_tissues.fluid_at, "SHARPNESS": 0.0,
 }  # fmt: skip
+MOST_LOOKED_AT = 1_000_000  # voxels
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
 
@@ -88,6 +89,38 @@ def prepare(
     if options.crop_at_gmwmi:
         fill |= {"CROPS": 1, "crop": cropping.crop_at_interface, "note_point": cropping.keep_point_before}
     return StopTables(rule, None, None, fill)
+
+
+def tissues_of(maps: Mapping[str, Any]) -> OwnMap | None:
+    """Return the fractions of white matter, grey matter and fluid, (x, y, z, 3), if they are known."""
+    if "act" not in maps:
+        return None
+    values = maps["act"].values
+    grey = values[..., 0] + values[..., 1]
+    return OwnMap(np.stack([values[..., five_tissues.WHITES], grey, values[..., 3]], axis=-1), maps["act"].to_grid)
+
+
+def doubt(maps: Mapping[str, Any], anisotropy: Callable[[], Array] | None, options: Act5Options) -> str:
+    """Say so if volumes seem to be exchanged, judged by how the tissues lie.
+
+    Parameters
+    ----------
+    maps, anisotropy, options : as for :func:`prepare`
+        See there.
+
+    Returns
+    -------
+    str
+        A warning, or nothing.
+    """
+    from .tissues import exchanged
+
+    del anisotropy
+    if (tissues := tissues_of(maps)) is None:
+        return ""
+    every = max(1, round((np.prod(tissues.values.shape[:3]) / MOST_LOOKED_AT) ** (1 / 3)))
+    found = exchanged(*np.moveaxis(tissues.values[::every, ::every, ::every], -1, 0))
+    return found and f"{options.act}: {found}, so its volumes may be exchanged: give MRtrix3's order"
 
 
 def with_sum(tissues: OwnMap) -> OwnMap:

@@ -16,6 +16,7 @@ from ...option import SEEDS, flag, option
 from ..recovery.backtracking import BacktrackOptions, backtracking_fill
 from ..recovery.particles import ParticleOptions, particle_fill
 from ..tables.given import StopTables
+from .own_grid import OwnMap
 
 if TYPE_CHECKING:
     from ...option import ImageLike
@@ -161,6 +162,15 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
             "fluid, so they may be exchanged"
         )
     return ""
+
+
+def tissues_of(maps: Mapping[str, Array]) -> OwnMap | None:
+    """Return the fractions of white matter, grey matter and fluid, (x, y, z, 3), if they are known."""
+    if "pve" in maps:
+        return OwnMap(maps["pve"], np.eye(4))
+    if not all(name in maps for name in TISSUES):
+        return None
+    return OwnMap(np.stack([maps[name] for name in TISSUES], axis=-1), np.eye(4))
 
 
 def _least_anisotropic(maps: Mapping[str, Array], values: Array) -> str:
