@@ -200,7 +200,7 @@ def test_voxels_of_fods_in_another_unit(tmp_path):
     class Table:
         space = Space(np.diag([1e-3, 1e-3, 1e-3, 1]), (5, 5, 5))
 
-    with pytest.raises(InputError, match="a step of 0.5 mm is longer than 128 voxels of the FODs, of 0.001 mm"):
+    with pytest.raises(InputError, match=r"a step of 0\.5 mm is longer than 128 voxels of the FODs, of 0\.001 mm"):
         Visitor(Table(), 0.5, choose("cpu"))
 
 
@@ -215,5 +215,5 @@ def test_a_limit_of_memory(tmp_path, command, megabytes):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: the limit of memory is {megabytes} MB, but the libraries of tistreamlines {command}")
+    assert line.startswith(f"Error: the limit of memory is {megabytes} MB, but the libraries of")
     assert host_memory()[0]

@@ -148,7 +148,8 @@ def _start_watch() -> None:
     ear, mouth = socket.socketpair()
     mouth.setblocking(False)
     signal.set_wakeup_fd(mouth.detach(), warn_on_full_buffer=False)
-    threading.Thread(target=_watch, args=(ear,), name="signals", daemon=True).start()
+    with suppress(RuntimeError):  # the system starts no thread, which the command tells of
+        threading.Thread(target=_watch, args=(ear,), name="signals", daemon=True).start()
 
 
 def _watch(ear: socket.socket) -> None:
