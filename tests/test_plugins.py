@@ -162,6 +162,17 @@ def test_a_products_name_is_checked_before_the_work(head, tmp_path):
         ts.join([], tmp_path / "a.trx", length=tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize("name", ["", "a b", "lengths-2", "../a", "é\n", 3, None])
+def test_names_that_no_option_can_have(name):
+    with pytest.raises(ts.ParameterError, match="cannot be an option"):
+        ts.register(name, METHODS["forward"])
+
+
+def test_a_product_without_an_option_of_its_name():
+    with pytest.raises(ts.ParameterError, match="has no option 'histogram', which is to name the file"):
+        ts.register("histogram", PRODUCTS["lengths"])
+
+
 def test_names_that_are_taken():
     with pytest.raises(ts.ParameterError, match="'prob' is taken"):
         ts.register("prob", METHODS["forward"])
@@ -210,7 +221,72 @@ def test_an_entry_point_adds_it_to_the_command_line(head, tmp_path):
     shown = run("--help-all")
     assert "--no-forward-weight" in shown.stdout
     assert "with --dg forward" in " ".join(shown.stdout.split())
-    assert "broken (there_is_no_such_module) cannot be imported" in shown.stderr
+    assert "Warning: the plugin broken (there_is_no_such_module) cannot be imported: No module" in shown.stderr
     done = run(*head.series, "-o", "a.trk", "--dg", "forward", "--model", "csa", "--nseeds", 100, "--arch", "cpu")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "a.json").read_text())["parameters"]["forward_weight"] is True
+
+
+def installed(folder, points, **modules):
+    """Install packages: one with these entry points, and one that is in order."""
+    for name, text in (("other", points), ("own", b"[tistreamlines]\nforward = own_getter\n")):
+        info = folder / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+        (info / "entry_points.txt").write_bytes(text)
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    path = os.pathsep.join([str(folder), str(EXAMPLES), str(Path(ts.__file__).parents[1])])
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "tistreamlines", *map(str, arguments)]
+        return subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=240, check=False,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+
+    return run
+
+
+BAD = b"[tistreamlines]\nbad = bad\n"
+
+
+@pytest.mark.parametrize(
+    ("points", "module", "words"),
+    [
+        (BAD, "raise SystemExit(3)", "the plugin bad (bad) cannot be imported: 3"),
+        (BAD, "raise BaseException('a\\nb')", "the plugin bad (bad) cannot be imported: a b"),
+        (BAD, "def f(:", "the plugin bad (bad) cannot be imported: invalid syntax"),
+        (BAD, "raise GeneratorExit", "the plugin bad (bad) cannot be imported: GeneratorExit"),
+        (BAD, "import own_product\nfrom tistreamlines.tracking.registry import PRODUCTS, register\n"
+         "register('a b', PRODUCTS['lengths'])", "the plugin bad (bad) cannot be imported: 'a b'"),
+        (b"[tistreamlines]\nbad = !!\n", "", "the plugin bad (!!) cannot be imported"),
+        (b"[tistreamlines]\nbad = bad:none\n", "", "the plugin bad (bad:none) cannot be imported"),
+        (b"[tistreamlines]\nbad = \xff\n", "", "other-1.0.dist-info cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_cannot_be_imported(tmp_path, points, module, words):
+    """It is told of in one line, and the rest works."""
+    shown = installed(tmp_path, points, bad=module)("track", "--help-all")
+    assert shown.returncode == 0, shown.stderr
+    (line,) = shown.stderr.splitlines()
+    assert line.startswith("Warning: the ")
+    assert words in line
+    assert "--no-forward-weight" in shown.stdout
+
+
+@pytest.mark.parametrize("error", ["ValueError('no')", "SystemExit(0)", "KeyError('x')"])
+@pytest.mark.parametrize("method", ["add", "write"])
+def test_a_plugin_that_raises(head, tmp_path, method, error):
+    """One line names it, and nothing half-written stays."""
+    product = (EXAMPLES / "own_product.py").read_text(encoding="utf-8").split("def main(")[0]
+    place = product.index(f"    def {method}(")
+    body = product.index('"""', product.index('"""', place) + 3) + 3
+    bad = product[:body] + f"\n        raise {error}\n" + product[body:]
+    run = installed(tmp_path, b"[tistreamlines]\nbad = bad_product\n", bad_product=bad)
+    before = {one.name for one in tmp_path.iterdir()}
+    done = run("track", *head.series, "-o", "a.trx", "--lengths", "a.csv", "--nseeds", 20, "--arch", "cpu", "-q")
+    assert done.returncode == 1, done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("Error: the plugin bad_product raised ")
+    assert {one.name for one in tmp_path.iterdir()} - before <= {"__pycache__"}

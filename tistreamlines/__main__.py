@@ -22,7 +22,13 @@ def _leave_current_folder() -> None:
 def main() -> None:
     """Heed signals, and only then import what the command needs."""
     from .cli import interrupts
+    from .cli.limits import check_files
+    from .errors import TrackingError
 
+    try:
+        check_files()
+    except TrackingError as error:
+        sys.exit(f"Error: {error}")
     gc.set_threshold(OBJECTS)
     interrupts.handle(_command)
 

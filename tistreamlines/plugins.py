@@ -11,10 +11,12 @@ import hashlib
 import importlib
 import os
 import sys
+import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .errors import TrackingError
 
@@ -22,6 +24,10 @@ GROUP = "tistreamlines"  # of entry points
 MAIN, ITS_COPY = "__main__", "__mp_main__"  # a script that helping processes import, as those of multiprocessing do
 _importing: list[str] = []  # the script that is imported now
 _digests: dict[str, str] = {}  # of the source of each module, when it was noted
+
+
+class PluginWarning(UserWarning):
+    """A module of another package cannot be used; the rest can."""
 
 
 def note(names: Iterable[str]) -> None:
@@ -84,13 +90,46 @@ def import_all(places: dict[str, str]) -> None:
 
 def import_installed() -> None:
     """Import the modules that installed packages name in the group of entry points."""
-    from importlib.metadata import entry_points
-
-    for entry in entry_points(group=GROUP):
+    for entry in _entries():
         try:
             entry.load()
-        except Exception as error:  # of another package, which must not keep this one from working
-            warnings.warn(f"{entry.name} ({entry.value}) cannot be imported: {error}", stacklevel=2)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # of another package, which must not keep this one from working
+            told = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
+            warnings.warn(told, PluginWarning, stacklevel=2)
+
+
+def _entries() -> Iterator[Any]:
+    """Yield the entry points of the group; a package whose own are damaged hides none of another's."""
+    from importlib.metadata import distributions
+
+    names = set()
+    for package in distributions():
+        try:
+            name = package.metadata["Name"]
+            if name in names:  # the first one on the path is the one that is imported
+                continue
+            names.add(name)
+            yield from [entry for entry in package.entry_points if entry.group == GROUP]
+        except Exception as error:  # importlib.metadata raises many types
+            told = f"the entry points of {_place(package)} cannot be read: {_one_line(error)}"
+            warnings.warn(told, PluginWarning, stacklevel=3)
+
+
+def _place(package: Any) -> str:
+    """Return where the metadata of a package are."""
+    return str(getattr(package, "_path", "a package"))
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def culprit(error: BaseException) -> str | None:
+    """Return the module outside this package in which an error was raised, if it is one that was noted."""
+    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((name for name in reversed(names) if not own(name) and known(name)), None)
 
 
 def _file(name: str) -> Path | None:

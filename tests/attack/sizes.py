@@ -1,4 +1,4 @@
-"""Images, tractograms and tables whose headers promise less or more than there is: time and memory do not follow."""
+"""Files whose headers promise less or more than there is: neither time nor memory may follow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def packed(rng: random.Random, room: Room) -> list[str]:
 
 
 def long_files(rng: random.Random, room: Room) -> list[str]:
-    """Give files of a gigabyte of one byte, whose first lines are right."""
+    """Give files of 256 MB of one byte, whose first lines are right."""
     name = rng.choice(("tracks", "tracks without END", "image without END", "table", "surface"))
     filling = rng.choice((b"\0", b"\n", b" ", b"x", b"a: b\n", b'"'))
     room.did.append(f"{name} of {filling!r}")
@@ -69,13 +69,13 @@ def grids(rng: random.Random, room: Room) -> list[str]:
 
 
 def _fill(path: Path, head: bytes, filling: bytes) -> None:
-    """Write a file of a gigabyte, which takes no space if it is of zeros."""
+    """Write a file of 256 MB, which takes no space if it is of zeros."""
     with path.open("wb") as file:
         file.write(head)
         if filling != b"\0":
             for _ in range(4):
                 file.write((filling * len(BLOCK))[: len(BLOCK)])
-        file.truncate(1 << 30)
+        file.truncate(1 << 28)
 
 
 def _limited(room: Room, labels: str, codes: tuple[int, ...], run: str | None) -> list[str]:

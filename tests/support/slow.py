@@ -74,7 +74,6 @@ SLOW = {
     "cli/getters": ("TestGetters::test_without_a_series",),
     "cli/printing": ("test_a_full_disk_is_told_of_once", "test_a_stream_that_is_closed_from_the_start_is_one_line"),
     "cli/signals": (
-        "test_while_a_library_keeps_python_from_running_for_ever",
         "test_too_late", "test_while_a_gpu_compiler_keeps_python_from_running", "test_while_a_library_is_at_work",
         "test_while_it_tracks", "test_while_the_file_is_finished",
     ),

@@ -3,8 +3,7 @@
 The first signal raises an exception in the main thread, which removes files and ends child processes as it unwinds. A
 compiler that calls back into Python may discard the exception; then it is raised again at the next step of the run.
 While the main thread is inside a library, Python cannot raise it; then another thread ends the process after one
-second, or at once after a second signal. A library may keep that thread from running, too, even for ever, as OpenBLAS
-does where it waits for memory; then, on Linux, the system ends the process after ALARM seconds.
+second, or at once after a second signal.
 
 This module imports little, so that signals are handled from the start.
 """
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 PATIENCE = 1.0  # seconds for the main thread to end by itself
-ALARM = 16  # seconds for Python to run at all; also the number of SIGSTKFLT, which nothing else uses
-F_SETSIG = 10  # of Linux's fcntl, which Python does not name
 
 _heeded: list[int] = []
 _received: list[int] = []
@@ -152,39 +149,18 @@ def _start_watch() -> None:
     ear, mouth = socket.socketpair()
     mouth.setblocking(False)
     signal.set_wakeup_fd(mouth.detach(), warn_on_full_buffer=False)
-    threading.Thread(target=_watch, args=(ear,), name="signals", daemon=True).start()
-    if sys.platform == "linux":
-        _set_alarm(ear)
-
-
-def _set_alarm(ear: socket.socket) -> None:
-    """Have the system set an alarm when a signal is received, without Python; the alarm ends the process.
-
-    Python's handler is machine code, which writes to the socket. For that the system raises SIGSTKFLT, whose handler is
-    the C library's ``alarm``: the number of the signal, with which a handler is called, is that of seconds.
-    """
-    import ctypes
-    import fcntl
-
-    alarm = ctypes.cast(ctypes.CDLL(None).alarm, ctypes.c_void_p)
-    ctypes.pythonapi.PyOS_setsig(ctypes.c_int(ALARM), alarm)
-    fcntl.fcntl(ear, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(ear, F_SETSIG, ALARM)
-    fcntl.fcntl(ear, fcntl.F_SETFL, fcntl.fcntl(ear, fcntl.F_GETFL) | os.O_ASYNC)
+    with suppress(RuntimeError):  # the system starts no thread, which the command tells of
+        threading.Thread(target=_watch, args=(ear,), name="signals", daemon=True).start()
 
 
 def _watch(ear: socket.socket) -> None:
     """Wait for a signal, then for a second one or for PATIENCE seconds, and end the process."""
-    from select import select
-
     while True:
-        select([ear], [], [])  # while a thread waits in recv, Linux raises no signal for the socket
+        ear.settimeout(None)
         number = ear.recv(1)[0]
         ear.settimeout(PATIENCE)
         with suppress(TimeoutError):
             ear.recv(1)
-        if sys.platform == "linux":
-            signal.alarm(0)  # since Python runs
         _end(number)
 
 

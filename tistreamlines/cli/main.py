@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -11,7 +13,9 @@ import click
 
 from .. import __version__
 from ..errors import ParameterError, TrackingError
+from ..plugins import PluginWarning, culprit
 from . import interrupts
+from .limits import check_limits
 from .printing import guarded
 
 COMMANDS = {
@@ -28,6 +32,15 @@ COMMANDS = {
 }
 NAMED = {"5tt": "five_tissues"}  # whose modules and functions cannot have the names of the commands
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
+# what the user can do where the system refuses something
+ADVICE = {
+    errno.EMFILE: "raise the limit of open files (ulimit -n)", errno.ENFILE: "close other programs",
+    errno.ENAMETOOLONG: "give a shorter name", errno.ENOSPC: "free some space", errno.EDQUOT: "free some space",
+    errno.EAGAIN: "raise the limit of processes (ulimit -u)", errno.ENOMEM: "close other programs",
+    errno.EACCES: "check its permissions", errno.EPERM: "check its permissions", errno.EROFS: "choose another folder",
+}  # fmt: skip
+_formatted = warnings.formatwarning
+THREADS = "raise the limit of processes (ulimit -u), or give fewer with --threads"
 
 
 class _Commands(click.Group):
@@ -39,6 +52,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        check_limits(cmd_name)  # before libraries are imported
         name = NAMED.get(cmd_name, cmd_name)
         return getattr(importlib.import_module(f"{__package__}.{name}"), name)
 
@@ -61,7 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
+def _one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+    """Format a warning about a plugin as other messages are, and those of libraries as Python does."""
+    own = issubclass(category, PluginWarning)
+    return f"Warning: {message}\n" if own else _formatted(message, category, *where, **more)
+
+
 def _run(arguments: list[str]) -> int:
+    warnings.formatwarning = _one_line
     try:
         with guarded():
             if sys.flags.optimize > 1:
@@ -77,13 +98,26 @@ def _run(arguments: list[str]) -> int:
         return _failed(error.on_command_line, COULD_NOT)
     except MemoryError as error:
         return _failed(f"not enough memory ({error}): use a smaller mask or a smaller --chunk-size", COULD_NOT)
-    except Exception as error:
-        if {"-v", "--verbose"} & set(arguments):
+    except BaseException as error:
+        plugin = culprit(error)
+        if {"-v", "--verbose"} & set(arguments) or not (plugin or isinstance(error, Exception)):
             raise
-        if isinstance(error, ImportError):
-            advice = "raise the limit of memory if there is one (ulimit -v), or install the library anew"
-            return _failed(f"a library cannot be imported ({error}): {advice}", COULD_NOT)
-        return _failed(f"unexpected {type(error).__name__}: {error} (-v prints the traceback)", COULD_NOT)
+        return _failed(_told(error, plugin), COULD_NOT)
+
+
+def _told(error: BaseException, plugin: str | None) -> str:
+    """Return what is said of an error that nothing else explains; ``plugin`` is the module that raised it, if any."""
+    if plugin is not None:
+        return f"the plugin {plugin} raised {type(error).__name__}: {error} (-v prints the traceback)"
+    if isinstance(error, ImportError):
+        advice = "raise the limit of memory if there is one (ulimit -v), or install the library anew"
+        return f"a library cannot be imported ({error}): {advice}"
+    if isinstance(error, OSError) and error.errno in ADVICE:
+        name = "" if error.filename is None else f"{click.format_filename(error.filename)}: "
+        return f"{name}cannot be used ({error.strerror}): {ADVICE[error.errno]}"
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return f"the system starts no more threads: {THREADS}"
+    return f"unexpected {type(error).__name__}: {error} (-v prints the traceback)"
 
 
 def _failed(message: str, code: int) -> int:

@@ -12,7 +12,6 @@ from click.core import ParameterSource
 from ..option import Option, bounds, companions, flag, whole
 from ..options.parameters import absent, applies_with, defaults, kind, options
 from .hints import refuse_foreign
-from .limits import check_limits
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
@@ -64,11 +63,6 @@ class GroupedCommand(click.Command):
         known = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
         refuse_foreign(args, known)
         return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, if the system lets it."""
-        check_limits(str(self.name))
-        return super().invoke(ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Add ``--help-all`` where ``--help`` leaves options out."""

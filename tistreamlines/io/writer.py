@@ -193,6 +193,14 @@ def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
 
 def check_target(path: Path, *, force: bool) -> None:
     """Raise OutputError unless a file can be written at this path."""
+    try:
+        _check_target(path, force=force)
+    except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
+
+
+def _check_target(path: Path, *, force: bool) -> None:
     if not path.parent.is_dir():
         raise OutputError(f"{path}: no folder {path.parent}; make it first")
     if path.is_dir():

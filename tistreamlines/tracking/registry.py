@@ -355,7 +355,8 @@ def register(name: str, row: Method | StoppingRule | Product | Source, *modules:
     Raises
     ------
     ParameterError
-        If the name is taken, or a field of its options is not an option.
+        If the name is taken or cannot be one, if a product has no option of its name, or if a field of its options is
+        not an option.
 
     Examples
     --------
@@ -367,6 +368,10 @@ def register(name: str, row: Method | StoppingRule | Product | Source, *modules:
     caller = sys._getframe(1).f_globals["__name__"]
     if name in table and _REGISTERED.get(name) != plugins.called(caller):
         raise ParameterError(f"{name!r} is taken: give the {type(row).__name__} another name")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ParameterError(f"{name!r} cannot be an option of a command or a keyword: give letters, digits and _")
+    if isinstance(row, Product) and name not in {f.name for f in fields(row.options)}:
+        raise ParameterError(f"{row.options.__name__} has no option {name!r}, which is to name the file of the product")
     if not isinstance(row, Source):
         if wrong := [f.name for f in fields(row.options) if "option" not in f.metadata]:
             raise ParameterError(f"{row.options.__name__}.{wrong[0]} is no option: define it with option(...)")

@@ -37,4 +37,5 @@ def page_of(scene: Scene) -> bytes:
     }
     page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     pieces = page.split("@@")  # text and names of parts in turn
-    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces)).encode()
+    text = "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+    return text.encode(errors="backslashreplace")  # bytes of a file name that are not UTF-8 are lone surrogates

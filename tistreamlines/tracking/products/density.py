@@ -219,12 +219,22 @@ def finer(space: Space, voxel_mm: float) -> Space:
     """Return the grid of cubes of ``voxel_mm`` mm that begins at the corner of another grid, and covers it."""
     sides = space.voxel_sizes
     # a side that is a multiple of the voxels' up to rounding gets no further voxel
-    shape = np.maximum(np.ceil(np.array(space.shape) * sides / voxel_mm - 1e-6), 1)
+    shape = _sides(np.array(space.shape) * sides, voxel_mm, -1e-6)
     affine = np.eye(4)
     affine[:3, :3] = space.axes * voxel_mm
     corner = space.to_ras([-0.5, -0.5, -0.5])
     affine[:3, 3] = corner + affine[:3, :3] @ [0.5, 0.5, 0.5]
-    return Space(affine, (int(shape[0]), int(shape[1]), int(shape[2])))
+    return Space(affine, shape)
+
+
+def _sides(extent: Array, voxel_mm: float, more: float = 0.0) -> tuple[int, int, int]:
+    """Return how many voxels cover an extent, (3,) mm; raise a ParameterError if a map cannot have so many."""
+    with np.errstate(all="ignore"):  # what is not finite is told of
+        shape = np.maximum(np.ceil(extent / voxel_mm + more), 1)
+    if not (shape <= MOST_SIDE).all():
+        raise ParameterError(f"--density-voxel is {voxel_mm:g} mm: {extent.max():.4g} mm would have more than "
+                             f"{MOST_SIDE:,} voxels along an axis, give larger ones")  # fmt: skip
+    return int(shape[0]), int(shape[1]), int(shape[2])
 
 
 def around(low: Array, high: Array, voxel_mm: float) -> Space:
@@ -236,5 +246,4 @@ def around(low: Array, high: Array, voxel_mm: float) -> Space:
     first, last = low - beside, high + beside
     affine = np.diag([voxel_mm, voxel_mm, voxel_mm, 1.0])
     affine[:3, 3] = first
-    shape = np.ceil((last - first) / voxel_mm)
-    return Space(affine, (int(shape[0]), int(shape[1]), int(shape[2])))
+    return Space(affine, _sides(last - first, voxel_mm))

@@ -1,0 +1,47 @@
+"""Names of files that are too long, odd, or no text, wherever a command takes one."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+
+from .material import LABELS, LINES
+from .room import COMPILING, Room, some
+
+LETTERS = ("\udcff", "\udc80", "é", "e\u0301", "☃", "\U0001f9e0", " ", "\n", "\t", "\x1b[31m", "%s", "{}", "[bold]", "'", '"',
+           "\\", "*", "$HOME", "&lt;", "</script>", "-", ".", "~", "\u202e")  # fmt: skip
+LENGTHS = (1, 3, 60, 200, 230, 245, 251, 255, 256, 300, 5000)
+GRID = ("--density-grid", "stop.nii.gz")
+
+
+def odd(rng: random.Random, room: Room) -> list[str]:
+    """Give one odd name to an input or an output."""
+    name = "".join(rng.choice(LETTERS) for _ in range(some(rng, 4))) * rng.choice((1, 1, 1, 40, 90))
+    name = rng.choice((name, "x" * rng.choice(LENGTHS), "y/" * rng.choice((3, 300, 3000)) + name))
+    place, suffix = rng.choice((("tractogram", ".trx"), ("labels", ".nii.gz"), ("matrix", ".csv"), ("ends", ".nii.gz"),
+                                ("report", ".html"), ("page", ".html"), ("fixels", "")))  # fmt: skip
+    names = {"tractogram": LINES, "labels": LABELS, "matrix": "../out/c.csv", "ends": "../out/e.nii.gz",
+             "report": "../out/r.html", "page": "../out/v.html", "fixels": "../out/f"}  # fmt: skip
+    given = name + suffix
+    if place in ("tractogram", "labels"):
+        try:
+            shutil.copy(room.inputs / names[place], room.inputs / given)
+        except (OSError, ValueError):
+            room.did.append("no such file")
+        names[place] = given
+    else:
+        names[place] = f"../out/{given}"
+    room.did.append(f"{place} {given!r}")
+    if place == "page":
+        program = ["view", "--", names["tractogram"]]
+        program[1:1] = ["-o", names["page"]]
+    elif place == "fixels":
+        program = ["fixels", "--sh-basis", "tournier07", "--", "mask.nii", names["fixels"]]
+    else:
+        program = ["map", "--connectome", names["labels"], names["matrix"], "--ends", names["ends"], *GRID]
+        program += ["--report", names["report"]] if place == "report" else []
+        program += ["--", names["tractogram"]]
+    if any("\0" in word for word in program):
+        return []
+    return room.faults(room.run([os.fsdecode(os.fsencode(word)) for word in program], limit=COMPILING), name="none")
