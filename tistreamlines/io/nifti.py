@@ -17,7 +17,6 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
-from .gradients import other_kind
 from .images import (
     AFFINE_TOLERANCE,
     AnyPath,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
+GRADIENT_SUFFIXES = (".bval", ".bvals", ".bvec", ".bvecs")
 LARGEST_B = 1e6  # s/mm^2
 NORM_TOLERANCE = 0.01
 INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
@@ -134,6 +134,8 @@ def open_dwi(
     InputError
         If a file is missing or damaged, or if the three do not belong together; later if that is found later.
     """
+    if Path(dwi).suffix.lower() in GRADIENT_SUFFIXES:
+        raise InputError(f"{dwi}: is in the place of DWI; give DWI, BVALS and BVECS in this order")
     path, image = open_image(dwi)
     if len(image.shape) != 4:
         raise InputError(
@@ -230,8 +232,9 @@ def _load_volume(
     with reading(path):
         order = ordering(path, image, space)
     grid = tuple(shape[axis] for axis in order.axes if axis < len(shape)) + shape[3:]
-    if grid[:3] == space.shape and shape[3:] != volumes and volumes:
-        raise InputError(f"{path}: shape {shape}; give an image of {volumes[0]} volumes")
+    if shape[3:] != volumes and (grid[:3] == space.shape or not volumes):
+        count = f"{volumes[0]} volumes" if volumes else "one volume"
+        raise InputError(f"{path}: shape {shape}; give an image of {count}, on the grid {space.shape}")
     template, others = reference or "DWI", reference or "series or orientations"
     how = f"-template {template}{'' if volumes else ' -interp nearest'}"
     advice = f"resample it, e.g. mrgrid {path} regrid {how} OUTPUT"
@@ -252,6 +255,8 @@ def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: A
     volumes = image.shape[3]
     if bvals is None or bvecs is None:
         if getattr(image, "gradients", None) is None:
+            from .gradients import other_kind
+
             raise InputError(
                 f"{dwi}: {other_kind(dwi, image) or 'has no gradients of its own; give BVALS and BVECS after it'}"
             )
