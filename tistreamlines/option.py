@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -31,7 +30,7 @@ GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Regions of interest and selection", "Output", "Running",
 )  # fmt: skip
 FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
-THOUSANDS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
+ZEROS = {"": 0, "k": 3, "m": 6, "b": 9}  # of a thousand, a million and a billion
 LONGEST = 40  # characters of a whole number
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
 
@@ -187,11 +186,14 @@ def whole(text: str) -> int | None:
         A number, perhaps with k, M or B for thousands, millions or billions, in letters of either size, as MRtrix3
         reads them.
     """
-    match = re.fullmatch(r"([+-]?[0-9][0-9_]*(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,2})?)\s*([kmb]?)", text.strip().lower())
+    pattern = r"([+-]?[0-9][0-9_]*)(?:\.([0-9]*))?(?:e([+-]?[0-9]{1,2}))?\s*([kmb]?)"
+    match = re.fullmatch(pattern, text.strip().lower())
     if match is None or len(text) > LONGEST:
         return None
-    number = Fraction(match[1]) * THOUSANDS[match[2]]
-    return int(number) if number.denominator == 1 else None
+    decimals = match[2] or ""
+    digits, zeros = int(match[1] + decimals), int(match[3] or 0) + ZEROS[match[4]] - len(decimals)
+    number, rest = (digits * 10**zeros, 0) if zeros >= 0 else divmod(digits, 10**-zeros)
+    return None if rest else number
 
 
 def several(value: Any) -> tuple[Any, ...]:
@@ -306,6 +308,12 @@ def _checked_pairs(name: str, option: Option, values: Any) -> tuple[tuple[Any, A
 
 
 def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
+    if sort == "float" and isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            unit = f" ({option.unit})" if option.unit else ""
+            raise ParameterError(f"{flag(name)} is {value[:LONGEST]!r}: give a number{unit}") from None
     if sort == "int" and isinstance(value, str):
         found = whole(value)
         if found is None:

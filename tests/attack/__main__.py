@@ -81,6 +81,8 @@ CLASSES = {
     "fuzz-arrays": Class(WARM, 20, fuzz.arrays),
     "fuzz-strides": Class(WARM, 20, fuzz.strides),
     "fuzz-seed-files": Class(WARM, 30, fuzz.seed_files),
+    "fuzz-gradients": Class(WARM, 30, fuzz.gradients),
+    "fuzz-rules": Class(WARM, 30, fuzz.rules),
     "fuzz-idle": Class(WARM, 60, fuzz.idle),
     "kill-call": Class(LIBRARIES, 60, kills.at_call),
     "kill-time": Class(BARE, 30, kills.at_time),

@@ -9,16 +9,16 @@ import struct
 from pathlib import Path
 
 from .material import MIF_OFFSET, track
-from .room import Room, some
+from .room import WRONG_USE, Room, some
 
 NUMBERS = (
     "0", "-1", "1", "2", "0.5", "-0", "nan", "inf", "-inf", "1e308", "-1e308", "1e-300", "1e-45", "1e400", "0x10",
     "1_0", "2147483648", "4294967295", "4294967296", "18446744073709551615", "18446744073709551616", "9" * 5000, "٣",
-    "½", "1,5", "1e", "5vox", "1e-300vox", "nanvox", "infvox", "-1vox", "vox",
+    "½", "0.002k", "2e-6M", "1kk", "k", "1,5", "1e", "5vox", "1e-300vox", "nanvox", "infvox", "-1vox", "vox",
 )  # fmt: skip
 WORDS = (
     "", " ", "-", "--", "no such word", "\n", "é", "\udcff", "a\0b", "x" * 300, "x" * 100_000, "\x1b[31m", "%s{}",
-    "[bold]",
+    "[bold]", "FACT", "iFOD2", "dti", "Binary",
 )  # fmt: skip
 BALLS = (
     "30,20,20,5", "30,20,20,1e5", "1e300,0,0,1e300", "0,0,0,1e-300", "nan,0,0,1", "0,0,0,inf", "0,0,0", "0,0,0,1,2",
@@ -135,6 +135,35 @@ def _value(rng: random.Random, name: str, kind: str, choices: tuple[str, ...]) -
         return rng.choice((*WORDS, "nan", "-1", "1e308"))
     fitting = NUMBERS if name != "nseeds" else [number for number in NUMBERS if not number.startswith(("2147", "4294"))]
     return rng.choice((*WORDS, *fitting, *fitting, *choices))
+
+
+def gradients(rng: random.Random, room: Room) -> list[str]:
+    """Put gradients beside the series as programs name them: what is clear is taken, what is not is refused."""
+    clear = True
+    for kind in ("bval", "bvec"):
+        whole = (room.inputs / f"dwi.{kind}").read_bytes()
+        (room.inputs / f"dwi.{kind}").unlink()
+        names = [name for name in (f"dwi.{kind}", f"dwi.{kind}s", f"{kind}s") if rng.random() < 0.6]
+        contents = [whole if rng.random() < 0.9 else whole[: rng.randrange(len(whole))] for _ in names]
+        for name, content in zip(names, contents, strict=True):
+            (room.inputs / name).write_bytes(content)
+            room.did.append(f"{name} of {len(content)} bytes")
+        clear &= set(contents) == {whole}
+    arguments = [one for one in track("boot", "../out/a.trx") if one not in ("dwi.bval", "dwi.bvec")]
+    outcome = room.run(arguments)
+    return room.faults(outcome, "boot", codes=(0,)) if clear else room.faults(outcome, codes=(1,))
+
+
+def rules(rng: random.Random, room: Room) -> list[str]:
+    """Give the files of two stopping rules: the error names both options, whatever the getter."""
+    files = {"--stop-map": "stop.nii.gz", "--stop-mask": "mask.nii.gz", "--act": "mask.nii.gz", "--pve": "mask.nii.gz"}
+    one, other = rng.sample(sorted(files), 2)
+    getter = rng.choice(("boot", "prob", "det", "ptt", "ifod1", "ifod2", "sd_stream"))
+    room.did.append(f"{one} and {other} with {getter}")
+    given = [one, files[one], other, files[other]]
+    outcome = room.run(["track", "dwi.nii.gz", "--dg", getter, *given, "-o", "../out/a.trx"])
+    told = [] if one in outcome.err and other in outcome.err else ["names not both"]
+    return room.faults(outcome, codes=(WRONG_USE,)) + told
 
 
 def kinds(rng: random.Random, room: Room) -> list[str]:

@@ -246,11 +246,34 @@ class TestErrors:
         self.one_line(track(tmp_path / "a.trx", "--json-stats", tmp_path / "a.json"), 2, "--json-stats")
         assert not list(tmp_path.iterdir())
 
-    @pytest.mark.parametrize("given", [("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "pft"), ("--dg", "x")])
+    @pytest.mark.parametrize("given", [
+        ("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "pft"), ("--dg", "x"), ("--cutoff", "many"),
+        ("--max-angle", "30deg"), ("--stopping", "fa"),
+    ])  # fmt: skip
     def test_a_wrong_value_is_one_line(self, track, tmp_path, given):
-        self.one_line(track(tmp_path / "a.trx", *given), 2, given[0], given[1], ": give ")
+        self.one_line(track(tmp_path / "a.trx", *given), 2, given[0], given[1], ": ")
 
-    @pytest.mark.parametrize("given", [("--nope",), ("extra",), ("--cutoff", "many")])
+    def test_typical_slips_are_told_what_to_do(self, run, head, tmp_path):
+        dwi, bvals, bvecs = head.series
+        bare, out = dwi.removesuffix(".nii.gz"), ("-o", tmp_path / "a.trx")
+        self.one_line(run("track", bare, bvals, bvecs, *out), 1, "dwi: no such file (but dwi.nii.gz is there)")
+        self.one_line(run("track", f"{bare}.nii", *out), 1, "dwi.nii: no such file (but dwi.nii.gz is there)")
+        self.one_line(run("track", bvals, bvecs, dwi, *out), 1, "dwi.bval: is in the place of DWI")
+        fods = (tmp_path / "fods.mif").write_bytes(b"") or str(tmp_path / "fods")
+        self.one_line(run("track", "--sh", fods, *out), 2, "fods: no such file (but fods.mif is there)")
+        self.one_line(run("track", *head.series, "--mask", dwi, *out), 1, "give an image of one volume")
+        (tmp_path / "lines.tck").touch()
+        files = (tmp_path / "lines.tck", "--connectome", tmp_path / "c.csv", head.folder / "nodes.nii.gz")
+        self.one_line(run("map", *files), 2, "--connectome is ", "give them in the order LABELS FILE")
+        self.one_line(run("join", "a.tck", "-o", tmp_path / "b.tck"), 1, "a.tck: is no part of a run")
+        assert "requires 2 arguments: --connectome LABELS FILE" in run("map", *files[:3]).err
+        ball = run("track", *head.series, "--seed-sphere", 10, 0, 0, 5, *out)
+        assert "the numbers of an option are joined by commas" in ball.err
+        called = ("track", "--sh", tmp_path / "fods.mif", "--seed-mask", head.mask, *out)
+        self.one_line(run(*called), 2, "leaves no FA to stop at: give --stop-map, --stop-mask, --pve or --act")
+        assert not list(tmp_path.glob("[ab].*"))
+
+    @pytest.mark.parametrize("given", [("--nope",), ("extra",)])
     def test_usage(self, track, tmp_path, given):
         done = track(tmp_path / "a.trx", *given)
         assert done.code == 2

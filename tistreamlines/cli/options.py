@@ -15,9 +15,6 @@ from .hints import refuse_foreign
 
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
-_TYPES: dict[str, Any] = {"float": click.FLOAT}
-# Parameters reads numbers such as 10M, and words in letters of any size
-_TYPES |= dict.fromkeys(("path", "text", "list", "int"), click.STRING)
 
 
 class Count(click.IntRange):
@@ -62,7 +59,13 @@ class GroupedCommand(click.Command):
         """Parse the arguments, after a check for options of other programs."""
         known = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
         refuse_foreign(args, known)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadOptionUsage as error:
+            for one in self.get_params(ctx):
+                if error.option_name in one.opts and one.metavar:
+                    error.message = f"{error.message.rstrip('.')}: {error.option_name} {one.metavar}"
+            raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Add ``--help-all`` where ``--help`` leaves options out."""
@@ -185,4 +188,5 @@ def _settings(name: str, option: Option) -> dict[str, Any]:
     metavar = option.unit.upper().replace(" ", "_")
     if kind(name) == "pairs":
         return {**common, "nargs": 2, "default": None, "metavar": option.unit, "multiple": True}
-    return {**common, "type": _TYPES[kind(name)], "default": None, "metavar": metavar, "multiple": kind(name) == "list"}
+    # Parameters reads numbers, such as 10M
+    return {**common, "type": click.STRING, "default": None, "metavar": metavar, "multiple": kind(name) == "list"}

@@ -57,9 +57,10 @@ def track(
         click.echo("\n".join(references(chosen.dg, chosen.model)))
         return
     if len(series) not in (0, 1, 3):
-        raise click.UsageError(
-            "give DWI, BVALS and BVECS, or DWI alone with its gradients beside it, or orientations from a file"
-        )
+        told = "give DWI, BVALS and BVECS, or DWI alone with its gradients beside it, or orientations from a file"
+        if any(one.lstrip("-").replace(".", "").isdigit() for one in series):
+            told += "; the numbers of an option are joined by commas, as in --seed-sphere 10,-20,5,3"
+        raise click.UsageError(told)
     if output is None and not dry_run and not any(context.params[name] for name in IN_PLACE):
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:

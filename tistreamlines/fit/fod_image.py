@@ -11,12 +11,9 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..io.images import Tell, open_image, silent
 from ..io.in_memory import InMemory, source_of
-from ..io.mif import MRTRIX_SUFFIXES
-from ..io.orientations import Orientations, load_sh
+from ..io.orientations import Orientations, default_basis, load_sh
 from ..space.harmonics import basis_of, frame_of, turned
 from .frames import axes_are_scanners, frame_of_orientations
-
-MRTRIX_BASIS = "tournier07"  # of a .mif, unless another one is given
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,24 +81,6 @@ def load_fods(
     """
     given, basis = source_and_basis(fod, basis, frame, option=option)
     return FodImage(load_sh(open_image(given), basis, note=note), frame or frame_of(basis), str(given))
-
-
-def default_basis(file: Any, option: str = "--sh-basis") -> str:
-    """Return the basis of a file that is MRtrix3's; raise a ParameterError, since the user has to give that of others.
-
-    Parameters
-    ----------
-    file : path
-        File of spherical harmonics, or what stands in for one.
-    option : str
-        The option that names the basis, for messages.
-    """
-    if str(file).lower().endswith(MRTRIX_SUFFIXES):
-        return MRTRIX_BASIS
-    raise ParameterError(
-        f"{option} is needed, since {file} does not say it: tournier07 of MRtrix3, or descoteaux07_legacy, DIPY's "
-        "default"
-    )
 
 
 def source_and_basis(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import logging
 import os
+import re
 import stat
 import threading
 import warnings
@@ -31,6 +32,7 @@ SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 LARGEST = 1e30  # largest image value, so that sums and products of a few values do not overflow float32
 AFFINE_TOLERANCE = 1e-3  # mm
 VOLUMES_AT_ONCE = 8
+ENDINGS = (".nii.gz", ".nii", ".mif", ".mif.gz", ".mih", ".img")  # of images, which FSL's users leave out
 Tell = Callable[[str], object]
 AnyPath = str | os.PathLike[str]
 
@@ -44,9 +46,20 @@ def mode_of(path: AnyPath) -> int:
     try:
         return Path(path).stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a name with a NUL
-        raise InputError(f"{path}: no such file; check the path") from error
+        raise InputError(f"{path}: no such file{nearby(path)}; check the path") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+
+
+def nearby(path: AnyPath) -> str:
+    """Name a file that is there and has the same name but for the ending of an image, in brackets, or nothing."""
+    path = Path(path)
+    stem = path.with_name(re.sub(r"(\.(nii|mif|mih|img|hdr))?(\.gz)?$", "", path.name) or path.name)
+    try:
+        there = [one for end in ENDINGS if (one := stem.with_name(stem.name + end)) != path and one.is_file()]
+    except (OSError, ValueError):
+        there = []
+    return f" (but {there[0].name} is there)" if there else ""
 
 
 def existing(path: AnyPath) -> Path:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
-from .gradients import other_kind
 from .images import (
     AnyPath,
     Tell,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
+GRADIENT_SUFFIXES = (".bval", ".bvals", ".bvec", ".bvecs")
 LARGEST_B = 1e6  # s/mm^2
 NORM_TOLERANCE = 0.01
 INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
@@ -135,6 +135,8 @@ def open_dwi(
     InputError
         If a file is missing or damaged, or if the three do not belong together; later if that is found later.
     """
+    if Path(dwi).suffix.lower() in GRADIENT_SUFFIXES:
+        raise InputError(f"{dwi}: is in the place of DWI; give DWI, BVALS and BVECS in this order")
     path, image = open_image(dwi)
     if len(image.shape) != 4:
         raise InputError(
@@ -238,6 +240,8 @@ def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: A
     volumes = image.shape[3]
     if bvals is None or bvecs is None:
         if getattr(image, "gradients", None) is None:
+            from .gradients import other_kind
+
             raise InputError(
                 f"{dwi}: {other_kind(dwi, image) or 'has no gradients of its own; give BVALS and BVECS after it'}"
             )

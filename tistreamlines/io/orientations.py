@@ -28,16 +28,19 @@ from .images import (
     Tell,
     check_finite,
     grid_of,
+    nearby,
     open_image,
     read_array,
     read_series,
     silent,
     without_nan,
 )
+from .mif import MRTRIX_SUFFIXES
 
 Floats = npt.NDArray[np.float32]
 NEGATIVE_TOLERANCE = 1e-6  # of the largest value: negative values that rounding may leave in a PMF
 SHARE_TOLERANCE = 2.0  # sqrt(2) for the scale of tournier07_legacy, the rest for noise
+MRTRIX_BASIS = "tournier07"  # of a .mif, unless another one is given
 SAMPLE = 2000  # number of voxels in which harmonics are checked
 BLOCK = 1024  # voxels per block
 
@@ -95,6 +98,26 @@ def load_sh(path: AnyPath, basis: str, space: Space | None = None, note: Tell = 
     values = _read(path, image, note, image.shape[3])
     _check_shares(path, values, basis)
     return Orientations("sh", values, basis, None, grid)
+
+
+def default_basis(file: Any, option: str = "--sh-basis") -> str:
+    """Return the basis of a file that is MRtrix3's; raise a ParameterError, since the user has to give that of others.
+
+    Parameters
+    ----------
+    file : path
+        File of spherical harmonics, or what stands in for one.
+    option : str
+        The option that names the basis, for messages.
+    """
+    if str(file).lower().endswith(MRTRIX_SUFFIXES):
+        return MRTRIX_BASIS
+    if (hint := nearby(file)) and not Path(file).exists():
+        raise ParameterError(f"{file}: no such file{hint}; check the path")
+    raise ParameterError(
+        f"{option} is needed, since {file} does not say it: tournier07 of MRtrix3, or descoteaux07_legacy, DIPY's "
+        "default"
+    )
 
 
 def load_pmf(path: AnyPath, sphere: str, space: Space | None = None, note: Tell = silent) -> Orientations:
@@ -284,6 +307,10 @@ def _check_coefficients(path: Path, count: int, basis: str) -> None:
         return
     valid = ", ".join(str(count_of(order, full)) for order in (range(1, 9) if full else range(2, 13, 2)))
     way = "give one volume per coefficient"
+    if count % 3 == 0:
+        way = "peaks, three volumes each, are given as --peaks"
+    if count == 5:
+        way = "five tissues are given as --act"
     if _fits(count, not full):
         way = f"perhaps --sh-basis {basis.removesuffix('_full') if full else basis + '_full'} is right"
     for name in SPHERES:

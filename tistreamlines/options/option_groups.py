@@ -35,6 +35,12 @@ GETTERS_ELSEWHERE = {  # of MRtrix3's tckgen, DIPY and FSL
     "act": "give --act FILE, with any direction getter",
     **dict.fromkeys(("seedtest", "nulldist1", "nulldist2"), "there is no such algorithm here: give another one"),
 }
+RULES_ELSEWHERE = {
+    "fa": "leave it out, since streamlines end where FA is low unless a file chooses another rule",
+    "mask": "give --stop-mask FILE, which chooses the rule",
+    **dict.fromkeys(("5tt", "fivetissues"), "give --act FILE, which chooses the rule"),
+    **dict.fromkeys(("pve", "pft"), "give --pve-wm, --pve-gm and --pve-csf, which choose the rule"),
+}
 DEFAULTS_ELSEWHERE = {
     **dict.fromkeys(("tckgen", "mrtrix", "mrtrix3"), "give --dg ifod2, ifod1 or sd_stream, with tckgen's defaults"),
     **dict.fromkeys(("fsl", "probtrackx", "probtrackx2"), "give --bedpostx FOLDER, with probtrackx2's defaults"),
@@ -130,7 +136,7 @@ class MethodChoice:
         None, SEEDS, "Stopping rule: "
         + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items())
         + ". If it is left out, the files that are given choose the rule.",
-        choices=STOPPING_RULES.keys(), otherwise="threshold", common=True,
+        choices=STOPPING_RULES.keys(), foreign=RULES_ELSEWHERE, otherwise="threshold", common=True,
     )  # fmt: skip
     like: str | None = option(
         None, MODEL, "Take DIPY's defaults for all options, in place of those that score better on phantoms whose "

@@ -14,16 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParameterError
-from ..fit.fod_image import default_basis
 from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.in_memory import source_of
+from ..io.orientations import default_basis
 from ..io.response import AUTO, is_file, response_text
 from ..option import ball_of, checked, companions, flag, listed, pairs, part_of, recorded, several
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
 from ..tracking.growth.options import SHORTEST
-from ..tracking.registry import METHODS, STOPPING_RULES
+from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.sources import FITTED, SOURCES
@@ -293,6 +293,12 @@ class Parameters(OwnOptions):
                 raise ParameterError(f"{flag(name)} {made._misfit(name)}")
             if reason := without_effect(name, made):
                 raise ParameterError(f"{flag(name)} {reason}")
+        for name in set(named) & set(PRODUCTS):
+            for one, file in getattr(made, name) if kind(name) == "pairs" else ():
+                able = PRODUCTS[name].suffixes
+                if str(one).lower().endswith(able) and not str(file).lower().endswith(able):
+                    order = known[name].unit
+                    raise ParameterError(f"{flag(name)} is {one} and {file}: give them in the order {order}")
         return made
 
     def gives(self, name: str) -> bool:

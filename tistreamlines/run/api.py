@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.gradients import gradients_beside
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
@@ -317,6 +316,8 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> tuple[Series, list[s
     if set(series) == {"dwi"} and not isinstance(series["dwi"], InMemory):
         if has_gradients(series["dwi"]):
             return series, []
+        from ..io.gradients import gradients_beside
+
         series["bvals"], series["bvecs"] = beside = gradients_beside(series["dwi"])
         return series, [f"{series['dwi']}: its gradients are {beside[0].name} and {beside[1].name} beside it"]
     if series and len(series) < len(given):

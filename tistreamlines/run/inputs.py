@@ -77,7 +77,9 @@ def needs_series(parameters: Parameters) -> str:
         return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
-        return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, rule.maps))}"
+        rules = (rule,) if parameters.gives("stopping") else STOPPING_RULES.values()
+        maps = dict.fromkeys([*one.maps][-1] for one in rules if one.maps)  # the last may hold the others in one image
+        return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, maps))}"
     if not placed(parameters):
         places = listed(map(flag, (*saying(PLACE), *BESIDE_A_MASK)))
         return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give {places}"

@@ -22,7 +22,6 @@ from ..space.batch import Batch, Space
 from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
-from .ends import nothing
 from .header import header_fields
 from .inputs import doubts_of_places, hashing
 from .kept import Stored, damaged
@@ -111,8 +110,9 @@ def join(
     target, stats = Path(output), None if json_stats is None else Path(json_stats)
     paths = [Path(path) for path in parts]
     for part in paths:
-        if not part.name:
-            raise InputError(f"{part}: is a folder: give the .trx files of all parts of a run")
+        if not part.name or part.suffix.lower() in (".tck", ".trk"):
+            what = "a folder" if not part.name else "no part of a run, all of which are .trx"
+            raise InputError(f"{part}: is {what}: give the .trx files of all parts of a run")
     taken = {path: "belongs to a part" for part in paths for path in (part, sidecar.sidecar_path(part))}
     chosen = _product_options(products)
     taken |= {Path(path): "is an input" for path in chosen.inputs().values() if not isinstance(path, InMemory)}
@@ -156,6 +156,8 @@ def join(
         record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
         record |= made.told | content.told
+        from .ends import nothing
+
         result = record["result"]
         empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]
         doubts += dict.fromkeys([*made.doubts, *content.doubts, *empty])
