@@ -275,7 +275,7 @@ def test_empty_mask(case):
 class TestVolume:
     @pytest.mark.parametrize("shape", [(4, 5), (*SHAPE, 2)])
     def test_other_number_of_axes(self, case, load, shape):
-        with fails("other.nii.gz", str(shape), "3 axes"):
+        with fails("other.nii.gz", str(shape), "one volume"):
             load(case.image(np.ones(shape, np.uint8), name="other.nii.gz"), SPACE)
 
     def test_elsewhere(self, case, load):

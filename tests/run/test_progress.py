@@ -116,6 +116,7 @@ def log(monkeypatch, capsys):
 
 @pytest.mark.parametrize("kind", [lambda: Display(verbose=True), Bar])
 def test_a_log_gets_a_line_a_minute(log, kind):
+    begun = time.perf_counter()
     with kind() as shown:
         shown.stage("compile")
         time.sleep(0.35)
@@ -125,13 +126,15 @@ def test_a_log_gets_a_line_a_minute(log, kind):
         shown.stage("track")
         shown.progress(3, 4, 1000)
         time.sleep(0.35)
+    most = (time.perf_counter() - begun) / 0.1
     lines = log().splitlines()
     for pattern in (
-        r"Compiling, once for these options: \d s so far", r"Finding fixels: 25%, \d s so far",
-        r"Tracking: 75%, [\d,]+ streamlines/s, \d s so far",
+        r"Compiling, once for these options: \d+ s so far", r"Finding fixels: 25%, \d+ s so far",
+        r"Tracking: 75%, [\d,]+ streamlines/s, \d+ s so far",
     ):  # fmt: skip
-        assert 1 < sum(re.match(pattern, line) is not None for line in lines) < 5, lines
-    assert isinstance(shown, Display) == ("Compiling: 0.4 s" in lines or "Compiling: 0.3 s" in lines)
+        assert any(re.match(pattern, line) for line in lines), lines
+    assert 3 <= sum("so far" in line for line in lines) <= most, lines
+    assert isinstance(shown, Display) == any(re.fullmatch(r"Compiling: \d\.\d s", line) for line in lines)
 
 
 @pytest.mark.parametrize("kind", [Display, lambda: Display(quiet=True, verbose=True), lambda: Bar(quiet=True)])

@@ -159,6 +159,7 @@ SLOW = {
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),
     "run/product_runs": ("test_several_devices_of_which_one_is_lost", "test_vulkan"),
+    "run/progress": ("test_a_notebook_sees_a_bar", "test_sift2_prepares_in_a_stage_of_its_own"),
     "run/samples": ("test_particles_look_for_a_way_on", "test_the_cache_keeps_the_tables"),
     "run/schema": ("TestRecords::test_odd_values",),
     "run/tables_process": (

@@ -66,7 +66,8 @@ def load_volume(
     if not volumes:  # MRtrix3 and FSL leave an axis of one volume
         shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
     if len(shape) < 3 or shape[3:] != volumes:
-        raise InputError(f"{path}: shape {shape}; give an image of {f'{volumes[0]} volumes' if volumes else 'one volume'}")
+        count = f"{volumes[0]} volumes" if volumes else "one volume"
+        raise InputError(f"{path}: shape {shape}; give an image of {count}")
     with reading(path):
         order = ordering(path, image, space)
     grid = tuple(shape[axis] for axis in order.axes)

@@ -30,12 +30,13 @@ from ..tracking.sources import SOURCES
 from . import bids
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
-from .log import Watcher, bar_or
+from .log import Watcher
 from .outputs import check_outputs, reserved
 from .pipeline import Run, start
 from .products import asked, with_weights
 from .result import TrackResult
 from .resume import save_resumable
+from .watchers import bar_or
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

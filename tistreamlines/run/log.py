@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..devices import Device
-from ..errors import ParameterError, python_names
+from ..errors import python_names
 
 STAGES = ("load", "prepare", "compile", "track")  # those of every run
 
@@ -155,23 +155,3 @@ class Log:
         """Add the time since the last call to the stage that goes on."""
         since, self._since = self._since, time.perf_counter()
         self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + self._since - since
-
-
-@contextmanager
-def bar_or(watcher: Watcher | None, *, progress: bool) -> Generator[Watcher, None, None]:
-    """Show a bar during the block, if that is asked for, and return it, or else the watcher.
-
-    Raises
-    ------
-    ParameterError
-        If both are given.
-    """
-    if not progress:
-        yield Watcher() if watcher is None else watcher
-        return
-    if watcher is not None:
-        raise ParameterError("progress and watcher exclude each other: give one of them")
-    from .progress import Bar  # which takes time to import
-
-    with Bar() as bar:
-        yield bar

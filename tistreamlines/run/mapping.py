@@ -34,11 +34,12 @@ from ..tracking.products.extent import Extent
 from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
 from .inputs import doubts_of_places, hashing
-from .log import Watcher, bar_or
+from .log import Watcher
 from .outputs import check_names, report_of, reserved
 from .products import Products, asked, products_of, record_path
 from .record import OURS, versions
 from .shown import Shown
+from .watchers import bar_or
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
