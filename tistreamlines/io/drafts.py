@@ -168,7 +168,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def reserving() -> list[Path]:
+def lock_files() -> list[Path]:
     """Return the files by which this process reserves others."""
     return [path for path in tuple(_hidden) if path.is_file()]
 
