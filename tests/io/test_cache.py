@@ -170,6 +170,13 @@ def test_what_belongs_to_another_user_is_not_used(folder):
     assert kept_numbers(folder, shared=True)[:2] == ([0, 1, 2], [])
 
 
+@needs_owners
+def test_a_disk_that_gives_files_another_owner(folder, monkeypatch):
+    """As NFS, where files of root belong to nobody: what this process would write there has the same owner."""
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    assert kept_numbers(folder)[:2] == ([0, 1, 2], [])
+
+
 def test_a_folder_that_is_a_link_is_not_used(folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
     for shared in (False, True):

@@ -96,6 +96,18 @@ def test_what_a_stranger_has_planted(public_folder, kind):
     assert left(folder) == {lock.name}
 
 
+def test_another_try_of_this_process_forgets_no_lock(tmp_path):
+    """A signal still finds the file."""
+    path = tmp_path / "a.json"
+    with drafts.reserved(path):
+        for _ in range(2):
+            with pytest.raises(BlockingIOError):
+                reserve(path)
+        assert drafts.lock_of(path) in drafts.lock_files()
+        drafts.discard()
+        assert not left(tmp_path)
+
+
 HELD = """
 import os, signal, sys
 from pathlib import Path

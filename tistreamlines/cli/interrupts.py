@@ -98,9 +98,9 @@ def end_at_once(on: bool) -> None:
     for number in _heeded:
         if on and sys.platform != "win32":
             from ..backends import set_leaving
-            from ..io.drafts import reserving
+            from ..io.drafts import lock_files
 
-            set_leaving(number, reserving())
+            set_leaving(number, lock_files())
         else:
             signal.signal(number, _receive)
 

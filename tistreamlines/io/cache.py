@@ -30,6 +30,7 @@ import numpy.typing as npt
 from ..linker.store import is_own, opened
 from ..plugins import digests
 from .drafts import hidden_folder
+from .regular import is_of_this_user
 from .source import source_hash
 
 Array = npt.NDArray[Any]
@@ -127,8 +128,10 @@ class Cache:
             return "is a link: give the folder itself" if stat.S_ISLNK(found.st_mode) else f"is no {kind}"
         if self._shared or is_own(found, is_kind):
             return ""
-        others = "can be written by other users (chmod go-w takes that away)"
-        reason = others if found.st_uid == os.geteuid() else "belongs to another user"
+        own = is_of_this_user(found, self.folder)
+        if own and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # where a disk gives files another owner
+            return ""
+        reason = "can be written by other users (chmod go-w takes that away)" if own else "belongs to another user"
         return f"{reason}; if you trust all who can write there, give --shared-cache"
 
     @contextmanager

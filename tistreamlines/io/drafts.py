@@ -64,19 +64,15 @@ def locked(path: Path) -> Generator[int | None, None, None]:
         yield None
         return
     with ExitStack() as files:
-        try:
-            while True:
-                descriptor = _lock_file(path)
-                files.callback(os.close, descriptor)
-                locks = _lock(descriptor)
-                if not locks or _is_at(path, descriptor):
-                    break
-                files.close()  # whoever held it before has removed it since it was opened
-            if path.parent.stat().st_mode & stat.S_ISVTX:
-                _check_owner(path, os.fstat(descriptor))
-        except OSError:
-            _hidden.discard(path)
-            raise
+        while True:
+            descriptor = _lock_file(path)
+            files.callback(os.close, descriptor)
+            locks = _lock(descriptor)
+            if not locks or _is_at(path, descriptor):
+                break
+            files.close()  # whoever held it before has removed it since it was opened
+        if path.parent.stat().st_mode & stat.S_ISVTX:
+            _check_owner(path, os.fstat(descriptor))
         _hidden.add(path)
         try:
             yield descriptor if locks else None
@@ -87,10 +83,12 @@ def locked(path: Path) -> Generator[int | None, None, None]:
 def _lock_file(path: Path) -> int:
     """Open a file for a lock, or create it; others may create and remove it at any moment."""
     while True:
+        known = path in _hidden  # another thread holds it
         _hidden.add(path)  # before it exists, so that a signal at any moment finds it
         with suppress(FileExistsError):
             return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, links=False)
-        _hidden.discard(path)
+        if not known:
+            _hidden.discard(path)
         with suppress(FileNotFoundError):
             for flags in (os.O_RDWR, os.O_RDONLY):
                 with suppress(PermissionError):
@@ -170,7 +168,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def reserving() -> list[Path]:
+def lock_files() -> list[Path]:
     """Return the files by which this process reserves others."""
     return [path for path in tuple(_hidden) if path.is_file()]
 

@@ -62,7 +62,7 @@ def folder() -> Path | None:
             if not is_own(path.lstat(), stat.S_ISDIR):
                 continue
             path = path.resolve()  # which stays the same if a link above it is replaced
-            if (above := exposing(path)) is not None:
+            if (above := open_folder_above(path)) is not None:
                 tried[-1] += f", which others can replace in {above}"
                 exposed = exposed or tried[-1]
                 continue
@@ -91,7 +91,7 @@ def is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
     return is_kind(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
-def exposing(path: Path) -> Path | None:
+def open_folder_above(path: Path) -> Path | None:
     """Return a folder above a path in which other users can put another folder in the path's place, if there is one.
 
     The folders above must belong to this user or to root, and others must not be able to write to them, but to sticky

@@ -43,9 +43,10 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     stats = None if parameters.json_stats is None else Path(parameters.json_stats)
     inputs = (Path(path) for path in (*series, *parameters.inputs().values()) if not isinstance(path, InMemory))
     taken, table = dict.fromkeys(inputs, "is an input"), table_beside(output, parameters)
+    previous = previous_outputs(output) if output is not None and parameters.resume else ()
     check_names(
         output, stats, taken, force=parameters.force, products=asked(parameters), table=table,
-        report=report_of(parameters), begun=begun(output) if output is not None and parameters.resume else (),
+        report=report_of(parameters), previous=previous,
     )  # fmt: skip
     if output is not None:
         check_content(parameters, output)
@@ -61,7 +62,7 @@ def report_of(parameters: Parameters) -> Path | None:
 def check_names(
     output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool,
     products: Mapping[str, tuple[Path, ...]], table: Path | None = None, report: Path | None = None,
-    begun: Collection[Path] = (),
+    previous: Collection[Path] = (),
 ) -> None:  # fmt: skip
     """Check that the outputs have names of their own and can be written.
 
@@ -74,7 +75,7 @@ def check_names(
     products : files of products, by the name of their row; without a tractogram, the record lies beside the first.
     table : what is sampled along the streamlines of a .tck file, if anything.
     report : page about the run, if any; its other files lie beside it.
-    begun : outputs, by :func:`placed`, that are replaced in any case.
+    previous : outputs, by :func:`place_of`, that are replaced in any case.
 
     Raises
     ------
@@ -100,7 +101,7 @@ def check_names(
         if places[path.resolve()] > 1:
             raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in given:
-        check_target(path, force=force or placed(path) in begun)
+        check_target(path, force=force or place_of(path) in previous)
     if stats is not None:
         if any(_same_name(stats, path) for path in (output, beside, table, *(path for _, path in made)) if path):
             raise ParameterError(f"--json-stats {stats}: is also the name of another output; give another name")
@@ -108,21 +109,21 @@ def check_names(
             raise OutputError(f"{stats}: is the record of a tractogram, and is not replaced; give another name")
     if report is not None:
         named = [path for path in (output, beside, stats, table, *(path for _, path in made)) if path is not None]
-        _check_report(report, named, taken, force=force, begun=begun)
+        _check_report(report, named, taken, force=force, previous=previous)
     if beside is not None and beside.exists():
         own = output or made[0][1]
         _check_record(own, beside, [path for _, path in made])
 
 
 def _check_report(
-    page: Path, others: Iterable[Path], taken: Mapping[Path, str], *, force: bool, begun: Collection[Path]
+    page: Path, others: Iterable[Path], taken: Mapping[Path, str], *, force: bool, previous: Collection[Path]
 ) -> None:
     """Check the names of a page about the run and of the files beside it."""
     if page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
     for path in files_of(page).values():
         check_name(path, taken)
-        check_target(path, force=force or placed(path) in begun)
+        check_target(path, force=force or place_of(path) in previous)
         if any(_same_name(path, other) for other in others):
             raise ParameterError(f"--report {page}: {path.name} is also the name of another output; give another name")
         if record_at(path) is not None:
@@ -181,13 +182,13 @@ def unfinished(output: Path) -> Path:
     return output.with_name(f"{output.name}.unfinished")
 
 
-def placed(path: Path) -> Path:
+def place_of(path: Path) -> Path:
     """Return the place of a file, wherever its name is read; a link is not followed, since it is replaced itself."""
     return path.parent.resolve() / path.name
 
 
-def begun(output: Path) -> set[Path]:
-    """Return the outputs that an unfinished run had begun to write when it was ended, by :func:`placed`."""
+def previous_outputs(output: Path) -> set[Path]:
+    """Return the outputs that an unfinished run had begun to write when it was ended, by :func:`place_of`."""
     try:
         return set(map(Path, read(unfinished(output) / JOURNAL, Journal, own=True).outputs))
     except (OSError, RecordError):
@@ -195,12 +196,12 @@ def begun(output: Path) -> set[Path]:
 
 
 def outputs_of(output: Path, parameters: Parameters) -> list[Path]:
-    """Return all files that a run writes, by :func:`placed`."""
+    """Return all files that a run writes, by :func:`place_of`."""
     products, page = asked(parameters), report_of(parameters)
     beside = [record_path(output, products), table_beside(output, parameters), parameters.json_stats]
     made = [output, *(path for paths in products.values() for path in paths)]
     made += [Path(path) for path in beside if path is not None]
-    return [placed(path) for path in made + ([] if page is None else [*files_of(page).values()])]
+    return [place_of(path) for path in made + ([] if page is None else [*files_of(page).values()])]
 
 
 def check_name(path: Path, taken: Mapping[Path, str]) -> None:

@@ -108,24 +108,24 @@ def _alone(folder: Path) -> Generator[None, None, None]:
 
 def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
     """Compare the run with the one that the pieces belong to, or note down what it is; return its identity."""
-    journal, own, told = folder / JOURNAL, identity(run.record({})), _told(run)
+    journal, own, content = folder / JOURNAL, identity(run.record({})), _journal_of(run)
     try:
         before = read(journal, Journal, own=True)
     except FileNotFoundError:
         if any(folder.glob("*.trx")):
             run.log.warn(f"{journal}: is missing: pieces are used if their own records say that they are of this run")
-        sidecar.write_record(journal, told)
+        sidecar.write_record(journal, content)
         return own
     except OSError as error:
         raise InputError(f"{journal}: cannot be read ({error.strerror}): remove {folder} to track anew") from error
     except RecordError as error:
         raise InputError(f"{journal}: {error}: remove {folder} to track anew") from error
-    if differs := difference(told["run"], before.run):
+    if differs := difference(content["run"], before.run):
         raise ParameterError(
             f"{folder} belongs to another run ({differs}): give the same inputs and options to go on with that one, or "
             "remove the folder"
         )
-    for name, one in told["inputs"].items():
+    for name, one in content["inputs"].items():
         known = before.inputs.get(name)
         if known is not None and known.path == one["path"] and known.sha256 != one["sha256"]:
             run.log.warn(
@@ -135,7 +135,7 @@ def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
     return own
 
 
-def _told(run: Run) -> dict[str, Any]:
+def _journal_of(run: Run) -> dict[str, Any]:
     """Return the journal of a run: what it is, and the inputs that may be others when it goes on."""
     record, seeds, free = run.record({}), run.seed_range, names_affecting("run")
     return {
@@ -148,7 +148,7 @@ def _begin_outputs(run: Run, folder: Path, output: Path) -> None:
     """Check once more that outputs replace nothing unasked, and note that from now on these files are this run's."""
     check_outputs(output, run.parameters, run.series.values())
     outputs = [str(path) for path in outputs_of(output, run.parameters)]
-    sidecar.write_record(folder / JOURNAL, _told(run) | {"outputs": outputs})
+    sidecar.write_record(folder / JOURNAL, _journal_of(run) | {"outputs": outputs})
 
 
 def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
