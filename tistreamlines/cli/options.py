@@ -64,7 +64,8 @@ class GroupedCommand(click.Command):
         except click.BadOptionUsage as error:
             for one in self.get_params(ctx):
                 if error.option_name in one.opts and one.metavar:
-                    error.message = f"{error.message.rstrip('.')}: {error.option_name} {one.metavar}"
+                    told = f"{error.message.rstrip('.')}: {error.option_name} {one.metavar}"
+                    raise click.BadOptionUsage(error.option_name, told, ctx) from error
             raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
