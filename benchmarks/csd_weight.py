@@ -6,10 +6,10 @@
 FOLDER has dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz, or dwi.mif and mask.mif; the phantom of `tistreamlines
 demo` is always there. Each series is tried --tries times, in turn with another order of its axes, a random box of 60 to
 100 % of its mask along each axis, as many of its voxels drawn with replacement, and the residuals of a fit in other
-volumes (of at most 24 voxels along each axis, with the weight that the series itself has). The response is estimated
-anew each time. A row has the mean, the standard deviation and the range of log2 of the weight of a series by kind of
-change, and of all; "of_itself" is the weight of the unchanged series, and "failed" counts those that no response is
-found for.
+volumes (of at most 24 voxels along each axis, with the weight that the series itself has, and as large as its noise).
+The response is estimated anew each time. A row has the mean, the standard deviation and the range of log2 of the weight
+of a series by kind of change, and of all; "of_itself" is the weight of the unchanged series, and "failed" counts those
+that no response is found for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from truth.fibercup import FiberCup
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.machine import commit, machine
-from tistreamlines.fit.csd import System, deconvolved
+from tistreamlines.fit.csd_weight import Trial
 from tistreamlines.fit.models import order_for, response_and_weight
 from tistreamlines.fit.shells import on_shell, shell_of_models
 from tistreamlines.fit.threads import single_blas
@@ -116,15 +116,16 @@ def residuals(series: Series, rng: np.random.Generator) -> Series:
     response, order, weight = series.fit()
     middle = np.argwhere(series.mask).mean(axis=0).astype(int)
     part = series.boxed([(max(at - BOX // 2, 0), at + BOX // 2) for at in middle])
-    rows, weighted = part.data[part.mask].astype(np.float64), ~np.asarray(series.gtab.b0s_mask)
-    system = System.of(series.gtab, response, order, weight)
-    everywhere = np.ones((len(rows), 1, 1), bool)
-    found = deconvolved(rows[:, None, None], series.gtab, everywhere, system, 1).coefficients[:, 0, 0]
-    fitted = found.astype(np.float64) @ system.design.T
+    rows, weighted = part.data[part.mask], ~np.asarray(series.gtab.b0s_mask)
+    trial, halvings = Trial(rows, series.gtab, response, order, 1), -np.log2(weight)
+    found = trial.fitted(halvings)
+    fitted = found.coefficients[:, 0, 0].astype(np.float64) @ found.system.design.T
     apart = rows[:, weighted] - fitted
-    rows[:, weighted] = fitted + rng.permuted(apart, axis=1)
+    # GCV over the mean square is (n / (n - tr H))^2; the variance of residuals is less than that of noise by its root
+    smaller = np.exp(np.log((apart**2).mean(axis=1)).mean() - trial.cross_validation(halvings))
+    rows[:, weighted] = np.maximum(fitted + rng.permuted(apart, axis=1) / smaller**0.25, 0)
     data = part.data.copy()
-    data[part.mask] = np.maximum(rows, 0)
+    data[part.mask] = rows
     return series.changed(data, part.mask)
 
 

@@ -43,7 +43,8 @@ def shells(gtab: GradientTable) -> list[Volumes]:
 
     A b-value with LINKAGE neighbours or more is in one shell with all of them. If none has so many, all are in shells.
     """
-    weighted, bvals = ~np.asarray(gtab.b0s_mask), np.round(gtab.bvals, 6)  # DIPY's have rounding errors
+    weighted = ~np.asarray(gtab.b0s_mask)
+    bvals: Array = np.round(np.asarray(gtab.bvals, np.float64), 6)  # DIPY's have rounding errors
     if not weighted.any():
         return []
     known = np.sort(bvals[weighted])

@@ -244,7 +244,7 @@ def read_signals(path: Path, image: Any) -> tuple[npt.NDArray[np.float32], npt.N
         data, expected = floats(unpacked(image), LARGEST)
     if expected:
         return data, None
-    missing = np.isnan(data).any(axis=3)
+    missing: npt.NDArray[np.bool_] = np.asarray(np.isnan(data).any(axis=3))
     data[missing] = 0
     _check_volumes(path, data)
     return data, missing if missing.any() else None
