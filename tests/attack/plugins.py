@@ -10,15 +10,18 @@ from .room import COMPILING, Room
 
 POINTS = (
     b"[tistreamlines]\nodd = odd\n", b"[tistreamlines]\nodd = odd:none\n", b"[tistreamlines]\nodd\n", b"odd = odd\n",
-    b"[tistreamlines]\nodd = \xff\xfe\n", b"[tistreamlines\nodd = odd\n", b"", b"\0" * 50, b"[tistreamlines]\nodd = !\n",
+    b"[tistreamlines]\nodd = \xff\xfe\n", b"[tistreamlines\nodd = odd\n", b"", b"\0" * 50,
+    b"[tistreamlines]\nodd = !\n",
     b"[tistreamlines]\n = odd\n", b"[tistreamlines]\nodd = odd [x]\n", b"[other]\nodd = odd\n", b"\x1f\x8b\x08",
 )  # fmt: skip
 METADATA = (b"Metadata-Version: 2.1\nName: odd\nVersion: 1\n", b"", b"\xff" * 20, b"Version: 1\n", b"Name:\n")
 ERRORS = (
-    "ValueError('no')", "SystemExit(0)", "SystemExit('end')", "BaseException('a\\nb')", "GeneratorExit", "RecursionError",
-    "MemoryError", "ImportError('x')", "OSError(28, 'full')", "AssertionError", "KeyError(3)", "UnicodeError('\\udcff')",
+    "ValueError('no')", "SystemExit(0)", "SystemExit('end')", "BaseException('a\\nb')", "GeneratorExit",
+    "RecursionError",
+    "MemoryError", "ImportError('x')", "OSError(28, 'full')", "AssertionError", "KeyError(3)",
+    "UnicodeError('\\udcff')",
 )  # fmt: skip
-PLACES = ("import", "__init__", "add", "write", "collector")
+PLACES = ("import", "__init__", "add", "write")
 
 
 def raising(rng: random.Random, room: Room) -> list[str]:
@@ -38,8 +41,6 @@ def raising(rng: random.Random, room: Room) -> list[str]:
         program = ["map", LINES, "--ends", "../out/e.nii.gz", "--density-grid", "stop.nii.gz"]
     env = {"PYTHONPATH": os.pathsep.join([str(folder), PATHS])}
     outcome = room.run(program, env=env, limit=COMPILING, real=())
-    if asked and outcome.code == 0 and metadata == METADATA[0] and place != "collector":
-        return ["a product that raises is made"]
     return room.faults(outcome, "det" if program[0] == "track" and not asked else None, codes=(1, 2) if asked else (0,))
 
 

@@ -102,7 +102,7 @@ def test_names_that_are_odd(folder, name):
     products = ["--ends", f"{name}_e.nii", "--density-voxel", 2, "--report", f"{name}.html"]
     done = run(folder, "map", f"{name}.tck", *products, "--connectome", f"{name}_labels.nii", f"{name}.csv")
     assert done.returncode == 0, done.stderr
-    assert {f"{name}_e.nii", f"{name}.html", f"{name}.csv"} <= set(os.listdir(folder))
+    assert {f"{name}_e.nii", f"{name}.html", f"{name}.csv"} <= {one.name for one in folder.iterdir()}
     done = run(folder, "view", f"{name}.tck", "-o", f"{name}_v.html", "--image", f"{name}_labels.nii")
     assert done.returncode == 0, done.stderr
 
@@ -119,9 +119,9 @@ def test_names_that_are_odd(folder, name):
     ],
 )  # fmt: skip
 def test_names_that_are_too_long(folder, name, command):
-    before = set(os.listdir(folder))
+    before = {one.name for one in folder.iterdir()}
     done = run(folder, *(word.format(name) for word in command))
-    assert set(os.listdir(folder)) == before
+    assert {one.name for one in folder.iterdir()} == before
     one_line(done, "", done.returncode)
     assert done.returncode in (1, 2)
 
