@@ -11,7 +11,6 @@ import hashlib
 import importlib
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -128,8 +127,11 @@ def _one_line(error: BaseException) -> str:
 
 def culprit(error: BaseException) -> str | None:
     """Return the module outside this package in which an error was raised, if it is one that was noted."""
-    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return next((name for name in reversed(names) if not own(name) and known(name)), None)
+    found, step = None, error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_globals.get("__name__", "")
+        found, step = name if not own(name) and known(name) else found, step.tb_next
+    return found
 
 
 def _file(name: str) -> Path | None:

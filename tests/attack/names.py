@@ -9,9 +9,8 @@ import shutil
 from .material import LABELS, LINES
 from .room import COMPILING, Room, some
 
-LETTERS = ("\udcff", "\udc80", "é", "e\u0301", "☃", "\U0001f9e0", " ", "\n", "\t", "\x1b[31m", "%s", "{}",
-           "[bold]", "'", '"',
-           "\\", "*", "$HOME", "&lt;", "</script>", "-", ".", "~", "\u202e")  # fmt: skip
+LETTERS = ("\udcff", "\udc80", "é", "e\u0301", "☃", "\U0001f9e0", " ", "\n", "\t", "\x1b[31m", "%s", "{}", "[bold]",
+           "'", '"', "\\", "*", "$HOME", "&lt;", "</script>", "-", ".", "~", "\u202e")  # fmt: skip
 LENGTHS = (1, 3, 60, 200, 230, 245, 251, 255, 256, 300, 5000)
 GRID = ("--density-grid", "stop.nii.gz")
 

@@ -21,7 +21,7 @@ ERRORS = (
     "MemoryError", "ImportError('x')", "OSError(28, 'full')", "AssertionError", "KeyError(3)",
     "UnicodeError('\\udcff')",
 )  # fmt: skip
-PLACES = ("import", "__init__", "add", "write", "collector")
+PLACES = ("import", "__init__", "add", "write")
 
 
 def raising(rng: random.Random, room: Room) -> list[str]:
@@ -41,8 +41,6 @@ def raising(rng: random.Random, room: Room) -> list[str]:
         program = ["map", LINES, "--ends", "../out/e.nii.gz", "--density-grid", "stop.nii.gz"]
     env = {"PYTHONPATH": os.pathsep.join([str(folder), PATHS])}
     outcome = room.run(program, env=env, limit=COMPILING, real=())
-    if asked and outcome.code == 0 and metadata == METADATA[0] and place != "collector":
-        return ["a product that raises is made"]
     return room.faults(outcome, "det" if program[0] == "track" and not asked else None, codes=(1, 2) if asked else (0,))
 
 

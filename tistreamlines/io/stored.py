@@ -22,7 +22,7 @@ from ..devices.threads import thread_pool
 BLOCK = 1 << 21  # bytes of values that a thread converts at a time, which its cache holds
 LINE = 64  # bytes
 BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .mgz
-DENSEST = 1 << 20  # bytes that one may unpack to, in any format
+DENSEST, DENSEST_OF_OTHERS = 1033, 1 << 20  # bytes that one of gzip's may unpack to, and one of any other format
 Scaling = list[tuple[np.ufunc, npt.NDArray[Any]]]  # operations, each with a number
 
 
@@ -108,8 +108,9 @@ def content_of(name: str, most: int) -> bytes:
     MemoryError
         If these bytes are more than the memory that is free, and may be there.
     """
-    free = host_memory()[1]
-    if free is not None and min(most, Path(name).stat().st_size * DENSEST) > free:
+    densest = DENSEST if Path(name).suffix.lower() in (".gz", ".mgz") else DENSEST_OF_OTHERS
+    most, free = min(most, Path(name).stat().st_size * densest + 1), host_memory()[1]
+    if free is not None and most > free:
         raise MemoryError
     from nibabel.openers import ImageOpener
 

@@ -6,7 +6,6 @@ The geometry of this volume, with the scanner coordinates of its centre (``c_ras
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 import zlib
@@ -190,6 +189,8 @@ def _gifti_within(path: Path, content: bytes) -> Any:
 
 def _check_array(path: Path, array: Any, texts: Iterable[str]) -> None:
     """Raise an InputError if the values of an array lie in another file, which may be a pipe, or unpack to too many."""
+    import base64
+
     from nibabel.nifti1 import data_type_codes
 
     if array.ext_fname or array.encoding == EXTERNAL:

@@ -20,7 +20,6 @@ from ..io import images, nifti, pipes, sidecar, volumes
 from ..io.in_memory import InMemory
 from ..io.placement import placement_doubts
 from ..io.readers import reader_of
-from ..io.tractograms import files_of_tractogram
 from ..option import flag, listed
 from ..options.definitions import saying
 from ..options.option_groups import BESIDE_A_MASK, PLACE
@@ -169,6 +168,8 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
     if own in SOURCES and (listing := SOURCES[own].files):
         return [images.existing(part) for part in listing(path)]
     if own == "tractogram":
+        from ..io.tractograms import files_of_tractogram
+
         return [images.existing(part) for part in files_of_tractogram(Path(path))]
     path = images.existing(path)
     with images.reading(path):
