@@ -36,7 +36,7 @@ from .pipeline import Run, start
 from .products import asked, with_weights
 from .result import TrackResult
 from .resume import save_resumable
-from .watchers import bar_or
+from .setup import bar_or
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

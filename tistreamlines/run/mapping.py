@@ -38,8 +38,8 @@ from .log import Watcher
 from .outputs import check_names, report_of, reserved
 from .products import Products, asked, products_of, record_path
 from .record import OURS, versions
+from .setup import bar_or
 from .shown import Shown
-from .watchers import bar_or
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -1,9 +1,10 @@
-"""What the options of a run ask of a session: its devices, its settings and its selection."""
+"""What the options of a run ask of a session: its devices, its settings and its selection; and who watches the run."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from ..tracking.selection.regions import ROLES
 from ..tracking.selection.selection import Selection
 from ..workers.session import Session
 from .inputs import limits_at_mask
-from .log import Log
+from .log import Log, Watcher
 
 
 def devices_of(parameters: Parameters) -> list[Device]:
@@ -82,3 +83,23 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
         chunk_size=parameters.chunk_size,
         memory_limit=bytes_of(parameters.memory_limit),
     )
+
+
+@contextmanager
+def bar_or(watcher: Watcher | None, *, progress: bool) -> Generator[Watcher, None, None]:
+    """Show a bar during the block, if that is asked for, and return it, or else the watcher.
+
+    Raises
+    ------
+    ParameterError
+        If both are given.
+    """
+    if not progress:
+        yield Watcher() if watcher is None else watcher
+        return
+    if watcher is not None:
+        raise ParameterError("progress and watcher exclude each other: give one of them")
+    from .progress import Bar  # which takes time to import
+
+    with Bar() as bar:
+        yield bar
