@@ -22,7 +22,6 @@ from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.images import LARGEST
 from ..io.in_memory import source_of
 from ..io.nifti import load_mask
-from ..io.placement import placement_doubts
 from ..option import flag, listed
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -160,6 +159,8 @@ def fixels(
     take_compiler(running.compiler)
     device = choose(running.arch)
     image, tell = load_fods(fod, sh_basis, sh_frame), partial(warnings.warn, stacklevel=2)
+    from ..io.placement import placement_doubts
+
     given = {"fod": fod, "mask": mask}
     for doubt in placement_doubts(source_of(name, one) for name, one in given.items() if one is not None):
         tell(doubt)
