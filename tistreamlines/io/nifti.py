@@ -29,7 +29,6 @@ from .images import (
 )
 from .in_memory import InMemory
 from .pipes import Drained, as_file
-from .volumes import load_volume
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -179,6 +178,8 @@ def load_mask(
     InputError
         If the file is missing or damaged, lies elsewhere, or is empty.
     """
+    from .volumes import load_volume
+
     path, data = load_volume(path, space, note, nearest=True, place=place)
     mask = data >= INSIDE
     inside = f"voxels of at least {INSIDE}"
@@ -228,6 +229,8 @@ def load_map(
     InputError
         If the file is missing or damaged, lies elsewhere, or has infinite values.
     """
+    from .volumes import load_volume
+
     number = (volumes,) if volumes else ()
     _, data = load_volume(path, space, note, number, reference, nearest=labels, place=place)
     return np.ascontiguousarray(data, np.float32)

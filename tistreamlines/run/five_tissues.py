@@ -17,7 +17,6 @@ from ..io.in_memory import InMemory, source_of
 from ..io.labels import read_labels, whole
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
-from ..io.placement import placement_doubts
 from ..io.writer import check_target
 from ..option import flag
 from ..space.batch import Space
@@ -101,6 +100,8 @@ def five_tissues(
     ... )
     """
     import nibabel as nib
+
+    from ..io.placement import placement_doubts
 
     inputs = {"segmentation": segmentation, "pve_wm": pve_wm, "pve_gm": pve_gm, "pve_csf": pve_csf, "sgm": sgm}
     given = {name: source_of(name, one) for name, one in inputs.items() if one is not None}

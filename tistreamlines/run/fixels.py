@@ -22,7 +22,6 @@ from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.images import LARGEST
 from ..io.in_memory import source_of
 from ..io.nifti import load_mask
-from ..io.placement import placement_doubts
 from ..option import flag, listed
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -159,6 +158,8 @@ def fixels(
         check_folder(target, (DIRECTIONS, *names, INDEX), format, force=force)
     take_compiler(running.compiler)
     device = choose(running.arch)
+    from ..io.placement import placement_doubts
+
     tell = partial(warnings.warn, stacklevel=2)
     image = load_fods(fod, sh_basis, sh_frame, note=tell)
     given = {"fod": fod, "mask": mask}

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
-from ..io import images, nifti, pipes, sidecar, volumes
+from ..io import images, nifti, pipes, sidecar
 from ..io.in_memory import InMemory
-from ..io.placement import placement_doubts
 from ..io.readers import reader_of
 from ..option import flag, listed
 from ..options.definitions import saying
@@ -156,6 +155,8 @@ def hashing(sources: Series) -> Callable[[], dict[str, str]]:
 
 def doubts_of_places(sources: Series) -> list[str]:
     """Return warnings about images whose headers leave open where they lie, or contradict themselves."""
+    from ..io.placement import placement_doubts
+
     parts = ([path] if isinstance(path, InMemory) else _parts(name, path) for name, path in sources.items())
     return placement_doubts(part for some in parts for part in some)
 
@@ -341,7 +342,9 @@ def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Ma
         else:
             own = images.grid_of(*opened)
             values = nifti.load_map(opened, own, log.note, count)
-        volumes.check_overlap(opened.path, values, own, space)
+        from ..io.volumes import check_overlap
+
+        check_overlap(opened.path, values, own, space)
         return OwnMap(values, np.linalg.solve(own.affine, space.affine))
     return nifti.load_map(path, space, log.note, count, place=log.warn)
 

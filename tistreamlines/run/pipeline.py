@@ -14,7 +14,6 @@ from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
 from ..tracking.products.content import rounding_mm
 from ..tracking.selection.selection import Selection
-from ..tracking.selection.thin import thin_regions
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
@@ -95,6 +94,7 @@ def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
 
 def _tell(plan: Plan, parameters: Parameters, selection: Selection, log: Log) -> None:
     """Say what an option does not change, what it changes, and what looks wrong about steps and regions."""
+    from ..tracking.selection.thin import thin_regions
     from .ends import doubts_of_steps
 
     if parameters.points == "float16":

@@ -25,7 +25,6 @@ from ..space.harmonics import count_of
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
 from ..tracking.sources import FITTED, SIGNALS, SOURCES, few_voxels
-from ..tracking.stopping.alignment import misplaced
 from ..tracking.stopping.own_grid import OwnMap
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
@@ -137,10 +136,11 @@ def _prepare(
             coefficients = fits.coefficients(parameters.model, parameters)
     with log.stage("prepare"):
         follows = _followed(inputs, coefficients, parameters)
-        if (tissues := rule.tissues(inputs.maps)) is not None and (
-            doubt := misplaced(tissues, follows, None if fits is None else anisotropy, inputs.space)
-        ):
-            log.warn(doubt)
+        if (tissues := rule.tissues(inputs.maps)) is not None:
+            from ..tracking.stopping.alignment import misplaced
+
+            if doubt := misplaced(tissues, follows, None if fits is None else anisotropy, inputs.space):
+                log.warn(doubt)
         followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
         seeds.follow(followed)
         prepared = _tables_of(inputs, follows, stop, seeds.reach(), parameters)
