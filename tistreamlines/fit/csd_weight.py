@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 HALVINGS = 3  # of DIPY's weight, that are tried
 WIDTH = 0.04  # by which the logarithm of GCV must be higher for a weight to count e times less
-SHARPER = 1.6  # halvings
+SHARPER = 1.2  # halvings
 FLAT = (0.2, 0.4)  # FA of the response up to which the weight is DIPY's, and from which the chosen one
 DIGITS = 3  # of the weight; more would be rounding errors of the order in which voxels are stored
 LOOKED_AT, SAMPLE = 4096, 256  # voxels, of which the FA is fitted, and that are deconvolved with each weight
