@@ -271,7 +271,7 @@ PARTS = {
     "truth": partial(truth, "two-cores-truth.json", "valid_bundles", "mm", "median_mm"),
     "truth-last": partial(truth, "h200-host-truth-last.json", "valid_bundles", "mm", "median_mm"),
     "fibercup": partial(truth, "two-cores-fibercup.json", *SCAN),
-    "truth-weight": partial(truth, "two-cores-truth-weight.json", "valid_bundles", "mm", "median_mm", "voxel_mm"),
+    "truth-weight": partial(truth, "h200-host-truth-weight.json", "valid_bundles", "mm", "median_mm", "voxel_mm"),
     "changed-defaults": changed_defaults,
     "hints-tckgen": partial(hints, "tckgen"), "hints-dipy-track": partial(hints, "dipy_track"),
     "names-dipy": dipy_names,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from contextlib import redirect_stdout
@@ -22,6 +21,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests import this file
 from commands import Step, run, steps
@@ -34,6 +34,7 @@ IMAGES = Path(__file__).parent / "images"
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "two-cores-tutorial.json"
 SEED, PONS, TOP = (-20, 13, 123, 8), (-8, 8, 80, 8), (-22, 8, 155, 14)
 NOT = [(2, 25, 138, 10), (12, 8, 80, 10), (-22, -8, 75, 10)]
+WIDTH = 1000  # pixels of the picture in README
 PAPER, INK = "#08080b", "#e8e8ec"
 
 
@@ -132,6 +133,13 @@ def agreement(one: Any, other: Any) -> dict[str, float]:
     }
 
 
+def shrink(picture: Path, path: Path) -> None:
+    """Write a picture that is as wide as a page, in few colours."""
+    with Image.open(picture) as image:
+        size = (WIDTH, round(image.height * WIDTH / image.width))
+        image.convert("RGB").resize(size, Image.Resampling.LANCZOS).quantize(128).save(path, optimize=True)
+
+
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
     return sha256(path.read_bytes()).hexdigest()
@@ -205,7 +213,7 @@ def main(dwi: str, bvals: str, bvecs: str, mask: str) -> None:
             look_at(track_the_bundle(*files))
         os.chdir(back)
         printed["python"] = lines.getvalue().strip()
-        shutil.copy(Path(folder) / "tistreamlines-demo" / "streamlines.png", IMAGES / "demo.png")
+        shrink(Path(folder) / "tistreamlines-demo" / "streamlines.png", IMAGES / "demo.png")
         record = json.loads((Path(folder) / "tistreamlines-demo" / "streamlines.json").read_text(encoding="utf-8"))
     numbers = {
         "command": "python docs/tutorial.py dwi.nii.gz dwi.bval dwi.bvec mask.nii.gz",

@@ -74,7 +74,7 @@ def chosen_weight(
     Returns
     -------
     float
-        1, which is DIPY's, where a fibre's signal hardly depends on the direction, else 1/3 to 1/24.
+        1, which is DIPY's, where a fibre's signal hardly depends on the direction, else 1/2 to 1/18.
     """
     with single_blas():
         signals = _sample(data, gtab, mask, threads)
