@@ -214,8 +214,9 @@ class _One:
         missing = [name for name, volume in zip(made.names, self.parcellation.volumes, strict=True) if not volume]
         out = []
         if len(nameless):
-            out.append(f"{made.labels}: {len(nameless)} labels are not in the lookup table ({_first(nameless)}), and "
-                       "count as no node: check that the table belongs to it")  # fmt: skip
+            first = _first(nameless.tolist())
+            out.append(f"{made.labels}: {len(nameless)} labels are not in the lookup table ({first}), and count as no "
+                       "node: check that the table belongs to it")  # fmt: skip
         if missing:
             out.append(f"{made.labels}: {len(missing)} of {len(made.nodes)} nodes have no voxel ({_first(missing)}), "
                        "and their rows are 0")  # fmt: skip
