@@ -37,8 +37,8 @@ KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *paramet
         (("-force",), ("write --force",)),
         (("-odf", "a.nii.gz"), ("write --odf",)),
         (("--seed=thalamus.nii.gz",), ("--seed-mask FILE", "--rng-seed")),
-        (("--targetmasks=list.txt",), ("write --targets",)),
-        (("--os2t",), ("write --targets",)),
+        (("--targetmasks=list.txt",), ("--targets, once for each mask",)),
+        (("--os2t",), ("write --seeds-to-targets SEEDS FILE",)),
         (("--xfm=a.mat",), ("--xfm is not an option", "scanner space")),
         (("--loopcheck",), ("not checked for loops",)),
         (("-mask", "brain.nii.gz"), ("-mask is not an option", "write --mask with", "--limit-mask")),
@@ -58,7 +58,7 @@ def test_advice_about_tracking_is_not_given_where_an_option_means_something_else
 def test_hints_name_options_that_are_there():
     named = {name for text in (*ADVICE.values(), *DIPY_NAMES.values()) for name in re.findall(r"--[a-z-]+", text)}
     assert len(named) > 15
-    assert named <= KNOWN | {"--version", "--targets"}
+    assert named <= KNOWN | {"--version"}
     known = {"--seeds", "--seed-image", "--seed-gmwmi", "--mask", "--cutoff"}
     assert not {f"--{name}" for name in ADVICE} & (KNOWN - known)
     assert {f"--{name}" for name in ALIKE} <= KNOWN

@@ -67,7 +67,8 @@ HINTS = (
     Hint("write --mask with --sh and --dg ifod1, ifod2 or sd_stream, whose streamlines end outside it, --limit-mask "
          "with others", tckgen="mask"),
     Hint("write --seed-mask FILE; the seed of random numbers is --rng-seed", probtrackx2="seed"),
-    Hint("write --targets, once for each mask", probtrackx2="targetmasks os2t"),
+    Hint("write --seeds-to-targets SEEDS FILE with --targets, once for each mask",
+         probtrackx2="targetmasks os2t s2tastext"),
     Hint("leave it out: masks may have any grid, and lie in the scanner space of the samples; applywarp brings others "
          "there", probtrackx2="xfm invxfm seedref"),
     Hint("streamlines are not checked for loops: leave it out", probtrackx2="loopcheck"),
