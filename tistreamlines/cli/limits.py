@@ -68,5 +68,5 @@ def _blas_threads() -> Iterator[int]:
     """Yield what bounds the number of threads of OpenBLAS."""
     yield BLAS_MOST
     yield len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    told = (os.environ.get(name, "") for name in BLAS_VARIABLES)
-    yield from [max(1, int(number)) for number in told if number.isdecimal()][:1]
+    numbers = (os.environ.get(name, "") for name in BLAS_VARIABLES)
+    yield from [max(1, int(number)) for number in numbers if number.isdecimal()][:1]

@@ -46,19 +46,19 @@ def gradients_beside(dwi: str | os.PathLike[str]) -> tuple[Path, Path]:
         raise InputError(f"{dwi}: is a folder of bedpostX: give it as {flag('bedpostx')} {dwi}")
     path = existing(dwi)
     stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-    found = {}
+    taken = {}
     for what, names in NAMES.items():
-        files = [one for name in names if (one := path.parent / name.format(stem)).is_file()]
-        others = [one for one in files[1:] if one.read_bytes() != files[0].read_bytes()]
+        files = [file for name in names if (file := path.parent / name.format(stem)).is_file()]
+        others = [file for file in files[1:] if file.read_bytes() != files[0].read_bytes()]
         if others:
             raise InputError(
                 f"{path}: {files[0].name} and {others[0].name} beside it differ: give BVALS and BVECS after DWI"
             )
-        found[what] = files[0] if files else None
-    bvals, bvecs = found.values()
+        taken[what] = files[0] if files else None
+    bvals, bvecs = taken.values()
     if bvals is not None and bvecs is not None:
         return bvals, bvecs
-    missing = next(what for what, file in found.items() if file is None)
+    missing = next(what for what, file in taken.items() if file is None)
     kind = other_kind(*open_image(path)) if bvals is bvecs else ""
     wanted = " or ".join(name.format(stem) for name in NAMES[missing])
     raise InputError(

@@ -45,10 +45,10 @@ class Header:
 
     def one(self, key: str) -> str:
         """Return what the only line of a key says."""
-        found = self.lines.get(key, [])
-        if len(found) != 1:
-            raise self.fault(f"the header has {len(found) or 'no'} lines with {key!r}, where one is needed")
-        return found[0]
+        lines = self.lines.get(key, [])
+        if len(lines) != 1:
+            raise self.fault(f"the header has {len(lines) or 'no'} lines with {key!r}, where one is needed")
+        return lines[0]
 
     def numbers(self, key: str, line: str) -> list[float]:
         """Return the numbers of a line, which commas or spaces separate."""

@@ -34,19 +34,19 @@ def placement_doubts(sources: Iterable[AnyPath]) -> list[str]:
     list of str
         Warnings.
     """
-    found: dict[str, str] = {}
+    doubts: dict[str, str] = {}
     for source in sources:
         name = str(source)
-        if name in found:
+        if name in doubts:
             continue
         if isinstance(source, InMemory):
             if source.header is not None:
-                found[name] = _doubt(name, source.header, source.affine, np.shape(source.data))
+                doubts[name] = _doubt(name, source.header, source.affine, np.shape(source.data))
         elif SUFFIXES & {*map(str.lower, Path(name).suffixes)}:
             with suppress(TrackingError):  # whoever needs the image says what is wrong with it
                 image = open_image(source).image
-                found[name] = _doubt(name, image.header, np.asarray(image.affine), image.shape)
-    return [text for text in found.values() if text]
+                doubts[name] = _doubt(name, image.header, np.asarray(image.affine), image.shape)
+    return [text for text in doubts.values() if text]
 
 
 def _doubt(path: str, header: Any, affine: Any, shape: tuple[int, ...]) -> str:

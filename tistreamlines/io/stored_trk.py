@@ -176,7 +176,7 @@ def _wrong(header: TrkHeader, number: int) -> InputError:
             f"{header.path}: its header tells of {header.count:,} streamlines (n_count), but more follows; write it "
             "again, or set n_count to 0 if all of it is right"
         )
-    told = f" of {header.count:,}" if header.count else ""
+    total = f" of {header.count:,}" if header.count else ""
     return InputError(
-        f"{header.path}: ends behind streamline {number:,}{told}, or is damaged there; copy or create it again"
+        f"{header.path}: ends behind streamline {number:,}{total}, or is damaged there; copy or create it again"
     )

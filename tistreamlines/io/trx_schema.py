@@ -179,7 +179,7 @@ class Trx:
 
     def _arrays(self, stored: dict[tuple[str, ...], Stored]) -> dict[str, Member]:
         """Return the members that are arrays of TRX by name; other files are of no concern."""
-        found: dict[str, Member] = {}
+        members: dict[str, Member] = {}
         for parts, member in stored.items():
             name, (*folders, last) = "/".join(parts), parts
             stem, *sizes, kind = last.split(".") if "." in last else (last, "")
@@ -192,10 +192,10 @@ class Trx:
             if columns != {"positions": 3, "offsets": 1, "groups": 1}.get(array, columns) or not columns:
                 raise self._fault(f"{name} says that it has {columns} columns, which {array} cannot have")
             key = "/".join((*folders, ".".join((stem, *sizes))))
-            if key in found:
-                raise self._fault(f"{found[key].name} and {name} are two members of one array")
-            found[key] = Member(name, np.dtype(BYTE.get(kind, kind)).newbyteorder("<"), columns, member)
-        return found
+            if key in members:
+                raise self._fault(f"{members[key].name} and {name} are two members of one array")
+            members[key] = Member(name, np.dtype(BYTE.get(kind, kind)).newbyteorder("<"), columns, member)
+        return members
 
     def _check_sizes(self) -> None:
         """Raise an InputError if an array has fewer or more values than the header says."""

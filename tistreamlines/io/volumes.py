@@ -80,27 +80,27 @@ def load_volume(
     check_finite(path, data)
     if same:
         return path, data
-    own = grid_of(path, image, sheared=True)
-    found, inside = resampled(data, own, space, nearest=nearest)
-    if not inside.any() or (data.any() and not found.any()):
+    stored = grid_of(path, image, sheared=True)
+    values, inside = resampled(data, stored, space, nearest=nearest)
+    if not inside.any() or (data.any() and not values.any()):
         raise InputError(_apart(path, others))
     how = "taken from the nearest voxel" if nearest else "interpolated"
-    sides = " x ".join(f"{side:.3g}" for side in own.voxel_sizes)
-    text = f"{path}: {' x '.join(map(str, own.shape))} voxels of {sides} mm, another grid than that of {others}; "
+    sides = " x ".join(f"{side:.3g}" for side in stored.voxel_sizes)
+    text = f"{path}: {' x '.join(map(str, stored.shape))} voxels of {sides} mm, another grid than that of {others}; "
     text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {_share(~inside)} that lies outside it")
     if grid == space.shape and order.difference > min(space.voxel_sizes) / 2:
         text += f". If its voxels are those of {others}, its affine is wrong (by {order.difference:.4g} mm): correct it"
         note = place or note
     note(text)
-    return path, found
+    return path, values
 
 
-def check_overlap(path: Path, values: npt.NDArray[Any], own: Space, space: Space) -> None:
+def check_overlap(path: Path, values: npt.NDArray[Any], stored: Space, space: Space) -> None:
     """Raise an InputError if an image (x, y, z, ...) on a grid of its own is 0 or missing wherever the series lies."""
     for every in (4, 1):  # hardly ever is each voxel looked at
         x, y, z = (-(-size // every) for size in space.shape)
         few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))
-        if resampled(values, own, few, nearest=True)[0].any():
+        if resampled(values, stored, few, nearest=True)[0].any():
             return
     raise InputError(_apart(path, TRACKED))
 
@@ -109,6 +109,6 @@ def _apart(path: Path, others: str) -> str:
     return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
 
 
-def _share(some: npt.NDArray[np.bool_]) -> str:
+def _share(voxels: npt.NDArray[np.bool_]) -> str:
     """Return how much of an image some voxels are, in words."""
-    return f"{max(some.mean(), 0.01):.0%}"
+    return f"{max(voxels.mean(), 0.01):.0%}"

@@ -152,10 +152,10 @@ def map_tractogram(
             told.stage("weigh")
             made.per_streamline()
         told.stage("write")
-        warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *made.doubts]
         beside = record_path(None, outputs)
         with all_or_none([path for path in (*made.files, beside) if path is not None]):
             made.write(force=force)
+            warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *made.doubts]
             record = {
                 "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
                 "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},

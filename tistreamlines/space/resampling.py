@@ -11,7 +11,7 @@ from .batch import Space
 
 
 def resampled(
-    values: npt.NDArray[Any], own: Space, space: Space, *, nearest: bool
+    values: npt.NDArray[Any], grid: Space, space: Space, *, nearest: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Return the values of an image at the centres of the voxels of another grid.
 
@@ -19,7 +19,7 @@ def resampled(
     ----------
     values : (x, y, z) or (x, y, z, n)
         The image.
-    own : Space
+    grid : Space
         Its grid, which may be rotated or sheared.
     space : Space
         The other grid.
@@ -37,18 +37,18 @@ def resampled(
     from scipy.ndimage import map_coordinates
 
     kind = values.dtype if nearest else np.dtype(np.float32)
-    channels = np.asarray(values, np.uint8 if kind.kind == "b" else kind).reshape(*own.shape, -1)
-    found = np.zeros((*space.shape, channels.shape[3]), channels.dtype)
+    channels = np.asarray(values, np.uint8 if kind.kind == "b" else kind).reshape(*grid.shape, -1)
+    result = np.zeros((*space.shape, channels.shape[3]), channels.dtype)
     inside = np.zeros(space.shape, bool)
-    to_own = np.linalg.solve(own.affine, space.affine)
-    most = np.array(own.shape)[:, None, None]
+    to_grid = np.linalg.solve(grid.affine, space.affine)
+    most = np.array(grid.shape)[:, None, None]
     for plane in range(space.shape[0]):  # few coordinates at a time
         voxels = np.stack(np.broadcast_arrays(plane, *np.ogrid[: space.shape[1], : space.shape[2]])).astype(float)
-        places = np.tensordot(to_own[:3, :3], voxels, 1) + to_own[:3, 3, None, None]
+        places = np.tensordot(to_grid[:3, :3], voxels, 1) + to_grid[:3, 3, None, None]
         inside[plane] = ((places >= -0.5) & (places < most - 0.5)).all(axis=0)
         at = places[:, inside[plane]]
         for channel in range(channels.shape[3] if at.size else 0):
-            found[plane, inside[plane], channel] = map_coordinates(
+            result[plane, inside[plane], channel] = map_coordinates(
                 channels[..., channel], at, channels.dtype, order=0 if nearest else 1, mode="nearest"
             )
-    return found.astype(kind, copy=False).reshape(*space.shape, *values.shape[3:]), inside
+    return result.astype(kind, copy=False).reshape(*space.shape, *values.shape[3:]), inside

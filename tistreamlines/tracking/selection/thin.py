@@ -26,16 +26,16 @@ def thin_regions(asked: Asked, step_mm: float) -> list[str]:
     step_mm : float
         Distance between two points of a streamline, mm.
     """
-    found = []
+    doubts = []
     for name in ROLES:
         for region in asked.get(name, ()):
             if (thickness := _thickness(region, step_mm * (1 - SLACK))) < step_mm * (1 - SLACK):
-                found.append(
+                doubts.append(
                     f"{region.name}: is at most {thickness:.3g} mm thick, less than a step of {step_mm:.3g} mm: "
                     f"streamlines that jump over {flag(name)} between two points do not count as passing it; give a "
                     "shorter --step-size or a thicker region"
                 )
-    return found
+    return doubts
 
 
 def _thickness(region: Region, enough: float) -> float:

@@ -58,8 +58,8 @@ def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | N
         A warning, or nothing.
     """
     every = max(1, int(np.ceil(CELL / space.voxel_sizes.min() - 1e-6)))
-    sizes = own = _sizes(follows, every)
-    if own is None and anisotropy is not None:
+    sizes = followed = _sizes(follows, every)
+    if followed is None and anisotropy is not None:
         sizes = _means(anisotropy(), every)
     if sizes is None:
         return ""
@@ -69,7 +69,7 @@ def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | N
     if exchanged := _exchanged(shares, follows, every):
         return exchanged
     known = _means(np.ones(space.shape, bool), every) > 0.5
-    what = "FA" if own is None else "orientation functions"
+    what = "FA" if followed is None else "orientation functions"
     white = np.where(known, shares[..., 0], 0)
     if not sizes.any() or not white.any():
         return ""
@@ -77,10 +77,10 @@ def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | N
         return f"{away:.0%} of {what}, by size, lie where there is no tissue: {CHECK}"
     if (bare := float(white[sizes == 0].sum() / white.sum())) > BARE:
         return f"{bare:.0%} of the white matter of the tissues in the image has no {what}: {CHECK}"
-    found = _moved(shares[..., 0], sizes, known, cells.voxel_sizes)
-    if found is None:
+    better = _moved(shares[..., 0], sizes, known, cells.voxel_sizes)
+    if better is None:
         return ""
-    now, then, voxels = found
+    now, then, voxels = better
     by = ", ".join(f"{length:.0f}" for length in space.axes @ (voxels * cells.voxel_sizes))
     return (
         f"{what} and the white matter of the tissues correlate by {now:.2f}, and by {then:.2f} with the tissues moved "
@@ -91,9 +91,9 @@ def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | N
 def _sizes(follows: Any, every: int) -> Array | None:
     """Return how much fibre each cell has, in any unit; None if what is followed does not say it."""
     if isinstance(follows, Samples):
-        found = np.zeros(follows.mask.shape, np.float32)
-        found[follows.mask] = follows.values[..., 3].sum(axis=2).mean(axis=1)
-        return _means(found, every)
+        fractions = np.zeros(follows.mask.shape, np.float32)
+        fractions[follows.mask] = follows.values[..., 3].sum(axis=2).mean(axis=1)
+        return _means(fractions, every)
     if not isinstance(follows, OrientationFunctions):
         return None
     values = np.asarray(follows.values)
@@ -138,15 +138,15 @@ def _coarse(space: Space, every: int) -> Space:
 
 def _means(values: Array, every: int) -> Array:
     """Return the mean of the values (x, y, z, ...) in each cell; what a cell has outside the image counts as 0."""
-    found = np.asarray(values, np.float32)
+    sums = np.asarray(values, np.float32)
     for axis in range(3):
-        planes = np.moveaxis(found, axis, 0)
-        sums = planes[::every].copy()
+        planes = np.moveaxis(sums, axis, 0)
+        blocks = planes[::every].copy()
         for number in range(1, every):
             more = planes[number::every]
-            sums[: len(more)] += more
-        found = np.moveaxis(sums, 0, axis)
-    return found.astype(np.float64) / every**3
+            blocks[: len(more)] += more
+        sums = np.moveaxis(blocks, 0, axis)
+    return sums.astype(np.float64) / every**3
 
 
 def _moved(white: Array, sizes: Array, known: Array, sides: Array) -> tuple[float, float, Array] | None:
@@ -163,8 +163,8 @@ def _moved(white: Array, sizes: Array, known: Array, sides: Array) -> tuple[floa
         return None
 
     def correlated(values: Array, moved: Array) -> Array:
-        one, other = (np.asarray(rfftn(each, shape)) for each in (values, moved))
-        return np.asarray(irfftn(one * np.conj(other), shape))
+        first, second = (np.asarray(rfftn(each, shape)) for each in (values, moved))
+        return np.asarray(irfftn(first * np.conj(second), shape))
 
     mask = known.astype(float)
     spread = correlated(mask, white**2) - correlated(mask, white) ** 2 / count
@@ -172,9 +172,9 @@ def _moved(white: Array, sizes: Array, known: Array, sides: Array) -> tuple[floa
     at = tuple(steps.T)
     enough = spread[at] > 1e-2 * max(float(spread[0, 0, 0]), float(spread[at].max()))
     products = correlated(centred, white)[at]
-    found = np.where(enough, products / np.sqrt(np.maximum(spread[at], 1e-12) * (centred**2).sum()), -1.0)
+    correlations = np.where(enough, products / np.sqrt(np.maximum(spread[at], 1e-12) * (centred**2).sum()), -1.0)
     away = np.linalg.norm(steps * sides, axis=1)
-    now = float(found[np.argmin(away)])
-    best = int(np.argmax(np.where((away > NEAR) & (away <= REACH), found, -1.0)))
+    now = float(correlations[np.argmin(away)])
+    best = int(np.argmax(np.where((away > NEAR) & (away <= REACH), correlations, -1.0)))
     bound = max(LOWEST, now + BETTER + 2 * float(np.sqrt(ALIKE / count)))
-    return (now, float(found[best]), steps[best]) if found[best] > bound else None
+    return (now, float(correlations[best]), steps[best]) if correlations[best] > bound else None
