@@ -102,7 +102,7 @@ def test_image_of_another_kind(case):
 
 def test_surface_in_place_of_an_image(case):
     nib.gifti.GiftiImage().to_filename(case.folder / "brain.surf.gii")
-    with fails("brain.surf.gii", "GiftiImage"):
+    with fails("brain.surf.gii", "is GIFTI, not an image"):
         load_mask(case.folder / "brain.surf.gii", SPACE)
 
 
