@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from ..devices.threads import submit_once, thread_pool
 from ..io import pipes
 from ..io.cache import Cache
 from ..options.definitions import names_affecting
@@ -58,7 +60,8 @@ def make_plan(
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
         hashes, hashes_of_later = hashing({**series, **given}), hashing(later)
-        log.tell([], doubts_of_places({**series, **inputs}))
+        # beside what follows: where another process makes the tables, this one need not wait for nibabel
+        places = submit_once(thread_pool("places", 1), partial(doubts_of_places, {**series, **inputs}))
         before = len(log.notes), len(log.warnings)  # what does not follow from the tables
         causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, _unpacked) if cache and cached else None
@@ -72,6 +75,7 @@ def make_plan(
         tables, notes, warnings = kept
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
+    log.tell([], places.result())
     seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
     return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
 
