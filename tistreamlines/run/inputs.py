@@ -20,7 +20,7 @@ from ..io import images, nifti, pipes, sidecar
 from ..io.in_memory import InMemory
 from ..io.readers import reader_of
 from ..option import flag, listed
-from ..options.definitions import saying
+from ..options.definitions import names_affecting, saying
 from ..options.option_groups import BESIDE_A_MASK, PLACE
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -151,6 +151,12 @@ def hashing(sources: Series) -> Callable[[], dict[str, str]]:
         return {name: found[name] if name in files else _hash_in_memory(source) for name, source in sources.items()}
 
     return hashes
+
+
+def inputs_of_tables(parameters: Parameters) -> dict[str, Any]:
+    """Return the inputs that the tables are made of, besides the series, by name; one of several is 'name 1'."""
+    affecting = names_affecting("tables")
+    return {name: source for name, source in parameters.inputs().items() if name.split()[0] in affecting}
 
 
 def doubts_of_places(sources: Series) -> list[str]:

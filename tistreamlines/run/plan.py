@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from ..devices.threads import submit_once, thread_pool
 from ..io import pipes
 from ..io.cache import Cache
 from ..options.definitions import names_affecting
@@ -15,7 +13,7 @@ from ..options.parameters import Parameters, input_names
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
 from ..tracking.weights.options import are_followed
-from .inputs import Series, check_step, doubts_of_places, hashing, needs_series
+from .inputs import Series, check_step, doubts_of_places, hashing, inputs_of_tables, needs_series
 from .log import Log
 from .seeds import seeds_of
 from .tables import Shapes, Tables, make_tables
@@ -51,17 +49,17 @@ def make_plan(
     precompile : see :func:`tistreamlines.run.tables.make_tables`.
     make : makes the tables that are not in the cache, in this process or in another one.
     """
-    inputs, affecting = parameters.inputs(), names_affecting("tables")
-    later = {name: source for name, source in inputs.items() if name.split()[0] not in affecting}
-    given = {name: source for name, source in inputs.items() if name not in later}
+    given = inputs_of_tables(parameters)
+    later = {name: source for name, source in parameters.inputs().items() if name not in given}
     folder, shared = parameters.cache_dir, parameters.shared_cache
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
     with log.stage("load"):
         series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
         hashes, hashes_of_later = hashing({**series, **given}), hashing(later)
-        # beside what follows: where another process makes the tables, this one need not wait for nibabel
-        places = submit_once(thread_pool("places", 1), partial(doubts_of_places, {**series, **inputs}))
+        # whoever makes the tables looks at the places of what they are made of
+        known = {str(source) for source in (*series.values(), *given.values())}
+        log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
         before = len(log.notes), len(log.warnings)  # what does not follow from the tables
         causes = {**hashes(), **_causes(parameters)} if cache else {}
         kept = cache.load("tables", causes, _unpacked) if cache and cached else None
@@ -75,7 +73,6 @@ def make_plan(
         tables, notes, warnings = kept
         check_step(parameters, tables.space)
         log.tell(notes, warnings)
-    log.tell([], places.result())
     seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
     return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
 

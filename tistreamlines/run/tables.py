@@ -30,7 +30,17 @@ from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signa
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from ..tracking.weights.options import are_followed
 from .followed import fods_of
-from .inputs import Headers, Inputs, Series, open_headers, own_maps, own_mask, read
+from .inputs import (
+    Headers,
+    Inputs,
+    Series,
+    doubts_of_places,
+    inputs_of_tables,
+    open_headers,
+    own_maps,
+    own_mask,
+    read,
+)
 from .log import Log
 from .seeds import Region, seeds_of
 
@@ -109,6 +119,7 @@ def make_tables(
         headers = open_headers(series, parameters, log)
         precompile(lambda: _stand_in(headers, parameters))
         inputs = read(headers, series, parameters, log)
+        log.tell([], doubts_of_places({**series, **inputs_of_tables(parameters)}))
     return _prepare(inputs, _with_order(parameters, inputs.dwi, log.note), hashes, cache, log)
 
 
