@@ -49,8 +49,9 @@ def _thickness(region: Region, enough: float) -> float:
         return math.inf
     low, high = box_around(region.voxels)
     voxels: npt.NDArray[np.bool_] = np.pad(region.voxels[tuple(map(slice, low, high))], 1)
-    block = np.ones([math.ceil(enough / side) for side in sides], bool)
-    if binary_erosion(voxels, block).any():  # most regions have a block of voxels that is as large
+    block = [math.ceil(enough / side) for side in sides]
+    fits = all(size <= most for size, most in zip(block, voxels.shape, strict=True))
+    if fits and binary_erosion(voxels, np.ones(block, bool)).any():  # most regions have a block that is as large
         return math.inf
     halves = voxels.repeat(2, 0).repeat(2, 1).repeat(2, 2)  # whose border is at distances of whole numbers
     distances: Any = distance_transform_edt(halves, sides / 2)
