@@ -223,7 +223,7 @@ class TestDirections:
         sh = np.zeros((*SHAPE, 15), np.float32)
         sh[..., 0] = 1
         plan = ts.stream(**given, sh=sh, sh_basis="descoteaux07", sphere=sphere, seeds=rows(), arch="cpu").gi_frame
-        prepared = plan.f_locals["self"].plan.prepared
+        prepared = plan.f_locals["run"].plan.prepared
         directions = unit(np.random.default_rng(0).normal(size=(20_000, 3)))
         codes = initial_codes(directions, np.zeros((20_000, 3), np.float32), prepared)
         found = load_sphere(sphere)[0][codes >> 1] * np.where(codes & 1, -1, 1)[:, None]
@@ -288,7 +288,7 @@ class TestDirections:
             assert all(np.allclose(ends[number], seeds[number, :3], atol=1e-4) for number in np.flatnonzero(found))
 
     def test_the_engine_checks_them(self):
-        prepared = ts.stream(**inputs("det"), seeds=rows(), arch="cpu").gi_frame.f_locals["self"].plan.prepared
+        prepared = ts.stream(**inputs("det"), seeds=rows(), arch="cpu").gi_frame.f_locals["run"].plan.prepared
         seeds = np.array([[1, 1, 1], [-0.5, 0, 0], [-0.6, 0, 0], [8.5, 1, 1], [8.4, 1, 1]], np.float32)
         codes = initial_codes(np.eye(3)[[0, 0, 0, 0, 0]], seeds, prepared)
         assert np.array_equal(codes >= 0, [True, True, False, False, True])
