@@ -81,7 +81,8 @@ def test_on_the_command_line(head, files, run, tmp_path):
     [
         (["bare.mif"], 1, "bare.mif: has no gradients of its own; give BVALS and BVECS after it"),
         (["dwi.mif", "--bvecs-frame", "fsl"], 2, "dwi.mif has gradients of its own, along the scanner's axes"),
-        (["dwi.nii.gz"], 2, "give DWI, BVALS and BVECS"), (["dwi.mif", "a.bval"], 2, "give DWI, BVALS and BVECS"),
+        (["dwi.nii.gz"], 1, "dwi.nii.gz: no such file (but dwi.mif is there)"),
+        (["dwi.mif", "a.bval"], 2, "give DWI, BVALS and BVECS"),
         (["none.mif"], 1, "none.mif: no such file"),
     ],
 )  # fmt: skip

@@ -151,7 +151,7 @@ def verbosity(function: Any) -> Any:
     """Add the options -v and -q."""
     option = grouped(VERBOSITY)
     quiet = option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
-    told = "Print each stage with its time, in a log a line a minute, and the traceback of an unexpected error."
+    told = "Print each stage with its time, and the traceback of an error."
     return option("-v", "--verbose", is_flag=True, help=told)(quiet(function))
 
 
