@@ -67,6 +67,7 @@ def _check_threads() -> None:
 def _blas_threads() -> Iterator[int]:
     """Yield what bounds the number of threads of OpenBLAS."""
     yield BLAS_MOST
-    yield len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        yield len(os.sched_getaffinity(0))
     numbers = (os.environ.get(name, "") for name in BLAS_VARIABLES)
     yield from [max(1, int(number)) for number in numbers if number.isdecimal()][:1]

@@ -151,7 +151,7 @@ def verbosity(function: Any) -> Any:
     """Add the options -v and -q."""
     option = grouped(VERBOSITY)
     quiet = option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
-    told = "Print each stage with its time, and the traceback of an error."
+    told = "Print stages with their times, and tracebacks of errors."
     return option("-v", "--verbose", is_flag=True, help=told)(quiet(function))
 
 
