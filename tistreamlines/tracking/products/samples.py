@@ -74,7 +74,7 @@ def leave(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
     """Return whether a point of each streamline lies outside a map, where its value is 0, (n,)."""
     if not len(batch):
         return np.zeros(0, bool)
-    return np.logical_or.reduceat(_outside(batch, sampled), batch.offsets[:-1])
+    return of_each(np.logical_or, _outside(batch, sampled), batch.offsets)
 
 
 def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
@@ -84,7 +84,7 @@ def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
     for (a, b, c, d), side in zip(sampled.to_grid[:3].tolist(), sampled.values.shape, strict=False):
         place = a * x + b * y + c * z + d
         outside |= (place < -0.5) | (place >= side - 0.5)
-    return of_each(np.logical_or, outside, batch.offsets)
+    return outside
 
 
 def unmet_maps(sampler: Sampler, paths: Mapping[str, Any]) -> list[str]:
