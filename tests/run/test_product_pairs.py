@@ -17,7 +17,7 @@ LISTED = "labels.nii.gz"  # an image for any option that takes one and a file
 OPTIONS = {
     "density": {"density_grid": LISTED}, "ends": {"density_grid": LISTED}, "sample_table": {"sample": "map.nii.gz"},
     "sift2": {"sift2": ("fod.nii.gz", "sift2.txt"), "sift2_basis": "tournier07", "sift2_mu": "mu.txt"},
-    "connectome": {"connectome_pairs": True},
+    "connectome": {"connectome_pairs": True}, "seeds_to_targets": {"targets": [LISTED]},
     "report": {"report": "report.html"},
 }  # fmt: skip
 

@@ -114,7 +114,7 @@ def test_parts_join_to_the_files_of_one_run(whole, options, products, tmp_path):
 def test_a_run_that_goes_on_and_one_without_a_tractogram(whole, options, products, tmp_path):
     ts.track(output=tmp_path / "a.trx", **options | products(tmp_path / "on"), resume=True)
     assert same(tmp_path / "on", whole)
-    made = ts.track(**options | products(tmp_path / "none"))
+    made = ts.track(**options | products(tmp_path / "none"), keep_streamlines=False)
     assert same(tmp_path / "none", whole)
     assert made.batches == ()
 
@@ -122,7 +122,7 @@ def test_a_run_that_goes_on_and_one_without_a_tractogram(whole, options, product
 def test_devices_count_where_no_points_are_needed(options, tmp_path):
     given = {name: value for name, value in options.items() if name not in ("include", "min_length")}
     files = {"waytotal": tmp_path / "waytotal.txt", "density": tmp_path / "paths.nii"}
-    made = ts.track(**given, **files, chunk_size=7, select=51)
+    made = ts.track(**given, **files, chunk_size=7, select=51, keep_streamlines=False)
     assert (tmp_path / "waytotal.txt").read_text() == "51\n"
     assert made.products["waytotal"] == made.n_streamlines == 51
     assert not made.sample.points.size  # none came back
