@@ -95,6 +95,7 @@ def import_installed() -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # of another package, which must not keep this one from working
+            _digests.pop(entry.value.partition(":")[0].strip(), None)  # no helping process imports it either
             told = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
             warnings.warn(told, PluginWarning, stacklevel=2)
 
