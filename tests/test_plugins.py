@@ -290,3 +290,14 @@ def test_a_plugin_that_raises(head, tmp_path, method, error):
     line = done.stderr.splitlines()[-1]
     assert line.startswith("Error: the plugin bad_product raised ")
     assert {one.name for one in tmp_path.iterdir()} - before <= {"__pycache__"}
+
+
+def test_helping_processes_do_not_import_a_module_that_raises(tmp_path, monkeypatch):
+    """Also where it has registered something before that."""
+    installed(tmp_path, b"[tistreamlines]\nlate = late_plugin\n")
+    note = "from tistreamlines import plugins\nplugins.note([__name__])\n"
+    (tmp_path / "late_plugin.py").write_text(f"{note}raise MemoryError\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.warns(plugins.PluginWarning, match="late_plugin"):
+        plugins.import_installed()
+    assert "late_plugin" not in plugins.code_that_imports()
