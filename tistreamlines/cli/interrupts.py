@@ -93,7 +93,7 @@ def hold(on: bool) -> None:
 def end_at_once(on: bool) -> None:
     """Let signals end the process without Python, while a library keeps Python from running; ``on=False`` ends this.
 
-    Of what is hidden, the files are removed then that reserve outputs, so use it only while there are no folders.
+    The hidden files that reserve outputs are removed then, but no hidden folders: use it only while there are none.
     """
     for number in _heeded:
         if on and sys.platform != "win32":

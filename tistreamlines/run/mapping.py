@@ -127,8 +127,8 @@ def map_tractogram(
         raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")
     taken = {Path(one): "is an input" for one in files.values() if not isinstance(one, InMemory)}
     check = partial(check_names, None, None, taken, force=force, products=outputs, report=page)
-    with bar_or(watcher, progress=progress) as told, reserved(None, check, outputs):
-        told.stage("load")
+    with bar_or(watcher, progress=progress) as display, reserved(None, check, outputs):
+        display.stage("load")
         for name in outputs:
             PRODUCTS[name].check(chosen)
         hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
@@ -140,18 +140,18 @@ def map_tractogram(
         # what maps need to know must not change other products
         made = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
         if made.follows:
-            told.stage("fixels")
-            made.follow(told=told.fixels)
+            display.stage("fixels")
+            made.follow(told=display.fixels)
         shown = None if page is None else Shown(extent, longest, image, chosen.threads)
         if not device.on_host:
             made.move_to(program_on(device))
-        made.watch_weighing(told.weighing)
-        told.stage("map")
+        made.watch_weighing(display.weighing)
+        display.stage("map")
         count, empty = _add(path, made, shown)
         if made.weighs:
-            told.stage("weigh")
+            display.stage("weigh")
             made.per_streamline()
-        told.stage("write")
+        display.stage("write")
         beside = record_path(None, outputs)
         with all_or_none([path for path in (*made.files, beside) if path is not None]):
             made.write(force=force)
@@ -216,8 +216,9 @@ def _empty(path: Path, empty: int, count: int) -> list[str]:
     """Say that there are no streamlines, or that some have no points."""
     if not count:
         return [f"{path}: has no streamlines, so what is made of it is empty"]
-    return [f"{path}: {empty:,} of {count:,} streamlines have no points: they keep their places, and count for nothing"
-            ] * bool(empty)  # fmt: skip
+    if not empty:
+        return []
+    return [f"{path}: {empty:,} of {count:,} streamlines have no points: they keep their places, and count for nothing"]
 
 
 def _add(path: Path, made: Products, shown: Shown | None) -> tuple[int, int]:
