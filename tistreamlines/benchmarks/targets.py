@@ -80,7 +80,6 @@ def devices_of(arch: str, problem: Problem) -> list[Device]:
 def open_arch(arch: str, problem: Problem) -> Track:
     """Prepare tracking with an arch of tistreamlines."""
     from ..tracking.growth.settings import Settings
-    from ..tracking.registry import METHODS as REGISTRY
     from ..workers.session import Session
 
     prepared = prepared_for(problem)
@@ -91,7 +90,7 @@ def open_arch(arch: str, problem: Problem) -> Track:
     several = len(devices) > 1
     engine = Session(devices).open(prepared, problem.space, settings)
     # the stages and the copied bytes of several devices are not known here, and the measured limits are those of one
-    work = None if several else REGISTRY[problem.method.dg].count_step(prepared.fill)
+    work = None if several else prepared.getter.count_step()
     parts = () if several else ("start", "grow", "pack", "unpack")
 
     def track(count: int, keep: bool = True) -> Tracked:

@@ -21,13 +21,14 @@ from ..errors import InputError
 from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
 from ..kernels.fixels.watershed import Half, LobeScratch
+from ..linker.parts import Part
 from ..linker.records import INTS, REALS, memory, spread
 from ..linker.source import Source
 from ..space.cone_grid import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
 from ..space.harmonics import order_of, to_descoteaux
 from ..space.polynomials import from_harmonics
-from ..space.sphere import padded, sphere_tables
+from ..space.sphere import Ball, padded, sphere_tables
 
 Array = npt.NDArray[Any]
 VOXELS = 8192  # in a launch, so that none is long
@@ -141,6 +142,20 @@ def find_lobes(
     return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words if table else None)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LobeSearch(Part):
+    """The constants of the search, see ``kernels/fixels``."""
+
+    ball: Ball
+    half_order: int
+    row_chunks: int
+    lobes: int = LOBES
+    merges: int
+    table: int
+    dilates: int
+    symmetric: int = 1
+
+
 class _Search:
     """The kernel on a device, with its tables and with buffers for VOXELS functions."""
 
@@ -149,22 +164,22 @@ class _Search:
         threads: int | None,
     ) -> None:  # fmt: skip
         directions, edges = half_sphere()
-        constants, sphere = sphere_tables(directions, edges, len(directions))
+        ball, sphere = sphere_tables(directions, edges, len(directions))
         self.width, self._directions, self._table = padded(coefficients), len(directions), table
-        fill = constants | {
-            "HALF_ORDER": order_of(coefficients) // 2, "ROW_CHUNKS": self.width // 32, "LOBES": LOBES,
-            "MERGES": int(thresholds.merge_ratio < 1), "TABLE": int(table), "DILATES": int(dilate),
-        }  # fmt: skip
-        team = memory("scratch", LobeScratch(**LobeScratch.sizes(fill)))
-        self._program = open_program(device, Source([kernel], fill, team), threads=threads)
-        weights = np.zeros(32 * fill["VERTEX_CHUNKS"])
+        search = LobeSearch(
+            ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32,
+            merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
+        )  # fmt: skip
+        team = memory("scratch", LobeScratch(**LobeScratch.sizes(search)))
+        self._program = open_program(device, Source([kernel], [search], team), threads=threads)
+        weights = np.zeros(32 * ball.vertex_chunks)
         weights[: len(directions)] = quadrature_weights()
         half = Half(sphere=sphere, weights=weights, pattern=_pattern())
         self._values: dict[str, Any] = {
             name: self._program.array(one) if isinstance(one, np.ndarray) else one
             for name, one in spread("half", half).items()
         } | {f"rule_{name}": value for name, value in vars(thresholds).items()}
-        self.words = 8 * fill["VERTEX_CHUNKS"]  # of a table
+        self.words = 8 * ball.vertex_chunks  # of a table
         self._values |= {
             "coefficients": self._program.empty(VOXELS * self.width, REALS),
             "found_counts": self._program.empty(VOXELS, INTS),

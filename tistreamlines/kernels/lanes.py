@@ -25,9 +25,9 @@ class Cells(Record):
     further: Ints
 
     @staticmethod
-    def sizes(fill):
-        count = 3 * fill["CELLS"] ** 2
-        return {"first": count, "further": count * (fill["CELL_WORDS"] - 1)}
+    def sizes(part):
+        count = 3 * part.cell_sizes.cells**2
+        return {"first": count, "further": count * (part.cell_sizes.cell_words - 1)}
 
 
 @func

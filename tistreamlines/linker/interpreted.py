@@ -54,7 +54,7 @@ class Program(HostArrays):
 
     def __init__(self, source: Source, *, native: bool = True) -> None:
         super().__init__(64)
-        linked = link(source.roots, dialect(native), source.fill)
+        linked = link(source.roots, dialect(native), source.filling)
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
         self.scratch = source.scratch
         self.module = load(linked.text)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from numbers import Integral, Real
 from typing import Any
@@ -104,13 +104,13 @@ class Record:
             setattr(self, field, values[field])
 
     @staticmethod
-    def sizes(fill: Mapping[str, Any]) -> dict[str, int]:
-        """Number of elements of each array, as far as the constants with which kernels are linked decide it."""
+    def sizes(*parts: Any) -> dict[str, int]:
+        """Number of elements of each array, as far as the parts with which kernels are linked decide it."""
         return {}
 
-    def elements(self, fill: Mapping[str, Any]) -> dict[str, int]:
-        """Number of elements of each array; a record whose numbers say more than the constants extends it."""
-        return self.sizes(fill)
+    def elements(self, *parts: Any) -> dict[str, int]:
+        """Number of elements of each array; a record whose numbers say more than the parts extends it."""
+        return self.sizes(*parts)
 
 
 @cache

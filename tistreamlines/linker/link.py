@@ -55,7 +55,8 @@ def link(roots: Sequence[lang.Func], dialect: Dialect, fill: Mapping[str, Any]) 
     ----------
     roots : kernel functions that are called from outside.
     dialect : the compiler's spelling.
-    fill : values of the constants, and functions and records for the holes, by name.
+    fill : values of the constants, and functions and records for the holes, by their names in small letters; see
+        :mod:`.parts`.
 
     Raises
     ------

@@ -30,7 +30,7 @@ def annotation(node: ast.expr | None, function: lang.Func, fill: Mapping[str, An
     """What an annotation of a kernel function stands for; a hole stands for what fills it."""
     note = ast.unparse(node) if node else "None"
     value = eval(note, function.function.__globals__)  # contains names of the language only
-    return fill[note] if isinstance(value, lang.Hole) else value
+    return fill[note.lower()] if isinstance(value, lang.Hole) else value
 
 
 def zero_of(kind: str) -> ast.expr:
@@ -120,7 +120,7 @@ class Rewriter(ast.NodeVisitor):
 
     def lookup(self, name: str) -> Any:
         value = self.scope.get(name)
-        return self.fill[name] if isinstance(value, (lang.Hole, lang.Constant)) else value
+        return self.fill[name.lower()] if isinstance(value, (lang.Hole, lang.Constant)) else value
 
     def run(self) -> str:
         """Rewrite the function, without the parameters that it does not use."""
@@ -212,7 +212,7 @@ class Rewriter(ast.NodeVisitor):
         """Value of a test that depends on constants and on numbers of its module alone; None for other tests."""
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
         known = {n: self.scope.get(n) for n in names if n not in self.env}
-        values = {n: self.fill[n] for n, value in known.items() if isinstance(value, lang.Constant)}
+        values = {n: self.fill[n.lower()] for n, value in known.items() if isinstance(value, lang.Constant)}
         values |= {n: value for n, value in known.items() if isinstance(value, (int, float))}
         if not names or names != set(values):
             return None

@@ -28,7 +28,7 @@ from .kept import Stored, damaged
 from .outputs import check_names, reserved, table_beside
 from .products import asked, products_of
 from .record import OURS, tractogram
-from .schema import Part
+from .schema import PartRecord
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -226,7 +226,7 @@ def whole(parts: Sequence[Stored]) -> list[Stored]:
     return ordered
 
 
-def _part(one: Stored) -> Part:
+def _part(one: Stored) -> PartRecord:
     """Return which part of a run a tractogram is; raise InputError if it is none."""
     if one.record.part is None:
         raise InputError(f"{one.path}: is not a part of a run: give files that track --part has written")

@@ -99,7 +99,7 @@ def _tell(plan: Plan, parameters: Parameters, selection: Selection, log: Log) ->
 
     if parameters.points == "float16":
         log.note(f"--points float16: points are rounded by up to {rounding_mm(plan.space):.2g} mm along each axis")
-    carried, sides = plan.prepared.fill["CARRIED"], plan.space.voxel_sizes
+    carried, sides = plan.prepared.getter.carried, plan.space.voxel_sizes
     if carried and not parameters.exact:
         log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
     log.tell([], doubts_of_steps(parameters, sides, vertices=not carried))

@@ -50,7 +50,7 @@ def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
     voxels = np.argwhere(scene.frame.volume(known)[:, :, scene.slices[2]])
     places = scene.frame.voxels(np.column_stack([voxels, np.full(len(voxels), scene.slices[2])]))
     try:
-        if prepared.fill.get("AIMED"):  # tckgen's algorithms start in a random direction
+        if prepared.getter.aimed:  # tckgen's algorithms start in a random direction
             numbers, directions = fod_peaks(prepared, places)
         elif isinstance(engine, Engine):
             numbers, directions = initial_directions(engine, places)

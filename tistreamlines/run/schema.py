@@ -66,7 +66,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Part(Piece):
+class PartRecord(Piece):
     """The seeds of the number-th of so many parts, and which points are written by default when they are joined."""
 
     number: int
@@ -99,7 +99,7 @@ class Record:
     tractogram: Tractogram
     content: dict[str, Any]
     devices: list[dict[str, Any]] = field(default_factory=list)
-    part: Part | None = None
+    part: PartRecord | None = None
     piece: Piece | None = None
 
     def __post_init__(self) -> None:

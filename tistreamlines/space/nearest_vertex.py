@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kernels.lanes import HALF_WIDTH, Cells
+from ..linker.parts import Part
 
 Array = npt.NDArray[Any]
 SIZE = 48  # cells along an edge of each of the three maps
@@ -17,7 +19,16 @@ TWIN = 1e-9  # difference of cosines that rounding may cause
 OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another to count as a pair
 
 
-def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Cells, dict[str, int]]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellSizes(Part):
+    """The constants of cells of directions, see ``kernels/lanes.py``."""
+
+    cells: int
+    cell_words: int
+    cell_bits: int
+
+
+def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Cells, CellSizes]:
     """Divide directions into cells, and list for each cell the vertices that may be nearest to a direction in it.
 
     Parameters
@@ -32,13 +43,13 @@ def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Cells, dict[str
     cells : Cells
         Of 3 * CELLS * CELLS cells. A word holds several vertex indices in increasing order; a short list repeats its
         last one. ``further`` has the second words of all cells, then the third ones, and so on.
-    constants : dict
-        CELLS, CELL_WORDS and CELL_BITS of the kernels.
+    sizes : CellSizes
+        Their constants.
     """
     vertices = np.ascontiguousarray(vertices, float)
     words, bits = _table(vertices.tobytes(), len(vertices), symmetric)
-    constants = {"CELLS": SIZE, "CELL_WORDS": len(words), "CELL_BITS": bits}
-    return Cells(first=words[0], further=words[1:].ravel()), constants
+    sizes = CellSizes(cells=SIZE, cell_words=len(words), cell_bits=bits)
+    return Cells(first=words[0], further=words[1:].ravel()), sizes
 
 
 def compact_order(vertices: Array, together: int = 16) -> Array:

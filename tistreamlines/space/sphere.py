@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from ..errors import ParameterError
 from ..kernels.orientation.peaks import Sphere
+from ..linker.parts import Part, host
 
 Array = npt.NDArray[Any]
 MOST_COMPARED = 12  # neighbours of a vertex among which those of ``around`` are chosen
@@ -47,8 +49,18 @@ def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = Tru
     return min(vertices, int((1 if symmetric else 2) / cap) + 1)
 
 
-def sphere_tables(vertices: Array, edges: Array, limit: int = MOST_VERTICES) -> tuple[dict[str, int], Sphere]:
-    """Return constants of the kernels, and their record of the sphere.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ball(Part):
+    """The constants of a sphere, see ``kernels/orientation/peaks.py``, and the bits of a direction's code."""
+
+    vertex_chunks: int
+    neighbours: int
+    around_bits: int
+    code_bits: int = host()
+
+
+def sphere_tables(vertices: Array, edges: Array, limit: int = MOST_VERTICES) -> tuple[Ball, Sphere]:
+    """Return the constants of a sphere, and the kernels' record of it.
 
     Parameters
     ----------
@@ -85,14 +97,13 @@ def sphere_tables(vertices: Array, edges: Array, limit: int = MOST_VERTICES) -> 
     # padding repeats vertex 0, so that the minimum and maximum of samples do not change
     padding = np.concatenate([vertices, np.repeat(vertices[:1], width - count, axis=0)])
     bits = 10 if count <= 1 << 10 else 15
-    constants = {
-        "VERTEX_CHUNKS": width // 32, "NEIGHBOURS": most, "AROUND_BITS": bits, "SYMMETRIC": 1,
-        "CODE_BITS": (2 * count - 1).bit_length(),
-    }  # fmt: skip
+    ball = Ball(
+        vertex_chunks=width // 32, neighbours=most, around_bits=bits, code_bits=(2 * count - 1).bit_length()
+    )
     pairs = [neighbours[rank] | (neighbours[rank + 1] << 16) for rank in range(0, most - 1, 2)]
     packed = np.array(pairs + [neighbours[-1]] * (most % 2), np.int32)
     around = _around(padding, neighbours[:MOST_COMPARED], bits)
-    return constants, Sphere(vertices=padding.T.ravel(), neighbours=packed.ravel(), around=around, count=count)
+    return ball, Sphere(vertices=padding.T.ravel(), neighbours=packed.ravel(), around=around, count=count)
 
 
 def _around(vertices: Array, neighbours: Array, bits: int) -> Array:

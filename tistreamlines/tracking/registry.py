@@ -60,8 +60,6 @@ class Method:
         Models that can be fitted for it; the default is in ``defaults``.
     references : tuple of str
         Keys of REFERENCES.
-    count_step : callable
-        Returns the bytes read and the operations done for a step from the constants of the kernels, for the benchmark.
     asymmetric : bool
         Whether it can keep opposite directions apart.
     step_in_tables : bool
@@ -95,7 +93,6 @@ class Method:
     defaults: Mapping[str, Any]
     models: tuple[str, ...]
     references: tuple[str, ...]
-    count_step: Callable[[dict[str, Any]], tuple[int, int]]
     asymmetric: bool = False
     step_in_tables: bool = False
     draws: bool = True
@@ -227,48 +224,48 @@ METHODS: dict[str, Method] = {
         boot.prepare, boot.BootOptions,
         {"model": "csa", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
          "boot_rule": "cuslines"},
-        ("csa", "opdt"), ("Berman 2008",), boot.count_step, steps_along_peaks=lambda _: True,
+        ("csa", "opdt"), ("Berman 2008",), steps_along_peaks=lambda _: True,
         dipys={"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0,
                "boot_rule": "dipy"},
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", FUNCTIONS,
         cone.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
-        ("Behrens 2003", "Parker 2003"), pmf.count_step, asymmetric=True,
+        ("Behrens 2003", "Parker 2003"), asymmetric=True,
         dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0},
     ),
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, cone.prepare_det,
-        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), pmf.count_step, asymmetric=True, draws=False,
+        pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), asymmetric=True, draws=False,
         steps_draw=False, steps_along_peaks=lambda options: options.det_rule == "closest",
     ),
     "ptt": Method(
         "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", FUNCTIONS,
-        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",), ptt.count_step,
+        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",),
         step_in_tables=True,
     ),
     "bedpostx": Method(
         "samples of fibres", "bedpostX has been run, as for FSL's probtrackx2", ("bedpostx",), bedpostx.prepare,
         bedpostx.BedpostxOptions,
         {"max_angle": 80.0, "step_size": "0.5mm", "max_steps": 2000, "stopping": "binary"}, (),
-        ("Behrens 2003", "Behrens 2007"), bedpostx.count_step, step_in_tables=True,
+        ("Behrens 2003", "Behrens 2007"), step_in_tables=True,
         ends_anywhere=True,
     ),
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.prepare_first,
         fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
-        ("Tournier 2012",), fod.count_step, ends_at_cutoff=True, ends_anywhere=True,
+        ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True,
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.prepare_second, fod.Ifod2Options,
         _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
-        fod.count_step, step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
+        step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
         parts=lambda options: options.samples - 1,
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
         sd_stream.prepare, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
-        ("csd",), ("Tournier 2012",), sd_stream.count_step, steps_draw=False, ends_at_cutoff=True,
+        ("csd",), ("Tournier 2012",), steps_draw=False, ends_at_cutoff=True,
         ends_anywhere=True,
     ),
 }  # fmt: skip

@@ -61,8 +61,8 @@ class NumbaProgram(HostArrays):
         super().__init__(bits)
         self._scalars = {"real": self.real.type, "int": np.int64, "word": np.uint32}
         self.threads = threads or min(_threads_of_numba(), usable_cores())
-        linked = link_once(source.roots, dialect(bits, fast), source.fill)
-        patterns = sorted({value for value in source.fill.values() if isinstance(value, tuple)})
+        linked = link_once(source.roots, dialect(bits, fast), source.filling)
+        patterns = sorted({value for value in source.filling.values() if isinstance(value, tuple)})
         spreads = {spread_name(repr(p)): f"\n{spread_name(repr(p))} = simd.make_spread({p!r})\n" for p in patterns}
         self.signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
         self.scratch = source.scratch
@@ -73,7 +73,7 @@ class NumbaProgram(HostArrays):
             text = linked.text_for(name)
             text += "".join(made for spread, made in spreads.items() if spread in text)
             text += f"\n\n{entry_text(name, signature)}"
-            texts[name] = inlined_once(text) if source.fill.get("CARRIED") == 0 else text
+            texts[name] = inlined_once(text) if source.load and not source.load.carries else text
         self._functions = {name: function(text, f"run_{name}") for name, text in texts.items()}
         for name in sorted(texts, key=lambda name: -len(texts[name])):  # so that the processes that compile end together
             if (kinds := self._kinds(self.signatures[name])) is not None:

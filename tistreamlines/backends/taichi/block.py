@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...devices import Device
 from ...linker.records import INTS, REALS
-from ...linker.source import Source
+from ...linker.source import Load, Source
 from .team import BARRIERS
 
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
@@ -66,14 +65,13 @@ def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> B
     if kind == "block" or not sliced:
         return Block(kind, 1, not device.software, sliced)
     room = int(SHARES[kind] * SHARED_BYTES) // team_bytes(source, source.scratch)
-    return Block(kind, max(1, min(_most_teams(kind, source.fill), room)), True)
+    return Block(kind, max(1, min(_most_teams(kind, source.load or Load()), room)), True)
 
 
-def _most_teams(kind: str, fill: Mapping[str, Any]) -> int:
-    carries = fill.get("CARRIED", 0) > 0
-    if fill.get("FOR_RECOVERY") or (kind == "subgroup" and carries):
+def _most_teams(kind: str, load: Load) -> int:
+    if load.recovers or (kind == "subgroup" and load.carries):
         return TEAMS_OF_LONG
-    if kind == "warp" and fill.get("HAS_BITS") and not carries:
+    if kind == "warp" and load.has_bits and not load.carries:
         return TEAMS_OF_REGIONS
     return MOST_TEAMS[kind]
 

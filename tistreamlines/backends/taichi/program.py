@@ -137,7 +137,7 @@ def linked_for(
     Parameters are those of :class:`TaichiProgram` and :func:`dialect`; ``sliced``: see :class:`.internals.Internals`.
     """
     kind = kind or team_kind(device.arch, device.subgroup)
-    linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded), source.fill)
+    linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded), source.filling)
     block = lay_out(device, source, kind, sliced)
     block = replace(block, queued=block.queued and queued)
     signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}

@@ -33,8 +33,8 @@ class Half(Record):
     pattern: Reals
 
     @staticmethod
-    def sizes(fill):
-        return {"weights": 32 * fill["VERTEX_CHUNKS"], "pattern": 64}
+    def sizes(search):
+        return {"weights": 32 * search.ball.vertex_chunks, "pattern": 64}
 
 
 class LobeRule(Record):
@@ -66,10 +66,10 @@ class LobeScratch(Record):
     sums: Reals
 
     @staticmethod
-    def sizes(fill):
-        directions, lobes = 32 * fill["VERTEX_CHUNKS"], fill["LOBES"]
+    def sizes(search):
+        directions, lobes = 32 * search.ball.vertex_chunks, search.lobes
         return {
-            "row": 32 * fill["ROW_CHUNKS"], "amplitudes": directions, "visits": directions,
+            "row": 32 * search.row_chunks, "amplitudes": directions, "visits": directions,
             "seeds": lobes, "kept": lobes, "integrals": lobes, "sums": 4 * lobes,
         }  # fmt: skip
 

@@ -56,11 +56,11 @@ class Boot(Record):
     angular_weight: real
 
     @staticmethod
-    def sizes(fill):
-        signals, wide = 32 * fill["SIGNAL_CHUNKS"], 32 * fill["GROUPS"]
+    def sizes(getter):
+        signals, wide = 32 * getter.signal_chunks, 32 * getter.groups
         return {
-            "gradients": 3 * signals, "leverage": signals, "fit": signals * fill["GROUPS"] * fill["FIT_STEPS"],
-            "pattern": wide, "bias": wide, "change": wide * fill["COEFFICIENTS"],
+            "gradients": 3 * signals, "leverage": signals, "fit": signals * getter.groups * getter.fit_steps,
+            "pattern": wide, "bias": wide, "change": wide * getter.coefficients,
         }  # fmt: skip
 
 
@@ -75,9 +75,9 @@ class BootScratch(Record):
     peaks: PeakScratch
 
     @staticmethod
-    def sizes(fill):
-        odf, row, wide = (32 * fill[name] for name in ("VERTEX_CHUNKS", "ROW_CHUNKS", "GROUPS"))
-        transformed = max(fill["SETS"] * SPAN, wide)
+    def sizes(getter):
+        odf, row, wide = 32 * getter.ball.vertex_chunks, 32 * getter.row.row_chunks, 32 * getter.groups
+        transformed = max(getter.sets * SPAN, wide)
         row = max(row + transformed, odf)
         return {"row": row, "transformed": transformed, "sums": wide, "coefficients": wide, "odf": odf}
 

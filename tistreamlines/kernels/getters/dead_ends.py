@@ -44,7 +44,3 @@ def end_in_time(walk: Walk):
             walk.status = walk.due
             walk.goes_on = 0
             walk.choice = NONE
-
-
-DROPPED = {"DROPS_DEAD_END": 1, "drop_dead_end": drop_last_point, "postpone": put_off, "fall_due": end_in_time}
-KEPT = {"DROPS_DEAD_END": 0, "drop_dead_end": None, "postpone": None, "fall_due": None}

@@ -35,9 +35,9 @@ class DetPmf(PatchedPmf):
 
     within: Ints
 
-    def elements(self, fill):
-        words = 0 if fill["CONE_CHUNKS"] else fill["VERTEX_CHUNKS"] * self.directions(fill)
-        return super().elements(fill) | {"within": words + 32}
+    def elements(self, getter):
+        words = 0 if getter.cone_chunks else getter.ball.vertex_chunks * self.directions(getter)
+        return super().elements(getter) | {"within": words + 32}
 
 
 @stage

@@ -45,8 +45,8 @@ class Fod(Record):
     grid: Reals
 
     @staticmethod
-    def sizes(fill):
-        return {"grid": 96 * fill["GRID_CHUNKS"]}
+    def sizes(getter):
+        return {"grid": 96 * getter.grid_chunks}
 
 
 # ------------------------------------------------------------------------------------------------------------ directions

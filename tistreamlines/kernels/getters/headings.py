@@ -17,7 +17,7 @@ class Kept(Record):
     kept: Ints
 
     @staticmethod
-    def sizes(fill):
+    def sizes(getter):
         return {"kept": 1}
 
 
@@ -28,8 +28,8 @@ class HeadingScratch(Record):
     peaks: Kept
 
     @staticmethod
-    def sizes(fill):
-        return {"row": 32 * fill["ROW_CHUNKS"]}
+    def sizes(getter):
+        return {"row": 32 * getter.row.row_chunks}
 
 
 @stage

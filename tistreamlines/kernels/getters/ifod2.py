@@ -66,8 +66,8 @@ class ArcScratch(HeadingScratch):
     shares: Reals
 
     @staticmethod
-    def sizes(fill):
-        return HeadingScratch.sizes(fill) | {"shares": 64}
+    def sizes(getter):
+        return HeadingScratch.sizes(getter) | {"shares": 64}
 
 
 # ------------------------------------------------------------------------------------------------------------- an arc

@@ -48,8 +48,8 @@ class Ptt(Pmf):
     slack: real
 
     @staticmethod
-    def sizes(fill):
-        return {"ring": 2 * fill["PROBES"]}
+    def sizes(getter):
+        return {"ring": 2 * getter.probes}
 
 
 # ------------------------------------------------------------------------------------------------- a candidate

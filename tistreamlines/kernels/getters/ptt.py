@@ -36,8 +36,8 @@ class PttScratch(PmfScratch):
     carried: Reals
 
     @staticmethod
-    def sizes(fill):
-        return PmfScratch.sizes(fill) | {"carried": fill["CARRIED"] + 2}
+    def sizes(getter):
+        return PmfScratch.sizes(getter) | {"carried": getter.carried + 2}
 
 
 # ------------------------------------------------------------------------------------------------------- a step

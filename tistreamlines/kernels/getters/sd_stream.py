@@ -45,8 +45,8 @@ class SdStream(Record):
     weights: Reals
 
     @staticmethod
-    def sizes(fill):
-        return {"circles": 96 * fill["CIRCLE_CHUNKS"], "weights": 32 * fill["CIRCLE_POINTS"]}
+    def sizes(getter):
+        return {"circles": 96 * getter.circle_chunks, "weights": 32 * getter.circle_points}
 
 
 class SdStreamScratch(HeadingScratch):
@@ -56,8 +56,8 @@ class SdStreamScratch(HeadingScratch):
     derivatives: Reals
 
     @staticmethod
-    def sizes(fill):
-        return HeadingScratch.sizes(fill) | {"amplitudes": 32 * fill["CIRCLE_CHUNKS"], "derivatives": 32}
+    def sizes(getter):
+        return HeadingScratch.sizes(getter) | {"amplitudes": 32 * getter.circle_chunks, "derivatives": 32}
 
 
 # ----------------------------------------------------------------------------------------------------------------- peak

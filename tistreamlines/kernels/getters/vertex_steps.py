@@ -10,8 +10,6 @@ from ..halves import *
 from ..interpolate import Volume, interpolate_row, prefetch_row
 from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import toward
-from .dead_ends import KEPT
-from .reads import read_row
 
 read_all = Hole("reads the whole orientation function at a point")
 initial_directions = Hole("the getter's peaks at a seed")
@@ -78,10 +76,3 @@ def move_along(
 def prefetch_along(p: vec3, code: i32, volume: Volume, method: Method, rules: Rules):
     """Ask caches for the rows around the point that a step straight on would lead to, since most steps lead close to it."""
     prefetch_row(volume, stepped(p, direction(method.sphere, code), rules))
-
-
-ALONG_VERTICES = KEPT | {
-    "State": Vertex, "CARRIED": 0, "LAID_OUT_ABREAST": 0, "begin": begin_by_row, "read": read_row, "read_all": read_whole_row,
-    "set_out": set_out_along, "load_state": None, "store_state": None, "choose": choose_direction, "move": move_along,
-    "note_step_again": None,
-}  # fmt: skip

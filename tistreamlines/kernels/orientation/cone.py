@@ -38,9 +38,9 @@ class ConePmf(PatchedPmf):
     patches: Ints
     touched: Ints
 
-    def elements(self, fill):
-        directions = self.directions(fill)
-        return super().elements(fill) | {"patches": fill["CONE_CHUNKS"] * directions, "touched": directions}
+    def elements(self, getter):
+        directions = self.directions(getter)
+        return super().elements(getter) | {"patches": getter.cone_chunks * directions, "touched": directions}
 
 
 class ConeScratch(PmfScratch):
@@ -54,8 +54,8 @@ class ConeScratch(PmfScratch):
     highest: Reals
 
     @staticmethod
-    def sizes(fill):
-        return PmfScratch.sizes(fill) | {"cone": 32 * fill["CONE_CHUNKS"], "highest": 32}
+    def sizes(getter):
+        return PmfScratch.sizes(getter) | {"cone": 32 * getter.cone_chunks, "highest": 32}
 
 
 @stage

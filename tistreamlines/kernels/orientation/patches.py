@@ -32,13 +32,13 @@ class PatchedPmf(Pmf):
     numbers: Ints
     places: Reals
 
-    def directions(self, fill):
+    def directions(self, getter):
         """Number of directions."""
-        return self.sphere.count * (1 if fill["SYMMETRIC"] else 2)
+        return self.sphere.count * (1 if getter.symmetric else 2)
 
-    def elements(self, fill):
-        chunks = fill["VERTEX_CHUNKS"] + fill["CONE_CHUNKS"] * self.directions(fill)
-        return self.sizes(fill) | {"numbers": 32 * chunks, "places": 96 * chunks}
+    def elements(self, getter):
+        chunks = getter.ball.vertex_chunks + getter.cone_chunks * self.directions(getter)
+        return self.sizes(getter) | {"numbers": 32 * chunks, "places": 96 * chunks}
 
 
 @func

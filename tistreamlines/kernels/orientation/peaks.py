@@ -29,9 +29,9 @@ class Sphere(Record):
     count: i32
 
     @staticmethod
-    def sizes(fill):
-        vertices = 32 * fill["VERTEX_CHUNKS"]
-        pairs = -(-fill["NEIGHBOURS"] // 2)
+    def sizes(part):
+        vertices = 32 * part.ball.vertex_chunks
+        pairs = -(-part.ball.neighbours // 2)
         return {"vertices": 3 * vertices, "neighbours": vertices * pairs, "around": vertices}
 
 
@@ -51,8 +51,8 @@ class PeakScratch(Record):
     counter: Ints
 
     @staticmethod
-    def sizes(fill):
-        return {"candidates": fill["CANDIDATES"], "counter": 1}
+    def sizes(getter):
+        return {"candidates": getter.candidates, "counter": 1}
 
 
 @func

@@ -33,8 +33,8 @@ class PmfScratch(Record):
     peaks: PeakScratch
 
     @staticmethod
-    def sizes(fill):
-        return {"row": 32 * fill["ROW_CHUNKS"], "pmf": 32 * fill["VERTEX_CHUNKS"]}
+    def sizes(getter):
+        return {"row": 32 * getter.row.row_chunks, "pmf": 32 * getter.ball.vertex_chunks}
 
 
 @func

@@ -37,8 +37,8 @@ class Checkpoint(Record):
     carried: Reals
 
     @staticmethod
-    def sizes(fill):
-        return {"step": 1, "point": 3, "carried": max(fill["CARRIED"], 1)}
+    def sizes(recovery, getter):
+        return {"step": 1, "point": 3, "carried": max(getter.carried, 1)}
 
 
 @func
@@ -166,6 +166,3 @@ def backtrack(
 def rejects_invalid(walk: Walk, memory: Memory) -> i32:
     """For rules that accept no end without a direction."""
     return where((walk.status == INVALID_END) | (walk.status == NO_DIRECTION), 1, 0)
-
-
-STAGES = {"load_recovery": load_times, "recover": backtrack}

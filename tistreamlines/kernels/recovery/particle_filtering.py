@@ -198,9 +198,3 @@ def send_particles(
         walk.moves = 0
         walk.attempt = 0
         barrier()
-
-
-STAGES = {
-    "load_recovery": load_trials, "reconsider": ask_for_white, "recover": send_particles,
-    "store_recovery": store_trials,
-}  # fmt: skip

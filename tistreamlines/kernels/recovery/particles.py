@@ -47,9 +47,9 @@ class Particles(Record):
     plan: Ints
 
     @staticmethod
-    def sizes(fill):
+    def sizes(recovery, getter):
         return {
-            "codes": 32 * (fill["BACK_STEPS"] + fill["FRONT_STEPS"] + 1), "point": 96, "carried": 32 * fill["CARRIED"],
+            "codes": 32 * (recovery.back_steps + recovery.front_steps + 1), "point": 96, "carried": 32 * getter.carried,
             "weight": 32, "status": 32, "taken": 32, "white": 64, "place": 1, "plan": PLAN,
         }  # fmt: skip
 

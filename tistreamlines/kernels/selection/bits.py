@@ -154,9 +154,3 @@ def store_bits(
     halves.visited[WORDS * half + 1] = bits.here
     if DROPS_DEAD_END:
         halves.visited[WORDS * half + 2] = bits.before
-
-
-STAGES = {
-    "load_bits": load_bits, "look": look, "confine": confine, "add_point": add_point, "stand": stand,
-    "leave_point": leave_point, "store_bits": store_bits,
-}  # fmt: skip

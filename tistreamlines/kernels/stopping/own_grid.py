@@ -22,10 +22,10 @@ class OwnGrid(Record):
     sides: Ints
     to_grid: Reals
 
-    def elements(self, fill):
+    def elements(self, rule):
         if len(self.sides) != 3 or min(self.sides) < 1:
             raise ValueError(f"a grid of {self.sides} voxels")
-        return {"maps": fill["MAPS"] * math.prod(map(int, self.sides)), "sides": 3, "to_grid": 12}
+        return {"maps": rule.maps * math.prod(map(int, self.sides)), "sides": 3, "to_grid": 12}
 
 
 @func

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ...kernels.stop_reasons import Stop
 from ...space.geodesic import half_sphere
 from ...space.polynomials import monomials
+from ..getters.fod import FodGetter
 from ..growth.chunk import Chunk
 from ..products.products import Points
 from ..products.unpacking import Grown, own_memory
@@ -40,7 +41,7 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
         Unit vectors along the voxel axes.
     """
     growth, found = engine.growth, [(np.zeros(0, np.int64), np.zeros((0, 3)))]
-    most = growth.prepared.seeds_most
+    most = growth.prepared.getter.most_directions
     points = np.ascontiguousarray(points, np.float32)
     first = 0
     while first < len(points):
@@ -75,7 +76,9 @@ def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
     direction : (m, 3) float64
         Unit vectors along the voxel axes, by falling amplitude within a voxel.
     """
-    order, threshold = 2 * prepared.fill["HALF_ORDER"], vars(prepared.method)["threshold"]
+    getter = prepared.getter
+    assert isinstance(getter, FodGetter)
+    order, threshold = 2 * getter.half_order, vars(getter.method)["threshold"]
     directions, edges = half_sphere()
     around = [[k] for k in range(len(directions))]
     for one, other in edges.tolist():
@@ -83,9 +86,9 @@ def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
         around[other].append(one)
     neighbours = np.array([(some * 7)[:7] for some in around])  # of an icosahedron's corners, some twice
     index, rows = (prepared.arrays[f"volume_{name}"] for name in ("index", "rows"))
-    rows = rows.reshape(-1, 32 * prepared.fill["ROW_CHUNKS"])
+    rows = rows.reshape(-1, 32 * getter.row.row_chunks)
     place = np.ravel_multi_index(tuple(np.asarray(voxels, np.int64).T), prepared.arrays["volume_shape"])
-    numbers, functions = index[place] // prepared.fill["ROW_CHUNKS"], monomials(directions, order).T
+    numbers, functions = index[place] // getter.row.row_chunks, monomials(directions, order).T
     found = [(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 3)))]
     for first in range(0, len(numbers), AT_ONCE):
         values = rows[numbers[first : first + AT_ONCE], : len(functions)].astype(np.float64) @ functions
@@ -100,7 +103,7 @@ def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
 def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
     """Return the directions of codes, (m, 3): vertices of the sphere, or else those of a first step."""
     prepared = engine.growth.prepared
-    if (sphere := vars(prepared.method).get("sphere")) is not None:
+    if (sphere := vars(prepared.getter.method).get("sphere")) is not None:
         vertices = np.asarray(sphere.vertices, np.float64).reshape(3, -1)[:, : sphere.count].T
         return vertices[codes >> 1] * np.where(codes & 1, -1, 1)[:, None]
     assert isinstance(engine.points, Points)

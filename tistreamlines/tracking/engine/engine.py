@@ -27,6 +27,7 @@ from ..growth.growth import Growth
 from ..growth.settings import Settings
 from ..growth.started import Launched, Started, Starting, Waiting, split
 from ..growth.statistics import Statistics
+from ..parts import ProductKernels, Selection
 from ..products.host_points import points_on
 from ..products.outlines import Outlines
 from ..products.products import Collector, Points
@@ -68,9 +69,9 @@ class Engine:
         products: Sequence[Collector] = (), note: Callable[[str], object] = lambda _: None, points: bool = True,
     ) -> None:  # fmt: skip
         begun = time.perf_counter()
-        if prepared.fill["CARRIED"]:
+        if prepared.getter.carried:
             settings = replace(settings, exact=True)
-        if not prepared.fill.get("SYMMETRIC", 1):
+        if not prepared.getter.symmetric:
             settings = replace(settings, either_sense=False)
         self.settings, self.note = settings, note
         self.points: Points | Outlines = Outlines(space)
@@ -79,13 +80,13 @@ class Engine:
         self._made = tuple(products)
         self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
-        roots = [root for product in self.products for root in product.roots]
-        held = sum(product.bytes for product in self.products)
-        fill: dict[str, Any] = {}
-        values: dict[str, Any] = {}
-        for one in self.filters:
-            fill, values = {**fill, **one.fill}, {**values, **one.values}
-        self.growth = Growth(prepared, space.voxel_sizes, device, settings, fill, values, roots, held)
+        selection = reduce(lambda demands, each: each.demand(demands), self.filters, Selection())
+        kernels = ProductKernels(
+            [root for product in self.products for root in product.roots],
+            [part for product in self.products for part in product.parts],
+            sum(product.bytes for product in self.products),
+        )
+        self.growth = Growth(prepared, space.voxel_sizes, device, settings, selection, kernels)
         self.growth.compile()
         for product in self.products:
             product.compile(self.growth)

@@ -12,26 +12,21 @@ import numpy.typing as npt
 from ...errors import InputError, ParameterError
 from ...io.samples import Samples
 from ...kernels.getters import bedpostx, headings
-from ...kernels.getters.dead_ends import KEPT
 from ...kernels.getters.reads import read_stop
+from ...linker.lang import Func, Record, Stage
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded
+from ..parts import Getter, Row
 from ..tables.given import Given, Prepared
 from ..tables.rows import build_volume, kept
 from .options import AngleOptions
-from .shared import stop_fill
+from .shared import heading_scratch
 
 if TYPE_CHECKING:
     from ...option import OneOrMore
 
 Array = npt.NDArray[Any]
 MOST_BITS = 30  # of a step's code
-HOLES = KEPT | {
-    "State": headings.Heading, "begin": bedpostx.begin_by_sample, "read": read_stop,
-    "set_out": bedpostx.set_out_from_seed, "load_state": headings.load_heading, "store_state": headings.store_heading,
-    "choose": bedpostx.choose_fibre, "move": bedpostx.move_along_fibre, "note_step_again": None, "CARRIED": 3,
-    "LAID_OUT_ABREAST": 0,
-}  # fmt: skip
 PHILOX_OPERATIONS = 100  # operations for four random words
 
 
@@ -57,6 +52,36 @@ class BedpostxOptions(AngleOptions):
     modified_euler: bool = option(
         False, MODEL, "Draw a second direction one step ahead, and step along the mean of both.",
     )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BedpostxGetter(Getter):
+    """Tracking through samples of fibres; see the constants of ``kernels/getters/bedpostx.py``."""
+
+    state: type[Record] = headings.Heading
+    begin: Func = bedpostx.begin_by_sample
+    read: Func = read_stop
+    set_out: Stage = bedpostx.set_out_from_seed
+    load_state: Stage = headings.load_heading
+    store_state: Stage = headings.store_heading
+    choose: Func = bedpostx.choose_fibre
+    move: Stage = bedpostx.move_along_fibre
+    carried: int = 3
+    fibres: int
+    drawn: int
+    first: int
+    bits: int
+    use_f: int
+    modified_euler: int
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step.
+
+        The maps of the stopping rule are read in eight voxels, with 16 operations each, and the fibres of one sample,
+        with six operations each. Four random words are drawn.
+        """
+        maps, fibres = self.row.stop_channels, self.fibres
+        return 32 * maps + 16 * fibres, 16 * maps + 6 * fibres + PHILOX_OPERATIONS
 
 
 def prepare(given: Given, options: BedpostxOptions) -> Prepared:
@@ -96,14 +121,14 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
     step = given.step_mm / np.asarray(given.voxel_sizes, float)
     method = bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle)))
     width = padded(4 * count * fibres + given.stop.count)
-    fill = HOLES | stop_fill(given.stop, width) | {
-        "FIBRES": fibres, "DRAWN": count, "FIRST": fibres if options.random_fibre else 1, "BITS": bits,
-        "USE_F": int(options.use_f), "MODIFIED_EULER": int(options.modified_euler), "CODE_BITS": code,
-    }  # fmt: skip
-    kept_one = headings.Kept(**headings.Kept.sizes(fill))
-    team = headings.HeadingScratch(**headings.HeadingScratch.sizes(fill), peaks=kept_one)
+    row = Row.of(width, given.stop.count)
+    getter = BedpostxGetter(
+        method=method, scratch=heading_scratch(row), row=row, fibres=fibres, drawn=count,
+        first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
+        modified_euler=int(options.modified_euler), code_bits=code,
+    )  # fmt: skip
     volume = _volume(given, samples, width, np.ceil(step).astype(int) * options.modified_euler)
-    return Prepared(method, given.stop.record, volume, team, fill, 1, {}, ())
+    return Prepared(getter, given.stop.rule, volume)
 
 
 def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Any:
@@ -118,13 +143,3 @@ def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Any:
         written[there, : rows.shape[1]] = rows[own[there] - 1]
 
     return build_volume(numbers, kept(given, numbers, reach), width, fill_rows, given.channels)
-
-
-def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Return a lower bound of the bytes read and the operations done for a step.
-
-    The maps of the stopping rule are read in eight voxels, with 16 operations each, and the fibres of one sample, with
-    six operations each. Four random words are drawn.
-    """
-    stops, fibres = fill["STOP_CHANNELS"], fill["FIBRES"]
-    return 32 * stops + 16 * fibres, 16 * stops + 6 * fibres + PHILOX_OPERATIONS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +13,20 @@ from ...errors import InputError
 from ...fit import dipy_private
 from ...fit.shells import shells
 from ...kernels.getters import boot
-from ...kernels.getters.vertex_steps import ALONG_VERTICES, prefetch_along
+from ...kernels.getters.vertex_steps import prefetch_along
 from ...kernels.interpolate import Volume
 from ...kernels.orientation.peaks import PeakScratch
+from ...linker.lang import Func, Record, Stage
+from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.harmonics import order_advice
 from ...space.polynomials import from_harmonics, monomials
 from ...space.sphere import most_peaks, padded, sphere_tables
+from ..parts import Row
 from ..tables.given import Given, Prepared, Signals
 from ..tables.rows import build_volume, kept
 from .options import VertexOptions
-from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
+from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
 FEW = "give --dg prob, det or ptt, which need no residuals, or a series of more directions"
-HOLES = ALONG_VERTICES | {
-    "initial_directions": boot.initial_directions, "next_direction": boot.next_direction, "look_ahead": prefetch_along,
-}  # fmt: skip
 # in order of the time saved by reading them from the shared memory of a GPU
 OFTEN_READ = (
     "method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_around", "method_sphere_neighbours",
@@ -56,6 +56,39 @@ class BootOptions(VertexOptions):
         "dipy", MODEL, "Whether an ODF without a positive value has one peak, as in DIPY, or none.",
         choices=("dipy", "none"),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BootGetter(VertexGetter):
+    """The residual bootstrap; see the constants of ``kernels/getters/boot.py``."""
+
+    initial_directions: Func = boot.initial_directions
+    next_direction: Func = boot.next_direction
+    look_ahead: Stage | None = prefetch_along
+    signal_chunks: int
+    passes: int
+    coefficients: int
+    split: int
+    groups: int
+    fit_steps: int
+    fit_pattern: tuple[int, ...]
+    sets: int
+    opdt: int
+    attempts: int = ATTEMPTS
+    until_fit: int
+    angular: int
+    often_read: tuple[str, ...] = host(default=OFTEN_READ)
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step.
+
+        Eight rows are read and interpolated, with 16 operations per channel. A coefficient takes two operations per
+        signal in the bootstrap's fit, two per signal in the model's fit, and two per sample of the ODF.
+        """
+        channels, signals = 32 * self.row.row_chunks, 32 * self.signal_chunks
+        harmonic = harmonic_operations(self.half_order)
+        fits = signals * (harmonic + 2 * self.coefficients)
+        return 32 * channels, 16 * channels + fits + 32 * self.ball.vertex_chunks * harmonic
 
 
 def _check_single_shell(gtab: GradientTable) -> None:
@@ -217,17 +250,27 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         bias=_wide(bias, 32 * tables.groups), change=tables.change(options.sh_order).ravel(), signals=tables.signals,
         min_signal=options.min_signal, angular_weight=options.angular_weight,
     )  # fmt: skip
-    peaks = most_peaks(32 * ball["VERTEX_CHUNKS"], options.min_separation_angle)
-    fill = ball | stop_fill(given.stop, row_width) | _constants(options, tables, degrees) | HOLES
+    peaks = most_peaks(32 * ball.vertex_chunks, options.min_separation_angle)
     # the row and the transformed signals are no longer needed when the ODF is sampled, nor the sums when the
     # coefficients are made from them, nor both while peaks are searched
     shares = {
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_peaks_candidates", 0), "scratch_sums": ("scratch_peaks_candidates", 0),
     }  # fmt: skip
-    team = boot.BootScratch(**boot.BootScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
-    most = most_directions(peaks, options)
-    return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
+    getter = BootGetter(
+        method=method, scratch=Record(), row=Row.of(row_width, given.stop.count), ball=ball, code_bits=ball.code_bits,
+        candidates=max(64, 32 * tables.groups),  # the sums may lie in their place
+        signal_chunks=tables.chunks, passes=-(-tables.chunks // boot.PASS), coefficients=tables.coefficients,
+        split=tables.split, half_order=options.sh_order // 2, groups=tables.groups, fit_steps=tables.steps,
+        sets=tables.sets, fit_pattern=tuple(int(v) for v in tables.pattern(degrees)[:32]),
+        opdt=int(options.model == "opdt"), until_fit=int(options.boot_rule == "cuslines"),
+        angular=int(options.angular_weight > 0), negative_peak=int(options.negative_odf == "dipy"), shares=shares,
+        most_directions=most_directions(peaks, options),
+    )  # fmt: skip
+    scratch = boot.BootScratch(
+        **boot.BootScratch.sizes(getter), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(getter))
+    )
+    return Prepared(replace(getter, scratch=scratch), given.stop.rule, volume)
 
 
 def _volume(
@@ -244,28 +287,3 @@ def _volume(
         rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
 
     return build_volume(data, kept(given, data), row_width, fill_rows, given.channels)
-
-
-def _constants(options: BootOptions, tables: BootTables, degrees: Array) -> dict[str, Any]:
-    """Return the constants of the kernels, except for those of the sphere and of the row."""
-    return {
-        "CANDIDATES": max(64, 32 * tables.groups),  # the sums may lie in their place
-        "SIGNAL_CHUNKS": tables.chunks, "PASSES": -(-tables.chunks // boot.PASS),
-        "COEFFICIENTS": tables.coefficients, "SPLIT": tables.split, "HALF_ORDER": options.sh_order // 2,
-        "GROUPS": tables.groups, "FIT_STEPS": tables.steps, "SETS": tables.sets,
-        "FIT_PATTERN": tuple(int(v) for v in tables.pattern(degrees)[:32]), "OPDT": int(options.model == "opdt"),
-        "ATTEMPTS": ATTEMPTS, "UNTIL_FIT": int(options.boot_rule == "cuslines"),
-        "ANGULAR": int(options.angular_weight > 0), "NEGATIVE_PEAK": int(options.negative_odf == "dipy"),
-    }  # fmt: skip
-
-
-def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Return a lower bound of the bytes read and the operations done for a step.
-
-    Eight rows are read and interpolated, with 16 operations per channel. A coefficient takes two operations per signal
-    in the bootstrap's fit, two per signal in the model's fit, and two per sample of the ODF.
-    """
-    channels, signals = 32 * fill["ROW_CHUNKS"], 32 * fill["SIGNAL_CHUNKS"]
-    harmonic = harmonic_operations(fill)
-    own = signals * (harmonic + 2 * fill["COEFFICIENTS"]) + 32 * fill["VERTEX_CHUNKS"] * harmonic
-    return 32 * channels, 16 * channels + own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,13 @@ import numpy.typing as npt
 from ...kernels.getters import det, prob
 from ...kernels.getters.vertex_steps import choose_in_cone
 from ...kernels.orientation import cone, patches
+from ...linker.lang import Func, Stage
 from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
 from ...space.polynomials import monomials
 from ...space.sphere import padded
 from ..tables.given import Given, OrientationFunctions, Prepared
-from .pmf import DetOptions, PmfOptions, Rows, prepare_pmf, rows_of
-from .shared import peak_rule
+from .pmf import DetOptions, PmfGetter, PmfOptions, PmfTables, Rows, pmf_tables, rows_of
+from .shared import harmonic_operations, peak_rule
 
 Array = npt.NDArray[Any]
 WIDE = 0.8  # of all patches, which a step of prob reads on average
@@ -25,8 +26,38 @@ LINE = 16  # reals in a line of a processor's cache
 ROUNDING = 1e-5  # of the sizes that make up a sample: more than kernels round it by
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PatchedGetter(PmfGetter):
+    """A getter that reads what it needs within the greatest angle; see ``kernels/orientation/patches.py``.
+
+    Parameters
+    ----------
+    pick : its choice of a vertex in the cone.
+    amplitudes_at : the orientation function at 32 vertices of a chunk.
+    cone_chunks, together, bounds, stored, first_chunk : constants of the rows and of the chunks of a cone.
+    """
+
+    choose: Func = choose_in_cone
+    pick: Stage
+    amplitudes_at: Stage
+    cone_chunks: int
+    together: int = 1
+    bounds: int
+    stored: int
+    first_chunk: int
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step, which looks at one chunk at least.
+
+        Eight rows are read and interpolated, with 16 operations per channel. Each vertex takes two per coefficient.
+        """
+        channels = 32 * (self.row.row_chunks - self.first_chunk + self.stored)
+        harmonic = 0 if self.stored else harmonic_operations(self.half_order)
+        return 32 * channels, 16 * channels + 32 * harmonic
+
+
 def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
-    """Make the tables of probabilistic tracking; see :func:`.pmf.prepare_pmf`.
+    """Make the tables of probabilistic tracking; see :func:`.pmf.pmf_tables`.
 
     Where cones touch most patches, all stored samples are read at once, which takes less time.
     """
@@ -34,35 +65,35 @@ def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
     inside, stored = _cones(given, options, closed=True), rows.half_order == 0
     near, used = listed_by_patches(inside, order, TOGETHER) if stored else listed(inside)
     if stored and (used >= 0).sum(axis=1).mean() > WIDE * len(order) / PATCH:
-        return prepare_pmf(given, options, {"next_direction": prob.next_direction})
-    own = {
-        "pick": prob.drawn_vertex, "read": cone.read_cone, "CONE_CHUNKS": used.shape[1],
-        "TOGETHER": TOGETHER if stored else 1,
-    }  # fmt: skip
-    made = prepare_patched(given, options, rows, np.concatenate([order, near.ravel()]), own)
-    method = cone.ConePmf(**vars(made.method), patches=used.ravel(), touched=touched(inside, order))
-    team = cone.ConeScratch(**vars(made.team), cone=PATCH * used.shape[1], highest=PATCH)
+        return pmf_tables(given, options).prepared(PmfGetter, next_direction=prob.next_direction)
+    patches_of = patched_tables(given, options, rows, np.concatenate([order, near.ravel()]))
+    chunks, tables = used.shape[1], patches_of.tables
     # a step does not read the begin of a row of samples; of a small sphere, that is less than groups of patches
-    host, room = ("row", PATCH * made.fill["FIRST_CHUNK"]) if stored else ("pmf", PATCH * made.fill["VERTEX_CHUNKS"])
-    fits = PATCH * used.shape[1] <= room
-    shares = made.shares | {"scratch_highest": ("scratch_peaks_candidates", 0)}
-    shares |= {"scratch_cone": (f"scratch_{host}", 0)} if fits else {}
-    return replace(made, method=method, team=team, shares=shares)
+    host_array, room = ("row", patches_of.first_chunk) if stored else ("pmf", tables.ball.vertex_chunks)
+    shares = tables.shares | {"scratch_highest": ("scratch_peaks_candidates", 0)}
+    shares |= {"scratch_cone": (f"scratch_{host_array}", 0)} if chunks <= room else {}
+    return patches_of.prepared(
+        pick=prob.drawn_vertex, read=cone.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
+        method=cone.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
+        scratch=cone.ConeScratch(**vars(tables.scratch), cone=PATCH * chunks, highest=PATCH), shares=shares,
+    )  # fmt: skip
 
 
 def prepare_det(given: Given, options: DetOptions) -> Prepared:
-    """Make the tables of deterministic tracking; see :func:`.pmf.prepare_pmf`."""
+    """Make the tables of deterministic tracking; see :func:`.pmf.pmf_tables`."""
     if options.det_rule == "closest":
-        return prepare_pmf(given, options, {"next_direction": det.closest_direction})
+        return pmf_tables(given, options).prepared(PmfGetter, next_direction=det.closest_direction)
     order, rows = ascending(patched(given.vertices_and_edges[0])), _rows(given, options)
     inside = _cones(given, options, closed=False)
     # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
-    one = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
-    numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one else order
-    own = {"pick": det.greatest_vertex, "read": patches.read_bounds, "CONE_CHUNKS": int(one)}
-    made = prepare_patched(given, options, rows, numbers, own)
-    within = np.zeros(PATCH, np.int32) if one else np.pad(members(inside, order).ravel(), (0, PATCH))
-    return replace(made, method=det.DetPmf(**vars(made.method), within=within))
+    one_chunk = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
+    numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one_chunk else order
+    patches_of = patched_tables(given, options, rows, numbers)
+    within = np.zeros(PATCH, np.int32) if one_chunk else np.pad(members(inside, order).ravel(), (0, PATCH))
+    return patches_of.prepared(
+        pick=det.greatest_vertex, read=patches.read_bounds, cone_chunks=int(one_chunk),
+        method=det.DetPmf(**vars(patches_of.method), within=within),
+    )  # fmt: skip
 
 
 def _rows(given: Given, options: PmfOptions) -> Rows:
@@ -75,26 +106,52 @@ def _cones(given: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bo
     return cones(vertices, peak_rule(options).cos_angle, symmetric=symmetric, closed=closed)
 
 
-def prepare_patched(
-    given: Given, options: PmfOptions, rows: Rows, numbers: Array, own: dict[str, Any]
-) -> Prepared:
-    """Make the tables of a method that takes a vertex within the greatest angle; see :func:`.pmf.prepare_pmf`.
+@dataclass(frozen=True, eq=False)
+class PatchedTables:
+    """The tables of a getter that takes a vertex within the greatest angle.
+
+    Parameters
+    ----------
+    tables : PmfTables
+        Those that all getters of orientation functions have.
+    method : PatchedPmf
+        The kernels' record.
+    bounds : int
+        Channel of the first patch's bound in a row.
+    stored : bool
+        Whether rows hold samples.
+    """
+
+    tables: PmfTables
+    method: patches.PatchedPmf
+    bounds: int
+    stored: bool
+
+    @property
+    def first_chunk(self) -> int:
+        """First chunk of a row that is read at a point."""
+        return self.bounds // PATCH if self.stored else 0
+
+    def prepared(self, **fields: Any) -> Prepared:
+        """Return the tables with a :class:`PatchedGetter`; see :meth:`.pmf.PmfTables.prepared`."""
+        samples = {"amplitudes": patches.amplitudes_in_place, "read_all": patches.read_patches} if self.stored else {}
+        return self.tables.prepared(
+            PatchedGetter, stored=int(self.stored), bounds=self.bounds, first_chunk=self.first_chunk,
+            amplitudes_at=patches.samples_at if self.stored else patches.harmonics_at, **samples, **fields,
+        )  # fmt: skip
+
+
+def patched_tables(given: Given, options: PmfOptions, rows: Rows, numbers: Array) -> PatchedTables:
+    """Make the tables of a getter that takes a vertex within the greatest angle.
 
     Parameters
     ----------
     given, options : Given, PmfOptions
-        As there.
+        As for :func:`.pmf.pmf_tables`.
     rows : Rows
         The layout of the rows without bounds.
     numbers : (n,) int32
         Vertices of the patches, see :func:`tistreamlines.space.cones.patched`, and of further chunks of 32.
-    own : dict
-        Constants and holes of the method.
-
-    Returns
-    -------
-    Prepared
-        The tables; the method's record is a :class:`tistreamlines.kernels.orientation.patches.PatchedPmf`.
     """
     vertices, _ = given.vertices_and_edges
     order, start, stored = numbers[: padded(len(vertices))], rows.count, rows.half_order == 0
@@ -104,17 +161,11 @@ def prepare_patched(
     aligned = padded(start, LINE)
     if padded(aligned + behind) == padded(start + behind):
         start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
-    own = own | {
-        "STORED": int(stored), "BOUNDS": start, "FIRST_CHUNK": start // PATCH if stored else 0,
-        "choose": choose_in_cone, "amplitudes_at": patches.samples_at if stored else patches.harmonics_at,
-    }  # fmt: skip
-    if stored:
-        own |= {"amplitudes": patches.amplitudes_in_place, "read_all": patches.read_patches}
-    made = prepare_pmf(given, options, own, rows=bounded(rows, vertices, order, start))
+    tables = pmf_tables(given, options, rows=bounded(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
-    tables = {"numbers": numbers, "places": places.ravel()}
-    return replace(made, method=patches.PatchedPmf(**vars(made.method), **tables))
+    method = patches.PatchedPmf(**vars(tables.method), numbers=numbers, places=places.ravel())
+    return PatchedTables(tables, method, start, stored)
 
 
 def bounded(rows: Rows, vertices: Array, numbers: Array, start: int) -> Rows:

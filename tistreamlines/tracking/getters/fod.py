@@ -16,36 +16,26 @@ import numpy.typing as npt
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
 from ...kernels.getters import fod, headings, ifod1, ifod2
-from ...kernels.getters.dead_ends import KEPT
 from ...kernels.getters.reads import read_row, read_stop
+from ...kernels.interpolate import Volume
+from ...linker.lang import Func, Record, Stage
+from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.cone_grid import cone_grid
 from ...space.harmonics import basis_of, order_of, to_descoteaux
 from ...space.polynomials import from_harmonics
 from ...space.sphere import padded
-from ..tables.given import Given, OrientationFunctions, Prepared, StopTables
+from ..parts import Getter, Row, Rule
+from ..recovery.particles import ParticleFiltering
+from ..tables.given import Given, OrientationFunctions, Prepared
 from ..tables.rows import build_volume
 from .options import AngleOptions
-from .shared import harmonic_operations, stop_fill, try_bits
+from .shared import harmonic_operations, heading_scratch, try_bits
 
 Array = npt.NDArray[Any]
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
-FIVE_TISSUES = "fluid_at"  # what a rule with five tissues fills
 FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
-HOLES = KEPT | {"begin": fod.begin_anywhere, "note_step_again": None, "LAID_OUT_ABREAST": 1, "AIMED": 1}
-FIRST = HOLES | {
-    "State": headings.Heading, "read": read_row, "set_out": ifod1.set_out_on_course,
-    "load_state": headings.load_heading, "store_state": headings.store_heading, "choose": ifod1.choose_course,
-    "move": ifod1.move_on_course, "CARRIED": 3, "ARC": 1,
-}  # fmt: skip
-SECOND = HOLES | {
-    "State": ifod2.Arc, "read": read_stop, "set_out": ifod2.set_out_on_arc, "load_state": ifod2.load_arc,
-    "store_state": ifod2.store_arc, "choose": ifod2.choose_arc, "move": ifod2.move_along_arc, "CARRIED": 13,
-    "SHUNS_FLUID": 0, "fluid_at": fod.no_fluid,
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class FodOptions(AngleOptions, FitOptions):
     """Options of each method that follows FODs as tckgen does, with its defaults."""
@@ -55,9 +45,9 @@ class FodOptions(AngleOptions, FitOptions):
         absent="0.1; 0.05 with --act",
     )  # fmt: skip
 
-    def least(self, stop: StopTables) -> float:
+    def least(self, rule: Rule) -> float:
         """Return the amplitude below which no direction is taken; it is half where five tissues end streamlines."""
-        return self.cutoff or CUTOFF * (ACT_FACTOR if FIVE_TISSUES in stop.fill else 1.0)
+        return self.cutoff or CUTOFF * (ACT_FACTOR if rule.shuns_fluid else 1.0)
 
 
 @dataclass(frozen=True)
@@ -85,13 +75,74 @@ class Ifod2Options(Ifod1Options):
     )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FodGetter(Getter):
+    """A getter that follows FODs as tckgen does, from a given initial direction or one that it seeks anywhere."""
+
+    half_order: int
+    begin: Func = fod.begin_anywhere
+    along: Func = fod.amplitude_along
+    aimed: bool = host(default=True)
+    laid_out_abreast: bool = host(default=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ifod1Getter(FodGetter):
+    """iFOD1; see the constants of ``kernels/getters/fod.py``."""
+
+    state: type[Record] = headings.Heading
+    read: Func = read_row
+    set_out: Stage = ifod1.set_out_on_course
+    load_state: Stage = headings.load_heading
+    store_state: Stage = headings.store_heading
+    choose: Func = ifod1.choose_course
+    move: Stage = ifod1.move_on_course
+    carried: int = 3
+    at_once: int
+    grid: int
+    grid_chunks: int
+    powered: int
+    often_read: tuple[str, ...] = host(default=("method_grid",))
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step.
+
+        Lanes that the grid leaves free try the first directions or arcs. iFOD1 interpolates one row; iFOD2 evaluates
+        the FODs of eight voxels in each lane.
+        """
+        tried, channels = 32 * self.grid_chunks, 32 * self.row.row_chunks
+        harmonic = harmonic_operations(self.half_order)
+        if self.arc == 1:
+            return 32 * channels, 16 * channels + tried * harmonic
+        return 32 * channels, tried * (8 * harmonic + ARC_OPERATIONS)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ifod2Getter(Ifod1Getter):
+    """iFOD2."""
+
+    state: type[Record] = ifod2.Arc
+    read: Func = read_stop
+    set_out: Stage = ifod2.set_out_on_arc
+    load_state: Stage = ifod2.load_arc
+    store_state: Stage = ifod2.store_arc
+    choose: Func = ifod2.choose_arc
+    move: Stage = ifod2.move_along_arc
+    carried: int = 13
+
+
+def arc_scratch(row: Row) -> ifod2.ArcScratch:
+    """Return the sizes of the team memory of iFOD2."""
+    return ifod2.ArcScratch(**vars(heading_scratch(row)), shares=64)
+
+
 def prepare_first(given: Given, options: Ifod1Options) -> Prepared:
     """Make the tables of iFOD1; see :func:`_prepare`."""
     order = order_of_fods(given)
     amplitude = _lobe(order)
     power = options.power or 1.0
-    made = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
-    return _prepare(given, options, order, made, power, FIRST, headings.HeadingScratch)
+    cone = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
+    return _prepare(given, options, order, cone, power, Ifod1Getter, heading_scratch, 1)
 
 
 def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
@@ -102,8 +153,8 @@ def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
     if parts * given.step_mm > FARTHEST * min(given.voxel_sizes):
         raise ParameterError(f"--step-size is more than {FARTHEST} voxels: give a shorter one")
     probability = _arc_probability(_lobe(order), parts, parts * given.step_mm / side, power)
-    made = cone_grid(math.radians(options.max_angle), probability)
-    return _prepare(given, options, order, made, power, SECOND | {"ARC": parts}, ifod2.ArcScratch)
+    cone = cone_grid(math.radians(options.max_angle), probability)
+    return _prepare(given, options, order, cone, power, Ifod2Getter, arc_scratch, parts)
 
 
 def order_of_fods(given: Given) -> int:
@@ -164,8 +215,8 @@ def _arc_probability(
 
 
 def _prepare(
-    given: Given, options: Ifod1Options, order: int, made: tuple[Array, float], power: float, own: dict[str, Any],
-    team: type[headings.HeadingScratch],
+    given: Given, options: Ifod1Options, order: int, cone: tuple[Array, float], power: float,
+    kind: type[Ifod1Getter], scratch: Callable[[Row], Record], arc: int,
 ) -> Prepared:  # fmt: skip
     """Make the tables of a method that draws directions from a cone.
 
@@ -177,43 +228,43 @@ def _prepare(
         Options of the method.
     order : int
         Order of the coefficients.
-    made : tuple
+    cone : tuple
         What :func:`tistreamlines.space.cone_grid.cone_grid` returns.
     power : float
         Power of a step's probability.
-    own : dict
-        Constants and holes of the method.
-    team : type
-        The record of its team memory.
+    kind, scratch : type, callable
+        The getter, and the record of its team memory.
+    arc : int
+        Parts of a step.
 
     Returns
     -------
     Prepared
-        The tables; see :func:`prepare_fods`.
+        The tables; see :func:`fod_rows`.
     """
-    grid, ratio = made
-    at_once = 32 // own["ARC"]
+    grid, ratio = cone
+    at_once = 32 // arc
     chunks = -(-len(grid) // at_once)
-    lanes_of = np.minimum(np.arange(32) // own["ARC"], at_once - 1)
+    lanes_of = np.minimum(np.arange(32) // arc, at_once - 1)
     place = np.arange(chunks)[:, None] * at_once + lanes_of
     angles = grid[np.where(place < len(grid), place, 0)]
     columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
+    least = options.least(given.stop.rule)
     method = fod.Fod(
-        threshold=options.least(given.stop), sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials,
-        ratio=ratio, power=power, grid=columns.ravel(),
+        threshold=least, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials, ratio=ratio,
+        power=power, grid=columns.ravel(),
     )  # fmt: skip
-    bits = try_bits(given.stop, fod.NUMBER_BITS)
-    own = own | {
-        "AT_ONCE": at_once, "GRID": len(grid), "GRID_CHUNKS": chunks, "POWERED": int(power != 1), "CODE_BITS": bits,
-    }  # fmt: skip
-    return prepare_fods(given, order, method, team, own, ("method_grid",))
+    row, volume = fod_rows(given, order)
+    getter = kind(
+        method=method, scratch=scratch(row), row=row, half_order=order // 2, sharpness=1.0 / least, arc=arc,
+        at_once=at_once, grid=len(grid), grid_chunks=chunks, powered=int(power != 1),
+        code_bits=try_bits(given.stop.rule, fod.NUMBER_BITS),
+    )  # fmt: skip
+    return Prepared(getter, given.stop.rule, volume)
 
 
-def prepare_fods(
-    given: Given, order: int, method: Any, team: type[headings.HeadingScratch], own: dict[str, Any],
-    often_read: tuple[str, ...],
-) -> Prepared:  # fmt: skip
-    """Make the tables of FODs and their rows.
+def fod_rows(given: Given, order: int) -> tuple[Row, Volume]:
+    """Make the rows of FODs.
 
     Parameters
     ----------
@@ -221,19 +272,13 @@ def prepare_fods(
         Inputs, with coefficients of orientation functions.
     order : int
         Order of the coefficients.
-    method : Record
-        The kernels' record of the method, which has a ``threshold``.
-    team : type
-        The record of its team memory.
-    own : dict
-        Constants and holes of the method.
-    often_read : tuple of str
-        Arrays of the method, the most read first.
 
     Returns
     -------
-    Prepared
-        The tables.
+    row : Row
+        Their layout.
+    volume : Volume
+        The rows.
 
     Raises
     ------
@@ -242,17 +287,13 @@ def prepare_fods(
     ParameterError
         If particles are asked for.
     """
-    if given.stop.fill.get("PARTICLES"):
+    if isinstance(given.stop.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
     function, maps = given.follows, given.channels
     assert isinstance(function, OrientationFunctions)
     if function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     width = padded(function.values.shape[3] + given.stop.count)
-    fill = own | stop_fill(given.stop, width) | {
-        "HALF_ORDER": order // 2, "SYMMETRIC": 1, "along": fod.amplitude_along, "SHARPNESS": 1.0 / method.threshold,
-    }  # fmt: skip
-    scratch = team(**team.sizes(fill), peaks=headings.Kept(**headings.Kept.sizes(fill)))
     change = from_harmonics(order).T
 
     def fill_rows(some: Array, written: Array) -> None:
@@ -260,17 +301,4 @@ def prepare_fods(
 
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
     has_fod = np.logical_or.reduce(function.values, axis=-1)
-    volume = build_volume(function.values, has_fod, width, fill_rows, maps)
-    return Prepared(method, given.stop.record, volume, scratch, fill, 1, {}, often_read)
-
-
-def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Return a lower bound of the bytes read and the operations done for a step.
-
-    Lanes that the grid leaves free try the first directions or arcs. iFOD1 interpolates one row; iFOD2 evaluates the
-    FODs of eight voxels in each lane.
-    """
-    tried, channels = 32 * fill["GRID_CHUNKS"], 32 * fill["ROW_CHUNKS"]
-    if fill["ARC"] == 1:
-        return 32 * channels, 16 * channels + tried * harmonic_operations(fill)
-    return 32 * channels, tried * (8 * harmonic_operations(fill) + ARC_OPERATIONS)
+    return Row.of(width, given.stop.count), build_volume(function.values, has_fod, width, fill_rows, maps)

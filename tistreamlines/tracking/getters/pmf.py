@@ -14,24 +14,27 @@ import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
-from ...kernels.getters.vertex_steps import ALONG_VERTICES, prefetch_along
+from ...kernels.getters.vertex_steps import prefetch_along
 from ...kernels.interpolate import Volume
 from ...kernels.orientation import pmf
 from ...kernels.orientation.harmonics import amplitudes_of_harmonics
 from ...kernels.orientation.peaks import PeakScratch
 from ...kernels.orientation.samples import amplitudes_of_samples
+from ...linker.lang import Func
+from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
 from ...space.polynomials import from_harmonics
-from ...space.sphere import SPHERES, most_peaks, padded, sphere_tables
+from ...space.sphere import SPHERES, Ball, most_peaks, padded, sphere_tables
+from ..parts import Row, Rule
 from ..tables.given import Given, OrientationFunctions, Prepared
 from ..tables.rows import build_volume, kept
 from .options import VertexOptions
-from .shared import harmonic_operations, most_directions, peak_rule, stop_fill
+from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
 
 Array = npt.NDArray[Any]
+COMMON = ("method", "scratch", "ball", "row", "half_order", "symmetric", "candidates", "most_directions", "shares")
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_around", "method_sphere_neighbours")
-HOLES: dict[str, Any] = ALONG_VERTICES | {"initial_directions": pmf.initial_directions}
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,30 @@ class DetOptions(PmfOptions):
     )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PmfGetter(VertexGetter):
+    """A getter that takes a vertex of the sphere by the orientation function at a point.
+
+    Parameters
+    ----------
+    amplitudes : the orientation function at a point at 32 of the sphere's vertices.
+    """
+
+    initial_directions: Func = pmf.initial_directions
+    amplitudes: Func
+    often_read: tuple[str, ...] = host(default=OFTEN_READ)
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step.
+
+        Eight rows are read and interpolated, with 16 operations per channel. Each vertex takes five for its cosine to
+        the heading and, if rows hold coefficients, two per coefficient.
+        """
+        channels, vertices = 32 * self.row.row_chunks, 32 * self.ball.vertex_chunks
+        harmonic = harmonic_operations(self.half_order) if self.half_order else 0
+        return 32 * channels, 16 * channels + vertices * (5 + harmonic)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The layout of a row.
@@ -83,11 +110,52 @@ class Rows:
         return padded(self.count + stops)
 
 
-def prepare_pmf(
-    given: Given, options: PmfOptions, own: dict[str, Any], least: float | None = None,
-    reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0, rows: Rows | None = None,
-) -> Prepared:  # fmt: skip
-    """Make the tables of a method that takes a vertex of the sphere from the orientation function at a point.
+@dataclass(frozen=True, eq=False)
+class PmfTables:
+    """The tables that all getters of orientation functions have.
+
+    Parameters
+    ----------
+    method, scratch : Pmf, PmfScratch
+        The kernels' records, which those of a getter may extend.
+    ball, row, half_order, symmetric, candidates, most_directions
+        See :class:`PmfGetter`.
+    rule : Rule
+        The stopping rule.
+    volume : Volume
+        The rows.
+    """
+
+    method: pmf.Pmf
+    scratch: pmf.PmfScratch
+    ball: Ball
+    row: Row
+    half_order: int
+    symmetric: int
+    candidates: int
+    most_directions: int
+    rule: Rule
+    volume: Volume
+
+    @property
+    def shares(self) -> dict[str, tuple[str, int]]:
+        """A row of samples is no longer needed once they are where the PMF is expected."""
+        return {"scratch_pmf": ("scratch_row", 0)} if self.half_order == 0 else {}
+
+    def prepared(self, kind: Callable[..., PmfGetter], **fields: Any) -> Prepared:
+        """Return the tables with a getter of a kind; ``fields`` are its own, or in place of those here."""
+        common: dict[str, Any] = {name: getattr(self, name) for name in COMMON} | {
+            "amplitudes": amplitudes_of_harmonics if self.half_order else amplitudes_of_samples,
+            "look_ahead": prefetch_along if self.half_order else None, "code_bits": self.ball.code_bits,
+        }  # fmt: skip
+        return Prepared(kind(**common | fields), self.rule, self.volume)
+
+
+def pmf_tables(
+    given: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
+    stretch: float = 1.0, rows: Rows | None = None,
+) -> PmfTables:  # fmt: skip
+    """Make the tables of a getter that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
     ----------
@@ -95,19 +163,12 @@ def prepare_pmf(
         Inputs, with orientation functions.
     options : PmfOptions
         Options of the method.
-    own : dict
-        Constants and holes of the method.
     least : float, optional
         If given, coefficients are sampled on the sphere here, and lower samples raised to this.
     reach, stretch : array_like of int, (3,), and float
         See :func:`tistreamlines.tracking.tables.rows.kept`.
     rows : Rows, optional
         The layout of the rows; by default, that of :func:`rows_of`.
-
-    Returns
-    -------
-    Prepared
-        The tables.
 
     Raises
     ------
@@ -120,21 +181,19 @@ def prepare_pmf(
     assert isinstance(function, OrientationFunctions)
     ball, sphere = sphere_tables(vertices, edges)
     rows = rows or rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
-    method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
-    fill = ball | stop_fill(given.stop, rows.width(given.stop.count)) | HOLES | {
-        "amplitudes": amplitudes_of_harmonics if rows.half_order else amplitudes_of_samples,
-        "HALF_ORDER": rows.half_order, "look_ahead": prefetch_along if rows.half_order else None,
-        "SYMMETRIC": int(function.symmetric),
-        # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
-        "CANDIDATES": padded(len(vertices) // 3), "NEGATIVE_PEAK": 0,
-    } | own  # fmt: skip
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
-    team = pmf.PmfScratch(**pmf.PmfScratch.sizes(fill), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(fill)))
-    # a row of samples is no longer needed once they are where the PMF is expected
-    shares = {"scratch_pmf": ("scratch_row", 0)} if rows.half_order == 0 else {}
-    most = most_directions(peaks, options)
-    volume = _volume(given, rows, reach, stretch)
-    return Prepared(method, given.stop.record, volume, team, fill, most, shares, OFTEN_READ)
+    row = Row.of(rows.width(given.stop.count), given.stop.count)
+    # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
+    candidates = padded(len(vertices) // 3)
+    scratch = pmf.PmfScratch(
+        row=32 * row.row_chunks, pmf=32 * ball.vertex_chunks,
+        peaks=PeakScratch(kept=peaks, candidates=candidates, counter=1),
+    )  # fmt: skip
+    method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
+    return PmfTables(
+        method, scratch, ball, row, rows.half_order, int(function.symmetric), candidates,
+        most_directions(peaks, options), given.stop.rule, _volume(given, rows, reach, stretch),
+    )  # fmt: skip
 
 
 def _volume(given: Given, rows: Rows, reach: npt.ArrayLike, stretch: float) -> Volume:
@@ -202,19 +261,3 @@ def _check(function: OrientationFunctions, given: Given) -> None:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     if not function.symmetric and isinstance(given.sphere, str) and SPHERES[given.sphere][1]:
         raise ParameterError(f"--sphere {given.sphere} is half a sphere: an asymmetric function needs --sphere full")
-
-
-def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Return a lower bound of the bytes read and the operations done for a step.
-
-    Eight rows are read and interpolated, with 16 operations per channel. Each vertex takes two per coefficient if rows
-    hold these; where all vertices are looked at, not only those in the cone, five for its cosine to the heading.
-    """
-    channels, vertices = 32 * (fill["ROW_CHUNKS"] - fill.get("FIRST_CHUNK", 0)), 32 * fill["VERTEX_CHUNKS"]
-    own = 5 * vertices
-    if "CONE_CHUNKS" in fill:
-        # at least one chunk is looked at
-        own, vertices = 0, 32
-        channels += 0 if fill["HALF_ORDER"] else vertices
-    own += vertices * harmonic_operations(fill) if fill["HALF_ORDER"] else 0
-    return 32 * channels, 16 * channels + own

@@ -10,28 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import ParameterError
-from ...kernels.getters import ptt
-from ...kernels.getters.dead_ends import DROPPED
+from ...kernels.getters import dead_ends, ptt
 from ...kernels.getters.reads import read_stop
 from ...kernels.orientation.samples import amplitude_of_samples, sphere_of_samples
+from ...linker.lang import Func, Record, Stage
+from ...linker.parts import host
 from ...option import MODEL, option
-from ...space.nearest_vertex import cell_table, compact_order, without_opposite
+from ...space.nearest_vertex import CellSizes, cell_table, compact_order, without_opposite
 from ...space.sphere import padded
 from ..tables.given import Given, OrientationFunctions, Prepared
-from .pmf import PmfOptions, prepare_pmf
+from .pmf import PmfGetter, PmfOptions, pmf_tables
 from .shared import try_bits
 
 Array = npt.NDArray[Any]
 MOST_POWER = 100  # two to this power still fits a float32
 CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
 OFTEN_READ = ("method_sphere_vertices", "method_cells_first")
-HOLES = DROPPED | {
-    "State": ptt.Frame, "begin": ptt.begin_by_lanes, "read": read_stop, "set_out": ptt.set_out_by_frame,
-    "load_state": ptt.load_frame, "store_state": ptt.store_frame, "choose": ptt.choose_try, "move": ptt.move_by_try,
-    "move_as_chosen": ptt.move_as_tried,
-    "note_step_again": ptt.support_of, "amplitude": amplitude_of_samples, "whole_sphere": sphere_of_samples,
-    "CARRIED": CARRIED, "LAID_OUT_ABREAST": 1, "READ_BY_LANES": 1,
-}  # fmt: skip
 ARC_OPERATIONS = 86  # operations for the arc and the frame of a segment of a probe
 NEAREST_OPERATIONS = 18  # operations for the vertex nearest to a direction
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
@@ -143,6 +137,51 @@ class Probe:
         return scalars
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PttGetter(PmfGetter):
+    """Parallel transport; see the constants of ``kernels/getters/probes.py``."""
+
+    state: type[Record] = ptt.Frame
+    begin: Func = ptt.begin_by_lanes
+    read: Func = read_stop
+    set_out: Stage = ptt.set_out_by_frame
+    load_state: Stage = ptt.load_frame
+    store_state: Stage = ptt.store_frame
+    choose: Func = ptt.choose_try
+    move: Stage = ptt.move_by_try
+    move_as_chosen: Stage = ptt.move_as_tried
+    drops_dead_end: int = 1
+    drop_dead_end: Stage = dead_ends.drop_last_point
+    postpone: Stage = dead_ends.put_off
+    fall_due: Stage = dead_ends.end_in_time
+    note_step_again: Func = ptt.support_of
+    amplitude: Func = amplitude_of_samples
+    whole_sphere: Func = sphere_of_samples
+    carried: int = CARRIED
+    cell_sizes: CellSizes
+    segments: int
+    parts: int
+    probes: int
+    exact_arcs: int
+    powered: int
+    paper: int
+    strict: int
+    laid_out_abreast: bool = host(default=True)
+    read_by_lanes: bool = host(default=True)
+    often_read: tuple[str, ...] = host(default=OFTEN_READ)
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step.
+
+        Each lane computes the arc of a probe, and reads the values along it or, where two lanes share it, along half of
+        it. Each line of a segment that is read takes eight reads, 16 operations to interpolate and 18 for the weights.
+        """
+        segments, lines = self.segments, self.probes
+        reads = 32 * (segments if self.parts == 1 else segments - segments // 2)
+        each = NEAREST_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS)
+        return 32 * reads * lines, 32 * segments * ARC_OPERATIONS + reads * each
+
+
 def prepare(
     given: Given, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
 ) -> Prepared:
@@ -178,22 +217,21 @@ def prepare(
             f"{alone} of the sphere's {len(vertices)} vertices have no opposite vertex: for an asymmetric "
             "function, give ptt a whole sphere of opposite pairs, e.g. DIPY's repulsion724"
         )
-    cells, own = cell_table(vertices, function.symmetric)
+    cells, cell_sizes = cell_table(vertices, function.symmetric)
     segments = options.probe_quality - 1
-    # Most steps need few candidates, so two lanes evaluate one where a team's memory holds the values along its probe
-    parts = 2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1
-    own |= HOLES | {
-        "SEGMENTS": segments, "PARTS": parts, "PROBES": options.probe_count, "EXACT_ARCS": int(exact_arcs),
-        "POWERED": int(options.data_support_exponent != 1), "PAPER": int(options.probe_rule == "paper"),
-        "STRICT": int(options.probe_rule != "dipy"),
-        "CODE_BITS": try_bits(given.stop, ptt.NUMBER_BITS),
-    }  # fmt: skip
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
     reach = probe.reach(given.channels.shape[:3])
-    made = prepare_pmf(given, options, own, least, reach, probe.stretch)
-    method = ptt.Ptt(**vars(made.method), cells=cells, ring=_ring(options), **probe.scalars())
-    team = ptt.PttScratch(**vars(made.team), carried=ptt.PttScratch.sizes(made.fill)["carried"])
-    return replace(made, method=method, team=team, often_read=OFTEN_READ)
+    tables = pmf_tables(given, options, least, reach, probe.stretch)
+    return tables.prepared(
+        PttGetter, cell_sizes=cell_sizes, segments=segments,
+        # most steps need few candidates: two lanes evaluate one where a team's memory holds the values along a probe
+        parts=2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1,
+        probes=options.probe_count, exact_arcs=int(exact_arcs), powered=int(options.data_support_exponent != 1),
+        paper=int(options.probe_rule == "paper"), strict=int(options.probe_rule != "dipy"),
+        code_bits=try_bits(given.stop.rule, ptt.NUMBER_BITS),
+        method=ptt.Ptt(**vars(tables.method), cells=cells, ring=_ring(options), **probe.scalars()),
+        scratch=ptt.PttScratch(**vars(tables.scratch), carried=CARRIED + 2),
+    )  # fmt: skip
 
 
 def _ordered(given: Given) -> Given:
@@ -211,15 +249,3 @@ def _ring(options: PttOptions) -> Array:
     """Return the offsets of a probe's lines from its axis: cosine and sine times the radius, mm, (2 * probe_count,)."""
     turns = 2 * np.pi * np.arange(options.probe_count) / options.probe_count
     return (options.probe_radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)).ravel()
-
-
-def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Return a lower bound of the bytes read and the operations done for a step.
-
-    Each lane computes the arc of a probe, and reads the values along it or, where two lanes share it, along half of it.
-    Each line of a segment that is read takes eight reads, 16 operations to interpolate and 18 for the weights.
-    """
-    segments, lines = fill["SEGMENTS"], fill["PROBES"]
-    reads = 32 * (segments if fill["PARTS"] == 1 else segments - segments // 2)
-    each = NEAREST_OPERATIONS + lines * (16 + WEIGHT_OPERATIONS)
-    return 32 * reads * lines, 32 * segments * ARC_OPERATIONS + reads * each

@@ -3,43 +3,68 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...kernels.getters import sd_stream
-from ...kernels.getters.dead_ends import KEPT
 from ...kernels.getters.direction_codes import HALF
 from ...kernels.getters.reads import read_row
 from ...kernels.getters.vertex_steps import Vertex
+from ...linker.lang import Func, Record, Stage
+from ...linker.parts import host
 from ..tables.given import Given, Prepared
-from .fod import FodOptions, order_of_fods, prepare_fods
-from .shared import harmonic_operations
+from .fod import FodGetter, FodOptions, fod_rows, order_of_fods
+from .shared import harmonic_operations, heading_scratch
 
 Array = npt.NDArray[Any]
 CIRCLES = 3  # great circles, as many as a quadratic form of two variables has numbers
 USUAL_ROUNDS = 2  # of a step, at least: one that moves, and one that finds that it need not
 ROUND_OPERATIONS = 120  # operations of a round besides its amplitudes
-HOLES = KEPT | {
-    "State": Vertex, "CARRIED": 0, "LAID_OUT_ABREAST": 0, "begin": sd_stream.begin_at_peak, "read": read_row,
-    "set_out": sd_stream.set_out_to_peak, "load_state": None, "store_state": None, "choose": sd_stream.choose_peak,
-    "move": sd_stream.move_to_peak, "note_step_again": None, "CODE_BITS": 2 * HALF, "AIMED": 1,
-}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SdStreamGetter(FodGetter):
+    """SD_STREAM; see the constants of ``kernels/getters/sd_stream.py``."""
+
+    state: type[Record] = Vertex
+    begin: Func = sd_stream.begin_at_peak
+    read: Func = read_row
+    set_out: Stage = sd_stream.set_out_to_peak
+    choose: Func = sd_stream.choose_peak
+    move: Stage = sd_stream.move_to_peak
+    code_bits: int = 2 * HALF
+    circle_chunks: int
+    circle_points: int
+    laid_out_abreast: bool = host(default=False)
+    often_read: tuple[str, ...] = host(default=("method_weights", "method_circles"))
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step."""
+        channels, rounds = 32 * self.row.row_chunks, USUAL_ROUNDS * 32
+        amplitudes = self.circle_chunks * harmonic_operations(self.half_order)
+        return 32 * channels, 16 * channels + rounds * (amplitudes + 2 * self.circle_points + ROUND_OPERATIONS)
 
 
 def prepare(given: Given, options: FodOptions) -> Prepared:
-    """Make the tables; see :func:`tistreamlines.tracking.getters.fod.prepare_fods`."""
+    """Make the tables; see :func:`tistreamlines.tracking.getters.fod.fod_rows`."""
     order = order_of_fods(given)
     parts, weights = great_circles(order)
-    chunks = -(-len(parts) // 32)
+    chunks, least = -(-len(parts) // 32), options.least(given.stop.rule)
     columns = np.concatenate([parts, np.repeat(parts[:1], 32 * chunks - len(parts), axis=0)]).reshape(chunks, 32, 3)
     method = sd_stream.SdStream(
-        threshold=options.least(given.stop), cos_angle=math.cos(math.radians(options.max_angle)),
+        threshold=least, cos_angle=math.cos(math.radians(options.max_angle)),
         circles=columns.swapaxes(1, 2).ravel(), weights=np.pad(weights, ((0, 0), (0, 32 - weights.shape[1]))).ravel(),
     )  # fmt: skip
-    own = HOLES | {"CIRCLE_CHUNKS": chunks, "CIRCLE_POINTS": len(parts)}
-    return prepare_fods(given, order, method, sd_stream.SdStreamScratch, own, ("method_weights", "method_circles"))
+    row, volume = fod_rows(given, order)
+    scratch = sd_stream.SdStreamScratch(**vars(heading_scratch(row)), amplitudes=32 * chunks, derivatives=32)
+    getter = SdStreamGetter(
+        method=method, scratch=scratch, row=row, half_order=order // 2, sharpness=1.0 / least, circle_chunks=chunks,
+        circle_points=len(parts),
+    )  # fmt: skip
+    return Prepared(getter, given.stop.rule, volume)
 
 
 def great_circles(order: int) -> tuple[Array, Array]:
@@ -74,11 +99,3 @@ def great_circles(order: int) -> tuple[Array, Array]:
     bends = np.kron(form.T, bend[1:, None])
     pole = np.append([0, 0], bend[0] * form.sum(axis=1))
     return np.vstack([[1, 0, 0], parts]), np.vstack([pole, np.hstack([slopes, bends])])
-
-
-def count_step(fill: dict[str, Any]) -> tuple[int, int]:
-    """Return a lower bound of the bytes read and the operations done for a step."""
-    channels, rounds = 32 * fill["ROW_CHUNKS"], USUAL_ROUNDS * 32
-    return 32 * channels, 16 * channels + rounds * (
-        fill["CIRCLE_CHUNKS"] * harmonic_operations(fill) + 2 * fill["CIRCLE_POINTS"] + ROUND_OPERATIONS
-    )

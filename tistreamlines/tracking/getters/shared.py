@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
+from ...kernels.getters import headings, vertex_steps
+from ...kernels.getters.reads import read_row
 from ...kernels.orientation.peaks import PeakRule
-from ..tables.given import StopTables
+from ...linker.lang import Func, Record, Stage
+from ...space.sphere import Ball
+from ..parts import Getter, Row, Rule
 from .options import VertexOptions
 
 WITH_RECOVERY = 30  # bits of a code, one to a word
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VertexGetter(Getter):
+    """A getter whose directions are vertices of a sphere; see ``kernels/getters/vertex_steps.py``.
+
+    Parameters
+    ----------
+    ball : constants of the sphere.
+    half_order : half the order of spherical harmonics; 0 without any.
+    candidates, negative_peak : see ``kernels/orientation/peaks.py``.
+    initial_directions, next_direction, read_all : what it does in place of those of other getters.
+    """
+
+    ball: Ball
+    half_order: int
+    candidates: int
+    negative_peak: int = 0
+    state: type[Record] = vertex_steps.Vertex
+    begin: Func = vertex_steps.begin_by_row
+    read: Func = read_row
+    read_all: Func = vertex_steps.read_whole_row
+    set_out: Stage = vertex_steps.set_out_along
+    initial_directions: Func
+    next_direction: Func | None = None
+    choose: Func = vertex_steps.choose_direction
+    move: Stage = vertex_steps.move_along
+
 
 def peak_rule(options: VertexOptions) -> PeakRule:
     """Return the kernels' record of the peak thresholds, with cosines of the angles."""
@@ -25,16 +57,16 @@ def most_directions(peaks: int, options: VertexOptions) -> int:
     return min(peaks, options.max_directions or peaks)
 
 
-def stop_fill(stop: StopTables, width: int) -> dict[str, Any]:
-    """Return the constants and holes of the stopping rule, whose maps end a row of ``width`` numbers."""
-    return stop.fill | {"ROW_CHUNKS": width // 32, "STOP_CHANNEL": width - stop.count, "STOP_CHANNELS": stop.count}
-
-
-def try_bits(stop: StopTables, bits: int) -> int:
+def try_bits(rule: Rule, bits: int) -> int:
     """Return the bits of a step's code: the number of a try, of so many bits, and what a recovery drew it with."""
-    return WITH_RECOVERY if stop.fill.get("FOR_RECOVERY") else bits
+    return WITH_RECOVERY if rule.recovery.for_recovery else bits
 
 
-def harmonic_operations(fill: dict[str, Any]) -> int:
+def harmonic_operations(half_order: int) -> int:
     """Return the operations that evaluate an ODF in one direction: two per coefficient, including padding."""
-    return 2 * (fill["HALF_ORDER"] + 1) * (2 * fill["HALF_ORDER"] + 1)
+    return 2 * (half_order + 1) * (2 * half_order + 1)
+
+
+def heading_scratch(row: Row) -> headings.HeadingScratch:
+    """Return the sizes of the team memory of getters that carry a direction."""
+    return headings.HeadingScratch(row=32 * row.row_chunks, peaks=headings.Kept(kept=1))

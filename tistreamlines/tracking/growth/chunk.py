@@ -54,20 +54,6 @@ def counted(chunk: Chunk, verdicts: Array) -> Array:
     return np.concatenate([[len(chunk.seeds)], ends, judged])
 
 
-def brought(fill: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return flat name and shape of what comes back of each streamline that has ended; see :class:`Chunk`."""
-    needed = {
-        "state": True, "verdict": fill["HAS_BITS"], "initial": fill["CARRIED"],
-        "first": fill["CARRIED"] and fill["TAKES_BACK"], "cropped": fill["CROPS"],
-    }  # fmt: skip
-    shapes = {"state": (2, 2), "cropped": (2,)}
-    return {
-        name: (name if name == "verdict" else f"halves_{name}", shapes.get(name, ()))
-        for name, is_needed in needed.items()
-        if is_needed
-    }
-
-
 @dataclass(frozen=True)
 class Chunk:
     """Streamlines that grow together, in the order of their seeds and initial directions.

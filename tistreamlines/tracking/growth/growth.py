@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,15 +17,15 @@ from ...devices import Device
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
+from ...kernels.interpolate import Volume
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY
 from ...linker.coming import Coming
-from ...linker.lang import Func
 from ...linker.records import spread
+from ..parts import Layout, ProductKernels, Selection
 from ..tables.given import Prepared
 from ..tables.rows import CUBE, interleaved
-from .chunk import Chunk, brought, tallied
-from .linking import filled, source_of
+from .chunk import Chunk, tallied
 from .memory import WORD, memory_for
 from .ordering import near_together
 from .pace import Pace
@@ -48,6 +48,22 @@ ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 QUEUES = {"start": "seeds", "enlist": "seeds", "advance": "halves", "judge": "halves"}
 
 
+def laid_out(
+    prepared: Prepared, device: Device, settings: Settings, selection: Selection
+) -> tuple[Layout, Volume]:
+    """Return how halves grow and lie in memory on a device, and the rows that they read there."""
+    getter, volume, together = prepared.getter, prepared.volume, 1
+    if not device.on_host:
+        getter = replace(getter, look_ahead=None)  # a GPU grows other halves while it waits for memory
+        if getter.read_by_lanes and (cubes := interleaved(volume, 32 * getter.row.row_chunks)) is not None:
+            volume, together = cubes, CUBE
+    return Layout.of(
+        getter, prepared.rule, selection, paged=int(device.on_host), gathers=int(not device.on_host),
+        interleaved=together, directed=int(settings.directed and getter.aimed),
+        one_way=settings.one_way * (1 + settings.either_sense), truncates=int(settings.truncate),
+    ), volume  # fmt: skip
+
+
 class Growth:
     """Grows chunks of streamlines on one device.
 
@@ -56,44 +72,33 @@ class Growth:
     prepared : tables of the method and the stopping rule.
     voxel_sizes : (3,) mm.
     device, settings : where and how to grow.
-    selection : constants and holes with which the selection looks at points as the streamlines grow.
-    demands : fields of its record by flat name.
-    roots : kernels that products run besides.
-    held : bytes that products need besides the buffers of a chunk.
+    selection : what is demanded of streamlines while they grow.
+    products : what products need.
 
     Attributes
     ----------
     program : the kernels.
+    layout : how halves lie in memory, and the parts that grow them.
     room : the arrays of chunks.
     rules : :class:`...kernels.halves.Rules` by flat name, on the host.
     """
 
     def __init__(
-        self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, selection: dict[str, Any],
-        demands: dict[str, Any], roots: Sequence[Func], held: int = 0,
+        self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, selection: Selection,
+        products: ProductKernels,
     ) -> None:  # fmt: skip
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
-        own: dict[str, Any] = {"IN_TURN": int(settings.truncate or prepared.fill.get("IN_TURN", 0))}
-        # a GPU grows other halves while it waits for memory
-        own |= {"PAGED": 1} if device.on_host else {"GATHERS": 1, "look_ahead": None}
-        own["DIRECTED"] = int(settings.directed and prepared.fill.get("AIMED", 0))
-        own |= settings.fill | selection
-        volume = prepared.volume
-        if prepared.fill.get("READ_BY_LANES") and not device.on_host:
-            cubes = interleaved(volume, 32 * prepared.fill["ROW_CHUNKS"])
-            volume, own["INTERLEAVED"] = (volume, 1) if cubes is None else (cubes, CUBE)
-        fill = filled(prepared.fill, own)
-        self._aimed, self._directed = fill["AIMED"], fill["DIRECTED"]
-        self._has_bits, self._goes_back = fill["HAS_BITS"], bool(fill["FOR_RECOVERY"])
-        self._most_steps = settings.max_steps * (RETURNS if self._goes_back else 1)
-        self._brought = brought(fill)
+        self.layout, volume = laid_out(prepared, device, settings, selection)
+        self._has_bits = self.layout.load.has_bits
+        self._most_steps = settings.max_steps * (RETURNS if self.layout.load.recovers else 1)
+        self._returned = self.layout.returned()
         # a thread of a CPU can as well grow one half after the other
-        self.in_turn = bool(settings.one_way or fill["IN_TURN"] or device.on_host)
+        self.in_turn = bool(settings.one_way or self.layout.in_turn or device.on_host)
         self.sides = 1 if settings.one_way else 2
-        roots = [*ROOTS, *([streamlines.judge] if self._has_bits else []), *roots]
+        roots = [*ROOTS, *([streamlines.judge] if self._has_bits else []), *products.roots]
         self.program = open_program(
-            device, source_of(roots, prepared, **own), exact=settings.exact, threads=settings.threads,
-            profile=settings.profile, queued=QUEUES,
+            device, prepared.source(roots, self.layout, products.parts), exact=settings.exact,
+            threads=settings.threads, profile=settings.profile, queued=QUEUES,
         )  # fmt: skip
         x, y, z = (settings.step_mm / voxel_sizes).tolist()
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
@@ -101,10 +106,10 @@ class Growth:
             step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, most=settings.bounds[1], key=key, first_seed=0
         )
         self.rules = spread("rules", rules)
-        values = prepared.values | spread("volume", volume) | self.rules | demands
+        values = prepared.values | spread("volume", volume) | self.rules | spread("filter", selection.filter)
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        tables = 4 * sum(array.size for array in arrays.values()) + held
-        self.room = Room(self.program, device, settings, prepared.scalars | fill, tables)
+        tables = 4 * sum(array.size for array in arrays.values()) + products.bytes
+        self.room = Room(self.program, device, settings, self.layout, tables)
         with memory_for("the tables"):
             self._tables = values | {name: self.program.array(array) for name, array in arrays.items()}
         self._ended: dict[str, Any] = {}  # what of the kernels' arguments belongs to the chunk that has ended last
@@ -158,7 +163,7 @@ class Growth:
         self.program.upload(own["seeds_points"], seeds.ravel(), beside=True)
         if codes is not None:
             self._direct(codes, own)
-        if codes is None or self._aimed:
+        if codes is None or self.layout.getter.aimed:
             self.program.run("start", n, self._tables | own)
         self.statistics.copied_bytes += WORD * n
         coming = self.program.later(own["seeds_counts"], n)
@@ -177,9 +182,9 @@ class Growth:
 
     def _direct(self, codes: Array, own: dict[str, Any]) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
-        if self._aimed and not self._directed:
+        if self.layout.getter.aimed and not self.layout.directed:
             raise ParameterError("the kernels are linked for seeds without directions: give seeds without directions")
-        peaks = np.zeros((len(codes), self.prepared.seeds_most), np.int32)
+        peaks = np.zeros((len(codes), self.prepared.getter.most_directions), np.int32)
         peaks[:, 0] = codes
         self.program.upload(own["seeds_peaks"], peaks.ravel(), beside=True)
         self.program.upload(own["seeds_counts"], (codes >= 0).astype(np.int32), beside=True)
@@ -196,7 +201,7 @@ class Growth:
         self.program.run("enlist", len(started.counts), self._tables | own)
         self.pace.queue()
         # the backward halves need to know whether the first step stands
-        steps = 0 if self.in_turn else 1 + self.prepared.fill["DROPS_DEAD_END"]
+        steps = 0 if self.in_turn else 1 + self.layout.getter.drops_dead_end
         if steps:
             self._advance(own, count, steps, sides=1)
         few = self._steps(self.sides * count, FIRST_SECONDS)
@@ -245,9 +250,9 @@ class Growth:
         count = launched.count
         if self._has_bits:
             self.program.run("judge", count, self._tables | launched.own)
-        sizes = {name: count * math.prod(shape) for name, (_, shape) in self._brought.items()}
+        sizes = {name: count * math.prod(shape) for name, (_, shape) in self._returned.items()}
         self.statistics.copied_bytes += WORD * sum(sizes.values())
-        return {name: self.program.later(launched.own[self._brought[name][0]], size) for name, size in sizes.items()}
+        return {name: self.program.later(launched.own[self._returned[name][0]], size) for name, size in sizes.items()}
 
     def _grown(self, launched: Launched, coming: dict[str, Coming[Array]]) -> dict[str, Array]:
         """Wait until all streamlines of a chunk have ended; return what has come of them, by name."""
@@ -257,7 +262,7 @@ class Growth:
             steps, most, ends = tallied(state)
             self.pace.end(steps, most)
             if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
-                others = {name: one.wait().reshape(-1, *self._brought[name][1]) for name, one in coming.items()}
+                others = {name: one.wait().reshape(-1, *self._returned[name][1]) for name, one in coming.items()}
                 return others | {"state": state}
             self._advance(launched.own, count, self._begin(growing)[0])
             coming = self._coming(launched)
@@ -311,7 +316,7 @@ class Growth:
         """Return an accepted streamline with so many steps in each half, for which products compile their kernels."""
         state, none = np.array([steps, Stop.MAX_LENGTH] * 2, np.int32), np.zeros(1, np.int32)
         self.program.upload(self._ended["halves_state"], state)
-        besides = {name: np.zeros((1, *shape), np.int32) for name, (_, shape) in self._brought.items()}
+        besides = {name: np.zeros((1, *shape), np.int32) for name, (_, shape) in self._returned.items()}
         chunk = Chunk(0, np.zeros((1, 3), np.float32), none, none, none, state.reshape(1, 2, 2), besides)
         self.accept(chunk)
         return chunk
@@ -346,6 +351,6 @@ class Growth:
         seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
         while len(seeds):
             some = seeds[: self.ready()]
-            codes = np.zeros(len(some), np.int32) if self._directed else None
+            codes = np.zeros(len(some), np.int32) if self.layout.directed else None
             seeds = seeds[len(self.finish(self.start(some, 0, codes).wait()).seeds) :]
         self.room.forget()  # those of a run begin elsewhere

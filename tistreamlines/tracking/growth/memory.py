@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 from ...backends.faults import no_memory
 from ...backends.program import Program
 from ...errors import DeviceMemoryError, ParameterError
-from ...kernels.halves import HALVES_A_PAGE, IN_A_ROW, Halves, Seeds
-from ...linker.records import INTS, memory
+from ...linker.records import INTS
+from ...linker.source import Arrays
 from ...space.sphere import padded
+from ..parts import Layout
 
 # Of an array: 2 GiB less a word.  Lavapipe allocates no more at once, byte offsets of Vulkan and Metal end at 4 GiB,
 # and kernels and Taichi index elements with signed 32-bit integers.
@@ -36,7 +37,7 @@ DIRECTIONS = 4  # of a seed that are expected of the first chunk at most; if the
 SEED_SETS, HALF_SETS = 3, 2
 UNASKED = 2**26  # bytes that buffers may always take if no limit is set
 WORD = 4  # bytes of an element, a real or a whole number
-Arrays = dict[str, tuple[str, int]]  # kind and number of elements, by flat name
+ACCEPTED: Arrays = {"accepted": (INTS, 1), "words_slot": (INTS, 2)}  # elements for each accepted streamline
 
 
 @dataclass(frozen=True)
@@ -61,25 +62,6 @@ class Capacity:
     elements: Arrays
 
 
-def sizes(fill: Mapping[str, Any], max_steps: int) -> tuple[Arrays, Arrays, Arrays]:
-    """Kind and elements of a chunk's buffers by name: for each seed, for each streamline, and for each accepted one."""
-    most = fill["seeds_most"]
-    steps = padded(max_steps, IN_A_ROW) if fill["PAGED"] else max_steps
-    visited, more = 2 * fill["WORDS"] * fill["HAS_BITS"], 2 * (fill["MORE"] + 1) if fill["MORE"] else 0
-    halves = Halves(
-        seed=1, branch=1, initial=1, first=fill["TAKES_BACK"], point=2 * fill["POINT"], state=4, codes=2 * steps,
-        visited=visited, more=more, before=12 * fill["CROPS"], cropped=2 * fill["CROPS"],
-    )
-    seed = memory("seeds", Seeds(points=3, counts=1, peaks=most, most=most)) | {"slot": (INTS, 1)}
-    streamline = memory("halves", halves) | {"verdict": (INTS, fill["HAS_BITS"])}
-    return seed, streamline, {"accepted": (INTS, 1), "words_slot": (INTS, 2)}
-
-
-def streamlines_together(fill: Mapping[str, Any]) -> int:
-    """Return of how many streamlines arrays have room for a multiple; see :func:`...kernels.halves.code_place`."""
-    return HALVES_A_PAGE // 2 if fill["PAGED"] else 1
-
-
 def total(arrays: Arrays) -> int:
     """Elements of all arrays together."""
     return sum(count for _, count in arrays.values())
@@ -90,7 +72,7 @@ def _largest(arrays: Arrays) -> int:
 
 
 def capacity_for(
-    fill: Mapping[str, Any], max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
+    layout: Layout, max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
     free: int | None = None, most_seeds: int = MOST_SEEDS, packs: bool = True,
 ) -> Capacity:  # fmt: skip
     """Fit a chunk to a device.
@@ -99,7 +81,7 @@ def capacity_for(
 
     Parameters
     ----------
-    fill : constants and scalars of the method.
+    layout : how halves lie in memory.
     max_steps : maximum number of steps of a half-streamline.
     tables : bytes that the tables take.
     asked : maximum number of seeds in a chunk that the user asked for.
@@ -113,13 +95,12 @@ def capacity_for(
     ParameterError
         If the limit is too small for the tables and a chunk of one seed.
     """
-    seed, streamline, accepted = sizes(fill, max_steps)
+    seed, streamline, accepted = layout.of_seed(), layout.of_streamline(max_steps), ACCEPTED
     a_seed = WORD * (SEED_SETS * total(seed) + 3)
     a_streamline = WORD * (HALF_SETS * total(streamline) + total(accepted) + 4)
-    streamline |= accepted
-    codes = 32 // fill["CODE_BITS"]
-    together = streamlines_together(fill)
-    most, longest = padded(fill["seeds_most"], together), 2 * -(-max_steps // codes)
+    streamline = {**streamline, **accepted}
+    codes, together = layout.codes_a_word, layout.together
+    most, longest = padded(layout.getter.most_directions, together), 2 * -(-max_steps // codes)
     a_word = (PARTS_AHEAD + 1) * WORD * packs
     least = a_seed + most * a_streamline + a_word * (longest + 1)
     left = 2**62
@@ -142,7 +123,8 @@ def capacity_for(
     seeds = max(min(seeds, streamlines), 1)
     elements = {name: (kind, size * seeds) for name, (kind, size) in seed.items()}
     elements |= {name: (kind, size * streamlines) for name, (kind, size) in streamline.items()}
-    return Capacity(seeds, streamlines, words, codes, seed | streamline, elements | {"packed": (INTS, words + longest)})
+    elements["packed"] = (INTS, words + longest)
+    return Capacity(seeds, streamlines, words, codes, {**seed, **streamline}, elements)
 
 
 class Buffers:

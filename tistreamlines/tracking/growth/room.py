@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...backends.program import Program
 from ...devices import Device, free_memory, usable_cores
 from ...space.sphere import padded
+from ..parts import Layout
 from .memory import (
+    ACCEPTED,
     CHUNK_POINTS,
     CPU_BYTES,
     CPU_MOST_SEEDS,
@@ -26,8 +27,6 @@ from .memory import (
     Buffers,
     Capacity,
     capacity_for,
-    sizes,
-    streamlines_together,
 )  # fmt: skip
 from .settings import Settings
 
@@ -39,7 +38,7 @@ class Room:
     ----------
     program : allocates the arrays.
     device, settings : where and how streamlines are grown.
-    fill : constants and scalars of the method.
+    layout : how halves lie in memory.
     tables : bytes of the tables, and of what products hold; the device is asked for its memory before it holds these.
 
     Attributes
@@ -50,13 +49,13 @@ class Room:
     """
 
     def __init__(
-        self, program: Program, device: Device, settings: Settings, fill: Mapping[str, Any], tables: int
-    ) -> None:  # fmt: skip
-        self.tables, self._together = tables, streamlines_together(fill)
-        self._large = settings.chunk_size is None and not fill["FOR_RECOVERY"]
-        self.capacity = _fit(device, settings, fill, tables)
+        self, program: Program, device: Device, settings: Settings, layout: Layout, tables: int
+    ) -> None:
+        self.tables, self._together = tables, layout.together
+        self._large = settings.chunk_size is None and not layout.load.recovers
+        self.capacity = _fit(device, settings, layout, tables)
         self.forget()
-        kinds = sizes(fill, settings.max_steps)
+        kinds = (layout.of_seed(), layout.of_streamline(settings.max_steps), ACCEPTED)
         self._names = [[name for name, (_, size) in arrays.items() if size] for arrays in kinds]
         sets = (SEED_SETS, HALF_SETS)
         self._seeds, self._halves = (
@@ -116,7 +115,7 @@ def _next(sets: list[Buffers]) -> Buffers:
     return sets[-1]
 
 
-def _fit(device: Device, settings: Settings, fill: Mapping[str, Any], tables: int) -> Capacity:
+def _fit(device: Device, settings: Settings, layout: Layout, tables: int) -> Capacity:
     """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
     free = None
     if device.on_host:
@@ -126,6 +125,6 @@ def _fit(device: Device, settings: Settings, fill: Mapping[str, Any], tables: in
         if settings.memory_limit is None:
             free = free_memory(device) or 2**30
     return capacity_for(
-        fill, settings.max_steps, tables, asked=settings.chunk_size, limit=settings.memory_limit, free=free,
+        layout, settings.max_steps, tables, asked=settings.chunk_size, limit=settings.memory_limit, free=free,
         most_seeds=most, packs=not device.on_host,
     )  # fmt: skip

@@ -50,11 +50,6 @@ class Settings:
         """Minimum and maximum number of steps of an accepted streamline."""
         return max(self.fewest_steps, 1), 2 * self.max_steps if self.most_steps is None else self.most_steps
 
-    @property
-    def fill(self) -> dict[str, int]:
-        """Constants of the kernels."""
-        return {"ONE_WAY": self.one_way * (1 + self.either_sense), "TRUNCATES": int(self.truncate)}
-
 
 def bytes_of(gigabytes: float | None) -> int | None:
     """Return a limit of memory in bytes; None for none."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ...kernels.products.density import count_steps
 from ...kernels.products.ends import count_ends
 from ...linker.lang import Func
+from ...linker.parts import Part
 from ...linker.records import INTS, spread
 from ...space.batch import Space
 from ..growth.chunk import Chunk
@@ -18,6 +19,7 @@ from ..growth.growth import Growth
 from ..growth.memory import PART_WORDS, WORD, memory_for
 from ..growth.ordering import exclusive_sum
 from .density import MOST_BYTES, STREAMLINES, MapGrid, in_parts
+from .point_kernels import Listing
 from .products import Collector
 from .unpacking import affine_of
 
@@ -43,6 +45,7 @@ class DeviceDensity(Collector):
     """
 
     roots: Sequence[Func] = (count_steps,)
+    parts: Sequence[Part] = (Listing(),)
     waits = False
     each = 1  # the most that a streamline adds to the count of a voxel
     most_listed = 1 << 25  # voxels that are listed at once: each launch waits for its longest streamline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,8 +17,17 @@ from ...kernels.products.density import count_points
 from ...kernels.products.ends import count_end_points
 from ...kernels.products.lengths import measure_points
 from ...linker.lang import Func
+from ...linker.parts import Part
 from ...linker.records import INTS
 from ...linker.source import Source
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Listing(Part):
+    """What is noted of voxels that streamlines pass through, see ``kernels/products/density.py``."""
+
+    lists: int = 0
+    shares: int = 0
 
 
 @cache
@@ -25,12 +35,12 @@ def program_of(kernel: Func, lists: int = 0, shares: int = 0) -> Program:
     """Return a kernel of a product for the host; of maps, see the constants of ``kernels/products/density.py``."""
     from ...backends.numba.program import NumbaProgram
 
-    return NumbaProgram(Source([kernel], {"LISTS": lists, "SHARES": shares}), threads=1)
+    return NumbaProgram(Source([kernel], [Listing(lists=lists, shares=shares)]), threads=1)
 
 
 def program_on(device: Device) -> Program:
     """Return the kernels that count and measure points, for a device; threads of the host take turns with it."""
-    return open_program(device, Source([count_points, count_end_points, measure_points], {"LISTS": 0, "SHARES": 0}))
+    return open_program(device, Source([count_points, count_end_points, measure_points], [Listing()]))
 
 
 @runtime_checkable

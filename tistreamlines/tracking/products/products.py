@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ...devices.threads import submit_once, thread_pool
 from ...kernels.products.points import pack
 from ...linker.lang import Func
+from ...linker.parts import Part
 from ...space.batch import Batch
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
@@ -29,7 +30,7 @@ from .unpacking import Grown, Unpacker, between
 
 Array = npt.NDArray[Any]
 # a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
-Part = tuple[Grown, Callable[[], None] | None, int, bool]
+Piece = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
@@ -41,12 +42,14 @@ class Collector(Protocol):
     Attributes
     ----------
     roots : kernels that it runs.
+    parts : what fills further holes and constants of these.
     bytes : memory of the device that it needs besides the buffers of a chunk.
     waits : whether the host waits for the device in ``collect``. Such products are made first, and the device works
         on the others while the host prepares the next chunk.
     """
 
     roots: Sequence[Func]
+    parts: Sequence[Part] = ()
     bytes: int
     waits: bool = True
 
@@ -104,7 +107,7 @@ class Points(Collector):
         self.unpacker, self.workers = unpacker, workers
         self.waiting: deque[Laid] = deque()
         self.ended = True
-        self._coming: deque[Part] = deque()
+        self._coming: deque[Piece] = deque()
         self._spare: list[Array] = []
         self._earlier = 0  # batches of earlier chunks
         # some systems start threads slowly

@@ -20,7 +20,7 @@ from ...linker.lang import LANES
 from ...linker.records import spread
 from ...linker.source import Source
 from ...space.batch import Batch, of_each
-from ..stopping.own_grid import OwnMap
+from ..stopping.own_grid import MapCount, OwnMap
 from .density import MOST_THREADS
 
 Values = npt.NDArray[np.float32]
@@ -31,7 +31,7 @@ STATISTICS = ("mean", "median", "min", "max")
 def _program(threads: int) -> Program:
     from ...backends.numba.program import NumbaProgram
 
-    return NumbaProgram(Source([sample_points], {"MAPS": 1}), threads=threads)
+    return NumbaProgram(Source([sample_points], [MapCount(maps=1)]), threads=threads)
 
 
 def load_sampled(image: Any, note: Tell = silent) -> OwnMap:

@@ -17,7 +17,7 @@ from ...space.batch import Batch
 def _program() -> Program:
     from ...backends.numba.program import NumbaProgram
 
-    return NumbaProgram(Source([find_seed, thin], {}), threads=1)
+    return NumbaProgram(Source([find_seed, thin]), threads=1)
 
 
 def downsampled(batch: Batch, every: int) -> Batch:

@@ -15,7 +15,7 @@ from ...linker.lang import LANES, fields_of
 from ...linker.records import REALS, spread
 from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
-from ..growth.linking import source_of
+from ..parts import Layout
 from ..tables.given import Prepared
 
 Array = npt.NDArray[Any]
@@ -97,12 +97,13 @@ class Unpacker:
 
         self.space = space
         self.memory: Callable[[int, int], Array] = own_memory
-        self.carries, self.abreast = prepared.fill["CARRIED"] > 0, prepared.fill["LAID_OUT_ABREAST"]
-        words = {} if packed else {"CODE_BITS": WHOLE, "PAGED": 1}
-        source = source_of([unpack], prepared, ABREAST=self.abreast, **words)
+        getter = prepared.getter if packed else replace(prepared.getter, code_bits=WHOLE)
+        self.carries, self.abreast = getter.carried > 0, getter.laid_out_abreast
+        layout = Layout.of(getter, prepared.rule, paged=int(not packed), abreast=int(self.abreast))
+        source = prepared.source([unpack], layout)
         if self.abreast and self.carries:
-            carried = {"scratch_carried": (REALS, LANES * prepared.fill["CARRIED"])}  # of 32 halves
-            source = replace(source, scratch=prepared.scratch | carried)
+            carried = {"scratch_carried": (REALS, LANES * getter.carried)}  # of 32 halves
+            source = replace(source, scratch={**prepared.scratch, **carried})
         self.program = NumbaProgram(source, threads=1)
         affine = affine_of(space)
         read = {name for name, _ in self.program.signatures["unpack"]}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...kernels.recovery import backtracking
-from ...linker.lang import Stage
+from ...linker.lang import Record, Stage
+from ...linker.parts import host
 from ...option import SEEDS, option
+from ..parts import Recovery
 
 
 @dataclass(frozen=True)
@@ -20,24 +21,14 @@ class BacktrackOptions:
     )  # fmt: skip
 
 
-def backtracking_fill(options: BacktrackOptions, rejects: Stage) -> dict[str, Any]:
-    """Return the constants and functions with which kernels are linked for backtracking.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Backtracking(Recovery):
+    """Goes back where a half ends that ``rejects``, a stage of the rule, does not accept."""
 
-    Parameters
-    ----------
-    options : BacktrackOptions
-        The option.
-    rejects : Stage
-        The rule's part that says which ends are invalid.
-
-    Returns
-    -------
-    dict
-        Constants and holes by name; none without backtracking.
-    """
-    if not options.backtrack:
-        return {}
-    # a backward half sets out when it is certain how the forward half begins
-    own = {"FOR_RECOVERY": backtracking.KEPT, "TAKES_BACK": 1, "IN_TURN": 1, "rejects": rejects,
-           "Recovery": backtracking.Checkpoint}  # fmt: skip
-    return own | backtracking.STAGES
+    rejects: Stage
+    recovery: type[Record] = backtracking.Checkpoint
+    load_recovery: Stage = backtracking.load_times
+    recover: Stage = backtracking.backtrack
+    for_recovery: int = backtracking.KEPT
+    takes_back: bool = host(default=True)
+    in_turn: bool = host(default=True)  # a backward half sets out when it is certain how the forward half begins

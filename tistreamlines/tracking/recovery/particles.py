@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ...errors import ParameterError
 from ...kernels.recovery import particle_filtering, particles
 from ...kernels.stop_reasons import KEPT, KEPT_ENDS
-from ...linker.lang import LANES, Record
-from ...linker.records import memory
+from ...linker.lang import LANES, Record, Stage
+from ...linker.parts import host
 from ...option import SEEDS, option
+from ..parts import Recovery
 
 MOST_STEPS = 64  # of a particle, which a team keeps in its memory
 ROUNDING = 1e-6  # relative error of a length in steps: images store voxel sizes in float32
@@ -48,20 +47,27 @@ class ParticleOptions:
     )  # fmt: skip
 
 
-def particle_fill(options: ParticleOptions, step_mm: float) -> dict[str, Any]:
-    """Return the constants, functions and records with which kernels are linked for particle filtering.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ParticleFiltering(Recovery):
+    """Sends out particles where a half ends invalidly; see the constants of ``kernels/recovery``."""
 
-    Parameters
-    ----------
-    options : ParticleOptions
-        The options.
-    step_mm : float
-        Step size, mm.
+    particles: int
+    back_steps: int
+    front_steps: int
+    trials: int
+    min_white: float
+    recovery: type[Record] = particles.Particles
+    load_recovery: Stage = particle_filtering.load_trials
+    reconsider: Stage = particle_filtering.ask_for_white
+    recover: Stage = particle_filtering.send_particles
+    store_recovery: Stage = particle_filtering.store_trials
+    for_recovery: int = 2
+    takes_back: bool = host(default=True)
+    kept_points: int = host(default=KEPT | KEPT_ENDS)
 
-    Returns
-    -------
-    dict
-        Constants and holes by name.
+
+def particle_filtering_of(options: ParticleOptions, step_mm: float) -> ParticleFiltering:
+    """Return particle filtering with these options and a step size in mm.
 
     Raises
     ------
@@ -76,14 +82,7 @@ def particle_fill(options: ParticleOptions, step_mm: float) -> dict[str, Any]:
             f"--pft-back and --pft-front are {back + front} steps of {step_mm:.3g} mm, but particles take at most "
             f"{MOST_STEPS}: give shorter distances or a larger --step-size"
         )
-    return {
-        "PARTICLES": options.pft_particles, "FOR_RECOVERY": 2, "BACK_STEPS": back, "FRONT_STEPS": front,
-        "TRIALS": options.pft_max_trial, "MIN_WHITE": float(options.pft_min_wm), "Recovery": particles.Particles,
-        "TAKES_BACK": 1, "KEPT_POINTS": KEPT | KEPT_ENDS, **particle_filtering.STAGES,
-    }  # fmt: skip
-
-
-def team_memory(fill: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """Return kind and size of each array of a recovery in team memory, by name; none without a recovery."""
-    record = fill.get("Recovery", Record)
-    return memory("recovery", record(**record.sizes(fill)))
+    return ParticleFiltering(
+        particles=options.pft_particles, back_steps=back, front_steps=front, trials=options.pft_max_trial,
+        min_white=float(options.pft_min_wm),
+    )  # fmt: skip

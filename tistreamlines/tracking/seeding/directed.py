@@ -48,8 +48,8 @@ def initial_codes(
     directions = np.asarray(directions, np.float64)
     if directions.shape != seeds.shape:
         raise ParameterError(f"directions have shape {directions.shape}: give {seeds.shape}, one for each seed")
-    aimed = prepared.fill.get("AIMED", 0)
-    if not aimed and "sphere" not in vars(prepared.method):
+    getter = prepared.getter
+    if not getter.aimed and "sphere" not in vars(getter.method):
         raise ParameterError(
             "the direction getter begins with the fibres of a voxel: give seeds without directions, and leave out "
             f"{flag('surface_direction')}"
@@ -57,9 +57,9 @@ def initial_codes(
     bad = np.flatnonzero(~(np.abs(np.linalg.norm(directions, axis=1) - 1) <= UNIT))
     if len(bad):
         raise ParameterError(f"direction {bad[0]} is {directions[bad[0]].tolist()}: give unit vectors")
-    if aimed:
+    if getter.aimed:
         return np.where(inside(seeds, prepared), _encoded(directions, threads), -1).astype(np.int32)
-    sphere, symmetric = vars(prepared.method)["sphere"], bool(prepared.fill["SYMMETRIC"])
+    sphere, symmetric = vars(getter.method)["sphere"], bool(getter.symmetric)
     # float32, with which the kernels compute and which a cache of tables holds
     vertices = np.asarray(sphere.vertices, np.float32).astype(np.float64).reshape(3, -1)[:, : sphere.count].T
 

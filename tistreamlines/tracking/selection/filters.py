@@ -1,19 +1,16 @@
 """Filters: what decides which streamlines are accepted, and names the reason why others are dropped.
 
 A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
-visit can also end them early: it links the stages of :mod:`...kernels.selection.bits`, and fills ``Filter`` (a record
-that extends Demands), ``bits_at``, and HAS_BITS with 1.  Then ``bits_at`` is called with each point and returns its
-bits, see :mod:`...kernels.selection.regions`, in the first word (0) and in MORE further ones.  An engine can have one
-such filter.
+visit can also end them early: it demands the stages of :mod:`...kernels.selection.bits`, a record that extends Demands,
+and ``bits_at``, which is called with each point and returns its bits, see :mod:`...kernels.selection.regions`, in the
+first word (0) and in ``more`` further ones.  An engine can have one such filter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +19,17 @@ from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import VALID, Stop
 from ...kernels.verdicts import Verdict
 from ..growth.chunk import Chunk
+from ..parts import Selection
 
 Array = npt.NDArray[Any]
 
 
 class Filter(Protocol):
-    """Decides which streamlines are accepted.
+    """Decides which streamlines are accepted."""
 
-    Attributes
-    ----------
-    fill : what the kernels are linked with, for a filter that ends streamlines early; else nothing.
-    values : fields of its record by flat name (``filter_...``): numbers and arrays.
-    """
-
-    fill: Mapping[str, Any] = MappingProxyType({})
-    values: Mapping[str, Any] = MappingProxyType({})
+    def demand(self, selection: Selection) -> Selection:
+        """Return what is demanded of streamlines while they grow, besides what is demanded already."""
+        return selection
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the :class:`...kernels.verdicts.Verdict` on each of the chunk's streamlines, (m,) integers."""
@@ -67,7 +60,9 @@ IN_VAIN = sum(1 << reason for reason in Stop if reason not in (*VALID, Stop.GROW
 class ValidEnds(Filter):
     """Accepts streamlines with two valid ends, as DIPY's trackers do unless ``return_all``."""
 
-    fill: ClassVar[Mapping[str, Any]] = {"IN_VAIN": IN_VAIN}
+    def demand(self, selection: Selection) -> Selection:
+        """Demand valid ends, too."""
+        return replace(selection, in_vain=IN_VAIN)
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""

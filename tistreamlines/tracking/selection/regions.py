@@ -7,17 +7,19 @@ a mask decides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...kernels.selection import bits as growing
+from ...kernels.selection import bits
 from ...kernels.selection import regions as kernels
 from ...kernels.selection.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, MOST_INCLUDES, SECOND_END, WORD_BITS
-from ...linker.records import spread
+from ...linker.lang import Func, Stage
 from ...space.batch import Space
 from ..growth.chunk import Chunk
+from ..parts import Selection
 from .files import Mask, Region, Sphere, box_around
 from .filters import Filter
 from .voxel_bits import mark_ball, mark_voxels
@@ -27,6 +29,21 @@ Asked = Mapping[str, Sequence[Region]]  # by the name of the option
 Marked = tuple[Mask, int, int]  # with its word and its bit in it
 ROLES = ("include", "include_ordered", "exclude", "limit_mask", "ends_in")
 SAME = 1e-4  # voxels: headers of one grid may differ by so much, since many programs keep them in float32
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BitsOfPoints(Selection):
+    """Looks each point up in regions, as a half grows or, where steps may be taken back, when it has ended."""
+
+    bits_at: Func = kernels.bits_at
+    load_bits: Stage = bits.load_bits
+    look: Stage = bits.look
+    confine: Stage = bits.confine
+    add_point: Stage = bits.add_point
+    stand: Stage = bits.stand
+    leave_point: Stage = bits.leave_point
+    store_bits: Stage = bits.store_bits
+    has_bits: int = 1
 
 
 class Regions(Filter):
@@ -46,26 +63,27 @@ class Regions(Filter):
     def __init__(self, asked: Asked, space: Space, stops: bool) -> None:
         included = {name: _numbered(asked, name) for name in ROLES[:2]}
         words = 1 + max((word for some in included.values() for word, _ in some), default=0)
-        own = {"Filter": kernels.Regions, "bits_at": kernels.bits_at, "HAS_BITS": 1, "MORE": words - 1}
-        collects = any(asked.get(name) for name in ROLES if name != "limit_mask")
-        self.fill = growing.STAGES | own | {"COLLECTS": int(collects)}
-        if stops:
-            self.fill |= {"IN_TURN": 1}
         placed: list[tuple[Any, int, int]] = []
         for name in ROLES[2:]:
             placed += [(region, 0, bit) for region, bit in _unions(asked, name)]
         for name, some in included.items():
             placed += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
-        bits = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
-        (unordered, ordered), sides = (some[0] for some in bits), space.voxel_sizes
-        self.values = spread("filter", kernels.Regions(
+        sums = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
+        (unordered, ordered), sides = (some[0] for some in sums), space.voxel_sizes
+        record = kernels.Regions(
             counted=EXCLUDE | unordered, ordered=ordered, first=ordered & -ordered, wanted=unordered | ordered,
             limited=LIMIT if asked.get("limit_mask") else 0, stops=int(stops), ends=len(asked.get("ends_in", ())),
             **_places([one for one in placed if isinstance(one[0], Mask)],
                       [one for one in placed if isinstance(one[0], Sphere)], space, words),
             side_x=sides[0], side_y=sides[1], side_z=sides[2],
-            further=np.array([*np.transpose(bits)[1:].ravel(), len(included["include_ordered"])], np.int32),
-        ))  # fmt: skip
+            further=np.array([*np.transpose(sums)[1:].ravel(), len(included["include_ordered"])], np.int32),
+        )  # fmt: skip
+        collects = any(asked.get(name) for name in ROLES if name != "limit_mask")
+        self._selection = BitsOfPoints(filter=record, more=words - 1, collects=int(collects), in_turn=stops)
+
+    def demand(self, selection: Selection) -> Selection:
+        """Demand that points are looked up in the regions."""
+        return replace(self._selection, in_vain=selection.in_vain)
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""

@@ -11,8 +11,11 @@ import numpy.typing as npt
 
 from ...errors import InputError, ParameterError
 from ...kernels.stopping import act5, cropping, five_tissues
+from ...linker.lang import Func, Record, Stage
+from ...linker.parts import host
 from ...option import SEEDS, option
-from ..recovery.backtracking import BacktrackOptions, backtracking_fill
+from ..parts import Recovery, Rule
+from ..recovery.backtracking import Backtracking, BacktrackOptions
 from ..tables.given import StopTables
 from .own_grid import OwnMap
 
@@ -21,12 +24,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 NAME = "act5"
-HOLES = {
-    "classify": act5.classify, "MAPS": five_tissues.VALUES, "Memory": act5.Passed, "FOR_RULE": act5.KEPT,
-    "TAKES_BACK": 1, "load_memory": act5.load_passed, "remember": act5.note_tissue, "conclude": act5.judge_end,
-    "store_memory": act5.store_passed, "IN_TURN": 1, "along": act5.nothing_along, "SHUNS_FLUID": 1,
-    "fluid_at": five_tissues.fluid_at, "SHARPNESS": 0.0,
-}  # fmt: skip
 MOST_LOOKED_AT = 1_000_000  # voxels
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
@@ -47,6 +44,24 @@ class Act5Options(BacktrackOptions):
         "it leaves, at the least amplitude of the FOD, at any point, or at a point drawn by its amplitude.",
         choices=tuple(CUTS), absent="minimum", requires=("act",),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FiveTissues(Rule):
+    """The rule of five tissues, which remembers what a half has passed through."""
+
+    classify: Func = act5.classify
+    memory: type[Record] = act5.Passed
+    load_memory: Stage = act5.load_passed
+    remember: Stage = act5.note_tissue
+    conclude: Stage = act5.judge_end
+    store_memory: Stage = act5.store_passed
+    fluid_at: Func = five_tissues.fluid_at
+    shuns_fluid: int = 1
+    for_rule: int = act5.KEPT
+    maps: int = five_tissues.VALUES
+    takes_back: bool = host(default=True)
+    in_turn: bool = host(default=True)
 
 
 def prepare(
@@ -84,11 +99,13 @@ def prepare(
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
                          "of MRtrix3's 5TT images")  # fmt: skip
     x, y, z = map(float, sides)
-    rule = five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(own).fields())
-    fill = HOLES | backtracking_fill(options, act5.rejects_end) | {"CUT": CUTS[options.sgm_truncation or "minimum"]}
-    if options.crop_at_gmwmi:
-        fill |= {"CROPS": 1, "crop": cropping.crop_at_interface, "note_point": cropping.keep_point_before}
-    return StopTables(rule, None, None, fill)
+    record = five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(own).fields())
+    crops = options.crop_at_gmwmi
+    return StopTables(FiveTissues(
+        stopping=record, cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
+        crop=cropping.crop_at_interface if crops else None, note_point=cropping.keep_point_before if crops else None,
+        recovery=Backtracking(rejects=act5.rejects_end) if options.backtrack else Recovery(),
+    ))  # fmt: skip
 
 
 def tissues_of(maps: Mapping[str, Any]) -> OwnMap | None:

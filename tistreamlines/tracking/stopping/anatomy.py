@@ -12,9 +12,11 @@ import numpy.typing as npt
 from ...errors import InputError, ParameterError
 from ...kernels.recovery.backtracking import rejects_invalid
 from ...kernels.stopping import act, cmc
+from ...linker.lang import Func, Record
 from ...option import SEEDS, flag, option
-from ..recovery.backtracking import BacktrackOptions, backtracking_fill
-from ..recovery.particles import ParticleOptions, particle_fill
+from ..parts import Recovery, Rule
+from ..recovery.backtracking import Backtracking, BacktrackOptions
+from ..recovery.particles import ParticleOptions, particle_filtering_of
 from ..tables.given import StopTables
 from .own_grid import OwnMap
 
@@ -97,7 +99,7 @@ def prepare_act(
     alive = both[..., 0] <= act.MOST
     if options.pft and options.pft_min_wm > 0:  # a half goes on to meet white matter
         alive |= both.sum(axis=-1) < 1
-    return _tables(act.Act(), both, alive, {"classify": act.classify}, options, sides)
+    return _tables(act.Act(), act.classify, both, alive, options, sides)
 
 
 def prepare_cmc(
@@ -123,11 +125,11 @@ def prepare_cmc(
         If the maps are no fractions, or if streamlines can go on nowhere.
     """
     both = _include_exclude(maps, options)
-    rule = cmc.Cmc(exponent=options.step_mm(sides) / float(np.mean(sides)))
+    record = cmc.Cmc(exponent=options.step_mm(sides) / float(np.mean(sides)))
     alive = both.sum(axis=-1) < 1
     if options.pft:  # a particle goes on from an invalid end as long as it has weight
         alive |= both[..., 1] > 0
-    return _tables(rule, both, alive, {"classify": cmc.classify}, options, sides)
+    return _tables(record, cmc.classify, both, alive, options, sides)
 
 
 def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, options: Any) -> str:
@@ -231,13 +233,14 @@ def _check(values: Array, low: float, whose: str) -> None:
 
 
 def _tables(
-    rule: Any, maps: Array, alive: Array, fill: dict[str, Any], options: Any, sides: tuple[float, ...]
+    record: Record, classify: Func, maps: Array, alive: Array, options: Any, sides: tuple[float, ...]
 ) -> StopTables:
     if not alive.any():
         raise InputError(
             f"--stopping {options.stopping}: streamlines would end in every voxel, since the maps leave no white matter"
         )
-    recovery = particle_fill(options, options.step_mm(sides)) if options.pft else {}
-    recovery |= backtracking_fill(options, rejects_invalid)
-    # where both maps are 0, there is white matter
-    return StopTables(rule, maps, alive, fill | recovery, zeros_end=False)
+    recovery = Backtracking(rejects=rejects_invalid) if options.backtrack else Recovery()
+    if options.pft:
+        recovery = particle_filtering_of(options, options.step_mm(sides))
+    rule = Rule(stopping=record, classify=classify, recovery=recovery)
+    return StopTables(rule, maps, alive, zeros_end=False)  # where both maps are 0, there is white matter

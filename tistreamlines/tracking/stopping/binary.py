@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...errors import InputError, ParameterError
 from ...kernels.stopping import binary
 from ...option import SEEDS, option
+from ..parts import Rule
 from ..tables.given import StopTables
 
 if TYPE_CHECKING:
@@ -65,4 +66,5 @@ def prepare(
     inside = maps["stop_mask"] > 0
     if not inside.any():
         raise InputError(f"{options.stop_mask}: no voxel is above 0, so no streamline could grow: give another mask")
-    return StopTables(binary.Binary(), inside.astype(np.float32)[..., None], inside, {"classify": binary.classify})
+    rule = Rule(stopping=binary.Binary(), classify=binary.classify)
+    return StopTables(rule, inside.astype(np.float32)[..., None], inside)

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...linker.parts import Part
+
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapCount(Part):
+    """Number of maps on a grid of their own, for kernels that are linked without a rule."""
+
+    maps: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +37,7 @@ class OwnMap:
 
     @property
     def count(self) -> int:
-        """Number of maps, for the constant MAPS."""
+        """Number of maps."""
         return int(np.prod(self.values.shape[3:], dtype=int))
 
     def fields(self) -> dict[str, Array]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...kernels.stopping import threshold
 from ...option import SEEDS, flag, option
+from ..parts import Rule
 from ..tables.given import StopTables
 
 if TYPE_CHECKING:
@@ -117,4 +118,5 @@ def of_map(stop_map: Array, value: float) -> StopTables:
     # voxels without a row count as 0, so with a negative threshold streamlines can continue between them
     alive = None if value < 0 else stop_map > value
     channels = np.asarray(stop_map, np.float32)[..., None]
-    return StopTables(threshold.Threshold(threshold=value), channels, alive, {"classify": threshold.classify})
+    rule = Rule(stopping=threshold.Threshold(threshold=value), classify=threshold.classify)
+    return StopTables(rule, channels, alive)

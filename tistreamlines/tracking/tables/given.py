@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,10 +12,12 @@ import numpy.typing as npt
 
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
-from ...linker.lang import Record
-from ...linker.records import memory, spread
+from ...linker.lang import Func
+from ...linker.parts import Part
+from ...linker.records import INTS, REALS, memory, spread
+from ...linker.source import Arrays, Source
 from ...space.sphere import load_sphere
-from ..recovery.particles import team_memory
+from ..parts import Getter, Layout, Rule
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -66,30 +69,27 @@ class OrientationFunctions:
 
 @dataclass(frozen=True, eq=False)
 class StopTables:
-    """The tables of a stopping rule.
+    """A stopping rule, and the maps that it has on the grid of the tracked image.
 
     Parameters
     ----------
-    record : Record
-        The kernels' record of the rule.
+    rule : Rule
+        The rule.
     channels : ndarray, (x, y, z, k), float32, or None
         Maps, stored at the end of each voxel's row and interpolated with it. None if there are none: a rule may have
-        maps on a grid of its own, in its record.
+        maps on a grid of their own, in its record.
     alive : ndarray of bool, (x, y, z), or None
         A streamline can continue only at points where at least one of the eight voxels around is alive. None if it can
         continue anywhere.
-    fill : dict
-        Constants and holes with which the kernels of the rule are linked, including ``classify``.
     zeros_end : bool
         Whether a streamline ends where all maps are 0, as they read in voxels without a row, and whether the rule asks
         no more than whether it ends. If not, the rows around each point that is tested are needed, one step beyond
         those of the points from which streamlines continue.
     """
 
-    record: Record
-    channels: npt.NDArray[np.float32] | None
-    alive: npt.NDArray[np.bool_] | None
-    fill: dict[str, Any]
+    rule: Rule
+    channels: npt.NDArray[np.float32] | None = None
+    alive: npt.NDArray[np.bool_] | None = None
     zeros_end: bool = True
 
     @property
@@ -143,43 +143,28 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The tables of a method and a stopping rule: all inputs of the kernels except for the seeds.
+    """A direction getter and a stopping rule with their tables: all inputs of the kernels except for the seeds.
 
     Parameters
     ----------
-    method, stopping, volume : Record
-        The kernels' records with their values.
-    team : Record
-        The record of the method's team memory, with the size of each array as its value.
-    fill : dict
-        Constants and holes with which the kernels are linked; the types of the records fill the holes for them.
-    seeds_most : int
-        Greatest number of initial directions of a seed.
-    shares : dict
-        Arrays of team memory that may overlap another array if memory is scarce, because both are never in use at the
-        same time: the name of the other array and the element at which the overlap begins, by name.
-    often_read : tuple of str
-        Arrays of the method, the most read first, which a GPU may copy to the shared memory of a block.
+    getter, rule : Getter, Rule
+        The parts.
+    volume : Volume
+        The rows of the voxels that they read.
     """
 
-    method: Record
-    stopping: Record
+    getter: Getter
+    rule: Rule
     volume: Volume
-    team: Record
-    fill: dict[str, Any]
-    seeds_most: int
-    shares: dict[str, tuple[str, int]]
-    often_read: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        records = {"Method": type(self.method), "Stopping": type(self.stopping), "Scratch": type(self.team)}
-        object.__setattr__(self, "fill", self.fill | records)
 
     @cached_property
     def values(self) -> dict[str, Any]:
         """Arrays and numbers by the name of the kernels' argument, e.g. ``volume_rows``."""
-        records = spread("method", self.method) | spread("stopping", self.stopping) | spread("volume", self.volume)
-        return records | {"seeds_most": self.seeds_most}
+        records = {"method": self.getter.method, "stopping": self.rule.stopping, "volume": self.volume}
+        spread_records = [spread(name, record) for name, record in records.items()]
+        return {name: value for record in spread_records for name, value in record.items()} | {
+            "seeds_most": self.getter.most_directions
+        }
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -191,7 +176,24 @@ class Prepared:
         """The values that are numbers."""
         return {name: value for name, value in self.values.items() if not isinstance(value, np.ndarray)}
 
-    @cached_property
-    def scratch(self) -> dict[str, tuple[str, int]]:
+    @property
+    def scratch(self) -> Arrays:
         """Type and size of each array of team memory, by the name of the kernels' argument."""
-        return memory("scratch", self.team) | team_memory(self.fill)
+        return {**memory("scratch", self.getter.scratch), **self.rule.recovery.team_memory(self.getter)}
+
+    def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
+        """Return kernels that are linked with the parts.
+
+        Parameters
+        ----------
+        roots : sequence of Func
+            Kernels that are run by name.
+        layout : Layout, optional
+            How halves lie in memory, where kernels are not linked for the getter and the rule alone.
+        parts : sequence of Part
+            What fills further constants and holes.
+        """
+        layout = layout or Layout.of(self.getter, self.rule)
+        read = {name: self.arrays[name] for name in self.getter.often_read}
+        tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
+        return Source(roots, (*layout.parts, *parts), self.scratch, self.getter.shares, tables, layout.load)

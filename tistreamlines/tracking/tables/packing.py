@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from ... import plugins
 from ...linker.lang import Func, Reals, Record, fields_of
+from ...linker.parts import Part
 from ...space.batch import Space
 from .given import Prepared
 
 Arrays = dict[str, npt.NDArray[Any]]
-KERNELS = "tistreamlines.kernels."
+ROOMS = "tistreamlines.kernels.", "tistreamlines.tracking.", "tistreamlines.space.", "tistreamlines.linker.lang"
 
 
 def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, dict[str, Any]]:
@@ -42,19 +43,21 @@ def unpack_prepared(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str,
     """
     prepared = Prepared(**{part.name: _decoded(values[part.name], arrays) for part in fields(Prepared)})
     space = Space(np.array(values["affine"]), tuple(values["shape"]))
-    for name, record in (("method", prepared.method), ("stopping", prepared.stopping), ("team", prepared.team)):
-        _check_sizes(name, record, prepared.fill)
-    _check_volume(prepared.volume, space.shape, 32 * prepared.fill["ROW_CHUNKS"])
+    getter, rule = prepared.getter, prepared.rule
+    _check_sizes("method", getter.method, getter)
+    _check_sizes("scratch", getter.scratch, getter)
+    _check_sizes("stopping", rule.stopping, rule)
+    _check_volume(prepared.volume, space.shape, 32 * getter.row.row_chunks)
     return prepared, space
 
 
-def _check_sizes(name: str, record: Record, fill: Mapping[str, Any]) -> None:
-    """Check the arrays of a record, or their sizes in its place, against what kernels take them for."""
-    sizes = record.elements(fill)
+def _check_sizes(name: str, record: Record, owner: Part) -> None:
+    """Check the arrays of a record of a part, or their sizes in its place, against what kernels take them for."""
+    sizes = record.elements(owner)
     for field, note in fields_of(type(record)).items():
         value, place = getattr(record, field), f"{name}.{field}"
         if isinstance(value, Record):
-            _check_sizes(place, value, fill)
+            _check_sizes(place, value, owner)
         elif isinstance(value, np.ndarray):
             _check_array(place, value, note is Reals, sizes[field])
         elif value != sizes.get(field, value):
@@ -91,7 +94,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
         return [_encoded(item, path, arrays) for item in value]
     if isinstance(value, dict):
         return {"items": {name: _encoded(item, f"{path}.{name}", arrays) for name, item in value.items()}}
-    if isinstance(value, Record):
+    if isinstance(value, (Record, Part)):
         held = {name: _encoded(item, f"{path}.{name}", arrays) for name, item in vars(value).items()}
         return {"record": _place(type(value)), "fields": held}
     return {"kernel": _place(value)}
@@ -118,13 +121,13 @@ def _place(thing: Any) -> str:
 
 def _found(place: str) -> Any:
     module, name = place.split(":")
-    if module.startswith(KERNELS):
+    if module.startswith(ROOMS):
         home = importlib.import_module(module)
     elif plugins.known(module) and module in sys.modules:  # which is never imported because a file names it
         home = sys.modules[module]
     else:
-        raise ValueError(f"{module} is none of the kernels")
+        raise ValueError(f"{module} has no kernels and no parts")
     found = getattr(home, name)
-    if not isinstance(found, Func) and not (isinstance(found, type) and issubclass(found, Record)):
-        raise ValueError(f"{place} is neither a kernel function nor a record")
+    if not isinstance(found, Func) and not (isinstance(found, type) and issubclass(found, (Record, Part))):
+        raise ValueError(f"{place} is no kernel function, no record and no part")
     return found

@@ -26,15 +26,24 @@ from ...kernels.weights.sift2 import (
     tally,
 )
 from ...linker.lang import LANES
+from ...linker.parts import Part
 from ...linker.records import INTS, REALS, spread
 from ...linker.source import Source
 from .room import Buffer, Room
 from .visit_file import Stored, in_memory
-from .visits import Part, together
+from .visits import VisitList, together
 
 Array = npt.NDArray[Any]
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightSums(Part):
+    """The constants of sums over fixels, see ``kernels/weights/sift2.py``."""
+
+    atomic: int
+    excludes: int
 
 
 @dataclass(eq=False)
@@ -55,7 +64,7 @@ class DeviceWeights:
 
     Parameters
     ----------
-    parts : list of Part
+    parts : list of VisitList
         Their visits; the list becomes empty, so that no copy takes memory.
     count : int
         Number of streamlines.
@@ -72,11 +81,11 @@ class DeviceWeights:
         Streamlines that visit each fixel.
     """
 
-    def __init__(self, parts: list[Part], count: int, room: Room, *, excludes: bool = False) -> None:
+    def __init__(self, parts: list[VisitList], count: int, room: Room, *, excludes: bool = False) -> None:
         self._count, self._fixels, self._threads = count, room.fixels, room.threads
         device, fixels = room.device, room.fixels
-        fill = {"ATOMIC": int(not device.on_host), "EXCLUDES": int(excludes)}
-        self._program = open_program(device, Source([reweigh, sum_up, count_visits, average, tally], fill), threads=1)
+        sums = WeightSums(atomic=int(not device.on_host), excludes=int(excludes))
+        self._program = open_program(device, Source([reweigh, sum_up, count_visits, average, tally], [sums]), threads=1)
         self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
         self._pieces: list[_Piece] = []
         self._hold_all(parts, room)
@@ -85,7 +94,7 @@ class DeviceWeights:
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
 
-    def _hold_all(self, parts: list[Part], room: Room) -> None:
+    def _hold_all(self, parts: list[VisitList], room: Room) -> None:
         """Move as many visits to the device as it has room for, first those in memory; each thread has a few pieces."""
         left, most = room.shares()
         self._buffers = [Buffer(self._program, room.device, most) for _ in range(self._threads)]
@@ -101,7 +110,7 @@ class DeviceWeights:
                     some = part.teams(int(teams[0]), int(teams[-1]) + 1)
                     self._hold(some, None if kept else room.waiting(some.words))
 
-    def _hold(self, part: Part, waiting: Array | Stored | None) -> None:
+    def _hold(self, part: VisitList, waiting: Array | Stored | None) -> None:
         """Make a piece of a part, whose visits go to the device unless they are ``waiting`` elsewhere."""
         program, lanes = self._program, len(part.order)
         weighed = Weighed(

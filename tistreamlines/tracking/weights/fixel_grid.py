@@ -11,13 +11,24 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid
+from ...linker.parts import Part
 from ...space.batch import Space
 from ...space.geodesic import half_sphere
-from ...space.nearest_vertex import cell_table
-from ...space.sphere import sphere_tables
+from ...space.nearest_vertex import CellSizes, cell_table
+from ...space.sphere import Ball, sphere_tables
 from ..products.unpacking import affine_record
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FixelSizes(Part):
+    """The constants of a table, see ``kernels/weights/visits.py``."""
+
+    ball: Ball
+    cell_sizes: CellSizes
+    words: int
+    symmetric: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +81,14 @@ class FixelTable:
         """Return the table without what only visits need, most of its memory."""
         return replace(self, known=np.zeros(self.counts.shape, bool), lobes=np.zeros((0, 1), np.int32))
 
-    def record(self) -> tuple[FixelGrid, dict[str, int]]:
+    def record(self) -> tuple[FixelGrid, FixelSizes]:
         """Return the kernels' record, and their constants."""
         row = np.full(self.counts.size, -1, np.int32)
         row[self.known.ravel()] = np.arange(len(self.lobes), dtype=np.int32)
         counts = self.counts[self.known]
         directions, edges = half_sphere()
-        constants, sphere = sphere_tables(directions, edges, len(directions))
-        cells, own = cell_table(directions)
+        ball, sphere = sphere_tables(directions, edges, len(directions))
+        cells, cell_sizes = cell_table(directions)
         back = self.space.affine.copy()
         back[:3, 3] = 0.0
         across, deep, high = self.counts.shape
@@ -87,4 +98,4 @@ class FixelTable:
             lobes=self.lobes.ravel(), vertices=np.asarray(sphere.vertices, np.float32), cells=cells,
             units=1.0 / self.unit_mm,
         )  # fmt: skip
-        return grid, constants | own | {"WORDS": self.lobes.shape[1]}
+        return grid, FixelSizes(ball=ball, cell_sizes=cell_sizes, words=self.lobes.shape[1])

@@ -25,7 +25,7 @@ from .followed import Fods, given_fods
 from .options import files, fod_of, rules_of, tissues_of
 from .room import Room
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
-from .visits import Part, Visitor
+from .visits import VisitList, Visitor
 
 Array = npt.NDArray[Any]
 WAITING = 2  # batches that may wait until their visits are found
@@ -63,7 +63,7 @@ class Sift2Weights:
         self._fod = fod_of(options)
         self._visitor: Visitor | None = None
         self.watch: Told = lambda *_: None
-        self._made: list[Future[list[Part]]] = []
+        self._made: list[Future[list[VisitList]]] = []
         self._count = 0
         self.paths = files(options)
         self.value: Weights | None = None
@@ -93,7 +93,7 @@ class Sift2Weights:
         self._made.append(thread_pool("visits", 1).submit(self._found, batch, self._count))
         self._count += len(batch)
 
-    def _found(self, batch: Batch, first: int) -> list[Part]:
+    def _found(self, batch: Batch, first: int) -> list[VisitList]:
         """Return the visits of the streamlines of a batch, in memory or in a file."""
         assert self._visitor is not None
         return [self._room.keep(part.moved(first)) for part in self._visitor.parts(batch)]

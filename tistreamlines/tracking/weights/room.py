@@ -16,7 +16,7 @@ from ...kernels.weights.sift2 import NUMBERS, SUMS
 from ...linker.lang import LANES
 from ...linker.records import INTS
 from .visit_file import WORD, Stored, VisitFile, in_memory
-from .visits import Part
+from .visits import VisitList
 
 Array = npt.NDArray[Any]
 MOST_WORDS = 2**27  # visits that a launch reads on a GPU: 512 MB
@@ -68,7 +68,7 @@ class Room:
         self._deepest = 0  # words of the team with most visits
         self.shares()
 
-    def keep(self, part: Part) -> Part:
+    def keep(self, part: VisitList) -> VisitList:
         """Take visits into account as they come; return them, in the file if memory has no room for them.
 
         Raises

@@ -23,7 +23,7 @@ from .device_weights import DeviceWeights
 from .fixels import Fixels
 from .room import Room
 from .rules import Rules
-from .visits import Part
+from .visits import VisitList
 
 Array = npt.NDArray[Any]
 Told = Callable[[int, float, float], object]
@@ -171,7 +171,7 @@ class _Compared:
 
 
 def sift2(
-    fixels: Fixels, parts: list[Part], count: int, device: Device, rules: Rules | None = None, *,
+    fixels: Fixels, parts: list[VisitList], count: int, device: Device, rules: Rules | None = None, *,
     threads: int | None = None, told: Told = lambda *_: None, room: Room | None = None,
 ) -> Weights:  # fmt: skip
     """Weigh streamlines.
@@ -180,7 +180,7 @@ def sift2(
     ----------
     fixels : Fixels
         The fixels, their fibre densities, and how much their voxels count.
-    parts : list of Part
+    parts : list of VisitList
         Visits of all streamlines; the list becomes empty.
     count : int
         Number of streamlines.

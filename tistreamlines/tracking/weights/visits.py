@@ -34,7 +34,7 @@ A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for eac
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class VisitList:
     """Visits of some streamlines.
 
     Parameters
@@ -52,7 +52,7 @@ class Part:
     depth: Array
     words: Array | Stored
 
-    def moved(self, first: int) -> Part:
+    def moved(self, first: int) -> VisitList:
         """Return it with the first of the streamlines numbered ``first``."""
         return replace(self, order=np.where(self.order < 0, -1, self.order + first))
 
@@ -62,13 +62,13 @@ class Part:
         lengths = words.view(np.uint32) >> FIXEL_BITS
         return np.bincount(words & FIXEL_MASK, lengths, fixels).astype(np.int64)  # exact: less than 2^53
 
-    def teams(self, first: int, last: int) -> Part:
+    def teams(self, first: int, last: int) -> VisitList:
         """Return the visits of some teams, without a copy."""
         begin, depth = self.begin[first:last], self.depth[first:last]
         words = self.words[int(begin[0]) : int(begin[-1]) + LANES * int(depth[-1])]
-        return Part(self.order[LANES * first : LANES * last], begin - begin[0], depth, words)
+        return VisitList(self.order[LANES * first : LANES * last], begin - begin[0], depth, words)
 
-    def divided(self, most: int) -> Generator[Part, None, None]:
+    def divided(self, most: int) -> Generator[VisitList, None, None]:
         """Return parts with at most so many words each, or of a team that has more."""
         if len(self.words) <= most:
             yield self
@@ -80,7 +80,7 @@ class Part:
             first = last
 
 
-def together(parts: list[Part], most: int) -> Part:
+def together(parts: list[VisitList], most: int) -> VisitList:
     """Take the last ones of some parts, with at most so many words, that can be joined; return them as one part."""
     some = [parts.pop()]
     words = len(some[0].words)
@@ -91,7 +91,7 @@ def together(parts: list[Part], most: int) -> Part:
     starts = np.cumsum([0, *(len(one.words) for one in some[:-1])])
     begins = [one.begin + first for one, first in zip(some, starts, strict=True)]
     order, depth = (np.concatenate([getattr(one, name) for one in some]) for name in ("order", "depth"))
-    return Part(order, np.concatenate(begins).astype(np.int32), depth, joined([one.words for one in some]))
+    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, joined([one.words for one in some]))
 
 
 def blend(ratio: int) -> Array:
@@ -128,20 +128,20 @@ class Visitor:
                              "check the voxel sizes in their header")  # fmt: skip
         self._ratio = max(1, math.ceil(min(step_mm / (FINE * side), MOST_PARTS) * (1 - ROUNDED)))
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
-        grid, constants = table.record()
-        self._program = open_program(device, Source([visit_fixels], constants), threads=threads)
+        grid, sizes = table.record()
+        self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = {
             name: self._program.array(one) if isinstance(one, np.ndarray) else one for name, one in values.items()
         }
 
-    def parts(self, batch: Batch) -> list[Part]:
+    def parts(self, batch: Batch) -> list[VisitList]:
         """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out."""
         cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // TOGETHER, append=-1)) + 1
         begins = [0, *cuts.tolist()]
         return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
-    def _part(self, batch: Batch, first: int, last: int) -> Part:
+    def _part(self, batch: Batch, first: int, last: int) -> VisitList:
         """Return those of some streamlines, which are sorted by their numbers of points."""
         points, offsets = without_repeats(batch, first, last)
         lengths = np.diff(offsets)
@@ -192,11 +192,11 @@ def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:
     return np.delete(points, same, axis=0), offsets - np.searchsorted(same, offsets)
 
 
-def _trimmed(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> Part:
+def _trimmed(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> VisitList:
     """Leave out the room that nothing has used, and set what follows a lane's last visit to 0."""
     starts = LANES * (np.cumsum(most) - most)
     taken = np.repeat(begin - starts, LANES * most) + np.arange(int(LANES * most.sum()))
     kept = words[taken].reshape(-1, LANES)
     rank = np.arange(len(kept)) - np.repeat(np.cumsum(most) - most, most)
     kept[rank[:, None] >= np.repeat(visited, most, axis=0)] = 0
-    return Part(order, starts.astype(np.int32), most.astype(np.int32), kept.ravel())
+    return VisitList(order, starts.astype(np.int32), most.astype(np.int32), kept.ravel())

@@ -18,7 +18,7 @@ from ...linker.lang import LANES
 from ...linker.records import INTS, spread
 from ...linker.source import Source
 from ...space.batch import Space
-from ..stopping.own_grid import OwnMap
+from ..stopping.own_grid import MapCount, OwnMap
 
 Array = npt.NDArray[Any]
 TOGETHER = 2**15  # voxels in a launch
@@ -89,7 +89,7 @@ def _same(one: Space, other: Space) -> bool:
 
 def _counted(own: OwnMap, voxels: Array, device: Device, threads: int | None) -> Array:
     """Return the shares of cortical and subcortical grey and of white matter, (n, 3); 0 where half is unknown."""
-    program = open_program(device, Source([count_tissues], {"MAPS": own.count}), threads=threads)
+    program = open_program(device, Source([count_tissues], [MapCount(maps=own.count)]), threads=threads)
     held = {f"own_{name}": program.array(one) for name, one in own.fields().items()}
     found = []
     for first in range(0, len(voxels), TOGETHER):
