@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from linked import Linkable, parts_of
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.lang import Func
+from tistreamlines.linker.parts import filling
 from tistreamlines.linker.source import Source
 
 DIALECTS = ("python", "numba64", "numba32")
@@ -18,30 +20,30 @@ _programs: dict[Any, Any] = {}
 
 
 def program(
-    dialect: str, kernels: list[Func], fill: dict[str, Any] | None = None, scratch: dict[str, Any] | None = None
+    dialect: str, kernels: list[Func], linked: Linkable = None, scratch: dict[str, Any] | None = None
 ) -> Any:
-    """Kernels as a backend's Program; equal requests share one."""
-    fill, scratch = fill or {}, scratch or {}
-    key = (dialect, *(id(k) for k in kernels), frozenset(fill.items()), frozenset(scratch.items()))
+    """Kernels as a backend's Program; equal requests share one. ``linked`` is what they are linked with."""
+    parts, scratch = parts_of(linked), scratch or {}
+    key = (dialect, *(id(k) for k in kernels), frozenset(filling(parts).items()), frozenset(scratch.items()))
     if key not in _programs:
         if dialect.startswith("python"):
-            _programs[key] = _python.Program(Source(kernels, fill, scratch), native=dialect == "python")
+            _programs[key] = _python.Program(Source(kernels, parts, scratch), native=dialect == "python")
         else:
-            _programs[key] = NumbaProgram(Source(kernels, fill, scratch), bits=int(dialect[-2:]), threads=2)
+            _programs[key] = NumbaProgram(Source(kernels, parts, scratch), bits=int(dialect[-2:]), threads=2)
     return _programs[key]
 
 
 def run(
-    dialect: str, kernel: Func, count: int, values: dict[str, Any], fill: dict[str, Any] | None = None,
+    dialect: str, kernel: Func, count: int, values: dict[str, Any], linked: Linkable = None,
     scratch: dict[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run a kernel for items 0 to ``count`` - 1; return the arrays it worked on, by name.
 
     Arrays of another type than the dialect's are copied, so what a kernel writes is in the result.
     """
-    linked = program(dialect, [kernel], fill, scratch)
-    held = {k: linked.array(v.ravel()) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-    linked.run(kernel.__name__, count, held)
+    opened = program(dialect, [kernel], linked, scratch)
+    held = {k: opened.array(v.ravel()) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+    opened.run(kernel.__name__, count, held)
     return held
 
 

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from ...errors import ParameterError
-from ...kernels.recovery import particle_filtering, particles
+from ...kernels.recovery import particle_filtering
+from ...kernels.recovery.particles import Particles
 from ...kernels.stop_reasons import KEPT, KEPT_ENDS
 from ...linker.lang import LANES, Record, Stage
 from ...linker.parts import host
@@ -56,7 +57,7 @@ class ParticleFiltering(Recovery):
     front_steps: int
     trials: int
     min_white: float
-    recovery: type[Record] = particles.Particles
+    recovery: type[Record] = Particles
     load_recovery: Stage = particle_filtering.load_trials
     reconsider: Stage = particle_filtering.ask_for_white
     recover: Stage = particle_filtering.send_particles

@@ -1,0 +1,49 @@
+"""What kernels of tests are linked with: parts, and constants and functions by name in place of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tistreamlines.linker.lang import Record
+from tistreamlines.linker.parts import Part, filling
+from tistreamlines.space.sphere import Ball
+from tistreamlines.tracking.getters.shared import VertexGetter
+from tistreamlines.tracking.parts import Layout, Row, Rule, Selection
+from tistreamlines.tracking.tables.given import Prepared
+
+
+class Linked(Part):
+    """Parts, with some of their holes and constants filled otherwise, by the names that kernels give them."""
+
+    def __init__(self, *parts: Part, **values: Any) -> None:
+        self.__dict__["_values"] = filling(parts) | {name.lower(): value for name, value in values.items()}
+
+    def filling(self) -> dict[str, Any]:
+        """What fills holes and constants."""
+        return self._values
+
+
+Linkable = Mapping[str, Any] | Prepared | Part | Sequence[Part] | None
+
+
+def parts_of(what: Linkable) -> Sequence[Part]:
+    """The parts that kernels are linked with for tables, for parts, or for constants and functions by name."""
+    if isinstance(what, Prepared):
+        return Layout.of(what.getter, what.rule).parts
+    if isinstance(what, Part):
+        return [what]
+    if isinstance(what, Mapping):
+        return [Linked(**what)]
+    return what or []
+
+
+def along_vertices(selection: Selection | None = None, rule: Rule | None = None, **values: Any) -> Linked:
+    """What kernels need that step along vertices, without tables: ``values`` fill the rest, or replace some of it."""
+    ball = Ball(vertex_chunks=1, neighbours=1, around_bits=10, code_bits=10)
+    getter = VertexGetter(
+        method=Record(), scratch=Record(), row=Row(row_chunks=1, stop_channel=0, stop_channels=0), ball=ball,
+        half_order=0, candidates=32, initial_directions=None, code_bits=ball.code_bits,
+    )  # fmt: skip
+    rule = rule or Rule(stopping=Record(), classify=None)
+    return Linked(*Layout.of(getter, rule, selection).parts, **values)
