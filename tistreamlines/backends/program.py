@@ -27,18 +27,22 @@ class Program(Protocol):
 
     def array(self, values: Array) -> Any:
         """Return an array on the device that holds these values: float32 or int32."""
+        ...
 
     def empty(self, size: int, kind: str) -> Any:
         """Return an array of ``kind``, 'reals' or 'ints', of zeros, for kernels to fill."""
+        ...
 
     def upload(self, array: Any, values: Array, *, beside: bool = False) -> Any:
         """Copy values to the front of an array, and return it.
 
         If no kernel that may still run uses the array, they may be copied ``beside`` these kernels, without waiting.
         """
+        ...
 
     def host(self, array: Any, count: int) -> npt.NDArray[np.int32]:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
+        ...
 
     def later(self, array: Any, count: int) -> Coming[npt.NDArray[np.int32]]:
         """Let the first elements of an int32 array be copied as kernels launched so far leave it.
@@ -46,6 +50,7 @@ class Program(Protocol):
         No later kernel may write to the array before the copy was waited for. Where the device cannot run other kernels
         meanwhile, it is copied at once.
         """
+        ...
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
@@ -58,6 +63,7 @@ class Program(Protocol):
 
     def words(self, size: int) -> npt.NDArray[np.int32]:
         """Return memory of the host to which the device copies soonest: an array of int32, without values."""
+        ...
 
     def gather(
         self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int
@@ -66,9 +72,11 @@ class Program(Protocol):
 
         Where the device can run other kernels meanwhile, a function is returned that waits for the copy.
         """
+        ...
 
     def sync(self) -> None:
         """Wait for the device."""
 
     def kernel_seconds(self) -> float:
         """Return the seconds spent in kernels since the last call; 0 where they are not measured."""
+        ...

@@ -140,24 +140,27 @@ class Rewriter(ast.NodeVisitor):
     def visit_Assign(self, node: ast.Assign) -> list[str]:
         target, value = node.targets[0], node.value
         called = self.lookup(value.func.id) if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
-        if isinstance(called, lang.Stage):
+        if isinstance(called, lang.Stage) and isinstance(value, ast.Call):
             return self.inlined(value, called, target)
-        if is_record(called):
+        if isinstance(called, type) and issubclass(called, lang.Record):
             return self.local_record(flat(target), called)
         text, kind = self.visit(value)
-        named = isinstance(target, ast.Name)
-        accumulates = named and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
+        accumulates = isinstance(target, ast.Name) and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
         if kind == REAL and not accumulates:
             text = self.guarded(value, text)
-        if named:
+        if isinstance(target, ast.Name):
             self.env[target.id] = kind
         return [f"{self.text(target)} = {text}"]
 
     def visit_Expr(self, node: ast.Expr) -> list[str]:
-        called = self.lookup(node.value.func.id) if isinstance(node.value, ast.Call) else lang.real
-        if called is None:
-            return []
-        return self.inlined(node.value, called) if isinstance(called, lang.Stage) else [self.text(node.value)]
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            called = self.lookup(call.func.id)
+            if called is None:
+                return []
+            if isinstance(called, lang.Stage):
+                return self.inlined(call, called)
+        return [self.text(call)]
 
     def local_record(self, name: str, record: type[lang.Record]) -> list[str]:
         """Set the local variables of a record to zero, since a compiler may not know a variable that only a branch sets."""
@@ -186,7 +189,7 @@ class Rewriter(ast.NodeVisitor):
         outside, self.scope = self.scope, stage.function.__globals__
         for statement in body:
             if isinstance(statement, ast.Return):
-                if target is None:
+                if target is None or statement.value is None:
                     continue
                 statement = ast.Assign([target], statement.value)
             lines += self.visit(statement)
@@ -206,6 +209,7 @@ class Rewriter(ast.NodeVisitor):
         return [f"while {self.text(node.test)}:", *self.block(node.body)]
 
     def visit_Return(self, node: ast.Return) -> list[str]:
+        assert node.value is not None
         return [f"return {self.argument(node.value)}"]
 
     def known(self, test: ast.expr) -> Any:
@@ -270,7 +274,7 @@ class Rewriter(ast.NodeVisitor):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> tuple[str, str]:
         text, kind = self.visit(node.operand)
-        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and kind == REAL:
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and isinstance(node.operand.value, float):
             return self.dialect.literal(-node.operand.value), REAL
         return f"({ast.unparse(ast.UnaryOp(node.op, ast.Name('_')))[:-1]}{text})", kind
 

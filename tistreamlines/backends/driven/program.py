@@ -115,7 +115,7 @@ class DrivenProgram(Gathering):
             gpu.wait(mark)
             held = (c.c_int32 * count).from_address(copy.mapped)
             finalize(held, gpu.returned.append, copy).atexit = False
-            return np.frombuffer(held, np.int32)
+            return np.frombuffer(memoryview(held), np.int32)
 
         unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
         unasked.atexit = False
@@ -134,7 +134,7 @@ class DrivenProgram(Gathering):
             gpu.forget(buffer)
 
         finalize(held, forget).atexit = False
-        return np.frombuffer(held, np.int32)
+        return np.frombuffer(memoryview(held), np.int32)
 
     def _copy_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
         gpu, own = self._gpu, self._words.get(out.ctypes.data)

@@ -17,17 +17,19 @@ from ...linker.store import load, read_sealed, write_sealed
 from .. import llvm  # tells of an LLVM that cannot be loaded, which Numba needs too
 
 try:
-    from numba import config, from_dtype, njit, types
+    from numba import config as numba_config
+    from numba import from_dtype, njit, types
 except ValueError as error:  # an environment variable with a wrong value
     raise DeviceError(f"Numba cannot start ({error}): unset the environment variables NUMBA_...") from error
-
-if config.DISABLE_JIT:
-    raise DeviceError("the environment variable NUMBA_DISABLE_JIT keeps Numba from compiling: unset it")
 
 import numpy as np
 
 from ..collector import collector_paused
 from ..tried import is_tried, tell_slower
+
+config: Any = numba_config  # whose attributes are made when it is imported
+if config.DISABLE_JIT:
+    raise DeviceError("the environment variable NUMBA_DISABLE_JIT keeps Numba from compiling: unset it")
 
 # decorates functions that are called by their address or by each other: no wrappers to compile, no references to count
 _BARE = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True} if is_tried("numba") else {}
@@ -86,7 +88,8 @@ def _recipe(codegen: Any) -> llvm.Recipe:
     names = "speed_level", "loop_vectorization", "slp_vectorization"
     first = codegen._opt_level, codegen._loopvect, False
     second = config.OPT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE
-    return llvm.Recipe(target, *(dict(zip(names, values, strict=True)) for values in (first, second)))
+    options: list[dict[str, Any]] = [dict(zip(names, values, strict=True)) for values in (first, second)]
+    return llvm.Recipe(target, *options)
 
 
 def _quick_compiler() -> AbstractContextManager[None]:
@@ -128,7 +131,7 @@ def _compile_once(function: Callable[..., None], signature: tuple[Any, ...], pat
                 cached = njit(cache=True, **_OPTIONS)(function)
             finally:
                 config.CACHE_DIR = before
-        if not Path(cached.stats.cache_path).is_relative_to(place):
+        if not Path(cached.stats.cache_path or "").is_relative_to(place):
             raise RuntimeError("Numba's cache is elsewhere")
         cached.compile(signature)
         if not cached.stats.cache_hits:

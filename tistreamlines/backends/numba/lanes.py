@@ -77,7 +77,7 @@ def common(a: Any, b: Any) -> Lanes | None:
     if len(kinds) == 2 and kinds[0].kind != kinds[1].kind:
         return next(k for k in (F8, F4, U4, I4) if k in kinds)
     other = b if isinstance(a, Lanes) else a
-    if kinds[0].kind == "i4" and isinstance(other, types.Integer) and not other.signed:
+    if kinds[0].kind == "i4" and isinstance(other, types.Integer) and not getattr(other, "signed", True):
         return U4
     return kinds[0]
 
@@ -96,7 +96,7 @@ def _register(op: Any, build: Any, compares: bool = False) -> None:
             both = common(*args) if len(args) == 2 else None
             return both and signature(MASK if compares else both, both, both)
 
-    infer_global(op)(Template)
+    infer_global(op)(Template)  # pyright: ignore[reportOptionalCall]
 
     @lower_builtin(op, Lanes, Lanes)
     def _lower(context, builder, sig, args):
@@ -133,7 +133,7 @@ for _op, _symbol in (
     _register(_op, _comparison(_symbol), compares=True)
 
 
-@infer_global(operator.neg)
+@infer_global(operator.neg)  # pyright: ignore[reportOptionalCall]
 class _Negation(First):
     def generic(self, args, kws):
         return signature(args[0], args[0]) if isinstance(args[0], Lanes) else None

@@ -11,7 +11,7 @@ from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.target_extension import get_local_target
 from numba.core.targetconfig import ConfigStack
-from numba.core.types.functions import BaseFunction, _unlit_non_poison
+from numba.core.types.functions import BaseFunction, _unlit_non_poison  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @contextmanager
@@ -109,6 +109,6 @@ _QUICK: dict[type, dict[str, Any]] = {
     },
     JITCPUCodegen: {"set_env": _set_no_env},
     BaseFunction: {"get_call_type": _typed_quietly},
-    errors.WarningsFixer: {"catch_warnings": _no_warnings},
+    vars(errors)["WarningsFixer"]: {"catch_warnings": _no_warnings},
 }  # fmt: skip
 _NUMBAS = {(owner, name): getattr(owner, name) for owner, ours in _QUICK.items() for name in ours}

@@ -170,7 +170,7 @@ def take(typingctx, array, index):
     return _element(array)(array, index), _take
 
 
-@infer_global(operator.getitem)
+@infer_global(operator.getitem)  # pyright: ignore[reportOptionalCall]
 class _Taking(First):
     """``array[index]`` with an index in each lane."""
 
@@ -180,7 +180,7 @@ class _Taking(First):
         return signature(_element(array), array, index) if lanes else None
 
 
-@infer_global(operator.setitem)
+@infer_global(operator.setitem)  # pyright: ignore[reportOptionalCall]
 class _Scattering(First):
     """``array[index] = value`` with an index in each lane; lane 0 writes first."""
 
@@ -341,7 +341,7 @@ def trailing_zeros(typingctx, word):
 def collect(items, count, marks, limit):
     """List ``l + 32 k`` for each bit k of lane l's marks."""
     n = 0
-    flags = move_mask(marks != 0)
+    flags = move_mask(marks != 0)  # pyright: ignore[reportCallIssue]
     while flags != 0:
         lane_number = trailing_zeros(flags)
         rest = types.uint64(team_value(marks, lane_number))

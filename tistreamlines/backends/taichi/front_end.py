@@ -75,7 +75,7 @@ def _replacements() -> dict[Any, dict[str, Any]]:
     from taichi.lang import kernel_impl
     from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
 
-    def position(context: Context, node: ast.AST) -> str:
+    def position(context: Context, node: ast.expr | ast.stmt) -> str:
         return f'File "{context.file}", line {node.lineno + context.lineno_offset}\n'
 
     return {

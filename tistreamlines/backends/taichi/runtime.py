@@ -180,7 +180,7 @@ class Runtime:
         self._enter_context = cuda_context_entry() if device.arch == "cuda" else None
         if self._enter_context is not None:
             atexit.register(self._enter)  # the thread in which Python ends stops Taichi
-        self._array = self.parts.array_class(self.forget)
+        self._array: Any = self.parts.array_class(self.forget)
         self._ready: set[Any] = set()
         self._stand_ins: dict[Any, Any] = {}
 

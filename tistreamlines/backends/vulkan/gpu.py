@@ -120,7 +120,8 @@ class Gpu(Memory):
     def _descriptors(self, temporary: Buffer) -> tuple[int, Any]:
         """Return the layout of all pipelines, and the one set: a kernel's arguments, and what its tasks exchange."""
         kinds, buffers = (api.UNIFORM_DYNAMIC, api.STORAGE), (self.arguments, temporary)
-        bindings = (api.SetBinding * 2)(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(PLACES, kinds, strict=True)])
+        both: Any = api.SetBinding * 2  # pyright: ignore[reportOperatorIssue]
+        bindings = both(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(PLACES, kinds, strict=True)])
         layout = c.c_uint64(self.made("vkCreateDescriptorSetLayout", structure(api.SetLayoutInfo, count=2, bindings=bindings)))
         sizes = (c.c_uint32 * 4)(kinds[0], 1, kinds[1], 1)
         pool = self.made("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
