@@ -53,29 +53,24 @@ MAX_LENGTH, NOT_GROWN = int(Stop.MAX_LENGTH), int(Stop.NOT_GROWN)
 
 
 @func
-def visit(
-    p: vec3, code: i32, volume: Volume, stopping: Stopping, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, key: Ints
-) -> i32:
+def visit(position: Position, run: Run) -> i32:
     """Read the rows at a point; return the reason to stop there, or GROWING."""
     reason = OUTSIDE_IMAGE
     barrier()
-    if inside(volume.shape, p) == 1:
-        read(volume, p, code, method, scratch)
+    if inside(run.volume.shape, position.p) == 1:
+        read(run.volume, position.p, position.code, run.method, run.scratch)
         barrier()
-        reason = classify(stopping, volume, p, scratch.row, c0, c1, c2, key)
+        reason = classify(run.stopping, run.volume, position.p, run.scratch.row, position.c0, position.c1, position.c2, run.rules.key)
     return reason
 
 
 @stage
-def examine(
-    walk: Walk, memory: Memory, volume: Volume, stopping: Stopping, method: Method, scratch: Scratch, rules: Rules
-):  # fmt: skip
+def examine(walk: Walk, state: State, memory: Memory, run: Run):
     """Ask the stopping rule about the point ahead; ``moves`` is 0 where it has seen that point before, or at the seed."""
     number = u32(walk.taken + walk.moves)
-    walk.reason = visit(
-        walk.ahead, walk.code, volume, stopping, method, scratch, walk.seed, number, walk.branch, rules.key
-    )  # fmt: skip
-    remember(walk, memory, volume, stopping, scratch, rules)
+    ahead = Position(walk.ahead, walk.code, state, walk.attempt, walk.seed, number, walk.branch)
+    walk.reason = visit(ahead, run)
+    remember(walk, memory, run.volume, run.stopping, run.scratch, run.rules)
 
 
 @func
@@ -96,32 +91,28 @@ def most_steps(half: i32, halves: Halves, rules: Rules) -> i32:
 
 
 @stage
-def load(
-    walk: Walk, state: State, memory: Memory, bits: Bits, half: i32, steps: i32, halves: Halves, rules: Rules,
-    volume: Volume, method: Method, scratch: Scratch, recovery: Recovery,
-):  # fmt: skip
+def load(walk: Walk, state: State, memory: Memory, bits: Bits, half: i32, steps: i32, run: Run):
     """Begin where the half stands."""
-    walk.taken = halves.state[2 * half]
+    walk.taken = run.halves.state[2 * half]
     walk.last = walk.taken + steps
-    walk.most = most_steps(half, halves, rules)
-    walk.p = vec3(halves.point[POINT * half], halves.point[POINT * half + 1], halves.point[POINT * half + 2])
+    walk.most = most_steps(half, run.halves, run.rules)
+    walk.p = vec3(run.halves.point[POINT * half], run.halves.point[POINT * half + 1], run.halves.point[POINT * half + 2])
     walk.ahead = walk.p
-    walk.seed = u32(halves.seed[half >> 1]) + rules.first_seed
-    walk.branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
-    walk.code = last_code(half, walk.taken, halves, rules)
+    walk.seed = u32(run.halves.seed[half >> 1]) + run.rules.first_seed
+    walk.branch = u32(run.halves.branch[half >> 1] * 2 + (half & 1))
+    walk.code = last_code(half, walk.taken, run.halves, run.rules)
     if walk.taken > 0:
-        load_state(state, scratch, walk.code, halves.point, POINT * half + 3, 1)
+        load_state(state, run.scratch, walk.code, run.halves.point, POINT * half + 3, 1)
     else:
-        first = first_code(half, halves, rules)
-        walk.code = set_out(
-            state, scratch, walk.code, half & 1, first, walk.p, volume, method, walk.seed, walk.branch, rules
-        )  # fmt: skip
+        first = first_code(half, run.halves, run.rules)
+        seed = Position(walk.p, walk.code, state, walk.attempt, walk.seed, u32(0), walk.branch)
+        walk.code = set_out(seed, half & 1, first, run)
     if TRUNCATES:
         walk.status = where(walk.taken >= walk.most, MAX_LENGTH, GROWING)
     walk.goes_on = 1
-    load_memory(memory, half, halves)
-    load_recovery(walk, half, halves, recovery)
-    load_bits(walk, bits, half, halves)
+    load_memory(memory, half, run.halves)
+    load_recovery(walk, half, run.halves, run.recovery)
+    load_bits(walk, bits, half, run.halves)
 
 
 @stage
@@ -137,38 +128,32 @@ def arrive(walk: Walk, half: i32, halves: Halves, rules: Rules):
 
 
 @stage
-def store(
-    walk: Walk, state: State, memory: Memory, bits: Bits, half: i32, seeds: Seeds, halves: Halves, rules: Rules,
-    volume: Volume, stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,
-):  # fmt: skip
+def store(walk: Walk, state: State, memory: Memory, bits: Bits, half: i32, run: Run):
     """Ask for the rule's verdict on a half that has ended, and store where it stands."""
     if walk.status != GROWING:
-        conclude(walk, memory, stopping, rules)
-        crop(walk, half, halves, stopping)
-    store_memory(memory, half, halves)
-    store_recovery(half, halves, recovery)
-    store_bits(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
-    store_state(state, scratch, halves.point, POINT * half + 3, 1)
+        conclude(walk, memory, run.stopping, run.rules)
+        crop(walk, half, run.halves, run.stopping)
+    store_memory(memory, half, run.halves)
+    store_recovery(half, run.halves, run.recovery)
+    store_bits(walk, bits, half, run)
+    store_state(state, run.scratch, run.halves.point, POINT * half + 3, 1)
     for axis in each(3):
-        halves.point[POINT * half + axis] = where(axis == 0, walk.p[0], where(axis == 1, walk.p[1], walk.p[2]))
-    halves.state[2 * half] = walk.taken
-    halves.state[2 * half + 1] = walk.status
+        run.halves.point[POINT * half + axis] = where(axis == 0, walk.p[0], where(axis == 1, walk.p[1], walk.p[2]))
+    run.halves.state[2 * half] = walk.taken
+    run.halves.state[2 * half + 1] = walk.status
 
 
 @stage
-def decide(
-    walk: Walk, state: State, volume: Volume, method: Method, stopping: Stopping, scratch: Scratch, rules: Rules
-):  # fmt: skip
+def decide(walk: Walk, state: State, run: Run):
     """Ask the getter for the next step."""
     number = u32(walk.taken + 1)
-    look_ahead(walk.p, walk.code, volume, method, rules)
-    walk.choice = choose(
-        volume, walk.p, walk.code, state, method, scratch, walk.attempt, walk.seed, number, walk.branch, rules, stopping
-    )  # fmt: skip
+    look_ahead(walk.p, walk.code, run.volume, run.method, run.rules)
+    here = Position(walk.p, walk.code, state, walk.attempt, walk.seed, number, walk.branch)
+    walk.choice = choose(here, run)
 
 
 @stage
-def step(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scratch, rules: Rules):
+def step(walk: Walk, state: State, run: Run):
     """Take the step that the getter has chosen, if it needs no other draw.
 
     For another draw the row of the same point is read again, since the getter may have overwritten it.
@@ -183,59 +168,50 @@ def step(walk: Walk, state: State, volume: Volume, method: Method, scratch: Scra
         walk.code = walk.choice
         walk.moves = 1
         number = u32(walk.taken + 1)
-        walk.ahead = move_as_chosen(
-            state, scratch, walk.p, walk.code, volume, method, walk.seed, number, walk.branch, rules
-        )  # fmt: skip
+        here = Position(walk.p, walk.code, state, walk.attempt, walk.seed, number, walk.branch)
+        walk.ahead = move_as_chosen(here, run)
 
 
 @func
-def grow(
-    half: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, stopping: Stopping,
-    filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,
-):  # fmt: skip
+def grow(half: i32, steps: i32, run: Run):
     """Grow a half-streamline by at most ``steps`` steps."""
-    if halves.state[2 * half + 1] == GROWING:
+    if run.halves.state[2 * half + 1] == GROWING:
         walk = Walk()
         state = State()
         memory = Memory()
         bits = Bits()
-        load(walk, state, memory, bits, half, steps, halves, rules, volume, method, scratch, recovery)
+        load(walk, state, memory, bits, half, steps, run)
         while walk.goes_on == 1:
-            examine(walk, memory, volume, stopping, method, scratch, rules)
-            look(walk, bits, filter)
+            examine(walk, state, memory, run)
+            look(walk, bits, run.filter)
             if walk.moves == 1:
                 walk.status = walk.reason
-                reconsider(walk, scratch, rules, recovery)
-                confine(walk, bits, filter)
+                reconsider(walk, run.scratch, run.rules, run.recovery)
+                confine(walk, bits, run.filter)
                 if (KEPT_POINTS >> walk.status) & 1 == 1:
-                    arrive(walk, half, halves, rules)
-                    add_point(walk, bits, half, halves, filter)
+                    arrive(walk, half, run.halves, run.rules)
+                    add_point(walk, bits, half, run.halves, run.filter)
                     if (walk.status == GROWING) & (walk.taken == walk.most):
                         walk.status = MAX_LENGTH
             else:
                 walk.status = where(walk.reason == OUTSIDE_IMAGE, OUTSIDE_IMAGE, walk.status)
-                stand(walk, bits, half, halves, filter)
-            postpone(walk, rules)
+                stand(walk, bits, half, run.halves, run.filter)
+            postpone(walk, run.rules)
             walk.goes_on = 0
             if (walk.status == GROWING) & (walk.taken < walk.last):
-                decide(walk, state, volume, method, stopping, scratch, rules)
+                decide(walk, state, run)
                 if (walk.choice == NONE) | (walk.choice == LEAVES):
                     walk.status = where(walk.choice == NONE, NO_DIRECTION, OUTSIDE_IMAGE)
-                    drop_dead_end(walk, bits, half, halves)
+                    drop_dead_end(walk, bits, half, run.halves)
                 else:
-                    step(walk, state, volume, method, scratch, rules)
-                    leave_point(walk, bits, half, halves, filter)
-            recover(walk, state, memory, half, seeds, halves, rules, volume, method, scratch, recovery)
-        store(
-            walk, state, memory, bits, half, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery
-        )
+                    step(walk, state, run)
+                    leave_point(walk, bits, half, run.halves, run.filter)
+            recover(walk, state, memory, half, run)
+        store(walk, state, memory, bits, half, run)
 
 
 @func
-def advance(
-    item: i32, stride: i32, sides: i32, steps: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    stopping: Stopping, filter: Filter, method: Method, scratch: Scratch, recovery: Recovery,
-):  # fmt: skip
+def advance(item: i32, stride: i32, sides: i32, steps: i32, run: Run):
     """Grow half ``item * stride`` and, if there are two ``sides``, the next one when that half has ended.
 
     As in MRtrix3's tckgen, a backward half that has to wait for its forward half (IN_TURN) does not grow where the forward
@@ -246,10 +222,10 @@ def advance(
         barrier()
         ended = 1
         if side == 1:
-            reason = halves.state[2 * half - 1]
+            reason = run.halves.state[2 * half - 1]
             ended = where(reason == GROWING, 0, 1)
             if IN_TURN:
                 if (IN_VAIN >> reason) & 1 == 1:
-                    halves.state[2 * half + 1] = NOT_GROWN
+                    run.halves.state[2 * half + 1] = NOT_GROWN
         if ended == 1:
-            grow(half, steps, seeds, halves, rules, volume, stopping, filter, method, scratch, recovery)
+            grow(half, steps, run)

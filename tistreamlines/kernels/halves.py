@@ -8,6 +8,7 @@ look for another way to the recovery.
 from __future__ import annotations
 
 from ..linker.lang import *
+from .interpolate import Volume
 from .orientation.peaks import NONE
 from .stop_reasons import Stop
 
@@ -91,6 +92,37 @@ class Rules(Record):
     most: i32
     key: Ints
     first_seed: u32
+
+
+class Run(Context):
+    """What a run hands to kernels: the seeds and halves of a chunk, and the tables of all parts."""
+
+    seeds: Seeds
+    halves: Halves
+    rules: Rules
+    volume: Volume
+    stopping: Stopping
+    filter: Filter
+    method: Method
+    scratch: Scratch
+    recovery: Recovery
+
+
+class Position(Context):
+    """Where a half stands, as a getter is asked for a step or takes one.
+
+    ``p``, its point; ``code``, that of the last step, or of the step that is taken; ``state``; ``attempt``, number of the
+    getter's draw at p; ``c0``, ``c1`` and ``c2``, the first words of the random numbers' counter: the seed, the number of the
+    step and the branch.
+    """
+
+    p: vec3
+    code: i32
+    state: State
+    attempt: i32
+    c0: u32
+    c1: u32
+    c2: u32
 
 
 class Walk(Record):

@@ -25,19 +25,15 @@ class Trail(Record):
 
 
 @stage
-def begin_again(
-    trail: Trail, state: State, half: i32, c0: u32, c2: u32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    method: Method, scratch: Scratch,
-):  # fmt: skip
+def begin_again(trail: Trail, state: State, half: i32, c0: u32, c2: u32, run: Run):
     """Stand at the seed of a half, with the state that it begins with."""
     streamline = half >> 1
-    place = 3 * halves.seed[streamline]
-    trail.p = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
+    place = 3 * run.halves.seed[streamline]
+    trail.p = vec3(run.seeds.points[place], run.seeds.points[place + 1], run.seeds.points[place + 2])
     trail.before = trail.p
-    first = first_code(half, halves, rules)
-    trail.code = set_out(
-        state, scratch, halves.initial[streamline], half & 1, first, trail.p, volume, method, c0, c2, rules
-    )  # fmt: skip
+    first = first_code(half, run.halves, run.rules)
+    seed = Position(trail.p, run.halves.initial[streamline], state, 0, c0, u32(0), c2)
+    trail.code = set_out(seed, half & 1, first, run)
 
 
 @func
@@ -61,44 +57,36 @@ def cropped_end(trail: Trail, part: i32) -> vec3:
 
 
 @stage
-def take_again(
-    trail: Trail, state: State, half: i32, k: i32, steps: i32, c0: u32, c2: u32, halves: Halves, rules: Rules,
-    volume: Volume, method: Method, scratch: Scratch,
-):  # fmt: skip
+def take_again(trail: Trail, state: State, half: i32, k: i32, steps: i32, c0: u32, c2: u32, run: Run):
     """Take step ``k`` of a half again; after the last of its ``steps``, stand where its end has been moved to."""
     if CROPS:
         trail.earlier = trail.before
         trail.before = trail.p
-    trail.code = halves.codes[code_place(half, k, rules)]
-    trail.p = move(state, scratch, trail.p, trail.code, volume, method, c0, u32(k + 1), c2, rules)
+    trail.code = run.halves.codes[code_place(half, k, run.rules)]
+    here = Position(trail.p, trail.code, state, 0, c0, u32(k + 1), c2)
+    trail.p = move(here, run)
     if CROPS:
-        if (k == steps - 1) & (halves.cropped[half] > 0):
-            trail.p = cropped_end(trail, halves.cropped[half])
+        if (k == steps - 1) & (run.halves.cropped[half] > 0):
+            trail.p = cropped_end(trail, run.halves.cropped[half])
 
 
 @stage
-def step_again(
-    trail: Trail, state: State, half: i32, k: i32, count: i32, c0: u32, c2: u32, halves: Halves, rules: Rules,
-    volume: Volume, method: Method, scratch: Scratch,
-):  # fmt: skip
+def step_again(trail: Trail, state: State, half: i32, k: i32, count: i32, c0: u32, c2: u32, run: Run):
     """Take step ``k`` of ``count`` steps again, after which the half is to go on."""
-    note_point(trail.p, k, half, halves)
+    note_point(trail.p, k, half, run.halves)
     if k == count - 1:
-        last = halves.codes[code_place(half, k, rules)]
-        note_step_again(volume, trail.p, method, scratch, last, c0, u32(k + 1), c2, rules.key)
-    take_again(trail, state, half, k, 0, c0, c2, halves, rules, volume, method, scratch)
+        last = run.halves.codes[code_place(half, k, run.rules)]
+        note_step_again(run.volume, trail.p, run.method, run.scratch, last, c0, u32(k + 1), c2, run.rules.key)
+    take_again(trail, state, half, k, 0, c0, c2, run)
 
 
 @stage
-def go_back(
-    walk: Walk, state: State, half: i32, count: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    method: Method, scratch: Scratch,
-):  # fmt: skip
+def go_back(walk: Walk, state: State, half: i32, count: i32, run: Run):
     """Bring a half back to where it was after ``count`` steps."""
-    branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+    branch = u32(run.halves.branch[half >> 1] * 2 + (half & 1))
     trail = Trail()
-    begin_again(trail, state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+    begin_again(trail, state, half, walk.seed, branch, run)
     for k in range(count):
-        step_again(trail, state, half, k, count, walk.seed, branch, halves, rules, volume, method, scratch)
+        step_again(trail, state, half, k, count, walk.seed, branch, run)
     walk.p = trail.p
     walk.code = trail.code

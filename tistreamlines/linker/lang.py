@@ -25,7 +25,7 @@ import numpy as np
 
 LANES = 32
 __all__ = [  # what a kernel file imports
-    "Constant", "Hole", "Ints", "Reals", "Record", "absolute", "add", "at", "barrier", "bits", "collect", "each", "floor",
+    "Constant", "Context", "Hole", "Ints", "Reals", "Record", "absolute", "add", "at", "barrier", "bits", "collect", "each", "floor",
     "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "prefetch", "put", "raised", "real", "rolled", "spread", "stage", "take",
     "team_any", "team_first", "team_last", "team_max", "team_min", "team_value", "func", "u32", "umulhi", "unrolled", "vec3",
     "where", "words",
@@ -111,6 +111,16 @@ class Record:
     def elements(self, *parts: Any) -> dict[str, int]:
         """Number of elements of each array; a record whose numbers say more than the parts extends it."""
         return self.sizes(*parts)
+
+
+class Context(Record):
+    """Parameters that many functions have in common, under one name.
+
+    A function with the parameter ``chunk: Chunk`` has the fields of Chunk as parameters, and ``chunk.rules`` is the one
+    called ``rules``. A call hands on a context, ``choose(position, chunk)``, or the values of its fields in their order,
+    ``choose(Position(p, code), chunk)``; these may have a name, ``here = Position(p, code)``, and are evaluated where it is
+    handed on. Kernels are run with the fields.
+    """
 
 
 @cache

@@ -7,6 +7,7 @@ import copy
 import gc
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -29,7 +30,8 @@ ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # o
 def annotation(node: ast.expr | None, function: lang.Func, fill: Mapping[str, Any]) -> Any:
     """What an annotation of a kernel function stands for; a hole stands for what fills it."""
     note = ast.unparse(node) if node else "None"
-    value = eval(note, function.function.__globals__)  # contains names of the language only
+    scope = getattr(node, "scope", function.function.__globals__)
+    value = eval(note, scope)  # contains names of the language only
     return fill[note.lower()] if isinstance(value, lang.Hole) else value
 
 
@@ -46,7 +48,95 @@ def tree_of(function: lang.Func) -> ast.FunctionDef:
     source = textwrap.dedent(inspect.getsource(function.function))
     tree = parsed(source).body[0]
     assert isinstance(tree, ast.FunctionDef)
+    return spread_contexts(tree, function.function.__globals__)
+
+
+def spread_contexts(tree: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.FunctionDef:
+    """Put the fields of contexts in the place of contexts, in a function of a module with these names."""
+    arguments: list[ast.arg] = []
+    contexts: dict[str, list[ast.arg]] = {}
+    for argument in tree.args.args:
+        kind = scope.get(argument.annotation.id) if isinstance(argument.annotation, ast.Name) else None
+        if is_context(kind):
+            contexts[argument.arg] = parameters_of_context(kind)
+        arguments += contexts.get(argument.arg, [argument])
+    tree.args.args = arguments
+    ContextSpreader(tree.name, contexts, scope).generic_visit(tree)
     return tree
+
+
+def is_context(value: Any) -> bool:
+    """Whether a value is a context, a record whose fields go by their own names."""
+    return isinstance(value, type) and issubclass(value, lang.Context)
+
+
+def parameters_of_context(context: type[lang.Context]) -> list[ast.arg]:
+    """Return a parameter for each field of a context, annotated as its module means it."""
+    parameters = []
+    for name, note in context.__annotations__.items():
+        annotation = ast.Name(note, ast.Load())
+        annotation.scope = vars(sys.modules[context.__module__])  # pyright: ignore[reportAttributeAccessIssue]
+        parameters.append(ast.arg(name, annotation))
+    return parameters
+
+
+class ContextSpreader(ast.NodeTransformer):
+    """Puts fields in the place of contexts.
+
+    Parameters
+    ----------
+    name : of the function, for messages.
+    contexts : the parameters that each parameter of the function stands for that is a context.
+    scope : names of the function's module.
+    """
+
+    def __init__(self, name: str, contexts: Mapping[str, list[ast.arg]], scope: Mapping[str, Any]) -> None:
+        self.name, self.contexts, self.scope = name, contexts, scope
+        self.values: dict[str, list[ast.expr]] = {}  # of contexts that the function makes, by name
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign | None:
+        """Leave the making of a context out: its values stand where it is handed on."""
+        target, context = node.targets[0], self.context_of(node.value)
+        if context is None or not isinstance(target, ast.Name):
+            self.generic_visit(node)
+            return node
+        self.values[target.id] = self.fields(node.value, context)
+        return None
+
+    def context_of(self, node: ast.expr) -> type[lang.Context] | None:
+        """Return the context that an expression makes, if it makes one."""
+        kind = self.scope.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+        return kind if is_context(kind) else None
+
+    def fields(self, node: ast.expr, context: type[lang.Context]) -> list[ast.expr]:
+        """Return the values of the fields of a context that an expression makes."""
+        assert isinstance(node, ast.Call)
+        names = context.__annotations__
+        if len(names) != len(node.args):
+            raise SyntaxError(f"{self.name}: {context.__name__} has the fields {', '.join(names)}")
+        return [self.visit(value) for value in node.args]
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if isinstance(node.value, ast.Name) and node.value.id in self.contexts:
+            if node.attr not in (parameter.arg for parameter in self.contexts[node.value.id]):
+                raise SyntaxError(f"{self.name}: {node.value.id} has no {node.attr}")
+            return ast.Name(node.attr, node.ctx)
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        arguments: list[ast.expr] = []
+        for argument in node.args:
+            if isinstance(argument, ast.Name) and argument.id in self.contexts:
+                arguments += [ast.Name(parameter.arg, ast.Load()) for parameter in self.contexts[argument.id]]
+            elif isinstance(argument, ast.Name) and argument.id in self.values:
+                arguments += copy.deepcopy(self.values[argument.id])
+            elif context := self.context_of(argument):
+                arguments += self.fields(argument, context)
+            else:
+                arguments.append(self.visit(argument))
+        node.args = arguments
+        return node
 
 
 def parsed(source: str) -> ast.Module:
@@ -176,10 +266,13 @@ class Rewriter(ast.NodeVisitor):
         a target, what the stage returns is left out.
         """
         tree, lines, meant = tree_of(stage), [], {}
+        read = {node.id for statement in tree.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
         for argument, parameter in zip(call.args, tree.args.args, strict=True):
             note = annotation(parameter.annotation, stage, self.fill)
             if is_record(note) or (isinstance(argument, ast.Name | ast.Attribute) and flat(argument) in self.env):
                 meant[parameter.arg] = argument
+            elif parameter.arg not in read:
+                continue
             else:
                 meant[parameter.arg] = ast.Name(f"{stage.__name__}_{parameter.arg}")
                 lines += self.visit_Assign(ast.Assign([meant[parameter.arg]], argument))

@@ -106,45 +106,37 @@ def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: HeadingS
 
 
 @stage
-def set_out_from_seed(
-    state: Heading, scratch: HeadingScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Bedpostx,
-    c0: u32, c2: u32, rules: Rules,
-) -> i32:  # fmt: skip
+def set_out_from_seed(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start along the initial direction, a backward half against it."""
-    state.d = along_fibre(volume, p, initial ^ side)
-    return initial ^ side
+    position.state.d = along_fibre(run.volume, position.p, position.code ^ side)
+    return position.code ^ side
 
 
 @func
-def choose_fibre(
-    volume: Volume, p: vec3, code: i32, state: Heading, method: Bedpostx, scratch: HeadingScratch, attempt: i32, c0: u32,
-    c1: u32, c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_fibre(position: Position, run: Run) -> i32:
     """Code of the next step, or NONE; the first one is along the initial direction."""
-    if i32(c1) > 1:
-        code = nearest_fibre(volume, p, state.d, method, philox(c0, c1, c2, u32(0), u32(rules.key[0]), u32(rules.key[1])))
+    code = position.code
+    if i32(position.c1) > 1:
+        code = nearest_fibre(run.volume, position.p, position.state.d, run.method, philox(position.c0, position.c1, position.c2, u32(0), u32(run.rules.key[0]), u32(run.rules.key[1])))
     if USE_F:
         if code >= 0:
-            w = philox(c0, c1, c2, u32(1), u32(rules.key[0]), u32(rules.key[1]))
-            code = where(volume.rows[fibre_at(volume, p, code) + 3] <= uniform(w[0]), NONE, code)
+            w = philox(position.c0, position.c1, position.c2, u32(1), u32(run.rules.key[0]), u32(run.rules.key[1]))
+            code = where(run.volume.rows[fibre_at(run.volume, position.p, code) + 3] <= uniform(w[0]), NONE, code)
     if MODIFIED_EULER:
         if code >= 0:
-            d = along_fibre(volume, p, code)
-            v = philox(c0, c1, c2, u32(2), u32(rules.key[0]), u32(rules.key[1]))
-            code = code | ((nearest_fibre(volume, stepped(p, d, rules), d, method, v) + 1) << BITS)
+            d = along_fibre(run.volume, position.p, code)
+            v = philox(position.c0, position.c1, position.c2, u32(2), u32(run.rules.key[0]), u32(run.rules.key[1]))
+            code = code | ((nearest_fibre(run.volume, stepped(position.p, d, run.rules), d, run.method, v) + 1) << BITS)
     return code
 
 
 @stage
-def move_along_fibre(
-    state: Heading, scratch: HeadingScratch, p: vec3, code: i32, volume: Volume, method: Bedpostx, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_along_fibre(position: Position, run: Run) -> vec3:
     """The point one step on; where nothing is known one step ahead, the step is Euler's."""
-    d = along_fibre(volume, p, code)
+    d = along_fibre(run.volume, position.p, position.code)
     if MODIFIED_EULER:
-        if (code >> BITS) > 0:
-            e = along_fibre(volume, stepped(p, d, rules), (code >> BITS) - 1)
+        if (position.code >> BITS) > 0:
+            e = along_fibre(run.volume, stepped(position.p, d, run.rules), (position.code >> BITS) - 1)
             d = normalised(vec3(d[0] + e[0], d[1] + e[1], d[2] + e[2]))
-    state.d = d
-    return stepped(p, d, rules)
+    position.state.d = d
+    return stepped(position.p, d, run.rules)

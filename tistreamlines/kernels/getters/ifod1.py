@@ -42,32 +42,29 @@ def valued(scratch: HeadingScratch, d: vec3, u: vec3, turn: vec3) -> real:
 
 
 @func
-def choose_course(
-    volume: Volume, p: vec3, code: i32, state: Heading, method: Fod, scratch: HeadingScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_course(position: Position, run: Run) -> i32:
     """Number of the direction to take, NONE, or LEAVES where there is no FOD."""
-    d = everywhere(state.d)
-    u = everywhere(across(state.d))
+    d = everywhere(position.state.d)
+    u = everywhere(across(position.state.d))
     number = lane() - GRID
     best = 0.0
-    chosen = where(team_any(has_fod(volume, everywhere(p)) == 1) == 1, NONE, LEAVES)
+    chosen = where(team_any(has_fod(run.volume, everywhere(position.p)) == 1) == 1, NONE, LEAVES)
     going = where(chosen == NONE, 1, 0)
     chunk = 0
     while going == 1:
-        w = draws_of(number, c0, c1, c2, rules)
-        turn = drawn(method, w)
+        w = draws_of(number, position.c0, position.c1, position.c2, run.rules)
+        turn = drawn(run.method, w)
         if chunk < GRID_CHUNKS:
-            turn = either(0 - number, of_grid(method, chunk), turn)
-        value = valued(scratch, d, u, turn)
+            turn = either(0 - number, of_grid(run.method, chunk), turn)
+        value = valued(run.scratch, d, u, turn)
         if chunk < GRID_CHUNKS:
             best = maximum(best, team_max(where(number < 0, value, 0.0)))
         chunk = chunk + 1
         if chunk >= GRID_CHUNKS:
-            lowest = first_fit(method, value, best, uniform(w[2]), number)
-            going = where((best > 0.0) & (AT_ONCE * chunk < GRID + method.tries), 1, 0)
+            lowest = first_fit(run.method, value, best, uniform(w[2]), number)
+            going = where((best > 0.0) & (AT_ONCE * chunk < GRID + run.method.tries), 1, 0)
             if (best > 0.0) & (lowest < 1.0e6):
-                chosen = coded(i32(lowest), NUMBER_BITS, c2)
+                chosen = coded(i32(lowest), NUMBER_BITS, position.c2)
                 going = 0
         number = number + AT_ONCE
     return chosen
@@ -87,23 +84,17 @@ def first_fit(method: Fod, value: real, best: real, share: real, number: i32) ->
 
 
 @stage
-def move_on_course(
-    state: Heading, scratch: HeadingScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_on_course(position: Position, run: Run) -> vec3:
     """The point one step on."""
-    branch = drawn_with(code, NUMBER_BITS, c2)
-    w = draw_alone(c0, c1, branch, try_number(code, NUMBER_BITS), rules.key)
-    turn = drawn(method, w)
-    state.d = normalised(turned(state.d, across(state.d), turn[0], turn[1], turn[2]))
-    return stepped(p, state.d, rules)
+    branch = drawn_with(position.code, NUMBER_BITS, position.c2)
+    w = draw_alone(position.c0, position.c1, branch, try_number(position.code, NUMBER_BITS), run.rules.key)
+    turn = drawn(run.method, w)
+    position.state.d = normalised(turned(position.state.d, across(position.state.d), turn[0], turn[1], turn[2]))
+    return stepped(position.p, position.state.d, run.rules)
 
 
 @stage
-def set_out_on_course(
-    state: Heading, scratch: HeadingScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
-    c2: u32, rules: Rules,
-) -> i32:  # fmt: skip
+def set_out_on_course(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start in the direction that was found at the seed, a backward half against it."""
-    state.d = setting_out(initial, side)
-    return initial ^ side
+    position.state.d = setting_out(position.code, side)
+    return position.code ^ side

@@ -143,14 +143,11 @@ def whole(share: real, verdict: real, scratch: ArcScratch) -> real:
 
 # ------------------------------------------------------------------------------------------------------------- a step
 @func
-def choose_arc(
-    volume: Volume, p: vec3, code: i32, state: Arc, method: Fod, scratch: ArcScratch, attempt: i32, c0: u32, c1: u32, c2: u32,
-    rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_arc(position: Position, run: Run) -> i32:
     """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc."""
-    chosen = code
-    if (state.part == 0) | (state.tried != added_to(c2)):
-        forward = heading_of(state)
+    chosen = position.code
+    if (position.state.part == 0) | (position.state.tried != added_to(position.c2)):
+        forward = heading_of(position.state)
         d = everywhere(forward)
         u = everywhere(across(forward))
         number = arc_of_lane() - GRID
@@ -159,21 +156,21 @@ def choose_arc(
         going = 1
         chunk = 0
         while going == 1:
-            w = draws_of(number, c0, c1, c2, rules)
-            arc = drawn(method, w)
+            w = draws_of(number, position.c0, position.c1, position.c2, run.rules)
+            arc = drawn(run.method, w)
             if chunk < GRID_CHUNKS:
-                arc = either(0 - number, of_grid(method, chunk), arc)
-            found = likelihood(method, volume, stopping, scratch, p, d, u, arc, rules)
+                arc = either(0 - number, of_grid(run.method, chunk), arc)
+            found = likelihood(run.method, run.volume, run.stopping, run.scratch, position.p, d, u, arc, run.rules)
             if chunk < GRID_CHUNKS:
                 best = maximum(best, team_max(where(number < 0, found, IMPOSSIBLE)))
             chunk = chunk + 1
             if chunk >= GRID_CHUNKS:
-                lowest = first_fit(method, found, best, uniform(w[2]), number)
-                going = where((best > IMPOSSIBLE) & (best < LEFT) & (AT_ONCE * chunk < GRID + method.tries), 1, 0)
+                lowest = first_fit(run.method, found, best, uniform(w[2]), number)
+                going = where((best > IMPOSSIBLE) & (best < LEFT) & (AT_ONCE * chunk < GRID + run.method.tries), 1, 0)
                 if best == LEFT:
                     chosen = LEAVES
                 elif (best > IMPOSSIBLE) & (lowest < 1.0e6):
-                    chosen = coded(i32(lowest), NUMBER_BITS, c2)
+                    chosen = coded(i32(lowest), NUMBER_BITS, position.c2)
                     going = 0
             number = number + AT_ONCE
     return chosen
@@ -208,50 +205,45 @@ def begin_arc(state: Arc, begins: i32, code: i32, method: Fod, c0: u32, c1: u32,
 
 
 @stage
-def move_along_arc(
-    state: Arc, scratch: ArcScratch, p: vec3, code: i32, volume: Volume, method: Fod, c0: u32, c1: u32, c2: u32, rules: Rules
-) -> vec3:  # fmt: skip
+def move_along_arc(position: Position, run: Run) -> vec3:
     """The end of the next part of an arc."""
-    begins = where((state.part == 0) | (state.tried != recovery_of(code, NUMBER_BITS)), 1, 0)
+    begins = where((position.state.part == 0) | (position.state.tried != recovery_of(position.code, NUMBER_BITS)), 1, 0)
     if ABREAST:
-        begin_arc(state, begins, code, method, c0, c1, c2, rules)
+        begin_arc(position.state, begins, position.code, run.method, position.c0, position.c1, position.c2, run.rules)
     elif begins == 1:
-        begin_arc(state, 1, code, method, c0, c1, c2, rules)
-    middle = onward(state.cosine, state.sine, state.turn)
-    way = mixed(middle[0], state.d, middle[1], state.s)
-    ahead = onward(middle[0], middle[1], state.turn)
-    state.cosine = ahead[0]
-    state.sine = ahead[1]
-    chord = state.turn[2]
-    state.part = state.part + 1
-    ends = where(state.part == ARC, 1, 0)
+        begin_arc(position.state, 1, position.code, run.method, position.c0, position.c1, position.c2, run.rules)
+    middle = onward(position.state.cosine, position.state.sine, position.state.turn)
+    way = mixed(middle[0], position.state.d, middle[1], position.state.s)
+    ahead = onward(middle[0], middle[1], position.state.turn)
+    position.state.cosine = ahead[0]
+    position.state.sine = ahead[1]
+    chord = position.state.turn[2]
+    position.state.part = position.state.part + 1
+    ends = where(position.state.part == ARC, 1, 0)
     if ABREAST:
-        state.d = either(ends, heading_of(state), state.d)
-        state.part = where(ends == 1, 0, state.part)
+        position.state.d = either(ends, heading_of(position.state), position.state.d)
+        position.state.part = where(ends == 1, 0, position.state.part)
     elif ends == 1:
-        state.d = heading_of(state)
-        state.part = 0
+        position.state.d = heading_of(position.state)
+        position.state.part = 0
     return vec3(
-        p[0] + (chord * rules.step_x) * way[0], p[1] + (chord * rules.step_y) * way[1], p[2] + (chord * rules.step_z) * way[2]
+        position.p[0] + (chord * run.rules.step_x) * way[0], position.p[1] + (chord * run.rules.step_y) * way[1], position.p[2] + (chord * run.rules.step_z) * way[2]
     )
 
 
 # ------------------------------------------------------------------------------------------------------------- a half
 @stage
-def set_out_on_arc(
-    state: Arc, scratch: ArcScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Fod, c0: u32,
-    c2: u32, rules: Rules,
-) -> i32:  # fmt: skip
+def set_out_on_arc(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start in the direction that was found at the seed, a backward half against it."""
-    state.d = setting_out(initial, side)
-    state.s = state.d
-    state.turn = state.d
-    none = initial & 0  # a lane value where 32 halves set out together
-    state.cosine = real(none + 1)
-    state.sine = real(none)
-    state.part = none
-    state.tried = none
-    return initial ^ side
+    position.state.d = setting_out(position.code, side)
+    position.state.s = position.state.d
+    position.state.turn = position.state.d
+    none = position.code & 0  # a lane value where 32 run.halves set out together
+    position.state.cosine = real(none + 1)
+    position.state.sine = real(none)
+    position.state.part = none
+    position.state.tried = none
+    return position.code ^ side
 
 
 @stage

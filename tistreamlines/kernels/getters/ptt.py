@@ -42,45 +42,42 @@ class PttScratch(PmfScratch):
 
 # ------------------------------------------------------------------------------------------------------- a step
 @func
-def choose_try(
-    volume: Volume, p: vec3, code: i32, state: Frame, method: Ptt, scratch: PttScratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_try(position: Position, run: Run) -> i32:
     """Code of the candidate to follow, or NONE; at the first step each candidate has its own normal and binormal."""
-    here = everywhere(p)
-    t = everywhere(held(scratch, 0))
-    n = everywhere(held(scratch, 3))
-    b = everywhere(held(scratch, 6))
-    last = lanes(scratch.carried[9])
+    here = everywhere(position.p)
+    t = everywhere(held(run.scratch, 0))
+    n = everywhere(held(run.scratch, 3))
+    b = everywhere(held(run.scratch, 6))
+    last = lanes(run.scratch.carried[9])
     bound = 0.0
     chosen = NONE
     turn = 0
     while (chosen == NONE) & (turn * (32 // PARTS) < SAMPLES + TRIES):
         number = (lane() & (32 // PARTS - 1)) + turn * (32 // PARTS)
-        drawn = candidate(method, lanes(c0), lanes(c1), lanes(c2), u32(number), rules.key)
-        if i32(c1) == 1:
-            b = sideways(t, lanes(c0), lanes(c1), lanes(c2), u32(number), rules.key)
+        drawn = candidate(run.method, lanes(position.c0), lanes(position.c1), lanes(position.c2), u32(number), run.rules.key)
+        if i32(position.c1) == 1:
+            b = sideways(t, lanes(position.c0), lanes(position.c1), lanes(position.c2), u32(number), run.rules.key)
             n = cross(b, t)
             low = EVERY
             if STRICT:
-                low = method.threshold
-            last = heard(method, volume, here, t, n, b, low)
-        support = data_support(method, volume, here, t, n, b, drawn[0], drawn[1], last, scratch.pmf)
+                low = run.method.threshold
+            last = heard(run.method, run.volume, here, t, n, b, low)
+        support = data_support(run.method, run.volume, here, t, n, b, drawn[0], drawn[1], last, run.scratch.pmf)
         if turn == 0:
-            bound = bound_of(method, team_max(where(number < SAMPLES, support[0], 0.0)))
+            bound = bound_of(run.method, team_max(where(number < SAMPLES, support[0], 0.0)))
         tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
         fit = accepted(drawn[2], bound, support[0]) == 1
         first = team_first(tried & fit)
         if first < 32:
             # of lanes that share a probe, the first one has the number of the candidate
-            chosen = coded(first + turn * (32 // PARTS), NUMBER_BITS, c2)
+            chosen = coded(first + turn * (32 // PARTS), NUMBER_BITS, position.c2)
             end = team_value(support[1], first)
             k1 = team_value(drawn[0], first)
             k2 = team_value(drawn[1], first)
             barrier()
-            scratch.carried[9] = end
-            scratch.carried[10] = k1
-            scratch.carried[11] = k2
+            run.scratch.carried[9] = end
+            run.scratch.carried[10] = k1
+            run.scratch.carried[11] = k2
             barrier()
         turn = turn + 1
     return chosen
@@ -156,23 +153,17 @@ def along(p: vec3, way: vec3, method: Ptt) -> vec3:
 
 
 @stage
-def move_by_try(
-    state: Frame, scratch: PttScratch, p: vec3, code: i32, volume: Volume, method: Ptt, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_by_try(position: Position, run: Run) -> vec3:
     """The point after one step along the candidate with this code."""
-    return along(p, transport(method, scratch, code, c0, c1, c2, rules.key), method)
+    return along(position.p, transport(run.method, run.scratch, position.code, position.c0, position.c1, position.c2, run.rules.key), run.method)
 
 
 @stage
-def move_as_tried(
-    state: Frame, scratch: PttScratch, p: vec3, code: i32, volume: Volume, method: Ptt, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_as_tried(position: Position, run: Run) -> vec3:
     """The point after the step that has just been chosen, whose curvatures need not be drawn again."""
-    k1 = scratch.carried[10]
-    k2 = scratch.carried[11]
-    return along(p, carry_frame(method, scratch, code, k1, k2, c0, c1, c2, rules.key), method)
+    k1 = run.scratch.carried[10]
+    k2 = run.scratch.carried[11]
+    return along(position.p, carry_frame(run.method, run.scratch, position.code, k1, k2, position.c0, position.c1, position.c2, run.rules.key), run.method)
 
 
 @func
@@ -193,13 +184,10 @@ def first_frame(method: Ptt, scratch: PttScratch, initial: i32, side: i32, first
 
 
 @stage
-def set_out_by_frame(
-    state: Frame, scratch: PttScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Ptt, c0: u32,
-    c2: u32, rules: Rules,
-) -> i32:  # fmt: skip
+def set_out_by_frame(position: Position, side: i32, first: i32, run: Run) -> i32:
     """See ``first_frame``."""
-    first_frame(method, scratch, initial, side, first, c0, c2, rules)
-    return initial
+    first_frame(run.method, run.scratch, position.code, side, first, position.c0, position.c2, run.rules)
+    return position.code
 
 
 @stage

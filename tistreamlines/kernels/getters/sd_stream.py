@@ -131,34 +131,25 @@ def begin_at_peak(volume: Volume, p: vec3, method: SdStream, scratch: SdStreamSc
 
 
 @stage
-def set_out_to_peak(
-    state: Vertex, scratch: SdStreamScratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: SdStream,
-    c0: u32, c2: u32, rules: Rules,
-) -> i32:  # fmt: skip
+def set_out_to_peak(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start along the peak that was found at the seed, a backward half against it."""
-    d = decoded(initial >> 1)
-    return where(((initial ^ side) & 1) == 1, encoded(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), initial >> 1)
+    d = decoded(position.code >> 1)
+    return where(((position.code ^ side) & 1) == 1, encoded(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), position.code >> 1)
 
 
 @func
-def choose_peak(
-    volume: Volume, p: vec3, code: i32, state: Vertex, method: SdStream, scratch: SdStreamScratch, attempt: i32, c0: u32,
-    c1: u32, c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_peak(position: Position, run: Run) -> i32:
     """Code of the peak uphill from the last direction; NONE if it is too low or too far aside, LEAVES where there is no FOD."""
     chosen = LEAVES
-    if team_any(has_fod(volume, everywhere(p)) == 1) == 1:
-        d = decoded(code)
-        chosen = peak_from(method, scratch, d)
+    if team_any(has_fod(run.volume, everywhere(position.p)) == 1) == 1:
+        d = decoded(position.code)
+        chosen = peak_from(run.method, run.scratch, d)
         if chosen >= 0:
-            chosen = where(dot(decoded(chosen), d) < method.cos_angle, NONE, chosen)
+            chosen = where(dot(decoded(chosen), d) < run.method.cos_angle, NONE, chosen)
     return chosen
 
 
 @stage
-def move_to_peak(
-    state: Vertex, scratch: SdStreamScratch, p: vec3, code: i32, volume: Volume, method: SdStream, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_to_peak(position: Position, run: Run) -> vec3:
     """The point one step on."""
-    return stepped(p, decoded(code), rules)
+    return stepped(position.p, decoded(position.code), run.rules)

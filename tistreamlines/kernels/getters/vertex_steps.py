@@ -35,41 +35,29 @@ def read_whole_row(volume: Volume, p: vec3, method: Method, scratch: Scratch):
 
 
 @stage
-def set_out_along(
-    state: Vertex, scratch: Scratch, initial: i32, side: i32, first: i32, p: vec3, volume: Volume, method: Method, c0: u32,
-    c2: u32, rules: Rules,
-) -> i32:  # fmt: skip
+def set_out_along(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start along the initial direction, a backward half opposite to the forward half's first step if there is one."""
-    return where(first == NONE, initial, first) ^ side
+    return where(first == NONE, position.code, first) ^ side
 
 
 @func
-def choose_direction(
-    volume: Volume, p: vec3, code: i32, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_direction(position: Position, run: Run) -> i32:
     """Code of the next direction at the point whose row is in the scratch; NONE, or AGAIN for another draw."""
-    return next_direction(method, scratch, direction(method.sphere, code), attempt, c0, c1, c2, rules.key)
+    return next_direction(run.method, run.scratch, direction(run.method.sphere, position.code), position.attempt, position.c0, position.c1, position.c2, run.rules.key)
 
 
 @stage
-def choose_in_cone(
-    volume: Volume, p: vec3, code: i32, state: Vertex, method: Method, scratch: Scratch, attempt: i32, c0: u32, c1: u32,
-    c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_in_cone(position: Position, run: Run) -> i32:
     """The same of getters that ask for nothing but the samples within the greatest angle to the last direction."""
     barrier()
-    number = pick(volume, p, code, method, scratch, c0, c1, c2, rules.key)
-    return toward(method.sphere, number, direction(method.sphere, code))
+    number = pick(run.volume, position.p, position.code, run.method, run.scratch, position.c0, position.c1, position.c2, run.rules.key)
+    return toward(run.method.sphere, number, direction(run.method.sphere, position.code))
 
 
 @stage
-def move_along(
-    state: Vertex, scratch: Scratch, p: vec3, code: i32, volume: Volume, method: Method, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_along(position: Position, run: Run) -> vec3:
     """The point one step on in a coded direction."""
-    return stepped(p, direction(method.sphere, code), rules)
+    return stepped(position.p, direction(run.method.sphere, position.code), run.rules)
 
 
 @stage

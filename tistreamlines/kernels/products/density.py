@@ -242,30 +242,27 @@ def count_points(
 
 
 @func
-def count_steps(
-    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
-    scratch: Scratch, affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32, passage: Passage,
-):  # fmt: skip
+def count_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32, passage: Passage):
     """Count a streamline that has grown, by repeating its steps from the seed, half by half.
 
     It is number ``accepted[earlier + item]``, so that launches of a chunk share this array; ``by`` is -1 to take it back.
     """
     number = earlier + item
     streamline = accepted[number]
-    place = 3 * halves.seed[streamline]
-    seed = vec3(seeds.points[place], seeds.points[place + 1], seeds.points[place + 2])
-    c0 = u32(halves.seed[streamline]) + rules.first_seed
+    place = 3 * run.halves.seed[streamline]
+    seed = vec3(run.seeds.points[place], run.seeds.points[place + 1], run.seeds.points[place + 2])
+    c0 = u32(run.halves.seed[streamline]) + run.rules.first_seed
     listed = begin(on_grid(transformed(seed, affine), grid), grid, slot[number], visited, item, passage)
     for side in range(2):
         half = 2 * streamline + side
-        c2 = u32(halves.branch[streamline] * 2 + side)
+        c2 = u32(run.halves.branch[streamline] * 2 + side)
         state = State()
         trail = Trail()
-        begin_again(trail, state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        begin_again(trail, state, half, c0, c2, run)
         here = on_grid(transformed(trail.p, affine), grid)
-        steps = halves.state[2 * half]
+        steps = run.halves.state[2 * half]
         for k in range(steps):
-            take_again(trail, state, half, k, steps, c0, c2, halves, rules, volume, method, scratch)
+            take_again(trail, state, half, k, steps, c0, c2, run)
             there = on_grid(transformed(trail.p, affine), grid)
             listed = pass_through(here, there, grid, listed, slot[number], visited, k, item, passage)
             here = there

@@ -33,22 +33,19 @@ def count_end_points(item: i32, points: Reals, offsets: Ints, grid: Grid, counts
 
 
 @func
-def count_ends(
-    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
-    scratch: Scratch, affine: Affine, grid: Grid, counts: Ints, by: i32,
-):  # fmt: skip
+def count_ends(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine, grid: Grid, counts: Ints, by: i32):
     """Count the ends of a streamline that has grown, by repeating its steps; the arguments are those of ``count_steps``."""
     streamline = accepted[earlier + item]
-    c0 = u32(halves.seed[streamline]) + rules.first_seed
+    c0 = u32(run.halves.seed[streamline]) + run.rules.first_seed
     for side in range(2):
         half = 2 * streamline + side
-        c2 = u32(halves.branch[streamline] * 2 + side)
+        c2 = u32(run.halves.branch[streamline] * 2 + side)
         state = State()
         trail = Trail()
-        begin_again(trail, state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
-        steps = halves.state[2 * half]
+        begin_again(trail, state, half, c0, c2, run)
+        steps = run.halves.state[2 * half]
         for k in range(steps):
-            take_again(trail, state, half, k, steps, c0, c2, halves, rules, volume, method, scratch)
+            take_again(trail, state, half, k, steps, c0, c2, run)
         # the seed is the end of a half without steps, and the only point of two such halves
-        if (side == 0) | (halves.state[4 * streamline] + halves.state[4 * streamline + 2] > 0):
+        if (side == 0) | (run.halves.state[4 * streamline] + run.halves.state[4 * streamline + 2] > 0):
             mark(on_grid(transformed(trail.p, affine), grid), grid, counts, by)

@@ -38,28 +38,25 @@ def measure_points(item: i32, points: Reals, offsets: Ints, lengths: Ints):
 
 
 @func
-def measure_steps(
-    item: i32, earlier: i32, accepted: Ints, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, method: Method,
-    scratch: Scratch, affine: Affine, found: Ints,
-):  # fmt: skip
+def measure_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine, found: Ints):
     """Find the ends of a streamline that has grown, and measure it, by repeating its steps from the seed.
 
     It is number ``accepted[earlier + item]``.  From ``found[7 * item]`` on stand the bits of its first point, which is the end
     of the backward half, those of its last one, and its length.
     """
     streamline = accepted[earlier + item]
-    c0 = u32(halves.seed[streamline]) + rules.first_seed
+    c0 = u32(run.halves.seed[streamline]) + run.rules.first_seed
     length = 0
     for side in range(2):
         half = 2 * streamline + side
-        c2 = u32(halves.branch[streamline] * 2 + side)
+        c2 = u32(run.halves.branch[streamline] * 2 + side)
         state = State()
         trail = Trail()
-        begin_again(trail, state, half, c0, c2, seeds, halves, rules, volume, method, scratch)
+        begin_again(trail, state, half, c0, c2, run)
         here = transformed(trail.p, affine)
-        steps = halves.state[2 * half]
+        steps = run.halves.state[2 * half]
         for k in range(steps):
-            take_again(trail, state, half, k, steps, c0, c2, halves, rules, volume, method, scratch)
+            take_again(trail, state, half, k, steps, c0, c2, run)
             there = transformed(trail.p, affine)
             length = length + segment(here, there)
             here = there

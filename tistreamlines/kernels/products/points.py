@@ -98,10 +98,7 @@ def word_place(slot: i32, turn: i32, rules: Rules) -> i32:
 
 
 @func
-def unpack(
-    item: i32, words: Ints, laid: Laid, rules: Rules, volume: Volume, method: Method, scratch: Scratch, affine: Affine,
-    out: Reals,
-):  # fmt: skip
+def unpack(item: i32, words: Ints, laid: Laid, run: Run, affine: Affine, out: Reals):
     """Compute the points of one half-streamline, or of 32, one in each lane (ABREAST), in RASmm; backward halves reversed.
 
     Lanes are faster if a step needs much arithmetic, a single half if memory is the limit.  A half that has ended writes
@@ -122,31 +119,31 @@ def unpack(
     write_points(p, affine, out, place)
     length = laid.state[2 * half]
     slot = laid.slot[half]
-    c0 = u32(laid.seed[streamline]) + rules.first_seed
+    c0 = u32(laid.seed[streamline]) + run.rules.first_seed
     c2 = u32(2 * laid.branch[streamline] + side)
     state = State()
     if CARRIED:
         if TAKES_BACK:
             first = laid.first[streamline]
         else:
-            first = words[word_place(laid.slot[2 * streamline], 0, rules)] & ((1 << CODE_BITS) - 1)
+            first = words[word_place(laid.slot[2 * streamline], 0, run.rules)] & ((1 << CODE_BITS) - 1)
             first = where(laid.state[4 * streamline] > 0, first, NONE)
         first = where(side == 1, first, NONE)
-        set_out(state, scratch, laid.initial[streamline], side, first, p, volume, method, c0, c2, rules)
+        set_out(Position(p, laid.initial[streamline], state, 0, c0, u32(0), c2), side, first, run)
     taken = 0
     if CROPS:
         trail = Trail()
         trail.before = p
         trail.earlier = p
     for turn in range((longest + 32 // CODE_BITS - 1) // (32 // CODE_BITS)):
-        word = words[word_place(slot, where(turn * (32 // CODE_BITS) < length, turn, 0), rules)]
+        word = words[word_place(slot, where(turn * (32 // CODE_BITS) < length, turn, 0), run.rules)]
         for k in range(minimum(32 // CODE_BITS, longest - turn * (32 // CODE_BITS))):
             taken = taken + 1
             going = 1
             if ABREAST:
                 going = where(taken <= length, 1, 0)
             code = (word >> (k * CODE_BITS)) & ((1 << CODE_BITS) - 1)
-            ahead = move(state, scratch, p, code, volume, method, c0, u32(taken), c2, rules)
+            ahead = move(Position(p, code, state, 0, c0, u32(taken), c2), run)
             if CROPS:
                 trail.earlier = either(going, trail.before, trail.earlier)
                 trail.before = either(going, p, trail.before)

@@ -110,44 +110,36 @@ def keep_point(state: State, p: vec3, step: i32, scratch: Scratch, recovery: Che
 
 
 @stage
-def return_to(
-    walk: Walk, state: State, half: i32, kept: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    method: Method, scratch: Scratch, recovery: Checkpoint,
-):  # fmt: skip
+def return_to(walk: Walk, state: State, half: i32, kept: i32, run: Run):
     """Bring a half back to where it was after ``kept`` steps, from the point in team memory or from the seed."""
-    branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+    branch = u32(run.halves.branch[half >> 1] * 2 + (half & 1))
     trail = Trail()
-    from_seed = where((recovery.step[0] > 0) & (recovery.step[0] < kept), 0, 1)
-    first = where(from_seed == 1, 0, recovery.step[0])
+    from_seed = where((run.recovery.step[0] > 0) & (run.recovery.step[0] < kept), 0, 1)
+    first = where(from_seed == 1, 0, run.recovery.step[0])
     if from_seed == 1:
-        forget_point(recovery)  # which lies beyond, so other steps lead on there
-        begin_again(trail, state, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+        forget_point(run.recovery)  # which lies beyond, so other steps lead on there
+        begin_again(trail, state, half, walk.seed, branch, run)
     else:
-        trail.p = vec3(recovery.point[0], recovery.point[1], recovery.point[2])
-        trail.code = halves.codes[code_place(half, first - 1, rules)]
-        load_state(state, scratch, trail.code, recovery.carried, 0, 1)
+        trail.p = vec3(run.recovery.point[0], run.recovery.point[1], run.recovery.point[2])
+        trail.code = run.halves.codes[code_place(half, first - 1, run.rules)]
+        load_state(state, run.scratch, trail.code, run.recovery.carried, 0, 1)
     for ahead in range(kept - first):
         if (ahead > 0) & (first + ahead == kept - STEPS_BEFORE):
-            keep_point(state, trail.p, first + ahead, scratch, recovery)
-        step_again(
-            trail, state, half, first + ahead, kept, walk.seed, branch, halves, rules, volume, method, scratch
-        )  # fmt: skip
+            keep_point(state, trail.p, first + ahead, run.scratch, run.recovery)
+        step_again(trail, state, half, first + ahead, kept, walk.seed, branch, run)
     walk.p = trail.p
     walk.code = trail.code
 
 
 @stage
-def backtrack(
-    walk: Walk, state: State, memory: Memory, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    method: Method, scratch: Scratch, recovery: Checkpoint,
-):  # fmt: skip
+def backtrack(walk: Walk, state: State, memory: Memory, half: i32, run: Run):
     """Go on from an earlier point where a half has ended invalidly."""
     if (walk.goes_on == 0) & (walk.status != GROWING):
         invalid = rejects(walk, memory)
         if invalid == 1:
-            kept = plan_return(half, walk.taken, halves)
+            kept = plan_return(half, walk.taken, run.halves)
             if kept >= 0:
-                return_to(walk, state, half, kept, seeds, halves, rules, volume, method, scratch, recovery)
+                return_to(walk, state, half, kept, run)
                 # going back counts as a step, so that a launch ends
                 walk.last = kept + maximum(walk.last - walk.taken - 1, 0)
                 walk.taken = kept
@@ -156,8 +148,8 @@ def backtrack(
                 walk.due = GROWING
                 walk.moves = 0
                 walk.attempt = 0
-                walk.branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
-                add_times(walk, half, halves)
+                walk.branch = u32(run.halves.branch[half >> 1] * 2 + (half & 1))
+                add_times(walk, half, run.halves)
                 if walk.taken < walk.last:
                     walk.goes_on = 1
 

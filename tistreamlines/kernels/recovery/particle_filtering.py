@@ -121,79 +121,73 @@ def adopt(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
 
 
 @func
-def outcome(
-    half: i32, p: vec3, code: i32, status: i32, taken: i32, last: i32, halves: Halves, rules: Rules, scratch: Scratch,
-    particles: Particles,
-) -> i32:  # fmt: skip
+def outcome(walk: Walk, half: i32, run: Run) -> i32:
     """Note what a half or a particle that has stopped has come to, and plan what grows next.
 
     Return the number of steps to the point of the half from which it or the particles go on, NONE if the next particle does,
     or if there is none.
     """
     barrier()
-    now = particles.plan[NOW]
-    particles.plan[STATUS] = status
-    particles.plan[TAKEN] = taken
-    particles.plan[LAST] = last
+    now = run.recovery.plan[NOW]
+    run.recovery.plan[STATUS] = walk.status
+    run.recovery.plan[TAKEN] = walk.taken
+    run.recovery.plan[LAST] = walk.last
     count = NONE
     if now == NONE:
-        able = (particles.plan[TRIED] < TRIALS) & (taken > 0) & (taken < rules.max_steps)
-        if able & ((status == INVALID_END) | (status == NO_DIRECTION)):
-            count = begin_trial(half, taken, last, halves, rules, particles)
+        able = (run.recovery.plan[TRIED] < TRIALS) & (walk.taken > 0) & (walk.taken < run.rules.max_steps)
+        if able & ((walk.status == INVALID_END) | (walk.status == NO_DIRECTION)):
+            count = begin_trial(half, walk.taken, walk.last, run.halves, run.rules, run.recovery)
             now = 0
     else:
-        note_step(particles, now, p, code, status, scratch.row)
-        now = next_growing(particles, now)
+        note_step(run.recovery, now, walk.p, walk.code, walk.status, run.scratch.row)
+        now = next_growing(run.recovery, now)
         if now == NONE:
-            now = end_turn(half, halves, rules, particles)
+            now = end_turn(half, run.halves, run.rules, run.recovery)
         if now == NONE:
-            count = adopt(half, halves, rules, particles)
+            count = adopt(half, run.halves, run.rules, run.recovery)
     barrier()
-    particles.plan[NOW] = now
+    run.recovery.plan[NOW] = now
     barrier()
     return count
 
 
 @stage
-def send_particles(
-    walk: Walk, state: State, memory: Memory, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume,
-    method: Method, scratch: Scratch, recovery: Particles,
-):  # fmt: skip
+def send_particles(walk: Walk, state: State, memory: Memory, half: i32, run: Run):
     """Go on with a particle, or with the half, where either has stopped, if there is a way.
 
     Particles that have begun always end in the same launch.
     """
     if walk.goes_on == 0:
-        before = recovery.plan[NOW]
+        before = run.recovery.plan[NOW]
         if before >= 0:
-            store_state(state, scratch, recovery.carried, before, 32)
-        count = outcome(half, walk.p, walk.code, walk.status, walk.taken, walk.last, halves, rules, scratch, recovery)
-        now = recovery.plan[NOW]
+            store_state(state, run.scratch, run.recovery.carried, before, 32)
+        count = outcome(walk, half, run)
+        now = run.recovery.plan[NOW]
         if count >= 0:
-            go_back(walk, state, half, count, seeds, halves, rules, volume, method, scratch)
+            go_back(walk, state, half, count, run)
             if now == 0:
-                send_out(recovery, walk.code, walk.p)
+                send_out(run.recovery, walk.code, walk.p)
                 for i in range(PARTICLES):
-                    store_state(state, scratch, recovery.carried, i, 32)
+                    store_state(state, run.scratch, run.recovery.carried, i, 32)
                 barrier()
-        walk.status = recovery.plan[STATUS]
-        walk.taken = recovery.plan[TAKEN]
-        walk.last = recovery.plan[LAST]
+        walk.status = run.recovery.plan[STATUS]
+        walk.taken = run.recovery.plan[TAKEN]
+        walk.last = run.recovery.plan[LAST]
         walk.aside = 0
         if now >= 0:
-            turn = recovery.plan[TURN]
+            turn = run.recovery.plan[TURN]
             walk.goes_on = 1
             walk.aside = 1
             walk.status = GROWING
-            walk.taken = recovery.plan[FIRST] + turn
-            walk.last = recovery.plan[FIRST] + turn + 1
-            walk.code = recovery.codes[32 * turn + now]
-            walk.p = vec3(recovery.point[now], recovery.point[now + 32], recovery.point[now + 64])
-            load_state(state, scratch, walk.code, recovery.carried, now, 32)
+            walk.taken = run.recovery.plan[FIRST] + turn
+            walk.last = run.recovery.plan[FIRST] + turn + 1
+            walk.code = run.recovery.codes[32 * turn + now]
+            walk.p = vec3(run.recovery.point[now], run.recovery.point[now + 32], run.recovery.point[now + 64])
+            load_state(state, run.scratch, walk.code, run.recovery.carried, now, 32)
         elif count >= 0:
-            if (walk.status == GROWING) & (recovery.plan[LEFT] > 0):
+            if (walk.status == GROWING) & (run.recovery.plan[LEFT] > 0):
                 walk.goes_on = 1
-        walk.branch = u32(counted(half, halves, now, recovery.plan[TRIED]))
+        walk.branch = u32(counted(half, run.halves, now, run.recovery.plan[TRIED]))
         walk.ahead = walk.p
         walk.moves = 0
         walk.attempt = 0

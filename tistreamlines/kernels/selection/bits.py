@@ -114,43 +114,37 @@ def leave_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filte
 
 
 @stage
-def collect_along(
-    walk: Walk, bits: Bits, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, filter: Filter,
-    method: Method, scratch: Scratch,
-):  # fmt: skip
+def collect_along(walk: Walk, bits: Bits, half: i32, run: Run):
     """Collect the bits of the points of a half that has ended, repeating those of its steps that are kept."""
-    branch = u32(halves.branch[half >> 1] * 2 + (half & 1))
+    branch = u32(run.halves.branch[half >> 1] * 2 + (half & 1))
     trail = Trail()
     repeated = State()
-    begin_again(trail, repeated, half, walk.seed, branch, seeds, halves, rules, volume, method, scratch)
+    begin_again(trail, repeated, half, walk.seed, branch, run)
     walk.p = trail.p
     bits.visited = 0
     for k in range(walk.taken):
-        bits.visited = gathered(filter, bits.visited, bits_at(filter, walk.p, 0))
+        bits.visited = gathered(run.filter, bits.visited, bits_at(run.filter, walk.p, 0))
         if MORE:
-            bits.visited = spoiled(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
-        take_again(trail, repeated, half, k, walk.taken, walk.seed, branch, halves, rules, volume, method, scratch)
+            bits.visited = spoiled(bits.visited, beyond(run.filter, walk.p, run.halves.more, (MORE + 1) * half, 1))
+        take_again(trail, repeated, half, k, walk.taken, walk.seed, branch, run)
         walk.p = trail.p
-    bits.here = bits_at(filter, walk.p, 0)
+    bits.here = bits_at(run.filter, walk.p, 0)
 
 
 @stage
-def store_bits(
-    walk: Walk, bits: Bits, half: i32, seeds: Seeds, halves: Halves, rules: Rules, volume: Volume, filter: Filter,
-    method: Method, scratch: Scratch,
-):  # fmt: skip
+def store_bits(walk: Walk, bits: Bits, half: i32, run: Run):
     """Store the bits; reject a half that has ended if one of its points is excluded."""
     if walk.status != GROWING:
         if TAKES_BACK:
             if COLLECTS:
-                collect_along(walk, bits, half, seeds, halves, rules, volume, filter, method, scratch)
-        bits.visited = gathered(filter, bits.visited, bits.here)
+                collect_along(walk, bits, half, run)
+        bits.visited = gathered(run.filter, bits.visited, bits.here)
         if MORE:
             if bits.stays == 1:
-                bits.visited = spoiled(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
+                bits.visited = spoiled(bits.visited, beyond(run.filter, walk.p, run.halves.more, (MORE + 1) * half, 1))
         if (bits.visited & EXCLUDE) != 0:
             walk.status = REJECTED
-    halves.visited[WORDS * half] = bits.visited
-    halves.visited[WORDS * half + 1] = bits.here
+    run.halves.visited[WORDS * half] = bits.visited
+    run.halves.visited[WORDS * half + 1] = bits.here
     if DROPS_DEAD_END:
-        halves.visited[WORDS * half + 2] = bits.before
+        run.halves.visited[WORDS * half + 2] = bits.before
