@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..linker.lang import *
 from .halves import *
-from .interpolate import Volume, inside
+from .interpolate import inside
 from .orientation.peaks import LEAVES, NONE
 from .stop_reasons import Stop
 

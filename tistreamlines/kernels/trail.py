@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..linker.lang import *
 from .growth import move, note_point, set_out
 from .halves import *
-from .interpolate import Volume
 
 note_step_again = Hole("the getter's part that notes what a step that is taken again does not tell, or None")
 PARTS = 1024  # of a segment, at which an end may lie

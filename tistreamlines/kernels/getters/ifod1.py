@@ -11,7 +11,6 @@ from ...linker.lang import *
 from ...linker.maths import exp, log
 from ...linker.rng import uniform
 from ..halves import *
-from ..interpolate import Volume
 from ..lanes import either, everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import LEAVES, NONE
@@ -30,7 +29,7 @@ from .fod import (
     setting_out,
     turned,
 )
-from .headings import Heading, HeadingScratch
+from .headings import HeadingScratch
 from .tries import coded, draw_alone, drawn_with, try_number
 
 

@@ -19,7 +19,6 @@ from ..orientation.peaks import LEAVES, NONE, dot
 from .direction_codes import decoded, encoded
 from .fod import across, has_fod, start_of
 from .headings import HeadingScratch
-from .vertex_steps import Vertex
 
 CIRCLE_CHUNKS = Constant("directions around the great circles, rounded up, in units of 32")
 CIRCLE_POINTS = Constant("directions around the great circles")

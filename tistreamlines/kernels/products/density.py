@@ -14,7 +14,6 @@ from __future__ import annotations
 from ...linker.lang import *
 from ...linker.maths import divide
 from ..halves import *
-from ..interpolate import Volume
 from ..trail import *
 from .points import Affine, transformed
 

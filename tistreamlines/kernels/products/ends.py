@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import *
-from ..interpolate import Volume
 from ..trail import *
 from .density import Grid, on_grid
 from .points import Affine, transformed

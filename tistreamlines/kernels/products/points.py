@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..growth import move, set_out
 from ..halves import *
-from ..interpolate import Volume
 from ..lanes import either
 from ..orientation.peaks import NONE
 from ..trail import Trail, cropped_end

@@ -13,7 +13,6 @@ from ...linker.lang import *
 from ...linker.rng import PARTICLE
 from ..growth import load_state, store_state
 from ..halves import *
-from ..interpolate import Volume
 from ..orientation.peaks import NONE
 from ..stop_reasons import Stop
 from ..trail import *

@@ -14,7 +14,6 @@ from ...linker.lang import *
 from ...linker.rng import PARTICLE, TRIAL
 from ..growth import NO_DIRECTION, OUTSIDE_IMAGE, load_state, store_state
 from ..halves import *
-from ..interpolate import Volume
 from ..orientation.peaks import NONE
 from ..stop_reasons import Stop
 from ..stopping.cmc import LEAST as NO_WHITE

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import *
-from ..interpolate import Volume
 from ..stop_reasons import Stop
 from ..trail import *
 from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
