@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from ..option import BallLike, ImageLike, OneOrMore, PointsLike
 
-_NO_TENSOR = "no tensor is tracked: give det or prob, which follow a model that tells crossing fibres apart"
+_NO_TENSOR = "no tensor is fitted: give det or prob, which tell crossing fibres apart, or fact and the tensor's --peaks"
 GETTERS_ELSEWHERE = {  # of MRtrix3's tckgen, DIPY and FSL
-    "fact": "give det, with the peaks of the tensor as --peaks FILE, which it follows as FACT does",
     **dict.fromkeys(("tensordet", "tensorprob", "dti", "tensor", "eudx"), _NO_TENSOR),
     **dict.fromkeys(("probabilistic", "probabilisticdirectiongetter"), "give prob"),
     **dict.fromkeys(("deterministic", "deterministicmaximumdirectiongetter"), "give det"),

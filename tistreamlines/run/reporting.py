@@ -15,6 +15,7 @@ from ..report.page import Told
 from ..report.views import Peaks, Scene
 from ..tracking.engine.directions import fod_peaks, initial_directions
 from ..tracking.engine.engine import Engine
+from ..tracking.getters.fod import FodGetter
 from ..tracking.tables.given import Prepared
 
 JOINED = "The directions of a slice are not drawn, since the streamlines of parts were joined without the series."
@@ -50,7 +51,7 @@ def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
     voxels = np.argwhere(scene.frame.volume(known)[:, :, scene.slices[2]])
     places = scene.frame.voxels(np.column_stack([voxels, np.full(len(voxels), scene.slices[2])]))
     try:
-        if prepared.getter.aimed:  # tckgen's algorithms start in a random direction
+        if isinstance(prepared.getter, FodGetter):  # tckgen's algorithms start in a random direction
             numbers, directions = fod_peaks(prepared, places)
         elif isinstance(engine, Engine):
             numbers, directions = initial_directions(engine, places)

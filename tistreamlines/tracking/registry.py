@@ -217,7 +217,8 @@ _DIPY = {
     "pmf_threshold": 0.1,
 }  # fmt: skip
 FODS = (FITTED, "sh")
-_TCKGEN = {"model": "csd", "stopping": "binary", "max_length": "100vox", "too_long": "truncate"}  # its defaults
+_TCKGENS_ENDS = {"stopping": "binary", "max_length": "100vox", "too_long": "truncate"}  # its defaults
+_TCKGEN = _TCKGENS_ENDS | {"model": "csd"}
 METHODS: dict[str, Method] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", (SIGNALS,),

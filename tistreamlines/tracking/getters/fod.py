@@ -37,17 +37,22 @@ CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the
 FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
 @dataclass(frozen=True)
-class FodOptions(AngleOptions, FitOptions):
-    """Options of each method that follows FODs as tckgen does, with its defaults."""
+class CutoffOptions(AngleOptions):
+    """The option of each method that ends where what it follows is too low, as tckgen's do."""
 
     cutoff: float | None = option(
-        None, MODEL, "FOD amplitude below which a direction is not taken.", unit="amplitude", low=0, above=True,
+        None, MODEL, "FOD amplitude, or length of a peak, below which a direction is not taken.", unit="amplitude", low=0, above=True,
         absent="0.1; 0.05 with --act",
     )  # fmt: skip
 
     def least(self, rule: Rule) -> float:
         """Return the amplitude below which no direction is taken; it is half where five tissues end streamlines."""
         return self.cutoff or CUTOFF * (ACT_FACTOR if rule.shuns_fluid else 1.0)
+
+
+@dataclass(frozen=True)
+class FodOptions(CutoffOptions, FitOptions):
+    """Options of each method that follows FODs as tckgen does, with its defaults."""
 
 
 @dataclass(frozen=True)
