@@ -15,7 +15,7 @@ from ..fit.models import MODELS
 from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
 from ..option import flag, listed
-from .getters import bedpostx, boot, cone, fod, pmf, ptt, sd_stream
+from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, targets, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
@@ -268,6 +268,12 @@ METHODS: dict[str, Method] = {
         sd_stream.prepare, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
         ("csd",), ("Tournier 2012",), steps_draw=False, ends_at_cutoff=True,
         ends_anywhere=True,
+    ),
+    "fact": Method(
+        "FACT", "peaks are given, such as those of TractSeg, of a tensor or for tckgen -algorithm FACT", ("peaks",),
+        fact.prepare, fact.FactOptions,
+        _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",), steps_draw=False,
+        ends_at_cutoff=True, ends_anywhere=True,
     ),
 }  # fmt: skip
 STOPPING_RULES: dict[str, StoppingRule] = {

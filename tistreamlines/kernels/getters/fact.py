@@ -1,0 +1,118 @@
+"""FACT: a step follows the peak of a voxel that is most collinear with the last one (Mori et al. 1999).
+
+Nothing is drawn but the direction from which the first peak is sought, as in MRtrix3's tckgen.  Each lane compares one peak.
+The code of a step is its direction; see :mod:`.direction_codes`.
+"""
+
+from __future__ import annotations
+
+from ...linker.lang import *
+from ...linker.maths import floored, reciprocal_root
+from ..halves import *
+from ..interpolate import Corners, Volume, find_corners, row_start
+from ..lanes import everywhere
+from ..orientation.peaks import LEAVES, NONE, dot
+from .direction_codes import decoded, encoded
+from .fod import has_fod, start_of
+from .headings import HeadingScratch
+
+PEAK_CHUNKS = Constant("peaks of a voxel, rounded up, in units of 32")
+BLENDS = Constant("1: peaks of the eight voxels around a point are blended, 0: those of the nearest voxel count")
+SHORT = 1e-30  # squared length of what is no peak
+
+
+class Fact(Record):
+    """Tables of the method: length below which no peak is followed, and cosine of the greatest angle.
+
+    A row has x of all peaks of a chunk, then y, then z.
+    """
+
+    threshold: real
+    cos_angle: real
+
+
+@func
+def collinear_peak(volume: Volume, row: i32, d: vec3, method: Fact) -> vec3:
+    """The peak of a row that is most collinear with a direction, in its sense; zeros if none lies within the angle."""
+    best = 0.0
+    peak = vec3(0.0, 0.0, 0.0)
+    for chunk in unrolled(PEAK_CHUNKS):
+        x = at(volume.rows, row + 96 * chunk)
+        y = at(volume.rows, row + 96 * chunk + 32)
+        z = at(volume.rows, row + 96 * chunk + 64)
+        squared = (x * x + y * y) + z * z
+        cosine = ((x * d[0] + y * d[1]) + z * d[2]) * reciprocal_root(maximum(squared, SHORT))
+        collinear = where((squared > SHORT) & (absolute(cosine) >= method.cos_angle), absolute(cosine), 0.0)
+        most = team_max(collinear)
+        if most > best:
+            best = most
+            number = minimum(team_first(collinear == most), 31)
+            sense = where(team_value(cosine, number) < 0.0, -1.0, 1.0)
+            peak = vec3(sense * team_value(x, number), sense * team_value(y, number), sense * team_value(z, number))
+    return peak
+
+
+@func
+def peak_at(volume: Volume, p: vec3, d: vec3, method: Fact) -> vec3:
+    """The peak at a point that a direction leads to; blended, each voxel around it gives the one most collinear."""
+    if BLENDS:
+        corners = Corners()
+        find_corners(corners, volume, p)
+        a = collinear_peak(volume, corners.r000, d, method)
+        b = collinear_peak(volume, corners.r001, d, method)
+        peak = blended(vec3(corners.w000 * a[0], corners.w000 * a[1], corners.w000 * a[2]), corners.w001, b)
+        peak = blended(peak, corners.w010, collinear_peak(volume, corners.r010, d, method))
+        peak = blended(peak, corners.w011, collinear_peak(volume, corners.r011, d, method))
+        peak = blended(peak, corners.w100, collinear_peak(volume, corners.r100, d, method))
+        peak = blended(peak, corners.w101, collinear_peak(volume, corners.r101, d, method))
+        peak = blended(peak, corners.w110, collinear_peak(volume, corners.r110, d, method))
+        peak = blended(peak, corners.w111, collinear_peak(volume, corners.r111, d, method))
+    else:
+        x = i32(floored(p[0] + 0.5))
+        y = i32(floored(p[1] + 0.5))
+        z = i32(floored(p[2] + 0.5))
+        peak = collinear_peak(volume, row_start(volume, x, y, z), d, method)
+    return peak
+
+
+@func
+def blended(peak: vec3, weight: real, more: vec3) -> vec3:
+    """The sum of a peak and of the share of another one."""
+    return vec3(peak[0] + weight * more[0], peak[1] + weight * more[1], peak[2] + weight * more[2])
+
+
+@func
+def length_along(volume: Volume, p: vec3, d: vec3) -> real:
+    """The share of the voxel nearest to a point that has peaks: 1 or 0, so that a half is cut where peaks end."""
+    return team_value(where(has_fod(volume, everywhere(p)) == 1, 1.0, 0.0), 0)
+
+
+@func
+def peak_code(volume: Volume, p: vec3, d: vec3, method: Fact) -> i32:
+    """Code of the peak at a point that a direction leads to; NONE if it is too short, LEAVES where there are no peaks."""
+    code = LEAVES
+    if team_any(has_fod(volume, everywhere(p)) == 1) == 1:
+        peak = peak_at(volume, p, d, method)
+        code = NONE
+        if dot(peak, peak) >= method.threshold * method.threshold:
+            code = encoded(peak)
+    return code
+
+
+@func
+def begin_at_fixel(volume: Volume, p: vec3, method: Fact, scratch: HeadingScratch, c0: u32, key: Ints) -> i32:
+    """Find the peak at a seed that a given or a random direction leads to; return 0 if there is none."""
+    d = start_of(c0, u32(0), key)
+    if DIRECTED:
+        d = decoded(scratch.peaks.kept[0])
+    code = peak_code(volume, p, d, method)
+    barrier()
+    scratch.peaks.kept[0] = code
+    barrier()
+    return where(code >= 0, 1, 0)
+
+
+@func
+def choose_fixel(position: Position, run: Run) -> i32:
+    """Code of the peak that the last direction leads to; NONE if it is too short, LEAVES where there are no peaks."""
+    return peak_code(run.volume, position.p, decoded(position.code), run.method)

@@ -1,0 +1,104 @@
+"""FACT: makes the tables of the kernels from peaks, which it follows as MRtrix3's tckgen does."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...kernels.getters import fact, sd_stream
+from ...kernels.getters.direction_codes import HALF
+from ...kernels.getters.reads import read_stop
+from ...kernels.getters.vertex_steps import Vertex
+from ...linker.lang import Func, Record, Stage
+from ...linker.parts import host
+from ...option import MODEL, option
+from ...space.sphere import padded
+from ..parts import Getter, Row
+from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.rows import build_volume
+from .fod import CutoffOptions
+from .shared import heading_scratch
+
+Array = npt.NDArray[Any]
+CHUNK = 96  # numbers of 32 peaks in a row
+PEAK_OPERATIONS = 20  # operations for the cosine of a peak
+
+
+@dataclass(frozen=True)
+class FactOptions(CutoffOptions):
+    """Options of FACT, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
+
+    peaks_between: str = option(
+        "nearest", MODEL, "Follow the peaks of the nearest voxel (nearest), as tckgen does, or blend those of the eight "
+        "voxels around a point that are most collinear with the last step (linear).", choices=("nearest", "linear"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FactGetter(Getter):
+    """FACT; see the constants of ``kernels/getters/fact.py``."""
+
+    state: type[Record] = Vertex
+    begin: Func = fact.begin_at_fixel
+    read: Func = read_stop
+    set_out: Stage = sd_stream.set_out_to_peak
+    choose: Func = fact.choose_fixel
+    move: Stage = sd_stream.move_to_peak
+    along: Func = fact.length_along
+    code_bits: int = 2 * HALF
+    peak_chunks: int
+    blends: int
+    aimed: bool = host(default=True)
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step."""
+        voxels, maps = (8 if self.blends else 1), self.row.stop_channels
+        return voxels * 4 * CHUNK * self.peak_chunks + 32 * maps, voxels * 32 * PEAK_OPERATIONS + 16 * maps
+
+
+def prepare(given: Given, options: FactOptions) -> Prepared:
+    """Make the tables of FACT.
+
+    Parameters
+    ----------
+    given : Given
+        Inputs, with peaks.
+    options : FactOptions
+        Options of the method.
+
+    Returns
+    -------
+    Prepared
+        The tables.
+
+    Raises
+    ------
+    InputError
+        If the peaks have another grid than the maps of the stopping rule.
+    """
+    function, maps = given.follows, given.channels
+    assert isinstance(function, OrientationFunctions)
+    peaks = function.values.reshape(*function.values.shape[:3], -1)
+    if peaks.shape[:3] != maps.shape[:3]:
+        raise InputError(f"peaks are {peaks.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
+    chunks = max(-(-peaks.shape[3] // CHUNK), 1)
+    width = padded(CHUNK * chunks + given.stop.count)
+
+    def fill_rows(values: Array, rows: Array) -> None:
+        vectors = np.zeros((len(values), 32 * chunks, 3))
+        vectors[:, : values.shape[1] // 3] = values.reshape(len(values), -1, 3)
+        rows[:, : CHUNK * chunks] = vectors.reshape(-1, chunks, 32, 3).swapaxes(2, 3).reshape(len(values), -1)
+
+    # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
+    volume = build_volume(peaks, np.logical_or.reduce(peaks, axis=-1), width, fill_rows, maps)
+    row = Row.of(width, given.stop.count)
+    getter = FactGetter(
+        method=fact.Fact(threshold=options.least(given.stop.rule), cos_angle=math.cos(math.radians(options.max_angle))),
+        scratch=heading_scratch(row), row=row, peak_chunks=chunks, blends=int(options.peaks_between == "linear"),
+    )  # fmt: skip
+    return Prepared(getter, given.stop.rule, volume)
