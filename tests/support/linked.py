@@ -38,12 +38,21 @@ def parts_of(what: Linkable) -> Sequence[Part]:
     return what or []
 
 
+def vertex_getter(**fields: Any) -> VertexGetter:
+    """A getter that steps along vertices, without tables; ``fields`` replace some of its own."""
+    ball = Ball(vertex_chunks=1, neighbours=1, around_bits=10, code_bits=10)
+    usual = {
+        "method": Record(), "scratch": Record(), "row": Row(row_chunks=1, stop_channel=0, stop_channels=0), "ball": ball,
+        "half_order": 0, "candidates": 32, "initial_directions": None, "code_bits": ball.code_bits,
+    }  # fmt: skip
+    return VertexGetter(**usual | fields)
+
+
+def layout_along_vertices(selection: Selection | None = None, rule: Rule | None = None, **fields: Any) -> Layout:
+    """How halves lie in memory that step along vertices; ``fields`` are those of :func:`vertex_getter`."""
+    return Layout.of(vertex_getter(**fields), rule or Rule(stopping=Record(), classify=None), selection)
+
+
 def along_vertices(selection: Selection | None = None, rule: Rule | None = None, **values: Any) -> Linked:
     """What kernels need that step along vertices, without tables: ``values`` fill the rest, or replace some of it."""
-    ball = Ball(vertex_chunks=1, neighbours=1, around_bits=10, code_bits=10)
-    getter = VertexGetter(
-        method=Record(), scratch=Record(), row=Row(row_chunks=1, stop_channel=0, stop_channels=0), ball=ball,
-        half_order=0, candidates=32, initial_directions=None, code_bits=ball.code_bits,
-    )  # fmt: skip
-    rule = rule or Rule(stopping=Record(), classify=None)
-    return Linked(*Layout.of(getter, rule, selection).parts, **values)
+    return Linked(*layout_along_vertices(selection, rule).parts, **values)
