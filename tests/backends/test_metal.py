@@ -156,5 +156,5 @@ def test_subgroup_operations_are_not_used(spirv):
 @pytest.mark.parametrize("signals", [96, 150, 288])
 def test_team_memory_fits_every_gpu(sphere, order, signals):
     prepared: Prepared = boot_case(n=signals, order=order, sphere=sphere)
-    own = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.shares]
+    own = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.getter.shares]
     assert 4 * (sum(own) + 64) <= MOST_MEMORY  # 64: what teams need for their own operations

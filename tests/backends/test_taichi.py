@@ -18,7 +18,7 @@ from dialects import ints, reals
 from dialects import run as run_on_cpu
 from interpolate_kernels import sample
 from lang_kernels import OFFSETS, OTHER, REAL, below, float_bits, lanewise, scalars, shares, sums, votes, whole
-from linked import Linked, parts_of
+from linked import Linkable, Linked, parts_of
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from synthetic import boot_case, gradients, noisy_crossing
@@ -270,7 +270,9 @@ def kernels(request, tmp_path_factory) -> tuple[str, dict[str, np.ndarray]]:
     return request.param, computed("kernels", request.param, tmp_path_factory.mktemp(request.param))
 
 
-def assert_cpus_bits(case: Case, got: dict[str, np.ndarray], name: str, linked: Any = None, scratch: Any = None) -> None:
+def assert_cpus_bits(
+    case: Case, got: dict[str, np.ndarray], name: str, linked: Linkable = None, scratch: Any = None
+) -> None:
     """Compare the bits of every array with what the CPU's dialect leaves in it; the order of a list is free."""
     kernel, count, values = case
     expected = run_on_cpu("numba32", kernel, count, values, linked, scratch)

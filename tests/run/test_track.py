@@ -120,18 +120,18 @@ class TestSeeds:
 
 class TestPlan:
     @pytest.mark.parametrize(
-        ("given", "constant", "value"),
+        ("given", "field", "value"),
         [
-            ({"model": "opdt"}, "OPDT", 1),
-            ({"boot_rule": "dipy"}, "UNTIL_FIT", 0),
-            ({"negative_odf": "none"}, "NEGATIVE_PEAK", 0),
-            ({"angular_weight": 0.5}, "ANGULAR", 1),
-            ({"sh_order": 2}, "COEFFICIENTS", 6),
+            ({"model": "opdt"}, "opdt", 1),
+            ({"boot_rule": "dipy"}, "until_fit", 0),
+            ({"negative_odf": "none"}, "negative_peak", 0),
+            ({"angular_weight": 0.5}, "angular", 1),
+            ({"sh_order": 2}, "coefficients", 6),
         ],
     )
-    def test_options_reach_the_kernels(self, head, given, constant, value):
-        assert plan_of(head).prepared.fill[constant] != value
-        assert plan_of(head, **given).prepared.fill[constant] == value
+    def test_options_reach_the_kernels(self, head, given, field, value):
+        assert getattr(plan_of(head).prepared.getter, field) != value
+        assert getattr(plan_of(head, **given).prepared.getter, field) == value
 
     def test_so_do_numbers(self, head):
         scalars = plan_of(head, max_angle=30, sphere="small", fa_threshold=0.3, min_signal=2).prepared.scalars

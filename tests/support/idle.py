@@ -19,6 +19,7 @@ import numpy as np
 from dipy.core.sphere import HemiSphere
 from dipy.data import get_sphere
 from dipy.reconst.shm import OpdtModel
+from linked import contents
 from meshes import footer, icosphere, save_freesurfer
 from sample_files import save_samples
 from synthetic import gradients, signals
@@ -295,7 +296,7 @@ def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, A
     selection = reduce(lambda demands, each: each.demand(demands), filters, Selection())
     settings = setup.settings_on(plan.space.voxel_sizes, parameters)
     layout = laid_out(plan.prepared, choose("cpu"), settings, selection)[0]
-    found = filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
+    found = contents(plan.prepared) | filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
         found["coherence"] = plan.frames["bvecs"]["coherence"]
     return found

@@ -167,7 +167,8 @@ def test_particles_are_drawn_as_often_as_their_weights_say(dialect):
     weights = np.pad([0, 5, 0, 1, 3, 0, 0, 2, 9], (0, 23)).astype(np.int32)
     layout, items = layout_of(pft_particles=9), 20 if dialect == "python" else 2000
     values = {"weights": weights, "key": KEY, "out": ints(32 * items)}
-    found = np.bincount(run(dialect, draw_all, items, values, layout.parts, particle_memory(layout))["out"], minlength=32)
+    numbers = run(dialect, draw_all, items, values, layout.parts, particle_memory(layout))["out"]
+    found = np.bincount(numbers, minlength=32)
     assert (found[weights == 0] == 0).all()
     share = weights[weights > 0] / weights.sum()
     assert stats.chisquare(found[weights > 0], share * 32 * items).pvalue > 1e-3
@@ -179,7 +180,8 @@ def test_particles_are_resampled_where_their_weights_are_uneven():
     weights = np.zeros((len(shares), 32), np.int32)
     weights[:, 4], weights[:, 11] = shares, 1000 - shares
     values = {"weights": weights.ravel(), "key": KEY, "out": ints(64 * len(shares))}
-    found = run("numba32", balance_all, len(shares), values, layout.parts, particle_memory(layout))["out"].reshape(-1, 2, 32)
+    held = run("numba32", balance_all, len(shares), values, layout.parts, particle_memory(layout))
+    found = held["out"].reshape(-1, 2, 32)
     uneven = 1 / ((shares / 1000) ** 2 + (1 - shares / 1000) ** 2) < 1.5
     assert 10 < uneven.sum() < 90
     for codes, after, before, resampled in zip(found[:, 0], found[:, 1], weights, uneven, strict=True):

@@ -248,7 +248,7 @@ def test_the_chance_of_cmc_depends_on_the_step(head, fractions, tmp_path):
         STOPPING_RULES["cmc"].prepare(
             {"include_map": np.full(SHAPE, 0.2), "exclude_map": np.zeros(SHAPE)}, lambda: None,
             Parameters.given({"stopping": "cmc", "step_size": step}), (2.0, 2.0, 3.5),
-        ).record.exponent
+        ).rule.stopping.exponent
         for step in ("0.5vox", "0.5mm")
     ]  # fmt: skip
     assert exponents == [pytest.approx(1 / 2.5), pytest.approx(0.5 / 2.5)]
