@@ -209,7 +209,9 @@ def test_team_memory_fits_every_gpu(order):
     """Of which each has 16 KiB for a block, 256 bytes of them for a team's own operations."""
     ball = Ball(vertex_chunks=41, neighbours=6, around_bits=15, code_bits=12)
     rows = -(-count_of(order) // 32)
-    search = module.LobeSearch(ball=ball, half_order=order // 2, row_chunks=rows, merges=1, table=1, dilates=1)
+    search = module.LobeSearch(
+        ball=ball, half_order=order // 2, row_chunks=rows, lobes=module.LOBES, merges=1, table=1, dilates=1
+    )
     assert 4 * sum(LobeScratch.sizes(search).values()) + 256 <= 16 << 10
 
 
