@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -48,15 +49,27 @@ from tistreamlines.linker.lang import (
     u32,
     vec3,
 )
+from tistreamlines.linker.parts import Part
 from tistreamlines.linker.rng import philox
 
-STAGES = ("INTERPOLATE", "DRAW", "FIT", "SAMPLE", "MAXIMA", "CHOOSE")
-INTERPOLATE = Constant("1: the stage is run")
-DRAW = Constant("1: the stage is run")
-FIT = Constant("1: the stage is run")
-SAMPLE = Constant("1: the stage is run")
-MAXIMA = Constant("1: the stage is run")
-CHOOSE = Constant("1: the stage is run")
+INTERPOLATES = Constant("1: the stage is run")
+DRAWS = Constant("1: the stage is run")
+FITS = Constant("1: the stage is run")
+SAMPLES = Constant("1: the stage is run")
+FINDS_MAXIMA = Constant("1: the stage is run")
+CHOOSES = Constant("1: the stage is run")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stages(Part):
+    """Which stages of a step are run."""
+
+    interpolates: int = 1
+    draws: int = 1
+    fits: int = 1
+    samples: int = 1
+    finds_maxima: int = 1
+    chooses: int = 1
 
 
 @func
@@ -75,25 +88,25 @@ def stages(
     for step in range(steps):
         barrier()
         # an omitted stage still runs once, so that later stages have real data
-        if (step == 0) | (INTERPOLATE == 1):
+        if (step == 0) | (INTERPOLATES == 1):
             x = points[3 * item] + 0.5 * real(step & 7)
             interpolate_row(volume, vec3(x, points[3 * item + 1], points[3 * item + 2]), scratch.row)
         barrier()
         heading = direction(method.sphere, code & 511)
-        if (step == 0) | (DRAW == 1):
+        if (step == 0) | (DRAWS == 1):
             w = philox(lanes(u32(item)), lanes(u32(step)), lanes(u32(0)), u32(lane()), u32(key[0]), u32(key[1]))
             for turn in range(PASSES):
                 draw_pass(method, scratch, w[0] + u32(turn), turn * PASS, minimum(PASS, SIGNAL_CHUNKS - turn * PASS))
-        if (step == 0) | (FIT == 1):
+        if (step == 0) | (FITS == 1):
             begin_fit(scratch)
             for turn in range(PASSES):
                 fit_pass(method, scratch, turn * PASS, minimum(PASS, SIGNAL_CHUNKS - turn * PASS))
             end_fit(method, scratch)
-        if (step == 0) | (SAMPLE == 1):
+        if (step == 0) | (SAMPLES == 1):
             sample_odf(method, scratch, heading)
-        if (step == 0) | (MAXIMA == 1):
+        if (step == 0) | (FINDS_MAXIMA == 1):
             collect_maxima(scratch.odf, method.sphere, method.rule, scratch.peaks, scratch.sums[0], scratch.sums[1])
-        if (step == 0) | (CHOOSE == 1):
+        if (step == 0) | (CHOOSES == 1):
             count = keep_separated(scratch.odf, method.sphere, method.rule, scratch.peaks)
             code = code + closest_peak(method.sphere, method.rule, scratch.peaks, count, heading)
     codes[item] = code
@@ -108,12 +121,9 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true")
     parser.add_argument("--peers", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "peers")
     options = parser.parse_args()
-    from dataclasses import replace
-
     from tistreamlines.backends import open_program
     from tistreamlines.devices import choose
     from tistreamlines.run.from_arrays import prepare_arrays
-    from tistreamlines.tracking.growth.linking import source_of
     from tistreamlines.tracking.tables.given import Signals
 
     signals, gtab, fa, white, _ = load(options.data, options.peers)
@@ -121,8 +131,8 @@ def main() -> None:
     prepared = prepare_arrays("boot", Signals(signals, gtab), fa, 0.1, seeds.astype(float))
     device = choose(options.arch)
     whole = None
-    for left_out in ("", *STAGES):
-        source = source_of([stages], prepared, **{s: int(s != left_out) for s in STAGES})
+    for left_out in ("", *(stage.name for stage in fields(Stages))):
+        source = prepared.source([stages], parts=[Stages(**{left_out: 0} if left_out else {})])
         program = open_program(device, replace(source, shares={}), exact=not options.fast)
         values = prepared.scalars | {k: program.array(v) for k, v in prepared.arrays.items()}
         values |= {"points": program.array(seeds.ravel()), "key": program.array(np.array([1, 0]))}

@@ -17,10 +17,11 @@ from tistreamlines.kernels.getters.prob import draw
 from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS
 from tistreamlines.kernels.orientation.pmf import Pmf, PmfScratch, sample, toward
 from tistreamlines.linker.lang import *
+from tistreamlines.linker.lang import Func
 from tistreamlines.linker.rng import philox, uniform
 from tistreamlines.option import MODEL, option
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
-from tistreamlines.tracking.getters.pmf import PmfOptions, count_step, prepare_pmf
+from tistreamlines.tracking.getters.pmf import PmfGetter, PmfOptions, pmf_tables
 from tistreamlines.tracking.registry import METHODS, Method
 from tistreamlines.tracking.sources import FUNCTIONS
 
@@ -58,16 +59,23 @@ class ForwardOptions(PmfOptions):
                                   off="no_forward_weight")  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ForwardGetter(PmfGetter):
+    """What the kernels are linked with: the function that chooses a direction, and the constant FORWARD."""
+
+    next_direction: Func = next_direction
+    forward: int
+
+
 def prepare(given, options):
-    """Make the tables, which are those of prob."""
-    own = {"next_direction": next_direction, "FORWARD": int(options.forward_weight)}
-    return prepare_pmf(given, options, own)
+    """Make the tables, which are those of all getters of orientation functions."""
+    return pmf_tables(given, options).prepared(ForwardGetter, forward=int(options.forward_weight))
 
 
 ts.register("forward", Method(
     title="probabilistic, straight on", use="streamlines should turn little", follows=FUNCTIONS, prepare=prepare,
     options=ForwardOptions, defaults=METHODS["prob"].defaults, models=METHODS["prob"].models,
-    references=METHODS["prob"].references, count_step=count_step,
+    references=METHODS["prob"].references,
 ))  # fmt: skip
 
 

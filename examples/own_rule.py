@@ -19,6 +19,7 @@ from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import *
 from tistreamlines.option import SEEDS, option
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
+from tistreamlines.tracking.parts import Rule
 from tistreamlines.tracking.registry import StoppingRule
 from tistreamlines.tracking.tables.given import StopTables
 
@@ -52,9 +53,9 @@ class BandOptions:
 def prepare(maps, anisotropy, options, sides):
     """Make the tables of the rule: FA, and the voxels around which streamlines can go on."""
     fa = anisotropy()
-    record = Band(low=options.fa_low, high=options.fa_high)
+    rule = Rule(stopping=Band(low=options.fa_low, high=options.fa_high), classify=classify)
     # between a voxel below the band and one above it, interpolated FA lies in the band
-    return StopTables(record, fa[..., None].astype(np.float32), fa > options.fa_low, {"classify": classify})
+    return StopTables(rule, fa[..., None].astype(np.float32), fa > options.fa_low)
 
 
 ts.register("band", StoppingRule(

@@ -119,9 +119,9 @@ def test_a_cache_file_imports_nothing(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "evil.py").write_text("raise SystemExit('imported')", encoding="utf-8")
     for place in ("evil:f", "os:system", "own_getter.evil:f"):
-        with pytest.raises(ValueError, match="none of the kernels"):
+        with pytest.raises(ValueError, match="no kernels and no parts"):
             found(place)
-    with pytest.raises(ValueError, match="neither a kernel function nor a record"):
+    with pytest.raises(ValueError, match="no kernel function, no record and no part"):
         found("own_getter:prepare")
 
 

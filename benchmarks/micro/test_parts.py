@@ -26,7 +26,6 @@ from tistreamlines.kernels.streamlines import start
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, lane, lanes, put, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth.linking import source_of
 from tistreamlines.tracking.growth.ordering import exclusive_sum, near_together
 from tistreamlines.tracking.growth.settings import Settings
 
@@ -73,12 +72,12 @@ def parts(folder, device):
     """What runs a part on the device and waits for it."""
     problem = Problem(folder, METHODS["boot"], SEEDS)
     prepared = prepared_for(problem)
-    program = open_program(device, source_of([draw, interpolate, start], prepared))
+    program = open_program(device, prepared.source([draw, interpolate, start]))
     values = prepared.scalars | {name: program.array(array) for name, array in prepared.arrays.items()}
     points = program.array(np.clip(problem.seeds, 0, np.array(problem.mask.shape) - 4).ravel())
     values |= {"points": points, "seeds_points": points, "seeds_counts": program.empty(SEEDS, "ints")}
     values |= {"out": program.empty(32 * SEEDS, "reals"), "words": program.empty(32 * SEEDS, "ints")}
-    values["seeds_peaks"] = program.empty(SEEDS * prepared.fill["MAX_DIRECTIONS"], "ints")
+    values["seeds_peaks"] = program.empty(SEEDS * prepared.getter.most_directions, "ints")
 
     def run(name: str, **changes: str) -> None:
         program.run(name, SEEDS, values | {key: values[value] for key, value in changes.items()})

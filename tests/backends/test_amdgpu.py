@@ -72,12 +72,11 @@ def compile_kernels() -> None:
     from tistreamlines.backends.taichi.trial import judged
     from tistreamlines.kernels import growth, streamlines
     from tistreamlines.kernels.products.points import pack
-    from tistreamlines.tracking.growth.linking import source_of
 
     device = choose("amdgpu")
     print(judged(device).kind)
     known = vars(growth) | vars(streamlines) | {"pack": pack}
-    program = TaichiProgram(device, source_of([known[name] for name in KERNELS], boot_case()), exact=True)
+    program = TaichiProgram(device, boot_case().source([known[name] for name in KERNELS]), exact=True)
     for name, signature in program.signatures.items():
         arrays = {n: program.empty(64, kind) for n, kind in signature if kind in ("reals", "ints")}
         program.run(name, 5, dict.fromkeys((n for n, _ in signature), 0) | arrays)

@@ -1,6 +1,7 @@
 """Functions that Numba makes a part of the kernel that calls them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from synthetic import boot_case
@@ -8,7 +9,7 @@ from synthetic import boot_case
 from tistreamlines.backends.numba.dialect import inlined_once
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.kernels import growth
-from tistreamlines.tracking.growth.linking import source_of
+from tistreamlines.tracking.parts import Layout
 
 MODULE = """
 @kernel(nogil=True)
@@ -44,6 +45,8 @@ def test_functions_with_one_call_are_inlined():
 
 @pytest.mark.parametrize("carried", [0, 3])
 def test_kernels_whose_halves_carry_numbers_are_left_alone(carried):
-    program = NumbaProgram(source_of([growth.advance], boot_case(), CARRIED=carried), threads=1)
+    prepared = boot_case()
+    layout = Layout.of(replace(prepared.getter, carried=carried), prepared.rule)
+    program = NumbaProgram(prepared.source([growth.advance], layout), threads=1)
     found = inlined(program._functions["advance"]._text)
     assert found >= {"advance", "grow", "interpolate_row"} if carried == 0 else not found

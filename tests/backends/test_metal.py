@@ -21,7 +21,6 @@ from synthetic import boot_case
 from tistreamlines.backends.taichi.block import team_bytes
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.tracking.growth.linking import source_of
 from tistreamlines.tracking.tables.given import Prepared
 
 # taichi/rhi/metal/metal_device.mm at 1.7.4: MSL 2.3 and what every Apple GPU from family 3 on has; never float64
@@ -56,7 +55,7 @@ def save_spirv(case: str, folder: str) -> None:
     _taichi.start = lambda *_: _taichi_runtime.Runtime(COMPILERS["taichi"], ti, mac, False)
     known = vars(growth) | vars(streamlines) | {"pack": pack}
     roots = [known[name] for name in ENGINE_KERNELS]
-    program = _taichi.TaichiProgram(mac, source_of(roots, boot_case(**CASES[case])), exact=True)
+    program = _taichi.TaichiProgram(mac, boot_case(**CASES[case]).source(roots), exact=True)
     kernels, reals = vars(program._transfers) | vars(program.module), type(program.module.REALS)
     arrays = {ti.f32: ti.ndarray(ti.f32, 64), ti.i32: ti.ndarray(ti.i32, 64)}
     saved = ti.aot.Module(ti.vulkan, caps=CAPABILITIES)
@@ -134,7 +133,7 @@ def test_translates_to_metal_within_its_limits(request, spirv):
         print(f"{name}: {slots} buffers, {size} shared bytes")  # -rP shows it
         assert slots <= MOST_BUFFERS, f"{name} takes {slots} buffers"
         assert size <= MOST_MEMORY, f"{name} shares {size} bytes"
-    source = source_of([], boot_case(**CASES[request.node.callspec.params["spirv"]]))
+    source = boot_case(**CASES[request.node.callspec.params["spirv"]]).source([])
     assert most["run_advance"][1] == team_bytes(source, source.scratch) + 4 * 32  # and what reductions need
 
 
@@ -157,5 +156,5 @@ def test_subgroup_operations_are_not_used(spirv):
 @pytest.mark.parametrize("signals", [96, 150, 288])
 def test_team_memory_fits_every_gpu(sphere, order, signals):
     prepared: Prepared = boot_case(n=signals, order=order, sphere=sphere)
-    own = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.shares]
+    own = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.getter.shares]
     assert 4 * (sum(own) + 64) <= MOST_MEMORY  # 64: what teams need for their own operations

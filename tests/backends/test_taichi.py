@@ -8,7 +8,6 @@ at a block's barrier, which x64 lacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dialects import ints, reals
 from dialects import run as run_on_cpu
 from interpolate_kernels import sample
 from lang_kernels import OFFSETS, OTHER, REAL, below, float_bits, lanewise, scalars, shares, sums, votes, whole
+from linked import Linkable, Linked, parts_of
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from synthetic import boot_case, gradients, noisy_crossing
@@ -37,12 +37,11 @@ from tistreamlines.linker.source import Source
 from tistreamlines.linker.store import load
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth.linking import source_of
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.given import Prepared
 
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
-FILL, SCRATCH = {"PATTERN": OFFSETS, "ROW_CHUNKS": 2}, {"row": ("reals", 64)}
+CONSTANTS, SCRATCH = {"pattern": OFFSETS, "row_chunks": 2}, {"row": ("reals", 64)}
 GPUS = [arch for arch in ARCHS if arch != "cpu"]
 SHAPE, SIDES, STEP_MM, SEEDS = (7, 7, 7), np.array([2.0, 1.5, 2.5]), 0.9, 40
 ENGINES: dict[str, dict[str, Any]] = {
@@ -149,13 +148,13 @@ def refit_case(model: str) -> tuple[Prepared, Case]:
     """Coefficients of the model fitted to redrawn signals."""
     prepared = boot_case(model=model)
     points = np.random.default_rng(3).uniform(-0.5, 2.4, 150).astype(np.float32)
-    own = {"points": points, "key": np.array([11, -12]), "out": reals(50 * prepared.fill["COEFFICIENTS"])}
+    own = {"points": points, "key": np.array([11, -12]), "out": reals(50 * prepared.getter.coefficients)}
     return prepared, (refit, 50, prepared.arrays | prepared.scalars | own)
 
 
 def bare(roots: list[Any]) -> Source:
     """Kernels that have no method."""
-    return Source(roots, boot_case().fill | FILL, SCRATCH)
+    return Source(roots, [Linked(*parts_of(boot_case()), **CONSTANTS)], SCRATCH)
 
 
 def arrays_of(case: Case) -> list[str]:
@@ -238,7 +237,7 @@ def compute_kernels(arch: str) -> dict[str, np.ndarray]:
     shared = kernels_on_gpu(device, team_cases(), bare, kind="block")
     for model in ("opdt", "csa"):
         prepared, case = refit_case(model)
-        done |= kernels_on_gpu(device, {f"refit {model}": case}, partial(source_of, prepared=prepared))
+        done |= kernels_on_gpu(device, {f"refit {model}": case}, prepared.source)
     return done | {f"shared {name}": value for name, value in shared.items()}
 
 
@@ -271,10 +270,12 @@ def kernels(request, tmp_path_factory) -> tuple[str, dict[str, np.ndarray]]:
     return request.param, computed("kernels", request.param, tmp_path_factory.mktemp(request.param))
 
 
-def assert_cpus_bits(case: Case, got: dict[str, np.ndarray], name: str, fill: Any = None, scratch: Any = None) -> None:
+def assert_cpus_bits(
+    case: Case, got: dict[str, np.ndarray], name: str, linked: Linkable = None, scratch: Any = None
+) -> None:
     """Compare the bits of every array with what the CPU's dialect leaves in it; the order of a list is free."""
     kernel, count, values = case
-    expected = run_on_cpu("numba32", kernel, count, values, fill, scratch)
+    expected = run_on_cpu("numba32", kernel, count, values, linked, scratch)
     for array in arrays_of(case):
         mine, other = got[f"{name}: {array}"], expected[array]
         if array == "picked":
@@ -298,7 +299,7 @@ def test_team_kernels_give_the_cpus_bits(kernels, name, shared):
     if arch == "x64":
         pytest.skip("Taichi's x64 has no barrier of a block")
     got = {k.removeprefix(shared): v for k, v in got.items() if k.startswith(shared)}
-    assert_cpus_bits(team_cases()[name], got, name, FILL, SCRATCH)
+    assert_cpus_bits(team_cases()[name], got, name, CONSTANTS, SCRATCH)
 
 
 @pytest.mark.parametrize("model", ["opdt", "csa"])
@@ -307,7 +308,7 @@ def test_redrawn_fits_give_the_cpus_bits(kernels, model):
     if arch == "x64":
         pytest.skip("Taichi's x64 has no barrier of a block")
     prepared, case = refit_case(model)
-    assert_cpus_bits(case, got, f"refit {model}", prepared.fill, prepared.scratch)
+    assert_cpus_bits(case, got, f"refit {model}", prepared, prepared.scratch)
     assert np.ptp(got[f"refit {model}: out"].reshape(50, -1), axis=0).max() > 0
 
 

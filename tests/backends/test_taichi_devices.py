@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import in_own_process
+from linked import parts_of
 from synthetic import boot_case
 from tables import prepare_det, prepare_prob
 from taichi_runs import TAICHI_ALONE
@@ -24,8 +25,8 @@ from tistreamlines.errors import DeviceError
 from tistreamlines.linker.source import Source
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth.linking import source_of
 from tistreamlines.tracking.growth.settings import Settings
+from tistreamlines.tracking.parts import Layout, Selection
 
 
 @pytest.mark.parametrize("subgroup", [None, 4, 8, 16, 64])
@@ -49,7 +50,7 @@ def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
     """On a GPU; the devices of software have no such teams."""
     gpu = Device(arch, 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
     assert team_kind(arch, gpu.subgroup) == kind
-    source, bare = source_of([], boot_case()), Source([], boot_case().fill, {"row": ("reals", 64)})
+    source, bare = boot_case().source([]), Source([], parts_of(boot_case()), {"row": ("reals", 64)})
     alone, tracking = lay_out(gpu, bare, kind), lay_out(gpu, source, kind)
     assert alone.teams > 1
     assert alone.tables(bare, ["count"]) == []
@@ -62,8 +63,16 @@ def test_teams_of_32_threads_share_a_block_and_its_tables(arch, kind):
 def test_kernels_that_need_more_registers_have_fewer_teams():
     """Those with regions with CUDA, unless halves carry numbers; with Vulkan those whose halves do."""
     gpu = Device("cuda", 0, "a GPU", "", None, False, True, "", "discrete", subgroup=32)
-    kinds = {(kind, carried): [lay_out(gpu, source_of([], boot_case(), HAS_BITS=bits, CARRIED=carried), kind).teams
-             for bits in (0, 1)] for kind in ("warp", "subgroup") for carried in (0, 9)}  # fmt: skip
+    prepared = boot_case()
+
+    def teams(kind: str, carried: int, bits: int) -> int:
+        layout = Layout.of(replace(prepared.getter, carried=carried), prepared.rule, Selection(has_bits=bits))
+        return lay_out(gpu, prepared.source([], layout), kind).teams
+
+    kinds = {
+        (kind, carried): [teams(kind, carried, bits) for bits in (0, 1)]
+        for kind in ("warp", "subgroup") for carried in (0, 9)
+    }  # fmt: skip
     assert kinds["warp", 0] == [8, 4]
     assert kinds["warp", 9] == [8, 8]
     assert kinds["subgroup", 0] == [20, 20]

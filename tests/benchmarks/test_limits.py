@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from commands import python
 from dialects import DIALECTS, ints, reals, run
+from linked import Linked
 from synthetic import boot_case
 from tables import prepare_det, prepare_prob, prepare_ptt
 
@@ -21,9 +23,9 @@ from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.ptt import data_support
 from tistreamlines.kernels.orientation.harmonics import harmonic
 from tistreamlines.linker import interpreted as _python
+from tistreamlines.linker.parts import Part
 from tistreamlines.linker.source import Source
-from tistreamlines.tracking.getters import boot, pmf, ptt
-from tistreamlines.tracking.growth.linking import filled
+from tistreamlines.tracking.parts import Layout
 from tistreamlines.tracking.tables.given import Prepared
 
 SIDE = 5
@@ -192,9 +194,9 @@ def lane_values(value: float) -> np.ndarray:
     return np.array([Counted(value) for _ in range(32)], object)
 
 
-def operations_a_lane(kernel: Any, fill: dict[str, Any], values: dict[str, Any]) -> float:
+def operations_a_lane(kernel: Any, parts: Sequence[Part], values: dict[str, Any]) -> float:
     """Products, sums and differences of reals that a lane makes in a kernel function, interpreted."""
-    program, Counted.done = _python.Program(Source([kernel], fill)), 0
+    program, Counted.done = _python.Program(Source([kernel], parts)), 0
     getattr(program.module, kernel.__name__)(*(values[name] for name, _ in program.signatures[kernel.__name__]))
     return Counted.done / 32
 
@@ -203,7 +205,7 @@ def operations_a_lane(kernel: Any, fill: dict[str, Any], values: dict[str, Any])
 def test_harmonics_take_about_two_operations_a_coefficient(half_order):
     coefficients = (half_order + 1) * (2 * half_order + 1)
     values = {"c": np.ones(coefficients), "first": 0} | {axis: lane_values(0.5) for axis in "xyz"}
-    done = operations_a_lane(harmonic, {"HALF_ORDER": half_order}, values)
+    done = operations_a_lane(harmonic, [Linked(half_order=half_order)], values)
     assert 2 * coefficients <= done <= 1.11 * 2 * coefficients
 
 
@@ -213,27 +215,28 @@ def test_a_probe_takes_as_many_operations_as_are_counted(parts):
     frame = {name: tuple(lane_values(x) for x in v) for name, v in zip("tnb", np.eye(3), strict=True)}
     own = frame | {"p": tuple(lane_values(x) for x in (2.1, 2.2, 2.3)), "last": lane_values(0.0)}
     own |= {"k1": lane_values(0.1), "k2": lane_values(0.2), "ends": np.array([Counted(0.0)] * 192, object)}
-    fill = filled(prepared.fill, {"PARTS": parts})
-    done = operations_a_lane(data_support, fill, prepared.arrays | prepared.scalars | own)
+    getter = replace(prepared.getter, parts=parts)
+    layout = Layout.of(getter, prepared.rule)
+    done = operations_a_lane(data_support, layout.parts, prepared.arrays | prepared.scalars | own)
     # what no segment changes, 18 operations of the curvatures, is done once by compilers
-    assert done == pytest.approx(ptt.count_step(fill)[1] / 32 + 18 * fill["SEGMENTS"], rel=0.01)
+    assert done == pytest.approx(getter.count_step()[1] / 32 + 18 * getter.segments, rel=0.01)
 
 
 def test_counts_of_a_step():
     """Order 4 has 15 coefficients, order 8 has 45; spheres have 362 (384 with padding) and 181 (192) vertices."""
     case = boot_case()  # 64 signals, and a chunk for the 15 coefficients and the rest
-    assert boot.count_step(case.fill) == (8 * 4 * 96, 16 * 96 + 64 * (30 + 30) + 384 * 30)
+    assert case.getter.count_step() == (8 * 4 * 96, 16 * 96 + 64 * (30 + 30) + 384 * 30)
     # at 20 degrees, a cone has at most 32 vertices; of samples, the end of the row is read besides these
     harmonics = (8 * 4 * 64, 16 * 64 + 32 * 90)
     sampled = (8 * 4 * 64, 16 * 64)
     for prepare in (prepare_prob, prepare_det):
-        assert pmf.count_step(tables(prepare, "sh", 45).fill) == harmonics
-        assert pmf.count_step(tables(prepare, "pmf", 181, sphere="small").fill) == sampled
-    probes = tables(prepare_ptt, "pmf", 181, sphere="small").fill
-    assert ptt.count_step(probes) == (32 * 3 * 8 * 4, 32 * (6 * 86 + 3 * (18 + 34)))
-    assert ptt.count_step(probes | {"PARTS": 1}) == (32 * 6 * 8 * 4, 32 * 6 * (86 + 18 + 34))
+        assert tables(prepare, "sh", 45).getter.count_step() == harmonics
+        assert tables(prepare, "pmf", 181, sphere="small").getter.count_step() == sampled
+    probes = tables(prepare_ptt, "pmf", 181, sphere="small").getter
+    assert probes.count_step() == (32 * 3 * 8 * 4, 32 * (6 * 86 + 3 * (18 + 34)))
+    assert replace(probes, parts=1).count_step() == (32 * 6 * 8 * 4, 32 * 6 * (86 + 18 + 34))
     lines = tables(prepare_ptt, "pmf", 181, sphere="small", probe_count=3, probe_quality=4)
-    assert ptt.count_step(lines.fill) == (32 * 2 * 3 * 8 * 4, 32 * (3 * 86 + 2 * (18 + 3 * 34)))
+    assert lines.getter.count_step() == (32 * 2 * 3 * 8 * 4, 32 * (3 * 86 + 2 * (18 + 3 * 34)))
 
 
 def test_shares_of_the_limits():

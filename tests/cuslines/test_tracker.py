@@ -134,14 +134,14 @@ class TestProb:
         dg = drop_in.ProbDirectionGetter(sh_basis="descoteaux07_legacy")
         ball = (scene.sphere.vertices, scene.sphere.edges)
         tables = drop_in.Tracker(dg, sh, scene.stop, THRESHOLD, *ball, arch="cpu")._tables(scene.seeds, scene.space)
-        assert (tables.fill["HALF_ORDER"], tables.fill["SYMMETRIC"]) == (2, 1)
+        assert (tables.getter.half_order, tables.getter.symmetric) == (2, 1)
 
     def test_an_asymmetric_function(self, scene):
         full = get_sphere(name="repulsion724")
         pmf = np.random.default_rng(0).random((*scene.stop.shape, 724), np.float32)
         dg = drop_in.ProbDirectionGetter(asymmetric=True)
         tracker = drop_in.Tracker(dg, pmf, scene.stop, THRESHOLD, full.vertices, full.edges, arch="cpu")
-        assert tracker._tables(scene.seeds, scene.space).fill["SYMMETRIC"] == 0
+        assert tracker._tables(scene.seeds, scene.space).getter.symmetric == 0
 
 
 class TestTracker:
@@ -167,10 +167,10 @@ class TestTracker:
     def test_angular_weight_may_change(self, scene):
         dg = scene.getter()
         with scene.tracker(dg) as tracker:
-            assert tracker._tables(scene.seeds, scene.space).fill["ANGULAR"] == 0
+            assert tracker._tables(scene.seeds, scene.space).getter.angular == 0
             dg.angular_weight = 0.9
             tables = tracker._tables(scene.seeds, scene.space)
-            assert (tables.fill["ANGULAR"], tables.scalars["method_angular_weight"]) == (1, 0.9)
+            assert (tables.getter.angular, tables.scalars["method_angular_weight"]) == (1, 0.9)
             dg.angular_weight = 2
             with pytest.raises(ts.ParameterError, match="angular_weight"):
                 tracker.generate_sft(scene.seeds, scene.image)

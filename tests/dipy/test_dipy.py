@@ -254,7 +254,7 @@ class TestCriteria:
         shape = case.white.shape
         for sc, plain in self.pairs(case)[1:]:
             one, other = (tables_of(some, shape, 2.0, sides=(3.0, 4.0, 5.0)) for some in (sc, plain))
-            assert vars(one.record) == vars(other.record)
+            assert vars(one.rule.stopping) == vars(other.rule.stopping)
             assert np.array_equal(one.channels, other.channels)
             assert len(np.unique(one.channels)) > 1
 

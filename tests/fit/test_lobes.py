@@ -15,6 +15,7 @@ from tistreamlines.fit.lobes import Thresholds, find_lobes
 from tistreamlines.kernels.fixels.watershed import LobeScratch
 from tistreamlines.space.geodesic import half_sphere, quadrature_weights
 from tistreamlines.space.harmonics import count_of, sampling_matrix, to_descoteaux
+from tistreamlines.space.sphere import Ball
 
 BASIS = "tournier07"
 NO_LOBE = 127
@@ -206,8 +207,12 @@ def test_too_many_lobes_are_an_error(monkeypatch):
 @pytest.mark.parametrize("order", [2, 8, 12, 16])
 def test_team_memory_fits_every_gpu(order):
     """Of which each has 16 KiB for a block, 256 bytes of them for a team's own operations."""
-    chunks = {"ROW_CHUNKS": -(-count_of(order) // 32), "VERTEX_CHUNKS": 41, "LOBES": module.LOBES}
-    assert 4 * sum(LobeScratch.sizes(chunks).values()) + 256 <= 16 << 10
+    ball = Ball(vertex_chunks=41, neighbours=6, around_bits=15, code_bits=12)
+    rows = -(-count_of(order) // 32)
+    search = module.LobeSearch(
+        ball=ball, half_order=order // 2, row_chunks=rows, lobes=module.LOBES, merges=1, table=1, dilates=1
+    )
+    assert 4 * sum(LobeScratch.sizes(search).values()) + 256 <= 16 << 10
 
 
 def compute(arch):

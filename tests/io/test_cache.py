@@ -239,11 +239,13 @@ def test_every_array_is_as_long_as_the_kernels_take_it_for(head, method):
     for changed in ({"rows": rows[:-32]}, {"index": index - 1}, {"index": index + 1}, {"rows": rows[:0]}):
         with pytest.raises(ValueError, match=r"volume\.index names rows"):
             unpack_prepared(arrays | {f"volume.{name}": array for name, array in changed.items()}, values)
-    sizes = values["team"]["fields"]
+    getter = values["getter"]
+    scratch = getter["fields"]["scratch"]
+    sizes = scratch["fields"]
     for name in sizes.keys() - {"peaks"}:
-        less = {**values["team"], "fields": sizes | {name: sizes[name] - 1}}
-        with pytest.raises(ValueError, match=f"team.{name} has"):
-            unpack_prepared(arrays, values | {"team": less})
+        less = {**scratch, "fields": sizes | {name: sizes[name] - 1}}
+        with pytest.raises(ValueError, match=f"scratch.{name} has"):
+            unpack_prepared(arrays, values | {"getter": {**getter, "fields": getter["fields"] | {"scratch": less}}})
 
 
 def test_only_kernels_and_records_are_named(head):
@@ -252,5 +254,8 @@ def test_only_kernels_and_records_are_named(head):
     kernels = "tistreamlines.kernels.orientation.pmf"
     for place in ("os:system", f"{kernels}:NONE", f"{kernels}:annotations"):
         for key in ("kernel", "record"):
-            with pytest.raises((ValueError, TypeError)):
-                unpack_prepared(arrays, values | {"method": {key: place, "fields": {}}})
+            other = {key: place, "fields": {}}
+            fields = values["getter"]["fields"] | {"method": other}
+            for getter in (other, values["getter"] | {"fields": fields}):
+                with pytest.raises((ValueError, TypeError)):
+                    unpack_prepared(arrays, values | {"getter": getter})

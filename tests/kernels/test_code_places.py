@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from linked import Linked, layout_along_vertices
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.queue import QueuedProgram
@@ -12,10 +15,6 @@ from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.records import INTS
 from tistreamlines.linker.source import Source
 from tistreamlines.space.sphere import padded
-from tistreamlines.tracking.growth.linking import filled
-from tistreamlines.tracking.growth.memory import sizes, streamlines_together
-
-COMMON = {"seeds_most": 2, "CARRIED": 0, "CODE_BITS": 10, "DROPS_DEAD_END": 0}
 
 
 @func
@@ -27,7 +26,7 @@ def write_places(item: i32, rules: Rules, out: Ints):
 
 def places(paged: int, halves: int, max_steps: int) -> np.ndarray:
     out = np.zeros(halves * max_steps, np.int32)
-    program = NumbaProgram(Source([write_places], {"PAGED": paged}), threads=1)
+    program = NumbaProgram(Source([write_places], [Linked(paged=paged)]), threads=1)
     program.run("write_places", halves, {"rules_max_steps": max_steps, "out": out})
     return out.reshape(halves, max_steps)
 
@@ -37,8 +36,8 @@ def places(paged: int, halves: int, max_steps: int) -> np.ndarray:
 @pytest.mark.parametrize("paged", [0, 1])
 def test_each_code_has_a_place_of_its_own(paged, streamlines, max_steps):
     found = places(paged, 2 * streamlines, max_steps)
-    fill = filled(COMMON, {"PAGED": paged})
-    size = padded(streamlines, streamlines_together(fill)) * sizes(fill, max_steps)[1]["halves_codes"][1]
+    layout = replace(layout_along_vertices(most_directions=2), paged=paged)
+    size = padded(streamlines, layout.together) * layout.of_streamline(max_steps)["halves_codes"][1]
     assert len(np.unique(found)) == found.size
     assert found.min() >= 0 and found.max() < size
 
@@ -52,7 +51,7 @@ def test_first_steps_of_neighbours_share_a_page():
 
 
 def test_arrays_for_kernels_begin_with_zeros():
-    program = QueuedProgram(Source([write_places], {"PAGED": 1}), queued={})
+    program = QueuedProgram(Source([write_places], [Linked(paged=1)]), queued={})
     for size in (0, 1, 5_000_000):
         array = program.empty(size, INTS)
         assert array.dtype == np.int32 and len(array) == max(size, 1) and not array.any()

@@ -260,7 +260,7 @@ def test_reals_and_whole_numbers_are_not_mixed():
 def test_holes_and_constants_are_filled(dialect):
     a = np.array([2.0, 5.0, 7.0])
     for function, scale, expected in ((plus, 3, [21, 36]), (times, 3, [30, 105]), (plus, 4, [28, 48])):
-        fill = {"operation": function, "SCALE": scale}
+        fill = {"operation": function, "scale": scale}
         assert run(dialect, combine, 2, {"a": a, "out": reals(2)}, fill)["out"].tolist() == expected
 
 
@@ -274,9 +274,9 @@ def test_records_are_spread(dialect):
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
 def test_branches_on_constants_are_cut(dialect):
     for flag, expected in ((0, 2.0), (1, 1.0)):
-        assert run(dialect, branching, 1, {"out": reals(1)}, {"FLAG": flag})["out"][0] == expected
+        assert run(dialect, branching, 1, {"out": reals(1)}, {"flag": flag})["out"][0] == expected
     made = _python.dialect() if dialect == "python" else _numba.dialect(int(dialect[-2:]))
-    assert "2.0" not in link([branching], made, {"FLAG": 1}).text
+    assert "2.0" not in link([branching], made, {"flag": 1}).text
 
 
 def test_literals_have_the_dialects_precision():
@@ -334,17 +334,17 @@ def test_the_guards_of_cuda_are_a_zero_and_a_one(zero):
 
 @pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect(32), _numba.dialect(64)], ids=lambda f: f.name)
 def test_texts_differ_where_the_constants_do(made):
-    first, second = (link([combine], made, {"operation": plus, "SCALE": scale}).text for scale in (3, 4))
+    first, second = (link([combine], made, {"operation": plus, "scale": scale}).text for scale in (3, 4))
     differing = [(a, b) for a, b in zip(first.splitlines(), second.splitlines(), strict=True) if a != b]
     assert len(differing) == 1
     assert differing[0][0].replace("3", "4") == differing[0][1]
-    assert link([combine], made, {"operation": plus, "SCALE": 3}).text == first
+    assert link([combine], made, {"operation": plus, "scale": 3}).text == first
 
 
 @pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect()], ids=lambda f: f.name)
 def test_the_text_for_a_root_is_that_of_it_alone(made):
     """So its compiled code serves whatever else is linked with it."""
-    fill = {"operation": plus, "SCALE": 3, "FLAG": 1}
+    fill = {"operation": plus, "scale": 3, "flag": 1}
     alone = {root.__name__: link([root], made, fill).text for root in (branching, combine, lane_sums)}
     together = link([combine, lane_sums, branching], made, fill)
     assert {name: together.text_for(name) for name in alone} == alone
@@ -352,7 +352,7 @@ def test_the_text_for_a_root_is_that_of_it_alone(made):
 
 
 def test_equal_functions_of_two_modules_are_compiled_once():
-    fills = [{"operation": plus, "SCALE": 3}, {"operation": plus, "SCALE": 4}, {"operation": times, "SCALE": 3}]
+    fills = [{"operation": plus, "scale": 3}, {"operation": plus, "scale": 4}, {"operation": times, "scale": 3}]
     one, scaled, other = (load(link([combine], _numba.dialect(), fill).text) for fill in fills)
     assert one.plus is scaled.plus
     assert len({one.combine, scaled.combine, other.combine}) == 3
@@ -368,12 +368,12 @@ def test_two_functions_of_one_name_do_not_link():
 
 
 def test_a_missing_constant_is_named():
-    with pytest.raises(KeyError, match="SCALE"):
+    with pytest.raises(KeyError, match="scale"):
         link([combine], _python.dialect(), {"operation": plus})
 
 
 def test_the_linked_module_can_be_stepped_through():
-    module = program("python", [combine], {"operation": plus, "SCALE": 3}).module
+    module = program("python", [combine], {"operation": plus, "scale": 3}).module
     assert "def combine(item, a, out):" in inspect.getsource(module.combine)
     assert Path(module.combine.__code__.co_filename).is_file()
 
@@ -386,13 +386,14 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
         sys.path[:0] = [sys.argv[1], sys.argv[2]]
         import numpy as np
         from link_kernels import combine, plus, times
+        from linked import Linked
         from tistreamlines.backends.numba import cache
         from tistreamlines.backends.numba.program import NumbaProgram
         from tistreamlines.linker.source import Source
         cache.compile_elsewhere = lambda *_: None
         names = {"plus": plus, "times": times}
         function, scale = names[sys.argv[3]], int(sys.argv[4])
-        program = NumbaProgram(Source([combine], {"operation": function, "SCALE": scale}), threads=1)
+        program = NumbaProgram(Source([combine], [Linked(operation=function, scale=scale)]), threads=1)
         out = np.zeros(1, np.float32)
         program.run("combine", 1, {"a": np.array([2, 5], np.float32), "out": out})
         print(out[0], int("numba" not in sys.modules))
@@ -474,7 +475,7 @@ def test_functions_take_what_they_use_and_no_more():
 def test_a_forked_process_has_threads_of_its_own():
     """A pool that a fork copies has no threads: its work would never be done."""
     values = {"a": np.arange(101.0), "out": reals(100)}
-    fill = {"operation": plus, "SCALE": 1}
+    fill = {"operation": plus, "scale": 1}
     expected = run("numba32", combine, 100, values, fill)["out"]
     script = textwrap.dedent(
         """
@@ -485,7 +486,7 @@ def test_a_forked_process_has_threads_of_its_own():
         from link_kernels import combine, plus
         def total():
             values = {"a": np.arange(101.0), "out": reals(100)}
-            return run("numba32", combine, 100, values, {"operation": plus, "SCALE": 1})["out"].sum()
+            return run("numba32", combine, 100, values, {"operation": plus, "scale": 1})["out"].sum()
         before = total()
         child = os.fork()
         if not child:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from linked import Linked
 
 from tistreamlines.backends.numba.dialect import dialect
 from tistreamlines.backends.numba.program import NumbaProgram
@@ -47,7 +48,7 @@ def linked():
     once = LinkedOnce(counted)
 
     def call(bits=32, **fill):
-        before, given = len(calls), ([changed], dialect(bits), {"OFFSET": 1.0, "Change": scaled} | fill)
+        before, given = len(calls), ([changed], dialect(bits), {"offset": 1.0, "change": scaled} | fill)
         text = once(*given).text
         assert text == link(*given).text
         return text, len(calls) > before
@@ -62,12 +63,12 @@ def test_the_same_program_is_linked_once(linked):
 
 
 @pytest.mark.parametrize(
-    "change", [{"OFFSET": 1}, {"OFFSET": True}, {"OFFSET": -0.0}, {"Change": halved}, {"bits": 64}],
+    "change", [{"offset": 1}, {"offset": True}, {"offset": -0.0}, {"change": halved}, {"bits": 64}],
     ids=["integer", "truth", "negative zero", "function", "precision"],
 )  # fmt: skip
 def test_another_program_is_linked_anew(linked, change):
     linked()
-    linked(OFFSET=0.0)
+    linked(offset=0.0)
     assert linked(**change)[1]
     assert not linked(**change)[1]
 
@@ -88,8 +89,8 @@ def test_values_that_have_no_full_text_are_linked_each_time(linked):
 
 
 def test_programs_are_linked_by_it():
-    fill = {"OFFSET": 0.125, "Change": halved}
+    parts = [Linked(offset=0.125, change=halved)]
     known = len(link_once._known)
     for _ in range(2):
-        NumbaProgram(Source([changed], fill), threads=1)
+        NumbaProgram(Source([changed], parts), threads=1)
     assert len(link_once._known) == known + 1

@@ -73,14 +73,14 @@ def test_uniform_is_in_the_half_open_interval(dialect):
 def drawn_indices(dialect: str, n: int, items: int) -> np.ndarray:
     """(items, n) numbers of the residuals drawn, read off the transformed signals of a row that tells them apart."""
     prepared = boot_case(n)
-    width = prepared.fill["ROW_CHUNKS"] * 32
+    width = prepared.getter.row.row_chunks * 32
     row = np.zeros(width)  # no harmonics: a signal is its residual alone
     row[:n] = np.arange(n) + 2.0
     row[-2] = 1.0
-    chunks = prepared.fill["SIGNAL_CHUNKS"] * 32
+    chunks = prepared.getter.signal_chunks * 32
     values = prepared.arrays | prepared.scalars | {"row": row, "width": width}
     values |= {"key": np.array([3, 4]), "out": reals(2 * items * chunks)}
-    out = run(dialect, draw, items, values, prepared.fill, prepared.scratch)["out"].reshape(items, chunks, 2)[:, :n]
+    out = run(dialect, draw, items, values, prepared, prepared.scratch)["out"].reshape(items, chunks, 2)[:, :n]
     # OPDT's sets of degrees 0 and 2 differ by 1.5 times the attenuation
     signals = (out[..., 1] - out[..., 0]) / 1.5
     assert np.abs(signals - signals.round()).max() < 0.1

@@ -8,6 +8,7 @@ import json
 import idle
 import numpy as np
 import pytest
+from linked import contents
 
 import tistreamlines as ts
 from tistreamlines.errors import TrackingError
@@ -51,8 +52,8 @@ def key_and_tables(monkeypatch, kind, **more):
         given = {n: one for n, one in parameters.inputs().items() if n.split()[0] in names_affecting("tables")}
         found["key"] = json.dumps([plan.hashing(series | given)(), causes(parameters)], sort_keys=True)
         content = b"".join(np.ascontiguousarray(array).tobytes() for _, array in sorted(prepared.arrays.items()))
-        fill = {name: getattr(value, "__name__", value) for name, value in prepared.fill.items()}
-        found["tables"] = hashlib.sha256(content + str((fill, prepared.scalars)).encode()).hexdigest()
+        parts = {name: getattr(value, "__name__", value) for name, value in contents(prepared).items()}
+        found["tables"] = hashlib.sha256(content + str((parts, prepared.scalars)).encode()).hexdigest()
         raise Seen
 
     with monkeypatch.context() as patch:

@@ -26,7 +26,7 @@ def mapped(within: str = "") -> dict[str, str]:
 ROOMS, PARTS = mapped(), mapped("tracking/")
 BELOW, ABOVE = ("errors", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
-PART_RANKS = {part: rank for rank, part in enumerate((*PARTS, "references", "registry"))}
+PART_RANKS = {part: rank for rank, part in enumerate(("parts", *PARTS, "references", "registry"))}
 
 
 def room_of(path: Path) -> str:

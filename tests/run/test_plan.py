@@ -31,11 +31,11 @@ def save(path, volume, head):
 
 def rows_of(plan, voxel):
     """What the kernels read at a voxel, and its stop map."""
-    fill, arrays = plan.prepared.fill, plan.prepared.arrays
+    getter, arrays = plan.prepared.getter, plan.prepared.arrays
     begin = 32 * arrays["volume_index"].reshape(plan.space.shape)[voxel]
-    row = arrays["volume_rows"][begin : begin + 32 * fill["ROW_CHUNKS"]].copy()
-    patched = arrays.get("method_numbers", np.arange(0))[: 32 * fill["VERTEX_CHUNKS"]]
-    order = patched[patched >= 0] if fill["HALF_ORDER"] == 0 else patched[:0]
+    row = arrays["volume_rows"][begin : begin + 32 * getter.row.row_chunks].copy()
+    patched = arrays.get("method_numbers", np.arange(0))[: 32 * getter.ball.vertex_chunks]
+    order = patched[patched >= 0] if getter.half_order == 0 else patched[:0]
     row[order] = row[: len(order)].copy()  # samples are stored patch by patch
     return row[:-1], row[-1]
 
@@ -118,18 +118,18 @@ class TestModels:
 
 class TestOptions:
     @pytest.mark.parametrize(
-        ("given", "constant", "value"),
+        ("given", "field", "value"),
         [
-            ({"pmf_rows": "sampled"}, "HALF_ORDER", 0),
+            ({"pmf_rows": "sampled"}, "half_order", 0),
             ({"dg": "det"}, "pick", det.greatest_vertex),
-            ({"sh_order": 4}, "HALF_ORDER", 2),
+            ({"sh_order": 4}, "half_order", 2),
         ],
     )
-    def test_words_reach_the_kernels(self, head, given, constant, value):
-        plain = plan_of(head, model="csa", sh_order=6).prepared.fill
-        assert plain["pick"] is prob.drawn_vertex
-        assert plain[constant] != value
-        assert plan_of(head, model="csa", **given).prepared.fill[constant] == value
+    def test_words_reach_the_kernels(self, head, given, field, value):
+        plain = plan_of(head, model="csa", sh_order=6).prepared.getter
+        assert plain.pick is prob.drawn_vertex
+        assert getattr(plain, field) != value
+        assert getattr(plan_of(head, model="csa", **given).prepared.getter, field) == value
 
     def test_so_do_numbers(self, files):
         named = {"max_angle": 35, "pmf_threshold": 0.2, "relative_peak_threshold": 0.3, "min_separation_angle": 40}
@@ -143,10 +143,9 @@ class TestOptions:
     def test_defaults_do_too(self, files):
         scalars = without_series(files, "pmf", dg="det").prepared.scalars
         assert scalars["method_rule_cos_angle"] == pytest.approx(np.cos(np.radians(20)))
-        fill = without_series(files, "pmf", dg="det").prepared.fill
-        assert fill["pick"] is det.greatest_vertex
-        closest = without_series(files, "pmf", dg="det", det_rule="closest").prepared.fill
-        assert closest["next_direction"] is det.closest_direction
+        assert without_series(files, "pmf", dg="det").prepared.getter.pick is det.greatest_vertex
+        closest = without_series(files, "pmf", dg="det", det_rule="closest").prepared.getter
+        assert closest.next_direction is det.closest_direction
 
 
 class TestFiles:
@@ -168,7 +167,7 @@ class TestFiles:
         sampled = np.maximum(sampling_matrix(there, ORDER, "tournier07") @ values, 0)
         row, _ = rows_of(without_series(files, "sh", sphere="small", pmf_rows="sampled"), self.voxel)
         assert np.allclose(row[: len(sampled)], sampled, atol=1e-5)
-        assert without_series(files, "sh").prepared.fill["HALF_ORDER"] > 0
+        assert without_series(files, "sh").prepared.getter.half_order > 0
 
     def test_peaks(self, files):
         peaks = np.asarray(nib.load(files["peaks"]).dataobj)[self.voxel].reshape(1, 1, 1, 2, 3)

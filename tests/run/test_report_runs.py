@@ -85,7 +85,8 @@ def test_a_page_is_written_when_no_device_is_left(whole, monkeypatch):
         raise LostDeviceError("no device is left: check them")
 
     shown = Scene(whole[1].space, np.ones(whole[1].space.shape, int), whole[1].sample, None, 1)
-    prepared = SimpleNamespace(arrays={"volume_index": np.ones(whole[1].space.shape, int)}, fill={})
+    arrays = {"volume_index": np.ones(whole[1].space.shape, int)}
+    prepared = SimpleNamespace(arrays=arrays, getter=SimpleNamespace(aimed=False))
     told = vars(reporting)["_peaks"](SimpleNamespace(initial_directions=lost), prepared, shown)
     assert told == "The directions of a slice are not drawn: no device is left: check them."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import nibabel as nib
 import numpy as np
 import pytest
+from linked import contents
 from sample_files import POSITIVE, mirrored, save_samples
 
 import tistreamlines as ts
@@ -191,8 +192,8 @@ def test_kernels_are_known_before_the_values_are_read(named, folder):
         named = named | {name: nib.Nifti1Image(np.full(SHAPE, 0.3, np.float32), POSITIVE) for name in TISSUES}
     found = []
     parameters = ts.Parameters.given({"bedpostx": folder, "seed_seed": 1} | named)
-    plan = make_plan({}, parameters, Log(Watcher()), lambda shapes: found.append(shapes()[0].fill))
-    assert found == [plan.prepared.fill]
+    plan = make_plan({}, parameters, Log(Watcher()), lambda shapes: found.append(contents(shapes()[0])))
+    assert found == [contents(plan.prepared)]
 
 
 def test_axes_that_do_not_fit_are_told(tmp_path):

@@ -25,7 +25,7 @@ from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import SPHERES, load_sphere
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth.linking import source_of
+from tistreamlines.tracking.getters.cone import PatchedGetter
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.given import Prepared
 
@@ -148,7 +148,7 @@ def headings_in(name: str, count: int, seed: int = 6) -> np.ndarray:
 
 
 def go(dialect: str, kernel, items: int, prepared: Prepared, **values):
-    return run(dialect, kernel, items, prepared.arrays | prepared.scalars | values, prepared.fill, prepared.scratch)
+    return run(dialect, kernel, items, prepared.arrays | prepared.scalars | values, prepared, prepared.scratch)
 
 
 def weights(name: str, point: np.ndarray, heading: np.ndarray, threshold=None, angle=45.0) -> np.ndarray:
@@ -207,7 +207,7 @@ def lines(batch: Batch) -> list[np.ndarray]:
 def codes_from(prepared: Prepared, points: np.ndarray, headings: np.ndarray) -> tuple[Func, dict[str, np.ndarray]]:
     """The kernel that finds direction codes at points (n, 3), and its arguments; for a cone, headings are vertices."""
     values = {"points": points.ravel(), "key": KEY, "codes": ints(len(points))}
-    if "pick" not in prepared.fill:
+    if not isinstance(prepared.getter, PatchedGetter):
         return chosen, values | {"headings": headings.ravel()}
     tables = prepared.arrays["method_sphere_vertices"].reshape(3, -1)[:, : prepared.scalars["method_sphere_count"]]
     cosines = headings @ tables
@@ -226,8 +226,8 @@ def codes_on(arch: str, name: str, prepared: Prepared) -> np.ndarray:
     kernel, own = codes_from(prepared, points_in(300), headings_in(name, 300))
     values = prepared.arrays | prepared.scalars | own
     if arch == "cpu":
-        return run("numba32", kernel, 300, values, prepared.fill, prepared.scratch)["codes"]
-    program = _taichi.TaichiProgram(choose(arch), source_of([kernel], prepared), exact=True)
+        return run("numba32", kernel, 300, values, prepared, prepared.scratch)["codes"]
+    program = _taichi.TaichiProgram(choose(arch), prepared.source([kernel]), exact=True)
     held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     program.run(kernel.__name__, 300, held)
     return held["codes"].to_numpy()

@@ -9,7 +9,7 @@ import atexit
 import hashlib
 import shutil
 import tempfile
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,15 +19,20 @@ import numpy as np
 from dipy.core.sphere import HemiSphere
 from dipy.data import get_sphere
 from dipy.reconst.shm import OpdtModel
+from linked import contents
 from meshes import footer, icosphere, save_freesurfer
 from sample_files import save_samples
 from synthetic import gradients, signals
 
 import tistreamlines as ts
+from tistreamlines.devices import choose
 from tistreamlines.errors import TrackingError
+from tistreamlines.linker.parts import filling
 from tistreamlines.run import api, pipeline, setup
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
+from tistreamlines.tracking.growth.growth import laid_out
+from tistreamlines.tracking.parts import Selection
 from tistreamlines.tracking.selection.regions import ROLES
 
 SHAPE = (8, 9, 7)
@@ -266,7 +271,7 @@ def tracked_with(kind: str) -> dict[str, Any]:
     seen: dict[str, Any] = {}
 
     def start(*given: Any, **more: Any) -> Any:
-        seen.update(_fill(*given))
+        seen.update(_linked(*given))
         return pipeline.start(*given, **more)
 
     with patch.object(api, "start", start):
@@ -282,15 +287,16 @@ def streamlines_of(kind: str) -> str:
     return digest(result)
 
 
-def _fill(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any]:
+def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any]:
     """Constants, holes and rows of a run."""
     log = Log(Watcher())
     plan = make_plan(series, parameters, log)
     rows = np.ascontiguousarray(plan.prepared.arrays["volume_rows"])
-    found = plan.prepared.fill | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
-    found |= setup.settings_on(plan.space.voxel_sizes, parameters).fill
-    for one in setup.selection_of(parameters, log).filters(plan.space):
-        found |= one.fill
+    filters = setup.selection_of(parameters, log).filters(plan.space)
+    selection = reduce(lambda demands, each: each.demand(demands), filters, Selection())
+    settings = setup.settings_on(plan.space.voxel_sizes, parameters)
+    layout = laid_out(plan.prepared, choose("cpu"), settings, selection)[0]
+    found = contents(plan.prepared) | filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
         found["coherence"] = plan.frames["bvecs"]["coherence"]
     return found
@@ -301,7 +307,7 @@ def effect(kind: str, name: str, value: Any) -> str:
     expected = tracked_with(kind)
 
     def start(*given: Any, **more: Any) -> Any:
-        if _fill(*given) != expected:
+        if _linked(*given) != expected:
             raise Differs
         return pipeline.start(*given, **more)
 

@@ -16,6 +16,7 @@ from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_own_grid
 from tistreamlines.linker.lang import Ints, Reals, Record, func, i32, real, stage, u32, vec3
 from tistreamlines.option import SEEDS, option
+from tistreamlines.tracking.parts import Rule
 from tistreamlines.tracking.registry import StoppingRule
 from tistreamlines.tracking.tables.given import StopTables
 
@@ -99,11 +100,11 @@ class LayersOptions:
 def prepare(maps, anisotropy, options, sides):
     """Make the tables: no map is on the tracked grid, and streamlines can go on anywhere."""
     own = maps["layers"]
-    fill = {
-        "classify": classify, "MAPS": own.count, "Memory": Passed, "FOR_RULE": 3, "TAKES_BACK": 1,
-        "load_memory": load_layers, "remember": note_layers, "conclude": cut_layers, "store_memory": store_layers,
-    }  # fmt: skip
-    return StopTables(Layers(deep=DEEP, **own.fields()), None, None, fill)
+    return StopTables(Rule(
+        stopping=Layers(deep=DEEP, **own.fields()), classify=classify, maps=own.count, memory=Passed, for_rule=3,
+        load_memory=load_layers, remember=note_layers, conclude=cut_layers, store_memory=store_layers,
+        takes_back=True,
+    ))  # fmt: skip
 
 
 ts.register("layers", StoppingRule(

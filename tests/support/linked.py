@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from tistreamlines.linker.lang import Record
@@ -38,12 +39,30 @@ def parts_of(what: Linkable) -> Sequence[Part]:
     return what or []
 
 
+def contents(prepared: Prepared) -> dict[str, Any]:
+    """What fills holes and constants, and by the names of parts what the host alone reads of them."""
+    whole = dict(prepared.source([]).filling)
+    for part in (prepared.getter, prepared.rule, prepared.rule.recovery):
+        host = {each.name: getattr(part, each.name) for each in fields(part) if each.metadata.get("host")}
+        whole |= {f"{name} of {type(part).__name__}": v for name, v in host.items() if not isinstance(v, Part)}
+    return whole
+
+
+def vertex_getter(**own: Any) -> VertexGetter:
+    """A getter that steps along vertices, without tables; ``own`` replace some of its fields."""
+    ball = Ball(vertex_chunks=1, neighbours=1, around_bits=10, code_bits=10)
+    usual = {
+        "method": Record(), "scratch": Record(), "row": Row(row_chunks=1, stop_channel=0, stop_channels=0),
+        "ball": ball, "half_order": 0, "candidates": 32, "initial_directions": None, "code_bits": ball.code_bits,
+    }  # fmt: skip
+    return VertexGetter(**usual | own)
+
+
+def layout_along_vertices(selection: Selection | None = None, rule: Rule | None = None, **own: Any) -> Layout:
+    """How halves lie in memory that step along vertices; ``own`` are those of :func:`vertex_getter`."""
+    return Layout.of(vertex_getter(**own), rule or Rule(stopping=Record(), classify=None), selection)
+
+
 def along_vertices(selection: Selection | None = None, rule: Rule | None = None, **values: Any) -> Linked:
     """What kernels need that step along vertices, without tables: ``values`` fill the rest, or replace some of it."""
-    ball = Ball(vertex_chunks=1, neighbours=1, around_bits=10, code_bits=10)
-    getter = VertexGetter(
-        method=Record(), scratch=Record(), row=Row(row_chunks=1, stop_channel=0, stop_channels=0), ball=ball,
-        half_order=0, candidates=32, initial_directions=None, code_bits=ball.code_bits,
-    )  # fmt: skip
-    rule = rule or Rule(stopping=Record(), classify=None)
-    return Linked(*Layout.of(getter, rule, selection).parts, **values)
+    return Linked(*layout_along_vertices(selection, rule).parts, **values)

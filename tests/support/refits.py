@@ -29,7 +29,7 @@ def refitted(item: i32, volume: Volume, method: Boot, scratch: BootScratch, p: v
 
 
 def go(dialect, kernel, items, prepared, **values):
-    return run(dialect, kernel, items, prepared.arrays | prepared.scalars | values, prepared.fill, prepared.scratch)
+    return run(dialect, kernel, items, prepared.arrays | prepared.scalars | values, prepared, prepared.scratch)
 
 
 def harmonics_of(monomials, order):
@@ -39,5 +39,5 @@ def harmonics_of(monomials, order):
 
 def refits(dialect, prepared, count, order):
     """(count, coefficients) drawn at the middle voxel."""
-    values = {"p": (1.0, 1.0, 1.0), "out": reals(count * prepared.fill["COEFFICIENTS"])} | KEYS
+    values = {"p": (1.0, 1.0, 1.0), "out": reals(count * prepared.getter.coefficients)} | KEYS
     return harmonics_of(go(dialect, refitted, count, prepared, **values)["out"].reshape(count, -1), order)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tistreamlines.kernels.selection import bits
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.verdicts import Verdict
 from tistreamlines.linker.lang import func, i32, real, vec3
-from tistreamlines.linker.records import spread
 from tistreamlines.tracking.growth.chunk import Chunk
+from tistreamlines.tracking.parts import Selection
+from tistreamlines.tracking.selection.filters import Filter
+from tistreamlines.tracking.selection.regions import BitsOfPoints
 
 
-class EvenSeeds:
+class EvenSeeds(Filter):
     """A filter that looks at ended streamlines alone."""
-
-    fill: dict[str, Any] = {}  # noqa: RUF012
-    values: dict[str, Any] = {}  # noqa: RUF012
 
     def verdicts(self, chunk: Chunk) -> np.ndarray:
         """Streamlines of seeds with even numbers."""
@@ -40,13 +36,16 @@ def beyond_plane(filter: Plane, p: vec3, word: i32) -> i32:
     return found
 
 
-class Below:
+class Below(Filter):
     """A filter that ends streamlines early where they come beyond a plane."""
 
     def __init__(self, x: float) -> None:
-        self.fill = bits.STAGES | {"Filter": Plane, "bits_at": beyond_plane, "HAS_BITS": 1}
         nothing = {"ordered": 0, "first": 0, "wanted": 0, "limited": 0, "stops": 0, "ends": 0}
-        self.values = spread("filter", Plane(x=x, counted=EXCLUDE, **nothing))
+        self.plane = Plane(x=x, counted=EXCLUDE, **nothing)
+
+    def demand(self, selection: Selection) -> Selection:
+        """Demand that points are compared with the plane."""
+        return BitsOfPoints(filter=self.plane, bits_at=beyond_plane, in_vain=selection.in_vain)
 
     def verdicts(self, chunk: Chunk) -> np.ndarray:
         """Streamlines without such an end."""

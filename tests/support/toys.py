@@ -10,6 +10,7 @@ import numpy as np
 import straightest
 
 from tistreamlines.tracking.getters import pmf
+from tistreamlines.tracking.parts import Rule
 from tistreamlines.tracking.registry import Method, StoppingRule
 from tistreamlines.tracking.sources import FUNCTIONS
 from tistreamlines.tracking.stopping.threshold import ThresholdOptions, needs_fa
@@ -20,12 +21,12 @@ CHANCE = 0.1  # of a step's end, where the map is 0
 
 def prepare_straightest(given: Given, options: pmf.PmfOptions) -> Prepared:
     """Tables of the straightest path."""
-    return pmf.prepare_pmf(given, options, {"next_direction": straightest.next_direction})
+    return pmf.pmf_tables(given, options).prepared(pmf.PmfGetter, next_direction=straightest.next_direction)
 
 
 STRAIGHTEST = Method(
     title="straightest path", use="a test needs one", follows=FUNCTIONS, prepare=prepare_straightest,
-    options=pmf.PmfOptions, models=("csd", "opdt"), references=("Mori 1999",), count_step=pmf.count_step,
+    options=pmf.PmfOptions, models=("csd", "opdt"), references=("Mori 1999",),
     defaults={
         "model": "opdt", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
         "pmf_threshold": 0.1,
@@ -40,8 +41,8 @@ def prepare_fading(
     """Tables of the rule: the map, and the chance to end, which falls as the map rises."""
     stop_map: Any = maps["stop_map"] if "stop_map" in maps else anisotropy()
     channels = np.stack([stop_map, CHANCE * np.maximum(1 - stop_map, 0)], axis=-1).astype(np.float32)
-    fill = {"Stopping": fading.Fading, "classify": fading.classify}
-    return StopTables(fading.Fading(threshold=options.threshold), channels, stop_map > options.threshold, fill)
+    rule = Rule(stopping=fading.Fading(threshold=options.threshold), classify=fading.classify)
+    return StopTables(rule, channels, stop_map > options.threshold)
 
 
 FADING = StoppingRule(

@@ -14,7 +14,6 @@ from tables import prepare_ptt, probe
 from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
 from tistreamlines.linker.lang import Reals, func, i32, real, vec3
 from tistreamlines.tracking.getters.ptt import Probe
-from tistreamlines.tracking.growth.linking import filled
 
 KEY = np.array([17, -3])
 SIZES = (1.6, 2.0, 2.2)
@@ -48,7 +47,7 @@ def case(name: str):
 
 def go(dialect: str, kernel, items: int, name: str, **values):
     made = case(name)[0]
-    return run(dialect, kernel, items, made.arrays | made.scalars | RULES | values, filled(made.fill), made.scratch)
+    return run(dialect, kernel, items, made.arrays | made.scalars | RULES | values, made, made.scratch)
 
 
 @cache

@@ -21,7 +21,6 @@ from tistreamlines.kernels.products.points import pack
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.link import link
 from tistreamlines.linker.store import load
-from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.tables.given import Prepared
 
 needs_crop = pytest.mark.skipif(not CROP.exists(), reason="the Sherbrooke crop is not beside this checkout")
@@ -31,7 +30,7 @@ LIMIT = 60
 
 def grow(dialect: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
     """Arrays of the halves grown from seeds, by the kernels alone."""
-    linked = program(dialect, ROOTS, filled(prepared.fill), prepared.scratch)
+    linked = program(dialect, ROOTS, prepared, prepared.scratch)
     n, most = len(seeds), prepared.scalars["seeds_most"]
     values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
     values |= {f"rules_step_{a}": step for a in "xyz"} | {"rules_max_steps": LIMIT, "rules_first_seed": 0}
@@ -80,11 +79,11 @@ def test_single_precision_grows_nearly_the_same(small):
 def mutated(old: str, new: str, count: int) -> np.ndarray:
     """Coefficients of the interpreted dialect with one constant of its text replaced."""
     prepared = boot_case()
-    linked = link([refitted], _python.dialect(), prepared.fill)
+    linked = link([refitted], _python.dialect(), prepared.source([refitted]).filling)
     assert old in linked.text
     module = load(linked.text.replace(old, new))
     team = {n: np.zeros(size, np.int32 if kind == "ints" else float) for n, (kind, size) in prepared.scratch.items()}
-    out = reals(count * prepared.fill["COEFFICIENTS"])
+    out = reals(count * prepared.getter.coefficients)
     values = prepared.arrays | prepared.scalars | team | KEYS | {"p": (1.0, 1.0, 1.0), "out": out}
     for item in range(count):
         module.refitted(item, *(values[n] for n, _ in linked.signatures["refitted"] if n != "item"))
@@ -129,7 +128,7 @@ def test_initial_directions_in_both_precisions(crop):
     prepared = prepare_boot(dwi.data, dwi.gtab, fa, 0.1, seeds)
     found = []
     for dialect in ("numba32", "numba64"):
-        linked = program(dialect, ROOTS, filled(prepared.fill), prepared.scratch)
+        linked = program(dialect, ROOTS, prepared, prepared.scratch)
         values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
         values |= {"seeds_points": linked.array(seeds.ravel()), "seeds_counts": ints(800)}
         values["seeds_peaks"] = ints(800 * prepared.scalars["seeds_most"])

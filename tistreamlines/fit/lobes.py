@@ -149,7 +149,7 @@ class LobeSearch(Part):
     ball: Ball
     half_order: int
     row_chunks: int
-    lobes: int = LOBES
+    lobes: int
     merges: int
     table: int
     dilates: int
@@ -167,7 +167,7 @@ class _Search:
         ball, sphere = sphere_tables(directions, edges, len(directions))
         self.width, self._directions, self._table = padded(coefficients), len(directions), table
         search = LobeSearch(
-            ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32,
+            ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32, lobes=LOBES,
             merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
         )  # fmt: skip
         team = memory("scratch", LobeScratch(**LobeScratch.sizes(search)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,15 +89,15 @@ def dipy_sphere(name: str | Sphere) -> Sphere:
 
 
 def found(
-    dialect: str, name: str | Sphere, odfs: np.ndarray, threshold: float, separation: float, **fill
+    dialect: str, name: str | Sphere, odfs: np.ndarray, threshold: float, separation: float, **more: int
 ) -> list[list[int]]:
     """Vertices of the peaks of each ODF (m, n)."""
     sphere = name if isinstance(name, str) else (name.vertices, name.edges)
     constants, values, scratch = tables(sphere, threshold, separation)
-    width = constants["MOST"]
+    width = constants.most
     wide = np.concatenate([odfs, np.repeat(odfs[:, :1], width - odfs.shape[1], axis=1)], axis=1)
     values |= {"odfs": wide, "counts": ints(len(odfs)), "kept": ints(len(odfs) * width)}
-    held = run(dialect, search, len(odfs), values, constants | fill, scratch)
+    held = run(dialect, search, len(odfs), values, replace(constants, **more), scratch)
     return [row[:n].tolist() for row, n in zip(held["kept"].reshape(-1, width), held["counts"], strict=True)]
 
 
@@ -173,7 +174,7 @@ def test_an_odf_below_zero_everywhere_has_dipys_peak():
     assert expected == [[0]] * 10
     for dialect in ("python", "numba32"):
         assert found(dialect, "default", odfs, 0.25, 45) == expected
-    assert found("python", "default", odfs, 0.25, 45, NEGATIVE_PEAK=0) == [[]] * 10
+    assert found("python", "default", odfs, 0.25, 45, negative_peak=0) == [[]] * 10
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0])
@@ -213,7 +214,7 @@ def test_the_closest_peak_is_numpys(dialect, name):
     vertices = load_sphere(name)[0]
     rng = np.random.default_rng(3)
     counts = rng.integers(0, 6, 300).astype(np.int32)
-    peaks = rng.integers(0, len(vertices), (300, constants["MOST"])).astype(np.int32)
+    peaks = rng.integers(0, len(vertices), (300, constants.most)).astype(np.int32)
     headings = rng.normal(size=(300, 3))
     headings /= np.linalg.norm(headings, axis=1, keepdims=True)
     values |= {"peaks": peaks, "counts": counts, "headings": headings, "codes": ints(300), "out": reals(900)}

@@ -59,7 +59,7 @@ class TestProb:
             tracker = drop_in.Tracker(
                 dg, field(sphere.vertices), np.ones(SHAPE), 0.5, sphere.vertices, sphere.edges, flag, arch="cpu"
             )
-            assert tracker._tables(CENTRE[None], ts.Space(IMAGE.affine, SHAPE)).fill["SYMMETRIC"] == symmetric
+            assert tracker._tables(CENTRE[None], ts.Space(IMAGE.affine, SHAPE)).getter.symmetric == symmetric
 
     def test_an_even_basis_is_symmetric_and_a_full_one_is_not(self):
         assert drop_in.ProbDirectionGetter(sh_basis="descoteaux07")._is_symmetric(WHOLE.vertices, False)

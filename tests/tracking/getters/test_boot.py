@@ -98,7 +98,7 @@ def test_plain_coefficients_are_dipys(model, order, n):
     prepared = boot_case(n, order, model)
     points = np.random.default_rng(5).uniform(-0.5, 2.4, (12, 3))
     points[0] = 1.0
-    got = go("python", plain, 12, prepared, points=points, out=reals(12 * prepared.fill["COEFFICIENTS"]))["out"]
+    got = go("python", plain, 12, prepared, points=points, out=reals(12 * prepared.getter.coefficients))["out"]
     got = harmonics_of(got.reshape(12, -1), order)
     expected = fitted(model, n, order, points, noisy_crossing(gradients(n)))
     scale = np.abs(expected).max(axis=1, keepdims=True)
@@ -109,7 +109,7 @@ def test_plain_coefficients_are_dipys(model, order, n):
 def test_plain_coefficients_in_float32():
     prepared = boot_case(150, 8, "csa")
     points = np.random.default_rng(5).uniform(-0.5, 2.4, (12, 3)).astype(np.float32).astype(float)
-    size = reals(12 * prepared.fill["COEFFICIENTS"])
+    size = reals(12 * prepared.getter.coefficients)
     exact, got = (go(dialect, plain, 12, prepared, points=points, out=size)["out"] for dialect in ("python", "numba32"))
     assert np.abs(got - exact).max() < 3e-5 * np.abs(exact).max()
 

@@ -20,7 +20,6 @@ from tistreamlines.kernels.getters import ifod2
 from tistreamlines.kernels.getters.fod import OUTSIDE
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.harmonics import sampling_matrix
-from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.tables.given import OrientationFunctions
 
 STEP = np.array([0.11, 0.17, 0.13])  # voxels, of a part of an arc
@@ -43,7 +42,7 @@ def called(kernel, count, dg="ifod2", **arrays):
     """What a kernel writes."""
     made = prepared(dg, max_angle={"ifod1": 20.0, "ifod2": 50.0}[dg])
     values = made.arrays | made.scalars | RULES | arrays
-    return run("python", kernel, count, values, filled(made.fill), made.scratch)["out"]
+    return run("python", kernel, count, values, made, made.scratch)["out"]
 
 
 def expected(points, directions):
@@ -144,9 +143,9 @@ def test_the_grid_is_that_of_tckgen(tmp_path, dg, order, options, theirs):
     count, ratio = re.search(r"will use (\d+) directions with a ratio of ([\d.]+)", printed).groups()
     parts = options.get("samples", 4) - 1
     made = prepared(dg, order, voxel_sizes=(2.0, 2.0, 2.0), **{"step_mm": 1.0 / parts} | options)
-    columns = made.method.grid.reshape(-1, 3, 32).swapaxes(1, 2).reshape(-1, 3)
+    columns = made.getter.method.grid.reshape(-1, 3, 32).swapaxes(1, 2).reshape(-1, 3)
     assert len(np.unique(columns.round(6), axis=0)) == int(count)
-    assert made.method.ratio == pytest.approx(float(ratio), rel=2e-3)
+    assert made.getter.method.ratio == pytest.approx(float(ratio), rel=2e-3)
 
 
 @pytest.mark.parametrize(("change", "words"), [

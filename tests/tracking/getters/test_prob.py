@@ -50,6 +50,7 @@ from tistreamlines.linker.rng import philox, uniform
 from tistreamlines.space.cones import patched
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
+from tistreamlines.tracking.getters.cone import PatchedGetter
 from tistreamlines.tracking.growth.settings import Settings
 
 read_all = Hole("what is read at a seed")
@@ -141,7 +142,7 @@ def drawn_of_known(
 @pytest.mark.parametrize("name", CASES)
 def test_samples_are_dipys(name):
     prepared, points = case(name), points_in(20)
-    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    size = 32 * prepared.getter.ball.vertex_chunks
     got = go("python", sampled, 20, prepared, points=points, size=size, out=reals(20 * size))["out"].reshape(20, size)
     expected = np.array([np.array(dipy_pmf(name).get_pmf(p)) for p in points])
     count = expected.shape[1]
@@ -153,7 +154,7 @@ def test_samples_are_dipys(name):
 def test_other_bases_are_converted(basis):
     values = np.random.default_rng(3).normal(size=(*SHAPE, 15)).astype(np.float32)
     prepared = prepare_prob("sh", values, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), basis=basis)
-    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    size = 32 * prepared.getter.ball.vertex_chunks
     got = go("python", sampled, 1, prepared, points=np.ones(3), size=size, out=reals(size))["out"]
     expected = sampling_matrix(dipy_sphere("default").vertices, 4, basis) @ values[1, 1, 1]
     assert np.abs(got[: len(expected)] - expected).max() < 1e-5 * np.abs(expected).max()
@@ -185,7 +186,7 @@ def test_initial_directions_are_dipys(name, options):
 def test_the_cone_alone_tells_which_samples_count(name, threshold, angle):
     """Bit for bit, though the maximum of the PMF may lie outside the cone and is not looked for unless it matters."""
     prepared, points = case(name, pmf_threshold=threshold, max_angle=angle), points_in(400)
-    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    size = 32 * prepared.getter.ball.vertex_chunks
     begun = np.random.default_rng(2).integers(0, 2 * prepared.scalars["method_sphere_count"], 400)
     values = {"points": points.ravel(), "begun": begun, "size": size, "out": reals(400 * size)}
     found, expected = (go("numba32", kernel, 400, prepared, **values)["out"] for kernel in (counted, counted_of_all))
@@ -197,7 +198,7 @@ def test_the_cone_alone_tells_which_samples_count(name, threshold, angle):
 @pytest.mark.parametrize(("threshold", "angle"), [(0.02, 20.0), (0.1, 20.0), (0.3, 30.0), (0.3, 50.0)])
 def test_the_same_is_drawn_as_where_all_that_counts_is_known(name, threshold, angle):
     prepared, points = case(name, pmf_threshold=threshold, max_angle=angle), points_in(2000)
-    if "pick" not in prepared.fill:
+    if not isinstance(prepared.getter, PatchedGetter):
         pytest.skip("all samples are read at once")
     begun = np.random.default_rng(3).integers(0, 2 * prepared.scalars["method_sphere_count"], 2000)
     values = {"points": points.ravel(), "begun": begun, "key": KEY, "codes": ints(2000)}
@@ -214,14 +215,15 @@ def test_memory_that_is_shared_has_room_on_a_small_sphere(angle):
     values = np.ones((*SHAPE, len(small.vertices)), np.float32)
     prepared = prepare_prob("pmf", values, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), max_angle=angle,
                             sphere=(small.vertices, small.edges))  # fmt: skip
-    for guest, (host, start) in prepared.shares.items():
+    for guest, (host, start) in prepared.getter.shares.items():
         assert start + prepared.scratch[guest][1] <= prepared.scratch[host][1]
 
 
 def test_where_a_cone_touches_most_patches_all_samples_are_read():
     """Those of coefficients are evaluated in the cone at any angle, and a cone has at most half of a whole sphere."""
     wide = {name: case(name, max_angle=75.0) for name in CASES}
-    assert {name for name, prepared in wide.items() if "pick" in prepared.fill} == {"sh", "asymmetric"}
+    in_cones = {name for name, prepared in wide.items() if isinstance(prepared.getter, PatchedGetter)}
+    assert in_cones == {"sh", "asymmetric"}
     points, headings = points_in(300), headings_in("pmf", 300)
     codes = codes_at("numba32", wide["pmf"], points, headings)
     for code, *place in zip(codes, points, headings, strict=True):
@@ -232,13 +234,13 @@ def test_where_a_cone_touches_most_patches_all_samples_are_read():
 def test_bounds_are_above_what_is_interpolated(name):
     """Also by as much as rounding changes a sample, of which a tenth is used."""
     prepared, points = case(name, max_angle=20.0), points_in(200)
-    size, first = 32 * prepared.fill["VERTEX_CHUNKS"], prepared.fill["BOUNDS"]
+    size, first = 32 * prepared.getter.ball.vertex_chunks, prepared.getter.bounds
     values = {"points": points.ravel(), "size": size, "out": reals(200 * size)}
     samples = go("numba32", sampled, 200, prepared, **values)["out"].reshape(200, size)
     precise = go("python", sampled, 200, prepared, **values)["out"].reshape(200, size)
     patched = prepared.arrays["method_numbers"][:size]
     highest = np.where(patched >= 0, samples[:, patched], 0).reshape(200, -1, 32).max(axis=2)
-    width = 32 * prepared.fill["ROW_CHUNKS"]
+    width = 32 * prepared.getter.row.row_chunks
     rows = go("numba32", whole_row, 200, prepared, points=points.ravel(), size=width, out=reals(200 * width))["out"]
     bounds = rows.reshape(200, width)[:, first : first + highest.shape[1]]
     assert (bounds >= highest).all()
@@ -310,7 +312,7 @@ def test_draws_follow_the_pmf(dialect, name, count):
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
 def test_what_has_no_probability_is_never_drawn(dialect):
     prepared, rng = case("pmf"), np.random.default_rng(8)
-    size = 32 * prepared.fill["VERTEX_CHUNKS"]
+    size = 32 * prepared.getter.ball.vertex_chunks
     shares = np.concatenate([[0.0, 2.0**-24, 1 - 2.0**-24], rng.integers(0, 2**24, 400) / 2**24])
     for kept in (1, 2, 5, 60):
         pmf = np.zeros(size)
@@ -318,7 +320,7 @@ def test_what_has_no_probability_is_never_drawn(dialect):
         pmf = pmf.astype(np.float32).astype(float)
         values = {"pmf": pmf, "size": size, "low": 0.0, "shares": shares, "codes": ints(len(shares))}
         scratch = prepared.scratch
-        drawn = run(dialect, placed, len(shares), values, prepared.fill, scratch)["codes"]
+        drawn = run(dialect, placed, len(shares), values, prepared, scratch)["codes"]
         assert (pmf[drawn] > 0).all()
         order = np.arange(size).reshape(-1, 32).T.ravel()  # the lanes' vertices in turn
         ends = np.cumsum(pmf[order])
@@ -327,7 +329,7 @@ def test_what_has_no_probability_is_never_drawn(dialect):
         assert (ends[rank] >= shares * ends[-1] - slack).all()
         assert (ends[rank] - pmf[drawn] <= shares * ends[-1] + slack).all()
     values |= {"pmf": np.zeros(size)}
-    assert (run(dialect, placed, len(shares), values, prepared.fill, prepared.scratch)["codes"] == -1).all()
+    assert (run(dialect, placed, len(shares), values, prepared, prepared.scratch)["codes"] == -1).all()
 
 
 def test_an_empty_cone_ends_the_streamline():
@@ -415,7 +417,7 @@ def test_a_full_basis_keeps_both_senses():
     values = np.random.default_rng(9).normal(size=(*SHAPE, 25)).astype(np.float32)
     options = {"basis": "descoteaux07_full", "sphere": "full"}
     prepared = prepare_prob("sh", values, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), **options)
-    assert prepared.fill["SYMMETRIC"] == 0
+    assert prepared.getter.symmetric == 0
     row = prepared.arrays["volume_rows"].reshape(28, -1)[14]
     expected = np.maximum(sampling_matrix(vertices, 4, "descoteaux07_full") @ values[1, 1, 1], 0)
     order = patched(vertices)[: len(vertices)]
@@ -425,7 +427,7 @@ def test_a_full_basis_keeps_both_senses():
 @pytest.mark.parametrize("name", CASES)
 def test_a_team_needs_little_memory(name):
     prepared = case(name, max_angle=30.0)
-    size = sum(4 * n for key, (_, n) in prepared.scratch.items() if key not in prepared.shares)
+    size = sum(4 * n for key, (_, n) in prepared.scratch.items() if key not in prepared.getter.shares)
     assert size <= (4700 if name == "asymmetric" else 2560)
-    for guest, (host, start) in prepared.shares.items():
+    for guest, (host, start) in prepared.getter.shares.items():
         assert start + prepared.scratch[guest][1] <= prepared.scratch[host][1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dialects import ints, reals, run
 from distributions import unit
+from linked import Linked
 from scipy.stats import ks_2samp, kstest
 from tables import prepare_ptt
 from transport import CASES, KEY, RULES, SIZES, Emulation, case, field, frames, go
@@ -28,7 +29,6 @@ from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane,
 from tistreamlines.linker.records import spread
 from tistreamlines.space.nearest_vertex import cell_table
 from tistreamlines.space.sphere import load_sphere, sphere_tables
-from tistreamlines.tracking.growth.linking import filled
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 
@@ -105,13 +105,12 @@ def stops(item: i32, volume: Volume, scratch: PttScratch, points: Reals, out: Re
 @pytest.mark.parametrize(("name", "symmetric"), [("default", 1), ("small", 1), ("full", 1), ("full", 0)])
 def test_the_nearest_vertex_is_dipys(name, symmetric):
     vertices, edges = load_sphere(name)
-    constants, sphere = sphere_tables(vertices, edges)
-    cells, own = cell_table(vertices, bool(symmetric))
-    own["SYMMETRIC"] = symmetric
+    ball, sphere = sphere_tables(vertices, edges)
+    cells, cell_sizes = cell_table(vertices, bool(symmetric))
     directions = unit(np.random.default_rng(0).normal(size=(32 * 3200, 3))).astype(np.float32).astype(float)
     values = {"vertices": sphere.vertices, **spread("cells", cells), "out": reals(32 * 3200)}
     values["directions"] = directions.reshape(-1, 32, 3).transpose(0, 2, 1)
-    got = run("numba32", closest, 3200, values, constants | own)["out"]
+    got = run("numba32", closest, 3200, values, [ball, cell_sizes, Linked(symmetric=symmetric)])["out"]
     cosines = directions @ vertices.T
     expected = (np.abs(cosines) if symmetric else cosines).argmax(axis=1)
     if name == "full" and symmetric:  # an axis has two vertices there, and rounding alone tells them apart
@@ -197,7 +196,7 @@ def test_where_nothing_supports_a_probe_dipys_getter_goes_on_and_the_others_end(
         made = prepare_ptt("pmf", values, stop_map, 0.5, seed, max_directions=1, probe_rule=rule, pmf_threshold=1.0)
         start = np.concatenate([seed[0], frames(1, 7)[0].ravel(), [0.0]])
         more = RULES | {"start": start, "step": 2, "out": reals(60), "codes": ints(10)}
-        codes = run("python", stepping, 10, made.arrays | made.scalars | more, filled(made.fill), made.scratch)["codes"]
+        codes = run("python", stepping, 10, made.arrays | made.scalars | more, made, made.scratch)["codes"]
         assert np.array_equal(codes, np.full(10, 10 if kept else -1))
 
 

@@ -25,7 +25,6 @@ from tistreamlines.devices import choose
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.batch import Batch
 from tistreamlines.space.sphere import load_sphere
-from tistreamlines.tracking.growth.linking import source_of
 from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.growth.settings import Settings
 
@@ -81,7 +80,7 @@ def test_streamlines_stay_with_straight_and_helical_fibres():
 
 def test_points_end_where_the_devices_do():
     batch, used = tracked(fibres(circle()), np.tile(SEEDS, (4, 1)))
-    carried = 3 + used.growth.prepared.fill["CARRIED"]
+    carried = 3 + used.growth.prepared.getter.carried
     ends = used.growth.values["halves_point"][: 2 * len(batch) * carried].reshape(len(batch), 2, carried)
     branch, seed = (used.growth.values[f"halves_{name}"][: len(batch)] for name in ("branch", "seed"))
     order = np.lexsort([branch, seed])
@@ -140,13 +139,14 @@ def test_lengths_are_localtrackings():
 # -------------------------------------------------------------------------------------------------- other devices
 def arcs_on(arch: str) -> np.ndarray:
     """Exact arcs, which the drop-in for cuslines takes, by an arch's dialect."""
-    made = replace(case("plain")[0], fill=case("plain")[0].fill | {"EXACT_ARCS": 1})
+    made = case("plain")[0]
+    made = replace(made, getter=replace(made.getter, exact_arcs=1))
     bends = np.random.default_rng(0).normal(scale=3, size=(200, 2))
     bends[0] = 0
     values = {"bends": bends.ravel(), "step": 0.5, "out": reals(1800)}
     if arch == "cpu":
-        return run("numba32", framed, 200, values, made.fill, made.scratch)["out"]
-    program = _taichi.TaichiProgram(choose(arch), source_of([framed], made), exact=True)
+        return run("numba32", framed, 200, values, made, made.scratch)["out"]
+    program = _taichi.TaichiProgram(choose(arch), made.source([framed]), exact=True)
     held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     program.run("framed", 200, held)
     return held["out"].to_numpy()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import one_line
 from dipy.tracking import tracker as dipy
+from linked import contents
 from scene import THRESHOLD, Scene, same
 from tables import probe
 from written import read
@@ -88,8 +89,8 @@ class TestPlan:
     def test_options_reach_the_tables(self, maps):
         named = {"probe_length": 2.0, "probe_radius": 0.5, "probe_quality": 5, "probe_count": 3}
         made = plan_of(maps, **named, data_support_exponent=2, probe_rule="paper", pmf_threshold=0.3).prepared
-        constants = {name: made.fill[name] for name in ("SEGMENTS", "PROBES", "POWERED", "PAPER")}
-        assert constants == {"SEGMENTS": 4, "PROBES": 3, "POWERED": 1, "PAPER": 1}
+        getter = made.getter
+        assert (getter.segments, getter.probes, getter.powered, getter.paper) == (4, 3, 1, 1)
         found = [made.scalars[f"method_{name}"] for name in ("segment", "power", "threshold", "probe_x")]
         assert found == [0.5, 2, 0.3, 0.5]
         assert np.allclose(np.linalg.norm(made.arrays["method_ring"].reshape(3, 2), axis=1), 0.5)
@@ -109,8 +110,9 @@ class TestPlan:
         first = plan_of(maps, cache_dir=tmp_path)
         again = plan_of(maps, cache_dir=tmp_path, nseeds=3)
         assert len(list(tmp_path.iterdir())) == 1
-        for part in ("fill", "scalars", "scratch", "shares", "often_read"):
-            assert getattr(first.prepared, part) == getattr(again.prepared, part)
+        for name in ("scalars", "scratch"):
+            assert getattr(first.prepared, name) == getattr(again.prepared, name)
+        assert contents(first.prepared) == contents(again.prepared)  # shares and what is often read among it
         for named in ({"step_size": "0.4vox"}, {"probe_length": 2}, {"probe_rule": "paper"}, {"dg": "prob"}):
             plan_of(maps, cache_dir=tmp_path, **named)
         assert len(list(tmp_path.iterdir())) == 5
@@ -172,7 +174,7 @@ class TestDropIn:
         dg = drop_in.PttDirectionGetter(128, 0.25, 0.025, 8)
         tracker = self.tracker(scene, dg)
         tables = tracker._tables(scene.seeds, scene.space)
-        assert [tables.fill[name] for name in ("SEGMENTS", "PAPER", "EXACT_ARCS")] == [8, 1, 1]
+        assert (tables.getter.segments, tables.getter.paper, tables.getter.exact_arcs) == (8, 1, 1)
         assert tables.scalars["method_max_curvature"] == pytest.approx(8 * np.sin(radians(5)) / 5, rel=1e-6)
         tracker.dg.max_curvature = 0.2
         tables = tracker._tables(scene.seeds, scene.space)
@@ -181,7 +183,7 @@ class TestDropIn:
         assert tables.scalars["method_step"] == tracker._settings(scene.space).step_mm
         assert tracker._tables(scene.seeds, scene.space) is tables
         dg.probe_quality = 4
-        assert tracker._tables(scene.seeds, scene.space).fill["SEGMENTS"] == 4
+        assert tracker._tables(scene.seeds, scene.space).getter.segments == 4
 
     def test_tables_are_made_once(self, scene):
         live = scene.stop > THRESHOLD  # beside voxels of zeros, which have no row

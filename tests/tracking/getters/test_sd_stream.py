@@ -22,7 +22,6 @@ from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.harmonics import sampling_matrix, to_descoteaux
 from tistreamlines.space.polynomials import from_harmonics
 from tistreamlines.tracking.getters.sd_stream import great_circles
-from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.registry import METHODS
 from tistreamlines.tracking.tables.given import OrientationFunctions
 
@@ -87,7 +86,7 @@ def climbed(values, directions, dialect="python", order=8):
     out = made.arrays | made.scalars | {
         "rows": rows, "directions": directions, "codes": ints(n), "amplitudes": reals(n),
     }  # fmt: skip
-    done = run(dialect, peaks, n, out, filled(made.fill), made.scratch)
+    done = run(dialect, peaks, n, out, made, made.scratch)
     codes = np.asarray(done["codes"])
     return directions_of(np.maximum(codes, 0)), np.asarray(done["amplitudes"]), codes != NONE
 

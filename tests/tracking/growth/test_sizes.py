@@ -18,6 +18,7 @@ from crossings import crossing, same
 from dipy.data import get_sphere
 from distributions import CIRCLE_SEEDS, circle, fibres, whole
 from distributions import tracked as tracked_prob
+from linked import layout_along_vertices
 from peak_tables import tables as peak_tables
 from ptt_lines import tracked as tracked_ptt
 from tables import prepare_prob
@@ -33,8 +34,8 @@ from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth import growth as growth_module
 from tistreamlines.tracking.growth import memory as memory_module
-from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.growth.memory import (
+    ACCEPTED,
     CHUNK_POINTS,
     HALF_SETS,
     LAST_POINTS,
@@ -47,17 +48,18 @@ from tistreamlines.tracking.growth.memory import (
     USUAL_SEEDS,
     Capacity,
     capacity_for,
-    sizes,
     total,
 )
 from tistreamlines.tracking.growth.settings import Settings
+from tistreamlines.tracking.parts import Layout
 from tistreamlines.tracking.seeding.seeds import RandomSeeds
 from tistreamlines.tracking.tables.rows import build_volume
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
-BOOT = filled({"seeds_most": 14, "CARRIED": 0, "CODE_BITS": 10, "DROPS_DEAD_END": 0})
-PTT, MOST = filled(BOOT, {"CARRIED": 10, "CODE_BITS": 8}), BOOT | {"seeds_most": 992, "CODE_BITS": 11}
-FILLS = [BOOT, PTT, MOST]
+BOOT = layout_along_vertices(most_directions=14)
+PTT = layout_along_vertices(most_directions=14, carried=10, code_bits=8)
+MOST = layout_along_vertices(most_directions=992, code_bits=11)
+LAYOUTS = [BOOT, PTT, MOST]
 
 
 def engine(arch: str = "cpu", **settings: Any) -> Engine:
@@ -66,9 +68,9 @@ def engine(arch: str = "cpu", **settings: Any) -> Engine:
 
 
 # ------------------------------------------------------------------------------------------------- the arithmetic
-def taken(capacity: Capacity, fill: dict[str, Any], max_steps: int, packs: bool) -> int:
+def taken(capacity: Capacity, layout: Layout, max_steps: int, packs: bool) -> int:
     """Bytes of all arrays of as many chunks as are on a device at the same time."""
-    seed, streamline, _ = sizes(fill, max_steps)
+    seed, streamline = layout.of_seed(), layout.of_streamline(max_steps)
     sets = dict.fromkeys(seed, SEED_SETS) | dict.fromkeys(streamline, HALF_SETS) | {"packed": int(packs)}
     return 4 * sum(sets.get(name, 1) * count for name, (_, count) in capacity.elements.items())
 
@@ -77,47 +79,47 @@ def taken(capacity: Capacity, fill: dict[str, Any], max_steps: int, packs: bool)
 @pytest.mark.parametrize("limit", [None, 2 * 10**9])
 @pytest.mark.parametrize("asked", [None, 3, 100_000, 1_000_000])
 @pytest.mark.parametrize("max_steps", [1, 500, 10_000])
-@pytest.mark.parametrize("fill", FILLS)
-def test_no_count_of_an_h200_exceeds_its_bits(fill, max_steps, asked, limit, packs):
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_count_of_an_h200_exceeds_its_bits(layout, max_steps, asked, limit, packs):
     """With 139 GiB free, 10,000 steps and 100,000 seeds Taichi was asked for 2,800,520,000 codes."""
     tables = 10**9
     free = None if limit else 139 * 2**30
-    capacity = capacity_for(fill, max_steps, tables, asked=asked, limit=limit, free=free, packs=packs)
+    capacity = capacity_for(layout, max_steps, tables, asked=asked, limit=limit, free=free, packs=packs)
     assert max(count for _, count in capacity.elements.values()) <= MOST_ELEMENTS
     assert 4 * MOST_ELEMENTS < 2**31  # bytes
     halves = 2 * capacity.streamlines
-    assert max(halves * max_steps + max_steps, (3 + fill["CARRIED"]) * halves, 2 * halves + 1) < 2**31
-    assert capacity.seeds * fill["seeds_most"] < 2**31
-    assert capacity.streamlines >= max(capacity.seeds, fill["seeds_most"])
-    words = -(-max_steps // (32 // fill["CODE_BITS"]))
+    assert max(halves * max_steps + max_steps, (3 + layout.getter.carried) * halves, 2 * halves + 1) < 2**31
+    assert capacity.seeds * layout.getter.most_directions < 2**31
+    assert capacity.streamlines >= max(capacity.seeds, layout.getter.most_directions)
+    words = -(-max_steps // (32 // layout.getter.code_bits))
     assert capacity.elements["packed"][1] >= capacity.words + 2 * words
-    assert taken(capacity, fill, max_steps, packs) + tables <= (limit or 139 * 2**30)
+    assert taken(capacity, layout, max_steps, packs) + tables <= (limit or 139 * 2**30)
     assert capacity.seeds <= (asked or MOST_SEEDS)
-    if limit is None and max_steps == 500 and fill is BOOT:
+    if limit is None and max_steps == 500 and layout is BOOT:
         assert capacity.seeds == min(asked or MOST_SEEDS, 536_870)  # as before there were bounds
         assert capacity.words == PART_WORDS
 
 
 @pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("limit", np.geomspace(8e5, 1e10, 30).astype(int).tolist())
-@pytest.mark.parametrize("fill", FILLS)
-def test_a_limit_holds_to_the_byte_or_is_refused(fill, limit, packs):
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_limit_holds_to_the_byte_or_is_refused(layout, limit, packs):
     tables = 500_000
-    seed, streamline, accepted = sizes(fill, 100)
+    seed, streamline = layout.of_seed(), layout.of_streamline(100)
     try:
-        capacity = capacity_for(fill, 100, tables, limit=limit, packs=packs)
+        capacity = capacity_for(layout, 100, tables, limit=limit, packs=packs)
     except ts.ParameterError as error:
-        a_streamline = HALF_SETS * total(streamline) + total(accepted)
-        least = 4 * (SEED_SETS * total(seed) + fill["seeds_most"] * a_streamline)
+        a_streamline = HALF_SETS * total(streamline) + total(ACCEPTED)
+        least = 4 * (SEED_SETS * total(seed) + layout.getter.most_directions * a_streamline)
         assert limit < tables + 1.2 * least
         assert "memory_limit" in str(error)
         assert f"{tables / 1e9:.4g}" in str(error)
         enough = float(str(error).split("give ")[1].split()[0])
-        assert capacity_for(fill, 100, tables, limit=int(enough * 1e9), packs=packs).seeds >= 1
+        assert capacity_for(layout, 100, tables, limit=int(enough * 1e9), packs=packs).seeds >= 1
         return
     words = capacity.elements["packed"][1]
     on_the_way = 4 * max(3 * capacity.seeds, 4 * capacity.streamlines, PARTS_AHEAD * words * packs)
-    assert tables + taken(capacity, fill, 100, packs) + on_the_way <= limit
+    assert tables + taken(capacity, layout, 100, packs) + on_the_way <= limit
 
 
 # ------------------------------------------------------------------------------------------------- runs that are cut
@@ -314,8 +316,8 @@ def test_a_vertex_without_an_edge_is_named():
 
 def test_constants_of_a_sphere_fit_their_words():
     constants, _, _ = peak_tables("full", 0.5, 25.0)
-    assert constants["VERTEX_CHUNKS"] <= 31  # a bit each
-    assert sphere_tables(*ball(MOST_VERTICES))[0]["CODE_BITS"] <= 16
+    assert constants.ball.vertex_chunks <= 31  # a bit each
+    assert sphere_tables(*ball(MOST_VERTICES))[0].code_bits <= 16
 
 
 def test_an_image_of_more_voxels_than_a_number_is_refused():

@@ -65,7 +65,7 @@ def test_a_half_goes_back_as_tckgens(dialect, samples):
     found = run_kernel(
         dialect, plans, halves,
         {"taken": taken.ravel(), "kept": ints(taken.size), "halves_point": np.zeros(halves * point)},
-        {"ARC": samples, "POINT": point, "CARRIED": 0, "FOR_RULE": 0},
+        {"arc": samples, "point": point, "carried": 0, "for_rule": 0},
     )["kept"].reshape(expected.shape)  # fmt: skip
     over = np.cumsum(expected == -1, axis=1) > 0
     np.testing.assert_array_equal(np.where(over, -1, found), expected)

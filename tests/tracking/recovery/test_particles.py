@@ -10,6 +10,7 @@ import pytest
 from commands import computed
 from dialects import ints, program, run
 from filtering import Tracker, Walk, WalkMemory, choose_walk, move_walk, track
+from linked import layout_along_vertices
 from scipy import stats
 from streamlines import fingerprint, joined, lines
 from tube import TUBE, tracker, tube
@@ -17,16 +18,16 @@ from tube import TUBE, tracker, tube
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS
 from tistreamlines.kernels import growth
-from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES
 from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act
 from tistreamlines.linker.lang import Ints, barrier, func, i32, lane, put, real, take, u32
+from tistreamlines.linker.source import Arrays
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth.linking import filled
 from tistreamlines.tracking.growth.pace import Pace
-from tistreamlines.tracking.recovery.particles import particle_fill, team_memory
+from tistreamlines.tracking.parts import Layout, Row, Rule
+from tistreamlines.tracking.recovery.particles import particle_filtering_of
 
 SHAPE, CHUNKS, KEY, FIRST_SEED = (11, 10, 9), 1, np.array([7, 9], np.int32), 3
 ROW = 32 * CHUNKS
@@ -48,12 +49,18 @@ def maps() -> np.ndarray:
     return np.floor(shares * 64) / 64
 
 
-def fill_of(**named: Any) -> dict[str, Any]:
-    own = {
-        "Method": Walk, "Scratch": WalkMemory, "Stopping": act.Act, "classify": act.classify, "choose": choose_walk,
-        "move": move_walk, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": ROW - 2, "STOP_CHANNELS": 2,
-    }  # fmt: skip
-    return filled(ALONG_VERTICES, own, particle_fill(options(**named), 0.5))
+def layout_of(**named: Any) -> Layout:
+    """How halves lie in memory that a walk grows with particle filtering."""
+    rule = Rule(stopping=act.Act(), classify=act.classify, recovery=particle_filtering_of(options(**named), 0.5))
+    return layout_along_vertices(
+        rule=rule, method=Walk(), scratch=WalkMemory(row=ROW), choose=choose_walk, move=move_walk,
+        row=Row(row_chunks=CHUNKS, stop_channel=ROW - 2, stop_channels=2),
+    )
+
+
+def particle_memory(layout: Layout) -> Arrays:
+    """Team memory of the particles."""
+    return layout.rule.recovery.team_memory(layout.getter)
 
 
 def starts(count: int) -> np.ndarray:
@@ -65,7 +72,7 @@ def walks(dialect: str, count: int, max_steps: int, launches: tuple[int, ...], *
     """Codes and stop reasons of the halves of ``count`` streamlines."""
     rows = np.zeros((*SHAPE, ROW), np.float32)
     rows[..., ROW - 3 :] = maps()
-    seeds, fill = starts(count), fill_of(**named)
+    seeds, layout = starts(count), layout_of(**named)
     values = {
         "rules_max_steps": max_steps, "rules_key": KEY, "rules_first_seed": FIRST_SEED, "seeds_points": seeds.ravel(),
         "halves_seed": np.arange(count, dtype=np.int32), "halves_branch": ints(count), "halves_initial": ints(count),
@@ -75,8 +82,8 @@ def walks(dialect: str, count: int, max_steps: int, launches: tuple[int, ...], *
         "volume_index": CHUNKS * np.arange(rows[..., 0].size, dtype=np.int32),
         "volume_shape": np.array(SHAPE, np.int32),
     }  # fmt: skip
-    memory = {"scratch_row": ("reals", ROW)} | team_memory(fill)
-    linked = program(dialect, [growth.advance], fill, memory)
+    memory = {"scratch_row": ("reals", ROW), **particle_memory(layout)}
+    linked = program(dialect, [growth.advance], layout.parts, memory)
     held = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
     linked.run("advance", count, held | {"steps": 1, "stride": 2, "sides": 1})
     for steps in launches:
@@ -158,9 +165,10 @@ def balance_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: I
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
 def test_particles_are_drawn_as_often_as_their_weights_say(dialect):
     weights = np.pad([0, 5, 0, 1, 3, 0, 0, 2, 9], (0, 23)).astype(np.int32)
-    fill, items = fill_of(pft_particles=9), 20 if dialect == "python" else 2000
+    layout, items = layout_of(pft_particles=9), 20 if dialect == "python" else 2000
     values = {"weights": weights, "key": KEY, "out": ints(32 * items)}
-    found = np.bincount(run(dialect, draw_all, items, values, fill, team_memory(fill))["out"], minlength=32)
+    numbers = run(dialect, draw_all, items, values, layout.parts, particle_memory(layout))["out"]
+    found = np.bincount(numbers, minlength=32)
     assert (found[weights == 0] == 0).all()
     share = weights[weights > 0] / weights.sum()
     assert stats.chisquare(found[weights > 0], share * 32 * items).pvalue > 1e-3
@@ -168,11 +176,12 @@ def test_particles_are_drawn_as_often_as_their_weights_say(dialect):
 
 def test_particles_are_resampled_where_their_weights_are_uneven():
     """1 / sum w^2 < 15 / 10: here, if the greatest of two weights is above about 0.79."""
-    fill, shares = fill_of(), np.arange(1000, 500, -5)
+    layout, shares = layout_of(), np.arange(1000, 500, -5)
     weights = np.zeros((len(shares), 32), np.int32)
     weights[:, 4], weights[:, 11] = shares, 1000 - shares
     values = {"weights": weights.ravel(), "key": KEY, "out": ints(64 * len(shares))}
-    found = run("numba32", balance_all, len(shares), values, fill, team_memory(fill))["out"].reshape(-1, 2, 32)
+    held = run("numba32", balance_all, len(shares), values, layout.parts, particle_memory(layout))
+    found = held["out"].reshape(-1, 2, 32)
     uneven = 1 / ((shares / 1000) ** 2 + (1 - shares / 1000) ** 2) < 1.5
     assert 10 < uneven.sum() < 90
     for codes, after, before, resampled in zip(found[:, 0], found[:, 1], weights, uneven, strict=True):

@@ -15,6 +15,7 @@ import tistreamlines as ts
 from tistreamlines.errors import InputError
 from tistreamlines.kernels.selection.regions import MIXED, MOST_INCLUDES, WORD_BITS
 from tistreamlines.phantom.phantom import save_phantom
+from tistreamlines.tracking.parts import Selection
 from tistreamlines.tracking.selection.files import Mask
 from tistreamlines.tracking.selection.regions import Regions
 
@@ -142,7 +143,7 @@ def test_voxels_that_are_taken_together_are_certain_of_all_their_points(scale):
     held = rng.random((size,) * 3) < 0.5
     held[: size // 3], held[size // 2 :, : size // 2] = False, True
     mask = Mask("mask", ts.Space(affine, held.shape), held)
-    found = Regions({"include": [mask]}, space, False).values["filter_voxels"].reshape(space.shape)
+    found = Regions({"include": [mask]}, space, False).demand(Selection()).filter.voxels.reshape(space.shape)
     voxels = np.stack([rng.integers(0, side, 100_000) for side in space.shape], axis=1)
     points = voxels + rng.uniform(-0.499, 0.499, voxels.shape)
     nearest = np.floor(mask.space.to_voxel(space.to_ras(points)) + 0.5).astype(int)

@@ -22,7 +22,9 @@ from tistreamlines.kernels.selection import regions as kernels
 from tistreamlines.kernels.selection.regions import EXCLUDE, INCLUDES, Demands, bits_at, gathered
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Hole, Ints, Reals, func, i32, vec3
+from tistreamlines.linker.records import spread
 from tistreamlines.phantom.phantom import save_phantom
+from tistreamlines.tracking.parts import Selection
 from tistreamlines.tracking.selection.files import Mask, Sphere
 from tistreamlines.tracking.selection.regions import ROLES, Regions
 
@@ -76,6 +78,11 @@ def look(item: i32, filter: Filter, points: Reals, out: Ints):
     out[item] = bits_at(filter, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]), 0)
 
 
+def values_of(regions: Regions) -> dict[str, Any]:
+    """The kernels' arguments of regions by name."""
+    return spread("filter", regions.demand(Selection()).filter)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(dialect):
     """Also where a voxel of the image has points with and without them, and next to the borders of voxels."""
@@ -91,12 +98,12 @@ def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(dialect):
         masks.append(Mask(str(scale), ts.Space(affine, (size, size, size)), rng.random((size,) * 3) < 4 * depth / size))
     places = ([3.2, 4.1, 5.3], 4.0), ([9.0, 3.0, 2.0], 8.0)
     spheres = [Sphere(str(radius), space.to_ras(np.array(at)), radius) for at, radius in places]
-    regions = Regions({"include": [*masks, *spheres]}, space, False)
+    values = values_of(Regions({"include": [*masks, *spheres]}, space, False))
     voxels = np.stack([rng.integers(0, size, 20_000) for size in shape], axis=1)
     points = (voxels + rng.uniform(-0.499, 0.499, voxels.shape)).astype(np.float32).astype(float)
     points[:2000] = np.where(rng.random((2000, 3)) < 0.5, voxels[:2000] + 0.49995, voxels[:2000])
-    found = run_kernel(dialect, look, len(points), {**regions.values, "points": points, "out": ints(len(points))},
-                       {"Filter": kernels.Regions, "MORE": 0})["out"]  # fmt: skip
+    found = run_kernel(dialect, look, len(points), {**values, "points": points, "out": ints(len(points))},
+                       {"filter": kernels.Regions, "more": 0})["out"]  # fmt: skip
     expected, sure = np.zeros(len(points), int), np.ones(len(points), bool)
     for number, mask in enumerate(masks):
         places = mask.space.to_voxel(space.to_ras(points))
@@ -109,7 +116,7 @@ def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(dialect):
         far = np.linalg.norm((points - space.to_voxel(sphere.centre)) * space.voxel_sizes, axis=1)
         expected |= (far <= sphere.radius).astype(int) << INCLUDES + len(masks) + number
         sure &= np.abs(far - sphere.radius) > 1e-3
-    mixed = regions.values["filter_voxels"].reshape(shape)[tuple(voxels.T)] >= kernels.MIXED
+    mixed = values["filter_voxels"].reshape(shape)[tuple(voxels.T)] >= kernels.MIXED
     assert sure.mean() > 0.95
     assert 0.2 < mixed.mean() < 0.9
     assert all(len(np.unique(expected[sure & ~mixed] >> INCLUDES + number & 1)) == 2 for number in range(6))
@@ -122,7 +129,7 @@ def test_a_mask_on_the_grid_of_the_image_needs_no_other_look():
     affine[:3, 3] = -91.37, -121.13, 17.77
     held = np.random.default_rng(2).random((40, 50, 60)) < 0.5
     there = ts.Space(affine.astype(np.float32).astype(float), held.shape)
-    values = Regions({"exclude": [Mask("mask", there, held)]}, ts.Space(affine, held.shape), False).values
+    values = values_of(Regions({"exclude": [Mask("mask", there, held)]}, ts.Space(affine, held.shape), False))
     assert values["filter_grids"] == 0
     assert np.array_equal(values["filter_voxels"], np.where(held, EXCLUDE, 0).ravel())
 

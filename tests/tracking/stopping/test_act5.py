@@ -35,7 +35,7 @@ from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.stopping.act5 import CUTS, with_sum
-from tistreamlines.tracking.stopping.own_grid import OwnMap
+from tistreamlines.tracking.stopping.own_grid import MapCount, OwnMap
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -86,7 +86,7 @@ def test_tissues_at_a_point(dialect):
         dialect, looked_at, count, fields | {
             "points": points, "shares": reals(32 * count), "kinds": ints(count), "begins": ints(count),
             "fluids": reals(32 * count),
-        }, {"MAPS": VALUES},
+        }, MapCount(maps=VALUES),
     )  # fmt: skip
     q = points @ TURN[:3, :3].T + TURN[:3, 3]
     inside = ((q >= -0.5) & (q < np.array([9, 12, 14]) - 0.5)).all(axis=1)

@@ -11,6 +11,7 @@ from commands import computed
 from dialects import DIALECTS, ints, run
 from dipy.tracking import stopping_criterion as dipys
 from dipy.tracking.stopping_criterion import StreamlineStatus
+from linked import Linked
 from scipy import stats
 
 import tistreamlines as ts
@@ -23,9 +24,11 @@ from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import act, binary, cmc
 from tistreamlines.linker.lang import Ints, Reals, Record, barrier, func, i32, u32, vec3
+from tistreamlines.linker.parts import Part
 from tistreamlines.linker.source import Source
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.phantom.phantom import save_phantom
+from tistreamlines.tracking.parts import Row
 from tistreamlines.tracking.registry import STOPPING_RULES
 
 SHAPE, STEP, WIDTH = (7, 6, 5), 0.5, 32
@@ -57,27 +60,26 @@ def asked(
     out[item] = classify(stopping, volume, p, scratch.row, c0, u32(item % turns), u32(0), key)
 
 
-def question(rule: str, channels: np.ndarray, points: np.ndarray, turns: int = 1) -> tuple[dict, dict, dict]:
-    """Fill, team memory and arguments with which the rule is asked about points, on maps (x, y, z, k)."""
+def question(rule: str, channels: np.ndarray, points: np.ndarray, turns: int = 1) -> tuple[list[Part], dict, dict]:
+    """Parts, team memory and arguments with which the rule is asked about points, on maps (x, y, z, k)."""
     rows, count = np.zeros((channels[..., 0].size, WIDTH), np.float32), channels.shape[-1]
     rows[:, WIDTH - count :] = channels.reshape(-1, count)
     record, function = RECORDS[rule]
-    fill = {
-        "Stopping": record, "classify": function, "ROW_CHUNKS": 1, "STOP_CHANNEL": WIDTH - count,
-        "STOP_CHANNELS": count,
-    }  # fmt: skip
+    parts = [
+        Linked(stopping=record, classify=function), Row(row_chunks=1, stop_channel=WIDTH - count, stop_channels=count)
+    ]  # fmt: skip
     values = {
         "volume_index": np.arange(len(rows), dtype=np.int32), "volume_rows": rows.ravel(),
         "volume_shape": np.array(channels.shape[:3], np.int32), "stopping_exponent": STEP,
         "points": np.asarray(points, np.float32).ravel(), "turns": turns, "key": KEY, "out": ints(len(points)),
     }  # fmt: skip
-    return fill, {"scratch_row": ("reals", WIDTH)}, values
+    return parts, {"scratch_row": ("reals", WIDTH)}, values
 
 
 def answers(dialect: str, rule: str, channels: np.ndarray, points: np.ndarray, turns: int = 1) -> np.ndarray:
     """The rule's answers at points (n, 3)."""
-    fill, memory, values = question(rule, channels, points, turns)
-    return run(dialect, asked, len(points), values, fill, memory)["out"]
+    parts, memory, values = question(rule, channels, points, turns)
+    return run(dialect, asked, len(points), values, parts, memory)["out"]
 
 
 def tissues() -> np.ndarray:
@@ -143,8 +145,8 @@ def compute(arch: str) -> dict[str, np.ndarray]:
     """The rules' answers on a device."""
     found, at = {}, points(320)
     for rule, channels in (("act", tissues()), ("cmc", tissues()), ("binary", tissues()[..., :1] > 0.3)):
-        fill, memory, values = question(rule, channels, at, 4)
-        opened = open_program(choose(arch), Source([asked], fill, memory))
+        parts, memory, values = question(rule, channels, at, 4)
+        opened = open_program(choose(arch), Source([asked], parts, memory))
         held = {k: opened.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
         opened.run("asked", len(at), held)
         found[rule] = opened.host(held["out"], len(at))
@@ -246,7 +248,7 @@ def test_the_chance_of_cmc_depends_on_the_step(head, fractions, tmp_path):
         STOPPING_RULES["cmc"].prepare(
             {"include_map": np.full(SHAPE, 0.2), "exclude_map": np.zeros(SHAPE)}, lambda: None,
             Parameters.given({"stopping": "cmc", "step_size": step}), (2.0, 2.0, 3.5),
-        ).record.exponent
+        ).rule.stopping.exponent
         for step in ("0.5vox", "0.5mm")
     ]  # fmt: skip
     assert exponents == [pytest.approx(1 / 2.5), pytest.approx(0.5 / 2.5)]

@@ -18,7 +18,7 @@ from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_own_grid
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.tracking.registry import STOPPING_RULES
-from tistreamlines.tracking.stopping.own_grid import OwnMap
+from tistreamlines.tracking.stopping.own_grid import MapCount, OwnMap
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -80,7 +80,8 @@ def test_maps_are_interpolated_on_their_grid(dialect):
     own = OwnMap(rng.random((9, 12, 14, 2)).astype(np.float32), TURN)
     points = rng.uniform(-5, 30, (2000, 3))
     values = {f"own_{name}": array for name, array in own.fields().items()}
-    found = run_kernel(dialect, looked_up, len(points), {**values, "points": points, "out": reals(4000)}, {"MAPS": 2})
+    values = {**values, "points": points, "out": reals(4000)}
+    found = run_kernel(dialect, looked_up, len(points), values, MapCount(maps=2))
     at = points @ TURN[:3, :3].T + TURN[:3, 3]
     inside = ((at >= -0.5) & (at < np.array([9, 12, 14]) - 0.5)).all(axis=1)
     near = (np.abs(at + 0.5 - np.rint(at + 0.5)) < 1e-4).any(axis=1)  # of the border of the image, or of voxels
@@ -174,10 +175,10 @@ def test_tables_are_kept_and_sent_to_other_processes(image, head, tmp_path):
     np.testing.assert_array_equal(first.batches[0].points, again.batches[0].points)
     own = OwnMap(np.zeros((2, 3, 4, 2), np.float32), np.eye(4))
     record = OwnGrid(**own.fields())
-    assert record.elements({"MAPS": 2}) == {"maps": 48, "sides": 3, "to_grid": 12}
+    assert record.elements(MapCount(maps=2)) == {"maps": 48, "sides": 3, "to_grid": 12}
     record.sides[:2] *= -1
     with pytest.raises(ValueError, match="a grid of"):
-        record.elements({"MAPS": 2})
+        record.elements(MapCount(maps=2))
 
 
 def test_regions_look_at_what_the_verdict_has_left(image, head, ruled_run):

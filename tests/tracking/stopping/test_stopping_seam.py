@@ -9,21 +9,24 @@ import numpy as np
 import pytest
 from commands import computed
 from dialects import DIALECTS, ints, program, reals, run
+from linked import Linked, layout_along_vertices
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
 from tistreamlines.kernels.getters.reads import read_row, read_stop
-from tistreamlines.kernels.getters.vertex_steps import ALONG_VERTICES, Vertex
+from tistreamlines.kernels.getters.vertex_steps import Vertex
 from tistreamlines.kernels.halves import Rules, Stopping
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import interpolate_stop
-from tistreamlines.kernels.selection import bits
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
 from tistreamlines.linker.lang import Constant, Ints, Reals, Record, func, i32, real, stage, u32, vec3
+from tistreamlines.linker.parts import Part
+from tistreamlines.linker.records import spread
 from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.linker.source import Source
-from tistreamlines.tracking.growth.linking import filled
+from tistreamlines.tracking.parts import Row, Rule, Selection
+from tistreamlines.tracking.selection.regions import BitsOfPoints
 
 GROWING = int(Stop.GROWING)
 END = Constant("the reason with which the toy rule ends a streamline")
@@ -97,12 +100,15 @@ def at_wall(filter: Wall, p: vec3, word: i32) -> i32:
     return found
 
 
+RULE = Rule(stopping=Toy(scale=0.5), classify=classify_toy)
 METHOD = {
-    "Method": Straight, "Scratch": Memory, "Stopping": Toy, "classify": classify_toy, "choose": choose_straight,
-    "move": move_straight, "ROW_CHUNKS": CHUNKS, "STOP_CHANNEL": FIRST, "STOP_CHANNELS": 2, "REDRAWN": 0,
+    "method": Straight(step=0.5), "scratch": Memory(row=32 * CHUNKS), "choose": choose_straight, "move": move_straight,
+    "row": Row(row_chunks=CHUNKS, stop_channel=FIRST, stop_channels=2),
 }  # fmt: skip
-WALL = bits.STAGES | {"Filter": Wall, "bits_at": at_wall, "HAS_BITS": 1}
-NO_WALL: dict[str, Any] = {}
+WALL = BitsOfPoints(
+    filter=Wall(x=5.0, counted=EXCLUDE, ordered=0, first=0, wanted=0, limited=0, stops=0, ends=0), bits_at=at_wall
+)
+NO_WALL = Selection()
 SCRATCH = {"scratch_row": ("reals", 32 * CHUNKS)}
 
 
@@ -111,8 +117,10 @@ def maps() -> np.ndarray:
     return np.random.default_rng(4).integers(1, 64, (SIDE, 2)) * np.array([1 / 64, 1 / 32])
 
 
-def fill_of(reason: Stop, read: Any = read_row, filter: dict[str, Any] = NO_WALL) -> dict[str, Any]:
-    return filled(ALONG_VERTICES, METHOD, filter, {"read": read, "END": int(reason)})
+def parts_for(reason: Stop, read: Any = read_row, selection: Selection = NO_WALL, redrawn: int = 0) -> list[Part]:
+    """What the walk is linked with."""
+    layout = layout_along_vertices(selection, RULE, read=read, **METHOD)
+    return [*layout.parts, Linked(end=int(reason), redrawn=redrawn)]
 
 
 def arguments(max_steps: int = STEPS) -> dict[str, Any]:
@@ -128,9 +136,8 @@ def arguments(max_steps: int = STEPS) -> dict[str, Any]:
         "halves_state": ints(2 * HALVES), "halves_codes": ints(HALVES * max_steps),
         "halves_point": np.tile([2.0, 0.0, 0.0], HALVES).astype(np.float32), "volume_rows": rows.ravel(),
         "volume_index": (CHUNKS * np.arange(SIDE)).astype(np.int32), "volume_shape": np.array([SIDE, 1, 1], np.int32),
-        "stopping_scale": 0.5, "method_step": 0.5, "filter_x": 5.0,
-        "halves_visited": ints(3 * HALVES), "filter_counted": EXCLUDE, "filter_ordered": 0, "filter_first": 0,
-        "filter_wanted": 0, "filter_limited": 0, "filter_stops": 0, "filter_ends": 0,
+        "halves_visited": ints(3 * HALVES),
+        **spread("stopping", RULE.stopping), **spread("method", METHOD["method"]), **spread("filter", WALL.filter),
     }  # fmt: skip
 
 
@@ -158,10 +165,10 @@ def expected(reason: Stop, max_steps: int = STEPS) -> tuple[np.ndarray, np.ndarr
 
 
 def states(
-    dialect: str, fill: dict[str, Any], launches: tuple[int, ...] = (STEPS,), max_steps: int = STEPS
+    dialect: str, parts: list[Part], launches: tuple[int, ...] = (STEPS,), max_steps: int = STEPS
 ) -> np.ndarray:
     """Steps and stop reasons of the halves after launches of so many steps each."""
-    linked = program(dialect, [growth.advance], fill, SCRATCH)
+    linked = program(dialect, [growth.advance], parts, SCRATCH)
     values = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments(max_steps).items()}
     for steps in launches:
         linked.run("advance", HALVES, values | {"steps": steps})
@@ -172,7 +179,7 @@ def states(
 @pytest.mark.parametrize(("reason", "read"), [(Stop.END_POINT, read_row), (Stop.NO_DIRECTION, read_stop)])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not(dialect, reason, read):
-    found = states(dialect, fill_of(reason, read))
+    found = states(dialect, parts_for(reason, read))
     steps, reasons = expected(reason)
     assert np.array_equal(found[:, 0], steps)
     assert np.array_equal(found[:, 1], reasons)
@@ -187,21 +194,21 @@ def test_no_rule_ends_a_streamline_at_its_seed(dialect, redrawn, monkeypatch):
     low = maps()
     low[2, 0] = 0
     monkeypatch.setattr(sys.modules[__name__], "maps", lambda: low)
-    found = states(dialect, fill_of(Stop.END_POINT) | {"REDRAWN": redrawn})
+    found = states(dialect, parts_for(Stop.END_POINT, redrawn=redrawn))
     steps, reasons = expected(Stop.END_POINT)
     assert np.array_equal(found, np.stack([steps, reasons], axis=1))
     assert (steps > 0).any()
 
 
 def test_no_draw_depends_on_how_launches_are_cut():
-    fill = fill_of(Stop.END_POINT)
-    assert np.array_equal(states("numba32", fill, (1, 2, 4, STEPS)), states("numba32", fill))
+    parts = parts_for(Stop.END_POINT)
+    assert np.array_equal(states("numba32", parts, (1, 2, 4, STEPS)), states("numba32", parts))
 
 
 def test_an_end_point_that_is_the_last_step_has_the_rules_reason():
     steps, _ = expected(Stop.NO_DIRECTION)
     most = int(np.median(steps))
-    found = states("numba32", fill_of(Stop.NO_DIRECTION), (most,), most)
+    found = states("numba32", parts_for(Stop.NO_DIRECTION), (most,), most)
     ended, reasons = expected(Stop.NO_DIRECTION, most)
     assert np.array_equal(found, np.stack([ended, reasons], axis=1))
     assert set(reasons[ended == most]) == {Stop.NO_DIRECTION, Stop.MAX_LENGTH}
@@ -209,7 +216,7 @@ def test_an_end_point_that_is_the_last_step_has_the_rules_reason():
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_filter_can_end_streamlines_early(dialect):
-    assert at_the_wall(states(dialect, fill_of(Stop.END_POINT, filter=WALL)))
+    assert at_the_wall(states(dialect, parts_for(Stop.END_POINT, selection=WALL)))
 
 
 def at_the_wall(found: np.ndarray) -> bool:
@@ -227,8 +234,8 @@ def compute(arch: str) -> dict[str, np.ndarray]:
     from tistreamlines.backends import open_program
 
     found = {}
-    for name, fill in (("kept", fill_of(Stop.NO_DIRECTION)), ("wall", fill_of(Stop.END_POINT, read_stop, WALL))):
-        opened = open_program(choose(arch), Source([growth.advance], fill, SCRATCH))
+    for name, parts in (("kept", parts_for(Stop.NO_DIRECTION)), ("wall", parts_for(Stop.END_POINT, read_stop, WALL))):
+        opened = open_program(choose(arch), Source([growth.advance], parts, SCRATCH))
         values = {k: opened.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments().items()}
         opened.run("advance", HALVES, values)
         found[name] = opened.host(values["halves_state"], 2 * HALVES).reshape(-1, 2)
@@ -257,7 +264,7 @@ def both(item: i32, volume: Volume, row: Reals, out: Reals):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_channels_read_alone_are_those_of_the_row(dialect):
     values = arguments() | {"out": reals(40)}
-    found = run(dialect, both, 10, values, fill_of(Stop.END_POINT), {"row": ("reals", 32 * CHUNKS)})["out"]
+    found = run(dialect, both, 10, values, parts_for(Stop.END_POINT), {"row": ("reals", 32 * CHUNKS)})["out"]
     found = found.reshape(-1, 2, 2)
     assert np.array_equal(found[:, 0], found[:, 1])
     assert found.min() > 0

@@ -18,7 +18,7 @@ from tistreamlines.tracking.weights.room import A_LANE, A_TEAM, Buffer, Room
 from tistreamlines.tracking.weights.rules import Rules
 from tistreamlines.tracking.weights.sift2 import sift2
 from tistreamlines.tracking.weights.visit_file import Stored, VisitFile
-from tistreamlines.tracking.weights.visits import Part, Visitor
+from tistreamlines.tracking.weights.visits import VisitList, Visitor
 
 COUNT = 2000
 
@@ -123,7 +123,8 @@ def made_up(number, fixels):
     rng, count = np.random.default_rng(number), 32 * TEAMS
     words = (rng.integers(0, fixels, count * DEPTH) | (rng.integers(1, 90, count * DEPTH) << 24)).astype(np.int32)
     order = np.arange(number * count, (number + 1) * count, dtype=np.int32)
-    return Part(order, np.arange(0, count * DEPTH, 32 * DEPTH, dtype=np.int32), np.full(TEAMS, DEPTH, np.int32), words)
+    begin, depth = np.arange(0, count * DEPTH, 32 * DEPTH, dtype=np.int32), np.full(TEAMS, DEPTH, np.int32)
+    return VisitList(order, begin, depth, words)
 
 
 def weigh_many(folder, limit_gb):
