@@ -11,9 +11,8 @@ from itertools import accumulate
 import numpy as np
 from scipy.ndimage import map_coordinates
 
-from tistreamlines.kernels.getters.vertex_steps import Vertex
-from tistreamlines.kernels.halves import Rules, Stopping
-from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
+from tistreamlines.kernels.halves import Position, Run
+from tistreamlines.kernels.interpolate import STOP_CHANNEL
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Reals, Record, func, i32, stage, u32, vec3, where
 from tistreamlines.linker.rng import philox, uniform
@@ -33,31 +32,26 @@ class WalkMemory(Record):
 
 
 @func
-def choose_walk(
-    volume: Volume, p: vec3, code: i32, state: Vertex, method: Walk, scratch: WalkMemory, attempt: i32, c0: u32,
-    c1: u32, c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_walk(position: Position, run: Run) -> i32:
     """The next code; none with the chance that the map before the stopping rule's gives."""
-    w = philox(c0, c1, c2, u32(0), u32(rules.key[0]), u32(rules.key[1]))
+    w = philox(position.c0, position.c1, position.c2, u32(0), u32(run.rules.key[0]), u32(run.rules.key[1]))
     turn = i32(4.0 * uniform(w[2]))
-    axis = ((code >> 1) + 1 + (turn >> 1)) % 3
-    choice = where(uniform(w[1]) < STRAIGHT, code, 2 * axis + (turn & 1))
-    if uniform(w[0]) < scratch.row[STOP_CHANNEL - 1]:
+    axis = ((position.code >> 1) + 1 + (turn >> 1)) % 3
+    choice = where(uniform(w[1]) < STRAIGHT, position.code, 2 * axis + (turn & 1))
+    if uniform(w[0]) < run.scratch.row[STOP_CHANNEL - 1]:
         choice = -1
     return choice
 
 
 @stage
-def move_walk(
-    state: Vertex, scratch: WalkMemory, p: vec3, code: i32, volume: Volume, method: Walk, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_walk(position: Position, run: Run) -> vec3:
     """The point one step on."""
-    s = where((code & 1) == 1, -1.0, 1.0) * STEP
-    axis = code >> 1
-    return vec3(
-        p[0] + where(axis == 0, s, 0.0), p[1] + where(axis == 1, s, 0.0), p[2] + where(axis == 2, s, 0.0)
-    )
+    s = where((position.code & 1) == 1, -1.0, 1.0) * STEP
+    axis = position.code >> 1
+    x = where(axis == 0, s, 0.0)
+    y = where(axis == 1, s, 0.0)
+    z = where(axis == 2, s, 0.0)
+    return vec3(position.p[0] + x, position.p[1] + y, position.p[2] + z)
 
 
 def random_words(counter: tuple[int, int, int, int], key: tuple[int, int]) -> list[float]:

@@ -22,7 +22,7 @@ from tistreamlines.kernels.getters.ptt import (
     heard,
     move_by_try,
 )
-from tistreamlines.kernels.halves import Rules, Stopping
+from tistreamlines.kernels.halves import Position, Run
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import Cells, interpolate_stop, nearest_vertex
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane, lanes, put, real, u32, vec3
@@ -67,22 +67,19 @@ def drawn(item: i32, method: Ptt, key: Ints, out: Reals):
 
 
 @func
-def stepping(
-    item: i32, volume: Volume, method: Ptt, stopping: Stopping, scratch: PttScratch, rules: Rules, start: Reals,
-    step: i32, out: Reals, codes: Ints,
-):  # fmt: skip
+def stepping(item: i32, run: Run, start: Reals, step: i32, out: Reals, codes: Ints):
     """Choose a step from the state in ``start``, and take it; where to, and the new tangent."""
     for i in range(10):
-        scratch.carried[i] = start[3 + i]
+        run.scratch.carried[i] = start[3 + i]
     barrier()
     p = vec3(start[0], start[1], start[2])
     state = Frame()
-    code = choose_try(volume, p, 0, state, method, scratch, 0, u32(item), u32(step), u32(0), rules, stopping)
+    code = choose_try(Position(p, 0, state, 0, u32(item), u32(step), u32(0)), run)
     codes[item] = code
     if code >= 0:
-        p = move_by_try(state, scratch, p, code, volume, method, u32(item), u32(step), u32(0), rules)
+        p = move_by_try(Position(p, code, state, 0, u32(item), u32(step), u32(0)), run)
     for i in range(3):
-        out[6 * item + 3 + i] = scratch.carried[i]
+        out[6 * item + 3 + i] = run.scratch.carried[i]
     out[6 * item] = p[0]
     out[6 * item + 1] = p[1]
     out[6 * item + 2] = p[2]

@@ -14,8 +14,7 @@ from linked import Linked, layout_along_vertices
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
 from tistreamlines.kernels.getters.reads import read_row, read_stop
-from tistreamlines.kernels.getters.vertex_steps import Vertex
-from tistreamlines.kernels.halves import Rules, Stopping
+from tistreamlines.kernels.halves import Position, Run
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import interpolate_stop
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
@@ -65,24 +64,18 @@ class Memory(Record):
 
 
 @func
-def choose_straight(
-    volume: Volume, p: vec3, code: i32, state: Vertex, method: Straight, scratch: Memory, attempt: i32, c0: u32,
-    c1: u32, c2: u32, rules: Rules, stopping: Stopping,
-) -> i32:  # fmt: skip
+def choose_straight(position: Position, run: Run) -> i32:
     """Step 5, but every third one only at a second attempt."""
     choice = 5
-    if (i32(c1) % 3 == REDRAWN) & (attempt == 0):
+    if (i32(position.c1) % 3 == REDRAWN) & (position.attempt == 0):
         choice = -2
     return choice
 
 
 @stage
-def move_straight(
-    state: Vertex, scratch: Memory, p: vec3, code: i32, volume: Volume, method: Straight, c0: u32, c1: u32, c2: u32,
-    rules: Rules,
-) -> vec3:  # fmt: skip
+def move_straight(position: Position, run: Run) -> vec3:
     """The point one step along x."""
-    return vec3(p[0] + method.step, p[1], p[2])
+    return vec3(position.p[0] + run.method.step, position.p[1], position.p[2])
 
 
 class Wall(Demands):

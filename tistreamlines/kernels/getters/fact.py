@@ -7,13 +7,12 @@ The code of a step is its direction; see :mod:`.direction_codes`.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import floored, reciprocal_root
+from ...linker.maths import reciprocal_root
 from ..halves import *
-from ..interpolate import Corners, Volume, find_corners, row_start
-from ..lanes import everywhere
+from ..interpolate import Corners, Volume, find_corners, inside, row_start
 from ..orientation.peaks import LEAVES, NONE, dot
 from .direction_codes import decoded, encoded
-from .fod import has_fod, start_of
+from .fod import start_of
 from .headings import HeadingScratch
 
 PEAK_CHUNKS = Constant("peaks of a voxel, rounded up, in units of 32")
@@ -53,6 +52,12 @@ def collinear_peak(volume: Volume, row: i32, d: vec3, method: Fact) -> vec3:
 
 
 @func
+def nearest_row(volume: Volume, p: vec3) -> i32:
+    """First element of the row of the voxel nearest to a point inside the image; 0 if it has no peaks."""
+    return row_start(volume, i32(floor(p[0] + 0.5)), i32(floor(p[1] + 0.5)), i32(floor(p[2] + 0.5)))
+
+
+@func
 def peak_at(volume: Volume, p: vec3, d: vec3, method: Fact) -> vec3:
     """The peak at a point that a direction leads to; blended, each voxel around it gives the one most collinear."""
     if BLENDS:
@@ -68,10 +73,7 @@ def peak_at(volume: Volume, p: vec3, d: vec3, method: Fact) -> vec3:
         peak = blended(peak, corners.w110, collinear_peak(volume, corners.r110, d, method))
         peak = blended(peak, corners.w111, collinear_peak(volume, corners.r111, d, method))
     else:
-        x = i32(floored(p[0] + 0.5))
-        y = i32(floored(p[1] + 0.5))
-        z = i32(floored(p[2] + 0.5))
-        peak = collinear_peak(volume, row_start(volume, x, y, z), d, method)
+        peak = collinear_peak(volume, nearest_row(volume, p), d, method)
     return peak
 
 
@@ -84,14 +86,17 @@ def blended(peak: vec3, weight: real, more: vec3) -> vec3:
 @func
 def length_along(volume: Volume, p: vec3, d: vec3) -> real:
     """The share of the voxel nearest to a point that has peaks: 1 or 0, so that a half is cut where peaks end."""
-    return team_value(where(has_fod(volume, everywhere(p)) == 1, 1.0, 0.0), 0)
+    share = 0.0
+    if inside(volume.shape, p) == 1:
+        share = where(nearest_row(volume, p) > 0, 1.0, 0.0)
+    return share
 
 
 @func
 def peak_code(volume: Volume, p: vec3, d: vec3, method: Fact) -> i32:
     """Code of the peak at a point that a direction leads to; NONE if it is too short, LEAVES where there are no peaks."""
     code = LEAVES
-    if team_any(has_fod(volume, everywhere(p)) == 1) == 1:
+    if nearest_row(volume, p) > 0:
         peak = peak_at(volume, p, d, method)
         code = NONE
         if dot(peak, peak) >= method.threshold * method.threshold:
