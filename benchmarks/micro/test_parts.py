@@ -23,7 +23,7 @@ from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels.getters.boot import BootScratch
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
 from tistreamlines.kernels.streamlines import start
-from tistreamlines.linker.lang import Ints, Reals, at, func, i32, lane, lanes, put, u32, vec3
+from tistreamlines.linker.lang import Ints, Reals, at, func, i32, lane, lanes, put, real, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.ordering import exclusive_sum, near_together
@@ -46,7 +46,7 @@ def interpolate(item: i32, points: Reals, volume: Volume, scratch: BootScratch, 
     """Rows along a line of sixteen places, a quarter of a voxel apart."""
     total = lanes(0.0)
     for n in range(16):
-        p = vec3(points[3 * item] + 0.25 * n, points[3 * item + 1], points[3 * item + 2])
+        p = vec3(points[3 * item] + 0.25 * real(n), points[3 * item + 1], points[3 * item + 2])
         interpolate_row(volume, p, scratch.row)
         for c in range(ROW_CHUNKS):
             total = total + at(scratch.row, 32 * c)

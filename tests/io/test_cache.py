@@ -254,8 +254,8 @@ def test_only_kernels_and_records_are_named(head):
     kernels = "tistreamlines.kernels.orientation.pmf"
     for place in ("os:system", f"{kernels}:NONE", f"{kernels}:annotations"):
         for key in ("kernel", "record"):
-            other = {key: place, "fields": {}}
-            fields = values["getter"]["fields"] | {"method": other}
-            for getter in (other, values["getter"] | {"fields": fields}):
+            record = {key: place, "fields": {}}
+            fields = values["getter"]["fields"] | {"method": record}
+            for getter in (record, values["getter"] | {"fields": fields}):
                 with pytest.raises((ValueError, TypeError)):
                     unpack_prepared(arrays, values | {"getter": getter})

@@ -48,19 +48,19 @@ def contents(prepared: Prepared) -> dict[str, Any]:
     return whole
 
 
-def vertex_getter(**own: Any) -> VertexGetter:
-    """A getter that steps along vertices, without tables; ``own`` replace some of its fields."""
+def vertex_getter(**changes: Any) -> VertexGetter:
+    """A getter that steps along vertices, without tables; ``changes`` are other values of its fields."""
     ball = Ball(vertex_chunks=1, neighbours=1, around_bits=10, code_bits=10)
     usual = {
         "method": Record(), "scratch": Record(), "row": Row(row_chunks=1, stop_channel=0, stop_channels=0),
         "ball": ball, "half_order": 0, "candidates": 32, "initial_directions": None, "code_bits": ball.code_bits,
     }  # fmt: skip
-    return VertexGetter(**usual | own)
+    return VertexGetter(**usual | changes)
 
 
-def layout_along_vertices(selection: Selection | None = None, rule: Rule | None = None, **own: Any) -> Layout:
-    """How halves lie in memory that step along vertices; ``own`` are those of :func:`vertex_getter`."""
-    return Layout.of(vertex_getter(**own), rule or Rule(stopping=Record(), classify=None), selection)
+def layout_along_vertices(selection: Selection | None = None, rule: Rule | None = None, **changes: Any) -> Layout:
+    """How halves lie in memory that step along vertices; ``changes`` are those of :func:`vertex_getter`."""
+    return Layout.of(vertex_getter(**changes), rule or Rule(stopping=Record(), classify=None), selection)
 
 
 def along_vertices(selection: Selection | None = None, rule: Rule | None = None, **values: Any) -> Linked:

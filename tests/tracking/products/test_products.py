@@ -18,6 +18,7 @@ from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.growth import Chunk, Growth
 from tistreamlines.tracking.growth.settings import Settings
+from tistreamlines.tracking.products.products import Collector
 
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
 
@@ -29,7 +30,7 @@ def add_steps(item: i32, taken: Ints, halves: Halves, sums: Ints):
     sums[item] = halves.state[4 * streamline] + halves.state[4 * streamline + 2]
 
 
-class Steps:
+class Steps(Collector):
     """A product: the steps of all accepted streamlines, added up on the device's side."""
 
     roots = (add_steps,)

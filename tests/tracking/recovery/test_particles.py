@@ -180,8 +180,8 @@ def test_particles_are_resampled_where_their_weights_are_uneven():
     weights = np.zeros((len(shares), 32), np.int32)
     weights[:, 4], weights[:, 11] = shares, 1000 - shares
     values = {"weights": weights.ravel(), "key": KEY, "out": ints(64 * len(shares))}
-    held = run("numba32", balance_all, len(shares), values, layout.parts, particle_memory(layout))
-    found = held["out"].reshape(-1, 2, 32)
+    results = run("numba32", balance_all, len(shares), values, layout.parts, particle_memory(layout))
+    found = results["out"].reshape(-1, 2, 32)
     uneven = 1 / ((shares / 1000) ** 2 + (1 - shares / 1000) ** 2) < 1.5
     assert 10 < uneven.sum() < 90
     for codes, after, before, resampled in zip(found[:, 0], found[:, 1], weights, uneven, strict=True):

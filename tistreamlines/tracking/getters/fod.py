@@ -36,6 +36,8 @@ Array = npt.NDArray[Any]
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
 FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
+
+
 @dataclass(frozen=True)
 class CutoffOptions(AngleOptions):
     """The option of each method that ends where what it follows is too low, as tckgen's do."""
