@@ -48,14 +48,14 @@ class Linked:
         return self.header + "\n\n" + "\n\n".join(self.functions[name] for name in names)
 
 
-def link(roots: Sequence[lang.Func], dialect: Dialect, fill: Mapping[str, Any]) -> Linked:
+def link(roots: Sequence[lang.Func], dialect: Dialect, filling: Mapping[str, Any]) -> Linked:
     """Link kernel functions for a dialect.
 
     Parameters
     ----------
     roots : kernel functions that are called from outside.
     dialect : the compiler's spelling.
-    fill : values of the constants, and functions and records for the holes, by their names in small letters; see
+    filling : values of the constants, and functions and records for the holes, by their names in small letters; see
         :mod:`.parts`.
 
     Raises
@@ -84,7 +84,7 @@ def link(roots: Sequence[lang.Func], dialect: Dialect, fill: Mapping[str, Any]) 
                 needed.extend(one for one in linked.needed[function.__name__] if one not in needed)
                 return parameters
 
-            rewriter = Rewriter(function, dialect, fill, callee)
+            rewriter = Rewriter(function, dialect, filling, callee)
             if name not in dialect.replaced:
                 linked.functions[name] = rewriter.run()
                 needed.append(name)

@@ -31,16 +31,16 @@ class LinkedOnce:
         self._known: dict[Any, Linked] = {}
         self._states: dict[tuple[int, ...], tuple[int, list[Any]]] = {}
 
-    def __call__(self, roots: Sequence[Func], dialect: Dialect, fill: Mapping[str, Any]) -> Linked:
-        if not all(callable(value) or isinstance(value, PLAIN) for value in fill.values()):
-            return self.link(roots, dialect, fill)
+    def __call__(self, roots: Sequence[Func], dialect: Dialect, filling: Mapping[str, Any]) -> Linked:
+        if not all(callable(value) or isinstance(value, PLAIN) for value in filling.values()):
+            return self.link(roots, dialect, filling)
         # functions and records are known by themselves; 1, 1.0 and True are told apart
-        filled = tuple((name, value if callable(value) else repr(value)) for name, value in sorted(fill.items()))
-        functions = [*roots, *(value for value in fill.values() if isinstance(value, Func))]
+        filled = tuple((name, value if callable(value) else repr(value)) for name, value in sorted(filling.items()))
+        functions = [*roots, *(value for value in filling.values() if isinstance(value, Func))]
         state = self._state({function.__module__ for function in functions})
         key = tuple(roots), filled, dialect.name, dialect.header, dialect.decorator, dialect.replaced, state
         if key not in self._known:
-            self._known[key] = self.link(roots, dialect, fill)
+            self._known[key] = self.link(roots, dialect, filling)
         return self._known[key]
 
     def _state(self, modules: set[str]) -> int:

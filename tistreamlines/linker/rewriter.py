@@ -27,12 +27,12 @@ FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
 
 
-def annotation(node: ast.expr | None, function: lang.Func, fill: Mapping[str, Any]) -> Any:
+def annotation(node: ast.expr | None, function: lang.Func, filling: Mapping[str, Any]) -> Any:
     """What an annotation of a kernel function stands for; a hole stands for what fills it."""
     note = ast.unparse(node) if node else "None"
     scope = getattr(node, "scope", function.function.__globals__)
     value = eval(note, scope)  # contains names of the language only
-    return fill[note.lower()] if isinstance(value, lang.Hole) else value
+    return filling[note.lower()] if isinstance(value, lang.Hole) else value
 
 
 def zero_of(kind: str) -> ast.expr:
@@ -182,16 +182,16 @@ class Rewriter(ast.NodeVisitor):
     """
 
     def __init__(
-        self, function: lang.Func, dialect: Dialect, fill: Mapping[str, Any],
+        self, function: lang.Func, dialect: Dialect, filling: Mapping[str, Any],
         parameters_of: Callable[[lang.Func], list[tuple[str, str]]],
     ) -> None:  # fmt: skip
-        self.dialect, self.fill, self.parameters_of = dialect, fill, parameters_of
+        self.dialect, self.filling, self.parameters_of = dialect, filling, parameters_of
         self.tree, self.scope = tree_of(function), function.function.__globals__
         self.records: set[str] = set()
         self.operations: dict[ast.BinOp, tuple[str, str, str]] = {}  # texts of what is left, of the symbol, of what is right
         self.parameters: list[tuple[str, str]] = []
         for argument in self.tree.args.args:
-            self.declare(argument.arg, annotation(argument.annotation, function, fill))
+            self.declare(argument.arg, annotation(argument.annotation, function, filling))
         self.env: dict[str, str] = dict(self.parameters)
 
     def generic_visit(self, node: ast.AST) -> None:
@@ -210,7 +210,7 @@ class Rewriter(ast.NodeVisitor):
 
     def lookup(self, name: str) -> Any:
         value = self.scope.get(name)
-        return self.fill[name.lower()] if isinstance(value, (lang.Hole, lang.Constant)) else value
+        return self.filling[name.lower()] if isinstance(value, (lang.Hole, lang.Constant)) else value
 
     def run(self) -> str:
         """Rewrite the function, without the parameters that it does not use."""
@@ -268,7 +268,7 @@ class Rewriter(ast.NodeVisitor):
         tree, lines, meant = tree_of(stage), [], {}
         read = {node.id for statement in tree.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
         for argument, parameter in zip(call.args, tree.args.args, strict=True):
-            note = annotation(parameter.annotation, stage, self.fill)
+            note = annotation(parameter.annotation, stage, self.filling)
             if is_record(note) or (isinstance(argument, ast.Name | ast.Attribute) and flat(argument) in self.env):
                 meant[parameter.arg] = argument
             elif parameter.arg not in read:
@@ -309,7 +309,7 @@ class Rewriter(ast.NodeVisitor):
         """Value of a test that depends on constants and on numbers of its module alone; None for other tests."""
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
         known = {n: self.scope.get(n) for n in names if n not in self.env}
-        values = {n: self.fill[n.lower()] for n, value in known.items() if isinstance(value, lang.Constant)}
+        values = {n: self.filling[n.lower()] for n, value in known.items() if isinstance(value, lang.Constant)}
         values |= {n: value for n, value in known.items() if isinstance(value, (int, float))}
         if not names or names != set(values):
             return None
@@ -398,7 +398,7 @@ class Rewriter(ast.NodeVisitor):
             path = flat(argument)
             if path in self.records:
                 # the argument may be a record that extends the parameter's
-                fields = flat_fields("", annotation(parameter.annotation, callee, self.fill))
+                fields = flat_fields("", annotation(parameter.annotation, callee, self.filling))
                 out += [path + name for name, _ in fields if parameter.arg + name in taken]
             elif parameter.arg in taken:
                 text = self.argument(argument)
@@ -413,7 +413,7 @@ class Rewriter(ast.NodeVisitor):
         assert isinstance(node.func, ast.Name)
         callee = self.lookup(node.func.id)
         if isinstance(callee, lang.Func):
-            kind = KINDS[annotation(tree_of(callee).returns, callee, self.fill)]
+            kind = KINDS[annotation(tree_of(callee).returns, callee, self.filling)]
             hidden = [h.split(":")[0] for h in self.dialect.hidden]
             inner = ([] if callee.__name__ in self.dialect.replaced else hidden) + self.arguments(node, callee)
             return f"{callee.__name__}({', '.join(inner)})", kind

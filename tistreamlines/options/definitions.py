@@ -15,6 +15,7 @@ from ..option import GROUPS, Option
 from ..tracking import registry
 from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
+from ..tracking.getters.fact import FactOptions
 from ..tracking.getters.fod import Ifod2Options
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
@@ -45,8 +46,8 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 class OwnOptions(
     WaytotalOptions, Sift2Options, VoxelMatrixOptions, TargetOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions,
     TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions,
-    BootOptions, Ifod2Options, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions, ThresholdOptions,
-    MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
+    BootOptions, Ifod2Options, FactOptions, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions,
+    ThresholdOptions, MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
 ):  # fmt: skip
     """The options of this package, so that type checkers know them."""
 

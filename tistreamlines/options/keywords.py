@@ -88,6 +88,7 @@ class Options(TypedDict, total=False):
     data_support_exponent: float | None
     probe_rule: Literal["dipy", "tracker", "paper"] | None
     cutoff: float | None
+    peaks_between: Literal["nearest", "linear"] | None
     power: float | None
     trials: int | None
     samples: int | None

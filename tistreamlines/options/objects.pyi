@@ -197,6 +197,16 @@ class SdStream(Choice):
         cutoff: float | None = ...,
     ) -> None: ...
 
+class Fact(Choice):
+    """Direction getter 'fact': FACT."""
+    def __init__(
+        self,
+        *,
+        max_angle: float | None = ...,
+        cutoff: float | None = ...,
+        peaks_between: Literal["nearest", "linear"] | None = ...,
+    ) -> None: ...
+
 class Threshold(Choice):
     """Stopping rule 'threshold': ends streamlines where a map is at or below a threshold."""
     def __init__(

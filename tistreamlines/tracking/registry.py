@@ -270,10 +270,10 @@ METHODS: dict[str, Method] = {
         ends_anywhere=True,
     ),
     "fact": Method(
-        "FACT", "peaks are given, such as those of TractSeg, of a tensor or for tckgen -algorithm FACT", ("peaks",),
-        fact.prepare, fact.FactOptions,
-        _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",), steps_draw=False,
-        ends_at_cutoff=True, ends_anywhere=True,
+        "FACT", "peaks are given, such as those of TractSeg or of a tensor, or as for tckgen -algorithm FACT",
+        ("peaks",), fact.prepare, fact.FactOptions,
+        _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",),
+        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
 }  # fmt: skip
 STOPPING_RULES: dict[str, StoppingRule] = {
@@ -426,10 +426,10 @@ def rule_for(given: Collection[str]) -> tuple[str | None, str]:
 def owners(name: str) -> dict[str, tuple[str, ...]]:
     """Return the methods ('dg') and stopping rules ('stopping') that have an option, unless all have it."""
     out = {}
-    for fact, table in (("dg", METHODS), ("stopping", STOPPING_RULES)):
+    for chooser, table in (("dg", METHODS), ("stopping", STOPPING_RULES)):
         having = tuple(key for key, row in table.items() if name in {f.name for f in fields(row.options)})
         if having and len(having) < len(table):
-            out[fact] = having
+            out[chooser] = having
     return out
 
 

@@ -34,8 +34,9 @@ class FactOptions(CutoffOptions):
     """Options of FACT, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
 
     peaks_between: str = option(
-        "nearest", MODEL, "Follow the peaks of the nearest voxel (nearest), as tckgen does, or blend those of the eight "
-        "voxels around a point that are most collinear with the last step (linear).", choices=("nearest", "linear"),
+        "nearest", MODEL, "Follow the peaks of the nearest voxel (nearest), as tckgen does, or blend those of the "
+        "eight voxels around a point that are most collinear with the last step (linear).",
+        choices=("nearest", "linear"),
     )  # fmt: skip
 
 

@@ -43,7 +43,8 @@ class CutoffOptions(AngleOptions):
     """The option of each method that ends where what it follows is too low, as tckgen's do."""
 
     cutoff: float | None = option(
-        None, MODEL, "FOD amplitude, or length of a peak, below which a direction is not taken.", unit="amplitude", low=0, above=True,
+        None, MODEL, "FOD amplitude, or length of a peak, below which a direction is not taken.", unit="amplitude",
+        low=0, above=True,
         absent="0.1; 0.05 with --act",
     )  # fmt: skip
 
