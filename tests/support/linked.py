@@ -61,8 +61,3 @@ def vertex_getter(**changes: Any) -> VertexGetter:
 def layout_along_vertices(selection: Selection | None = None, rule: Rule | None = None, **changes: Any) -> Layout:
     """How halves lie in memory that step along vertices; ``changes`` are those of :func:`vertex_getter`."""
     return Layout.of(vertex_getter(**changes), rule or Rule(stopping=Record(), classify=None), selection)
-
-
-def along_vertices(selection: Selection | None = None, rule: Rule | None = None, **values: Any) -> Linked:
-    """What kernels need that step along vertices, without tables: ``values`` fill the rest, or replace some of it."""
-    return Linked(*layout_along_vertices(selection, rule).parts, **values)
