@@ -123,6 +123,7 @@ def make_mrtrix(folder: Path) -> None:
     mrtrix("mrthreshold fa.mif -abs 0.3 wm.mif", folder)
     mrtrix("dwi2response tournier dwi.mif response.txt -mask mask.mif -nthreads 2", folder)
     mrtrix("dwi2fod csd dwi.mif response.txt wmfod.mif -mask mask.mif", folder)
+    mrtrix("sh2peaks wmfod.mif peaks.mif", folder)
 
 
 def make_tracks(folder: Path) -> None:
@@ -152,7 +153,7 @@ STEPS: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
         "brain_3mm.nii.gz", "T1_all_fast_firstseg.nii.gz", "aparc+aseg.mgz", "lh.white", "rh.white",
     )),
     (make_tissues, ("5tt.nii.gz",)),
-    (make_mrtrix, ("dwi.mif", "mask.mif", "5tt.mif", "fa.mif", "wm.mif", "response.txt", "wmfod.mif")),
+    (make_mrtrix, ("dwi.mif", "mask.mif", "5tt.mif", "fa.mif", "wm.mif", "response.txt", "wmfod.mif", "peaks.mif")),
     (make_tracks, ("brain.trx", "tracks.tck", "brain.tck")),
     (make_scripts, ("benchmarks", "examples", "docs")),
 ]  # fmt: skip

@@ -173,7 +173,7 @@ class FileOptions:
     )  # fmt: skip
     peaks: ImageLike | None = option(
         None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
-        "the sphere is made of them, with a lobe for each peak.", unit="FILE", absent="a model is fitted",
+        "the sphere is made of them for other getters than fact, with a lobe for each peak.", unit="FILE", absent="a model is fitted",
         common=True,
     )  # fmt: skip
     peak_width: float = option(
