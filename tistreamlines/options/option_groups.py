@@ -173,8 +173,8 @@ class FileOptions:
     )  # fmt: skip
     peaks: ImageLike | None = option(
         None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
-        "the sphere is made of them for other getters than fact, with a lobe for each peak.", unit="FILE", absent="a model is fitted",
-        common=True,
+        "the sphere is made of them for other getters than fact, with a lobe for each peak.", unit="FILE",
+        absent="a model is fitted", common=True,
     )  # fmt: skip
     peak_width: float = option(
         15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
