@@ -129,7 +129,7 @@ def filtered(problem: Problem, found: Any, turn: int) -> dict[str, Any]:
         return ParticleFilteringTracking(
             peer.dipy_getter(problem), found, problem.space.to_ras(problem.seeds), problem.space.affine,
             problem.step_mm, maxlen=problem.method.max_steps, random_seed=turn, return_all=return_all,
-        )  # fmt: skip
+        )
 
     begun = time.perf_counter()
     lines = list(lines_of(True))
@@ -182,7 +182,7 @@ def drawn(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str, d
         name: {"counts": {who: [int(row[i]) for row in rows] for who, rows in counts.items()},
                "ratio": round(float(ratios[i]), 5), "z": round(float(z[i]), 2)}
         for i, name in enumerate(("points", "valid"))
-    }  # fmt: skip
+    }
     return {"rule": rule, "dg": problem.method.dg, "arch": arch, "draws": draws} | compared
 
 

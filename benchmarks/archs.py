@@ -118,7 +118,7 @@ def main() -> None:
     settings = Settings(
         step_mm=0.5 * float(space.voxel_sizes.min()), exact=not options.fast, threads=options.threads,
         profile=options.profile,
-    )  # fmt: skip
+    )
     device = choose(options.arch)
     engine = Engine(prepared, space, device, settings)
     for chunk, run in itertools.product(map(int, options.chunks.split(",")), range(options.repeat)):
@@ -139,7 +139,7 @@ def main() -> None:
             "median_points": float(np.median(points)), "compile": round(seconds["compile"], 2),
             **{k: round(seconds[k], 4) for k in ("track", "kernels", "start", "grow", "pack", "unpack")},
             "mpoints_per_second": round(points.sum() / seconds["track"] / 1e6, 3), "sha256": digest.hexdigest(),
-        }  # fmt: skip
+        }
         print(json.dumps(row), flush=True)
 
 

@@ -154,7 +154,7 @@ def draw(dwi: Dwi, mask: np.ndarray, options: argparse.Namespace) -> tuple[np.nd
     _chains(
         data, dwi.gtab.bvals / 1e3, np.ascontiguousarray(dwi.gtab.bvecs), v.copy(), f, per_b,
         options.burn, options.every, out,
-    )  # fmt: skip
+    )
     order = np.argsort(-out[..., 3].mean(axis=1), axis=1)
     return np.take_along_axis(out, order[:, None, :, None], axis=2), np.swapaxes(fit.evecs, 1, 2)
 

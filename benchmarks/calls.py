@@ -36,7 +36,7 @@ def ours(problem: Problem, arch: str, image: Any) -> Iterator[dict[str, Any]]:
         "relative_peak_thresh": COMMON["relative_peak_threshold"], "step_size": 0.5, "sphere_symm": False,
         "min_separation_angle": np.deg2rad(COMMON["min_separation_angle"]),
         "max_angle": np.deg2rad(problem.method.max_angle),
-    }  # fmt: skip
+    }
     for call in ("first", "second"):
         begun = time.perf_counter()
         with drop_in.Tracker(
@@ -63,7 +63,7 @@ def measured(begun: float, made: float, trx: Any) -> dict[str, Any]:
     return {
         "seconds": round(ended - made, 2), "setup_seconds": round(made - begun, 2),
         "streamlines": len(trx.streamlines), "points": len(trx.streamlines._data),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from tistreamlines.tracking.products.samples import STATISTICS
 CONTENTS: list[dict[str, Any]] = [
     {}, {"sample": True}, {"sample": True, "sample_points": True}, {"endpoints_only": True}, {"points": "float16"},
     {"compress": 0.01}, {"compress": 0.1}, {"compress": 0.1, "points": "float16"},
-]  # fmt: skip
+]
 
 
 def mrtrix(*words: Any) -> None:

@@ -35,7 +35,7 @@ def against_dipy(data, gtab, mask, response, order: int, fitted) -> dict[str, fl
     return {
         "dipy_seconds": round(seconds, 2), "greatest_difference": float(apart.max()),
         "greatest_coefficient": float(np.abs(coefficients[mask]).max()), "within": float((apart <= TOLERANCE).mean()),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
         "data": options.folder.name, "order": options.order, "voxels": int(mask.sum()), "cores": os.cpu_count(),
         "threads": options.threads, "response": [*map(float, response[0]), response[1]], "ratio": ratio,
         "seconds": seconds, **{name: version(name) for name in ("dipy", "numba", "numpy")},
-    }  # fmt: skip
+    }
     if not options.no_dipy:
         row |= against_dipy(data, gtab, mask, response, options.order, fitted)
     print(json.dumps(row), flush=True)

@@ -165,7 +165,7 @@ def summary(weights: npt.ArrayLike) -> dict[str, float | int]:
     return {
         "count": count, "failed": count - len(logs), "mean": round(float(logs.mean()), 3),
         "deviation": round(float(logs.std()), 3), "range": round(float(np.ptp(logs)), 3),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

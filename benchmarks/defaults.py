@@ -76,7 +76,7 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 "repeated": round(correlation(a, b, (a > 0) | (b > 0)), 4),
                 "coherence": round(fibre_coherence(given.data, first.parameters), 4),
                 "seconds": round(seconds, 1),
-            }  # fmt: skip
+            }
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ def measured(path: Path, fixels: Fixels) -> Run:
         "streamlines": count, "correlation": round(float(np.corrcoef(density, fixels.fibres)[0, 1]), 4),
         "cost": round(float(np.sum(fixels.masks * (density - fixels.fibres) ** 2)), 1),
         "fixels_without": round(float(np.mean(units == 0)), 4),
-    }  # fmt: skip
+    }
 
 
 def timed(command: list[object]) -> float:

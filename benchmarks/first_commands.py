@@ -32,7 +32,7 @@ def seconds(package: Path, command: list[str], cache: Path) -> float:
     subprocess.run(
         [sys.executable, "-m", "tistreamlines", *command], check=True, cwd=cache,
         env=os.environ | caches | {"PYTHONPATH": str(package)},
-    )  # fmt: skip
+    )
     return time.perf_counter() - begun
 
 

@@ -53,7 +53,7 @@ def compared(fod: Path, folder: Path) -> dict[str, Any]:
     either = (counts > 0) | (other[..., 0] > 0)
     same = either & (counts == other[..., 0])
     own, own_other = (np.concatenate([first + np.arange(n) for n, first in some[same].astype(int)])
-                      for some in (index, other))  # fmt: skip
+                      for some in (index, other))
     densities, others = read(ours, "afd")[own], read(theirs, "afd")[own_other]
     cosines = np.abs((read(ours, "directions")[own] * read(theirs, "directions")[own_other]).sum(axis=1))
     return {
@@ -63,7 +63,7 @@ def compared(fod: Path, folder: Path) -> dict[str, Any]:
         "largest_difference_of_densities": float(np.abs(densities - others).max()),
         "within_1_degree": float((cosines > np.cos(np.radians(1))).mean()),
         "largest_angle": float(np.degrees(np.arccos(np.minimum(cosines, 1)).max())), **times,
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -72,14 +72,14 @@ def place(root: Path, to: Path, angle: float, strides: str) -> None:
     for name, least in (("seeds", SEEDED), ("inside", STOP)):
         mrtrix("mrthreshold", to / "fa.nii", "-abs", least, "-mask", to / "mask.nii", to / f"{name}.nii")
     mrtrix("dwi2fod", "csd", to / "dwi.mif", root / "response.txt", to / "fod.nii", "-mask", to / "mask.nii",
-           "-lmax", ORDER)  # fmt: skip
+           "-lmax", ORDER)
 
 
 def tckgen(at: Path, nseeds: int, cutoff: float, step: float) -> Any:
     """Track with tckgen, which uses other random numbers in each run."""
     mrtrix("tckgen", at / "fod.nii", at / "out.tck", "-algorithm", "iFOD1", "-seed_image", at / "seeds.nii", "-mask",
            at / "inside.nii", "-select", 0, "-seeds", nseeds, "-cutoff", cutoff, "-step", step, "-angle", ANGLE,
-           "-minlength", 2 * step)  # fmt: skip
+           "-minlength", 2 * step)
     return joined(nib.streamlines.load(at / "out.tck").streamlines, 0.0)
 
 
@@ -90,7 +90,7 @@ def ours(at: Path, nseeds: int, step: float, **source: Any) -> Any:
     batches = ts.stream(
         *series, dg="prob", nseeds=nseeds, max_angle=ANGLE, step_size=f"{step}mm", stop_map=at / "fa.nii",
         stop_threshold=STOP, seed_mask=at / "seeds.nii", min_length=2 * step, max_directions=1, **source,
-    )  # fmt: skip
+    )
     return joined([line for batch in batches for line in batch], 0.0)
 
 
@@ -138,7 +138,7 @@ def main() -> None:
             "command": f"python benchmarks/frames.py {chosen.folder.name} {chosen.nseeds}", "versions": versions(),
             "mrtrix3": subprocess.check_output(["mrinfo", "-version"], text=True).split()[2],
             "data": chosen.folder.name, "nseeds": chosen.nseeds, "grids": rows,
-        }  # fmt: skip
+        }
         chosen.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

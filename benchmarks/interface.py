@@ -53,7 +53,7 @@ def tckgen(five: Path, mask: Path, count: int, to: Path) -> tuple[np.ndarray, fl
     given = ["-seed_gmwmi", mask, "-act", five, *f"-select {count} -seeds 0 -minlength 0 -nthreads 0 -quiet".split()]
     begun = children()
     subprocess.run(["tckgen", "-force", "-algorithm", "seedtest", five, to, *given], check=True,
-                   env=os.environ | {"MRTRIX_RNG_SEED": "3"})  # fmt: skip
+                   env=os.environ | {"MRTRIX_RNG_SEED": "3"})
     seconds = children() - begun
     points: Any = nib.streamlines.load(to).streamlines
     return points.get_data(), count / seconds
@@ -81,7 +81,7 @@ def compared(five: Path, cube: int, count: int, folder: Path) -> dict[str, Any]:
         "tckgen_per_second": round(their_speed), "voxels_along_a_cube": cube,
         "cubes": counts.shape[1], "p": float(chi2_contingency(counts).pvalue),
         "spread": float(np.std(counts[0] / counts[1] - 1)), "chance": float(np.sqrt((2 / counts[1]).mean())),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

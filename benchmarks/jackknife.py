@@ -59,7 +59,7 @@ def main() -> None:
             "ratio": (jackknife / spread).round(3).tolist(),
             "ratio_of_root_mean_squares": round(float(np.sqrt((jackknife**2).sum() / (spread**2).sum())), 3),
             "mean_ratio": round(float((jackknife / spread).mean()), 3),
-        })  # fmt: skip
+        })
         print(told[-1])
     write_runs(given.out, told)
 

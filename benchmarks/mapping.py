@@ -37,7 +37,7 @@ COMMANDS = {
     "map, density": [*OURS, "--density", "d.nii", "--density-grid", "labels.nii"],
     "tck2connectome": ["tck2connectome", "lines.tck", "labels.nii", "b.csv", *MRTRIX],
     "tckmap": ["tckmap", "lines.tck", "b.nii", "-template", "labels.nii", *MRTRIX],
-}  # fmt: skip
+}
 FIRST = 5000
 
 
@@ -58,7 +58,7 @@ def timed(folder: Path, repeats: int) -> list[dict[str, Any]]:
         | {f"cpu_s_{which}": round(float(of(one[:, 1])), 2) for which, of in (("min", np.min), ("max", np.max))}
         | {"memory_mb": round(float(one[:, 2].max()))}
         for name, one in zip(COMMANDS, found.transpose(1, 0, 2), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def other_ends(folder: Path, labels: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def beside_dipy(folder: Path) -> list[dict[str, Any]]:
             "share_of_equal_voxels": float(np.mean(ours[passed] == theirs[passed])),
             "greatest_difference": int(np.abs(ours - theirs).max()), "dipy_sum": int(theirs.sum()),
             "our_sum": int(ours.sum()),
-        })  # fmt: skip
+        })
     return runs
 
 

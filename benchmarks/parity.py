@@ -164,7 +164,7 @@ def summary(run: Run) -> dict[str, Any]:
         "median_points": float(np.median(run.lengths)), "grouped_median_points": round(grouped_median(run.lengths), 3),
         "seconds": round(run.seconds, 3),
         "mpoints_per_second": round(points / run.seconds / 1e6, 5),
-    }  # fmt: skip
+    }
 
 
 def bars(gaps: dict[str, Any], correlation: dict[str, Any]) -> dict[str, bool]:
@@ -237,7 +237,7 @@ def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
             "max_angle": method.max_angle, "fa_threshold": STOP, "max_steps": method.max_steps,
             "step": "half the smallest side", "threads": options.threads,
         },
-    }  # fmt: skip
+    }
 
 
 def store(path: Path, result: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ class Data:
             "way": way, "streamlines": len(kept), "mean_mm": round(float(np.mean(lengths)), 1),
             "median_mm": round(float(np.median(lengths)), 1), **told,
             "agreement": round(float(np.corrcoef(density, self.reference)[0, 1]), 3),
-        }  # fmt: skip
+        }
 
     def ours(self, way: str, **options: Any) -> dict[str, Any]:
         """Track with this package."""
@@ -134,7 +134,7 @@ def tckgen(data: Data, algorithm: str, source: Path) -> Lines:
             "tckgen", source, out, "-algorithm", algorithm, "-seed_image", data.given.seeds, "-mask", mask, "-seeds",
             data.given.nseeds, "-select", 0, "-step", data.step, "-angle", ANGLE, "-minlength", 0, "-quiet",
             *(("-downsample", 1) if algorithm == "FACT" else ()),
-        ]  # fmt: skip
+        ]
         subprocess.run(list(map(str, command)), check=True)
         return list(nib.streamlines.load(out).streamlines)
 

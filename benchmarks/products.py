@@ -36,7 +36,7 @@ VOXEL = 1.0  # mm, of the density
 WANTED = {
     "alone": (), "ends": ("ends",), "density": ("density",), "84": (84,), "1000": (1000,), "matrices": NODES,
     "all": (*NODES, "density"), "tck": ("tck",),
-}  # fmt: skip
+}
 
 
 def make_labels(mask: Path, nodes: int, to: Path) -> None:
@@ -99,7 +99,7 @@ def make_fod(folder: Path, to: Path) -> None:
     np.savetxt(to / "fsl.bvec", (bvecs if len(bvecs) == 3 else bvecs.T) * [[flip], [1], [1]])
     series = ["-fslgrad", to / "fsl.bvec", folder / "dwi.bval", "-mask", folder / "mask.nii.gz", "-quiet", "-force"]
     for words in (["dwi2response", "tournier", folder / "dwi.nii.gz", to / "response.txt"],
-                  ["dwi2fod", "csd", folder / "dwi.nii.gz", to / "response.txt", to / "fod.mif"]):  # fmt: skip
+                  ["dwi2fod", "csd", folder / "dwi.nii.gz", to / "response.txt", to / "fod.mif"]):
         subprocess.run([*words, *series], check=True)
 
 

@@ -115,7 +115,7 @@ def printed(found: list[dict[str, Any]]) -> Iterator[str]:
     names = (
         "VC", "IC", "NC", "valid_bundles", "overlap", "overreach", "r", "mm", "median_mm", "peak_error",
         "fibres_missed", "peaks_spurious", "coherence",
-    )  # fmt: skip
+    )
     table = means(found)
     names = [name for name in names if any(name in scores for *_, scores in table)]
     yield "".join(f"{name:>11}" for name in SCAN) + f" {'way':24}" + "".join(f"{name:>15}" for name in names)

@@ -94,7 +94,7 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
         **{name: engine(problem, own, arch) for name, own in tables.items()},
         "include, exclude": engine(problem, threshold, arch, both),
         "exclude half": engine(problem, threshold, arch, {"exclude": [half(problem, threshold)]}),
-    }  # fmt: skip
+    }
     seconds: dict[str, list[float]] = {name: [] for name in engines}
     sizes: dict[str, tuple[int, int]] = {}
     order = deque(engines.items())
@@ -111,7 +111,7 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
             "dg": problem.method.dg, "arch": arch, "way": name, "seconds": round(median, 4),
             "streamlines": sizes[name][0], "points": sizes[name][1],
             "ns_a_point": round(1e9 * median / sizes[name][1], 3),
-        }  # fmt: skip
+        }
 
 
 def selections(problem: Problem, archs: list[str], select: int) -> Iterator[dict[str, Any]]:
@@ -128,7 +128,7 @@ def selections(problem: Problem, archs: list[str], select: int) -> Iterator[dict
             yield {
                 **run, "dg": problem.method.dg, "chunk": chunk,
                 "streamlines": statistics.streamlines, "seeds": statistics.seeds, "sha256": points.hexdigest(),
-            }  # fmt: skip
+            }
             del made  # before the next device starts
 
 

@@ -32,7 +32,7 @@ SEED_F, LEAST_F, FILLED = 0.3, 0.1, 0.5
 WAYS: dict[str, dict[str, Any]] = {
     "bedpostx": {}, "modified Euler": {"modified_euler": True}, "random fibre": {"random_fibre": True},
     "use f": {"use_f": True}, "f above 0.1": {"stopping": "threshold", "stop_threshold": LEAST_F},
-}  # fmt: skip
+}
 
 
 def summary(
@@ -47,7 +47,7 @@ def summary(
         "seconds": round(result.seconds["track"], 2),
         "streamlines_per_second": round(result.streamlines_per_second),
         "points_per_second": round(result.points / result.seconds["track"]),
-    }  # fmt: skip
+    }
     lines = list(result)
     if phantom is not None and lines:
         found = joined_share(phantom, np.concatenate(lines), np.cumsum([0, *map(len, lines)]))
@@ -76,7 +76,7 @@ def main() -> None:
         place = sum(bundle.membership for bundle in phantom.bundles) > FILLED
     common = {
         "seed_mask": nib.Nifti1Image(place.astype(np.uint8), first.affine), "nseeds": given.nseeds, "arch": given.arch,
-    }  # fmt: skip
+    }
     series = [given.series / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")]
     rows = []
     with tempfile.TemporaryDirectory() as name:

@@ -77,7 +77,7 @@ def timed(track: Track, seeds: np.ndarray, turns: int) -> dict[str, Any]:
         "seconds": round(median, 4), "all_seconds": [round(one, 4) for one in seconds[1:]], "streamlines": count,
         "points": points, "seeds_per_second": round(len(seeds) / median),
         "points_gb_per_second": round(12e-9 * points / median, 3),
-    }  # fmt: skip
+    }
 
 
 def rows(problem: Problem, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -95,7 +95,7 @@ def rows(problem: Problem, options: argparse.Namespace) -> Iterator[dict[str, An
             yield {
                 "dg": dg, "arch": arch, "way": way, "devices": [device.name for device in some], **found,
                 "ratio": round(first / found["seconds"], 3), "sha256": hashes,
-            }  # fmt: skip
+            }
     with tracking(problem, tables, [choose("cpu")], False) as track:
         seeds = problem.seeds[: options.cpu_seeds]
         yield {"dg": dg, "arch": "cpu", "way": "process", "sha256": {len(seeds): digest(track(seeds))}}

@@ -73,7 +73,7 @@ def compared(
         "first_cost": [float(one["Cost_data"][0]) for one in tables],
         "data_cost": [float(one["Cost_data"][-1]) for one in tables],
         "excluded": [int(one["Fixels_excluded"][-1]) for one in tables],
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def watched(data: Path, nseeds: int, options: argparse.Namespace, folder: Path) 
         sys.executable, "-m", "tistreamlines", "track", *series, "--mask", str(data / "mask.nii.gz"), "--arch",
         options.arch, "--dg", options.dg, "--nseeds", str(nseeds), "-o", str(output), "-q", "--force",
         "--cache-dir", str(folder / "cache"),
-    ]  # fmt: skip
+    ]
     begun = time.perf_counter()
     run, readings = subprocess.Popen(command), []
     while run.poll() is None:
@@ -53,7 +53,7 @@ def watched(data: Path, nseeds: int, options: argparse.Namespace, folder: Path) 
         "nseeds": nseeds, "streamlines": result["streamlines"], "points": result["points"], "device": result["device"],
         "gigabytes": round(output.stat().st_size / 1e9, 3), "seconds": result["seconds"],
         "streamlines_per_second": round(result["streamlines"] / track), "memory_gb": readings,
-    }  # fmt: skip
+    }
 
 
 def plot(path: Path, picture: Path) -> None:

@@ -87,7 +87,7 @@ def tracked(engine: Engine, seeds: np.ndarray, runs: int = RUNS) -> Row:
                 "mpoints_per_second": round(points / seconds / 1e6, 2),
                 "mstreamlines_per_second": round(streamlines / seconds / 1e6, 3), "stages": stages,
             }
-        )  # fmt: skip
+        )
     return min(rows, key=lambda row: row["seconds"])
 
 
@@ -159,13 +159,13 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
                 **named, **max((row for row, _ in rows), key=lambda row: row["mpoints_per_second"]), "threads": count,
                 "times_one": round(median(times), 2), "times_one_by_turn": [round(one, 2) for one in times],
                 "aim_times_one": CORES_AIM if count == 16 else None,
-            }  # fmt: skip
+            }
         seconds, points = apart(one, case, each, most)
         speed, alone = points / seconds / 1e6, max(turn[1]["mpoints_per_second"] for turn in turns)
         yield {
             **named, "processes": most, "points": points, "seconds": seconds, "mpoints_per_second": round(speed, 2),
             "times_one": round(speed / alone, 2),
-        }  # fmt: skip
+        }
 
 
 def in_threads(one: Data, case: tuple[str, str, float], each: int, count: int) -> Row:
@@ -245,7 +245,7 @@ def apart(one: Data, case: tuple[str, str, float], each: int, count: int) -> tup
 def line(row: Row) -> str:
     """Return a row of the table."""
     what = " ".join(f"{row[name]:,} {name.replace('_', ' ')}" for name in ("seeds", "max_steps", "threads", "processes")
-                    if name in row)  # fmt: skip
+                    if name in row)
     speed = f"{row['mpoints_per_second']:.1f} M points/s" if "points" in row else ""
     if "mstreamlines_per_second" in row:
         speed += f", {row['mstreamlines_per_second']:.2f} M streamlines/s"

@@ -89,7 +89,7 @@ class Version:
         self.process = subprocess.Popen(
             command, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        )
 
     def next(self) -> Row:
         """Let it do the next thing, and return what that gave."""
@@ -116,9 +116,9 @@ def summary(turns: list[dict[str, list[Row]]]) -> Row:
     """Return speeds, their ratio and stages of one getter on one arch from the rows of all turns."""
     runs = {name: [row for turn in turns for row in turn[name][1:]] for name in turns[0]}
     seconds = {name: {part: [row["seconds"][part] for row in rows] for part in ("all", *STAGES)}
-               for name, rows in runs.items()}  # fmt: skip
+               for name, rows in runs.items()}
     medians = {name: {part: float(np.median(values)) for part, values in parts.items()}
-               for name, parts in seconds.items()}  # fmt: skip
+               for name, parts in seconds.items()}
     hashes, points = {turn[name][0]["sha256"] for turn in turns for name in turn}, turns[0]["this"][0]["points"]
     ratios = np.array(seconds["other"]["all"]) / seconds["this"]["all"]
     return {
@@ -130,7 +130,7 @@ def summary(turns: list[dict[str, list[Row]]]) -> Row:
         "same_bits": len(hashes) == 1, "points": points, "sha256": sorted(hashes),
         "stages": {name: {part: round(value, 4) for part, value in parts.items()} for name, parts in medians.items()},
         "seconds": {name: [round(value, 4) for value in parts["all"]] for name, parts in seconds.items()},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -174,7 +174,7 @@ def main() -> None:
         found.append({"dg": dg, "arch": arch} | summary(rows))
         row = found[-1]
         print(dg, arch, row["mpoints_per_second"], row["ratio"], row["ratio_by_turn"], row["stages"],
-              "same bits" if row["same_bits"] else "OTHER BITS", flush=True)  # fmt: skip
+              "same bits" if row["same_bits"] else "OTHER BITS", flush=True)
     if options.out:
         from records import write_runs
 

@@ -32,7 +32,7 @@ PAGES = ("README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "
 STEPS = {
     "docs/getting-started.md": NAMES, "docs/guides/dwi.md": NAMES, "docs/guides/mrtrix.md": SERIES,
     "docs/long-runs.md": NAMES, "docs/tutorial.md": SERIES, "docs/viewer.md": NAMES,
-}  # fmt: skip
+}
 ON_A_BRAIN = {"docs/tutorial.md"}  # whose regions are those of a brain, and not of the phantom
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`(tistreamlines [^`]+)`")
@@ -112,7 +112,7 @@ def run(step: Step, folder: Path) -> tuple[int, str]:
     process = subprocess.Popen(
         ["bash", "-ec", step.command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+    )
     serves = SERVES.match(step.command) is not None
     try:
         printed, _ = process.communicate(timeout=SERVED_SECONDS if serves else LIMIT_SECONDS)

@@ -123,7 +123,7 @@ def stop_reasons() -> str:
         [str(int(stop)), f"`{stop.name}`", LABELS[stop], "yes" if KEEPS_LAST_POINT[stop] else "no",
          "yes" if stop in VALID else "no"]
         for stop in Stop if stop is not Stop.GROWING
-    )  # fmt: skip
+    )
     return table(("Number", "Name", "Reason", "Last point is kept", "Valid end"), rows)
 
 
@@ -228,7 +228,7 @@ def source(path: str, function: str = "") -> str:
     text = (ROOT / path).read_text(encoding="utf-8").strip()
     if function:
         (found,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == function)
-        text = "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno]).replace("  # fmt: skip", "")
+        text = "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno]).replace("", "")
     return f"```python\n{text}\n```"
 
 
@@ -292,7 +292,7 @@ PARTS = {
     "tutorial-look": partial(source, "docs/tutorial.py", "look_at"),
     "with-dipy": partial(source, "examples/beside_dipy.py", "with_dipy"),
     "with-tistreamlines": partial(source, "examples/beside_dipy.py", "with_tistreamlines"),
-}  # fmt: skip
+}
 
 
 def renewed(text: str) -> str:

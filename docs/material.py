@@ -40,7 +40,7 @@ def make_series(folder: Path) -> None:
         "pve_wm.nii.gz": ("wm.nii.gz", "T1_pve_2.nii.gz"), "pve_gm.nii.gz": ("gm.nii.gz", "T1_pve_1.nii.gz"),
         "pve_csf.nii.gz": ("csf.nii.gz", "T1_pve_0.nii.gz"),
         "nodes.nii.gz": ("desikan.nii.gz", "schaefer.nii.gz", "labels.nii.gz"),
-    }  # fmt: skip
+    }
     for name, others in copies.items():
         for other in others:
             shutil.copy(folder / name, folder / other)
@@ -83,7 +83,7 @@ def make_regions(folder: Path) -> None:
     regions = {
         "thalamus": thalamus, "cortex": labels == high, "left_precentral": labels == high, "brainstem": labels == low,
         "midline": inside & (x == 0), "brain_3mm": inside, "T1_all_fast_firstseg": 10 * thalamus,
-    }  # fmt: skip
+    }
     for name, values in regions.items():
         _save(folder / f"{name}.nii.gz", values.astype(np.uint8), nodes.affine)
     tissues = np.stack([np.asarray(nib.load(folder / f"pve_{name}.nii.gz").dataobj) for name in ("wm", "gm", "csf")])
@@ -103,7 +103,7 @@ def make_regions(folder: Path) -> None:
             "head": [2, 0, 20], "valid": "1  # volume info valid", "filename": "orig.mgz", "volume": [256, 256, 256],
             "voxelsize": [1.0, 1, 1], "xras": [-1.0, 0, 0], "yras": [0.0, 0, -1], "zras": [0.0, 1, 0],
             "cras": centre,
-        }  # fmt: skip
+        }
         nib.freesurfer.write_geometry(folder / name, directions * 20 + [side, 0, 0], triangles, None, geometry)
 
 
@@ -156,7 +156,7 @@ STEPS: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
     (make_mrtrix, ("dwi.mif", "mask.mif", "5tt.mif", "fa.mif", "wm.mif", "response.txt", "wmfod.mif", "peaks.mif")),
     (make_tracks, ("brain.trx", "tracks.tck", "brain.tck")),
     (make_scripts, ("benchmarks", "examples", "docs")),
-]  # fmt: skip
+]
 NAMES = {name for _, names in STEPS for name in names}
 
 

@@ -48,11 +48,11 @@ def thousand_subjects() -> str:
         rows.append((
             f"`{dg}`", f"{each:.0f}", f"{size / 100:.1f} GB", f"{size / 100:.1f} TB", f"{prepare:.1f} s",
             f"{track:.1f} s", f"{(prepare + track) / 3.6:.1f}", f"{size / 100 / track:.1f} GB/s",
-        ))  # fmt: skip
+        ))
     head = (
         "getter", "points a streamline", "file of a subject", "all files", "preparing", "tracking and writing",
         "GPU hours", "disk, for each GPU",
-    )  # fmt: skip
+    )
     return table(head, rows)
 
 
@@ -61,7 +61,7 @@ COLUMNS = {
     "NC": "NC %", "valid_bundles": "bundles %", "overlap": "overlap %", "overreach": "overreach %", "r": "r",
     "peak_error": "peaks off by °", "fibres_missed": "fibres missed %", "peaks_spurious": "spurious peaks %",
     "mm": "mean mm", "median_mm": "median mm", "coherence": "coherence",
-}  # fmt: skip
+}
 
 
 def truth(file: str, *leave_out: str) -> str:

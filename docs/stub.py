@@ -93,7 +93,7 @@ def keywords() -> str:
         line = f"{name}: {row}"
         if len(line) > WIDTH - 4:
             words = textwrap.fill(row[row.index("[") + 1 : row.index("]")] + ",", WIDTH - 8)
-            line = f"{name}: Literal[\n{textwrap.indent(words, ' ' * 4)}\n] | None  # fmt: skip"
+            line = f"{name}: Literal[\n{textwrap.indent(words, ' ' * 4)}\n] | None"
         lines.append(line)
     lines += ["# objects that stand for several of these options", f"{objects.MADE}: Sequence[Product] | None"]
     own = [f"{name}: {row}" for name, row in types().items() if name in joined_options()]

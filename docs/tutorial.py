@@ -65,7 +65,7 @@ def track_the_bundle(dwi, bvals, bvecs, mask):
     result = ts.track(
         dwi, bvals, bvecs, mask=mask, dg="prob", cache_dir="cache",
         seed_sphere=[seed], include=[pons, top], exclude=[callosum, other_side, cerebellum], select=1000,
-    )  # fmt: skip
+    )
     print(result)
     result.save("cst_python.tck")
     return result
@@ -223,7 +223,7 @@ def main(dwi: str, bvals: str, bvecs: str, mask: str) -> None:
         "two_seeds": agreement(counts, np.asarray(runs["again"].density)), "printed": printed,
         "cubic_centimetres": round(float(np.sum(counts >= 10) * abs(np.linalg.det(image.affine[:3, :3])) / 1000), 1),
         "demo": record["result"], "pictures": {path.name: digest(path) for path in (IMAGES / "demo.png",)},
-    }  # fmt: skip
+    }
     RESULT.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
 

@@ -44,7 +44,7 @@ def with_tistreamlines(data, gtab, affine, mask, path):
     result = ts.track(
         data, gtab=gtab, affine=affine, mask=mask, output=path, dg="prob", like="dipy", nseeds=2000, max_angle=30,
         fa_threshold=0.2, max_directions=1, min_length=2,
-    )  # fmt: skip
+    )
     return result.to_sft()
 
 

@@ -56,7 +56,7 @@ class ForwardOptions(PmfOptions):
     """The options of prob, and one more."""
 
     forward_weight: bool = option(True, MODEL, "Weight directions by the square of the cosine to the last step.",
-                                  off="no_forward_weight")  # fmt: skip
+                                  off="no_forward_weight")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +76,7 @@ ts.register("forward", Method(
     title="probabilistic, straight on", use="streamlines should turn little", follows=FUNCTIONS, prepare=prepare,
     options=ForwardOptions, defaults=METHODS["prob"].defaults, models=METHODS["prob"].models,
     references=METHODS["prob"].references,
-))  # fmt: skip
+))
 
 
 def main(arguments):
@@ -91,7 +91,7 @@ def main(arguments):
             result = ts.track(
                 *series, output, dg="forward", forward_weight=weight, nseeds=2000, cache_dir=folder / "cache",
                 force=True, min_length=20,
-            )  # fmt: skip
+            )
             told = "weighted" if weight else "not weighted"
             print(f"{told}: {result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average")
 

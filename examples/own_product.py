@@ -28,10 +28,10 @@ class LengthsOptions:
     lengths: PathLike | None = option(
         None, OUTPUT, "Write how many streamlines have which length, .csv.", unit="FILE", absent="not written",
         affects="run",
-    )  # fmt: skip
+    )
     lengths_bin: float = option(
         5.0, OUTPUT, "Width of a row of --lengths.", unit="mm", low=0, above=True, requires=("lengths",), affects="run",
-    )  # fmt: skip
+    )
 
 
 class Lengths:
@@ -62,7 +62,7 @@ class Lengths:
 
 ts.register("lengths", Product(
     title="table of lengths", options=LengthsOptions, make=Lengths, suffixes=(".csv",),
-))  # fmt: skip
+))
 
 
 def main(arguments):

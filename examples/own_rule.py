@@ -61,7 +61,7 @@ def prepare(maps, anisotropy, options, sides):
 ts.register("band", StoppingRule(
     title="ends them where FA leaves a band", prepare=prepare, options=BandOptions, maps={}, needs_fa=lambda _: True,
     passed=0.5,
-))  # fmt: skip
+))
 
 
 def main(arguments):
@@ -76,7 +76,7 @@ def main(arguments):
             result = ts.track(
                 *series, output, stopping="band", fa_high=high, nseeds=2000, cache_dir=folder / "cache", force=True,
                 min_length=20,
-            )  # fmt: skip
+            )
             print(f"FA up to {high}: {result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average")
 
 

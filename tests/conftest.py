@@ -31,7 +31,7 @@ FIRST = (
     "cli/cli", "fit/frames", "tracking/getters/prob", "tracking/getters/ptt_lines", "backends/one_taichi",
     "tracking/getters/det", "tracking/stopping/anatomy", "backends/tried", "run/api_objects", "io/mif_runs",
     "run/estimate", "cli/signals", "plugins", "fit/response",
-)  # fmt: skip
+)
 
 
 def place(item: pytest.Item) -> str:

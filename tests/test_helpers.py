@@ -48,7 +48,7 @@ def run_in(folder, *command, **variables):
     done = subprocess.run(
         [sys.executable, *map(str, command)], cwd=folder, env=os.environ | variables, capture_output=True, text=True,
         timeout=300, check=False,
-    )  # fmt: skip
+    )
     traces = sorted(folder.glob("*.imported"))
     for trace in traces:
         trace.unlink()

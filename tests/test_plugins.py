@@ -66,7 +66,7 @@ def test_its_map_chooses_its_rule(monkeypatch):
     monkeypatch.setitem(STOPPING_RULES, "limited", row)
     assert [rule_for(given)[0] for given in ({"stop_map"}, {"limits"}, {"stop_map", "limits"}, {"fa_low"}, ())] == [
         "threshold", "limited", "limited", "limited", None
-    ]  # fmt: skip
+    ]
     with pytest.raises(ts.ParameterError, match="limits chooses the stopping rule limited, and act act5"):
         rule_for({"limits": 1, "act": 1})
 
@@ -77,7 +77,7 @@ def test_it_has_an_object(head):
     assert "forward_weight" in inspect.signature(type(getter)).parameters
     assert expanded({"dg": pickle.loads(pickle.dumps(getter))}) == {
         "dg": "forward", "forward_weight": False, "model": "csa"
-    }  # fmt: skip
+    }
     found = ts.track(*head.series, dg=getter, stopping=rule, **COMMON)
     named = {"dg": "forward", "forward_weight": False, "model": "csa", "stopping": "band", "fa_low": 0.1}
     assert np.array_equal(points(found), points(ts.track(*head.series, fa_high=1.0, **named, **COMMON)))
@@ -194,7 +194,7 @@ def test_a_worker_knows_it(head, tmp_path):
         f"    named = {COMMON!r} | {{'arch': sys.argv[1]}}\n"
         f"    result = ts.track(*sys.argv[3:], sys.argv[2], dg='forward', model='csa', resume=True, **named)\n",
         encoding="utf-8",
-    )  # fmt: skip
+    )
     command = [sys.executable, str(script), "vulkan", str(tmp_path / "a.trk"), *map(str, head.series)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -216,7 +216,7 @@ def test_an_entry_point_adds_it_to_the_command_line(head, tmp_path):
         return subprocess.run(
             [*command, *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
             env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        )
 
     shown = run("--help-all")
     assert "--no-forward-weight" in shown.stdout
@@ -243,7 +243,7 @@ def installed(folder, points, **modules):
         return subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=240, check=False,
             env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        )
 
     return run
 
@@ -264,7 +264,7 @@ BAD = b"[tistreamlines]\nbad = bad\n"
         (b"[tistreamlines]\nbad = bad:none\n", "", "the plugin bad (bad:none) cannot be imported"),
         (b"[tistreamlines]\nbad = \xff\n", "", "other-1.0.dist-info cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_a_plugin_that_cannot_be_imported(tmp_path, points, module, words):
     """It is told of in one line, and the rest works."""
     shown = installed(tmp_path, points, bad=module)("track", "--help-all")

@@ -30,7 +30,7 @@ run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 ONLY_WARNINGS = (
     "default", "ignore::DeprecationWarning", "ignore::PendingDeprecationWarning", "ignore::ImportWarning",
     "ignore::ResourceWarning",
-)  # fmt: skip
+)
 
 
 def are_errors() -> bool:

@@ -28,7 +28,7 @@ TableLike = PathLike  # of an input that is no image
 GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",
     "Regions of interest and selection", "Output", "Running",
-)  # fmt: skip
+)
 FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
 ZEROS = {"": 0, "k": 3, "m": 6, "b": 9}  # of a thousand, a million and a billion
 LONGEST = 40  # characters of a whole number

@@ -33,11 +33,11 @@ ENDS = {
     "top left": (22, 49.5), "top right": (38.5, 49.5), "short left": (16, 46), "short right": (45, 46),
     "left": (10.5, 39), "right": (48.5, 39.5), "oblique right": (50.5, 36), "lower right": (52.5, 22.5),
     "bottom left": (23, 7.5), "bottom right": (39.5, 7.5), "upper hook": (9, 23.5), "lower hook": (11, 17),
-}  # fmt: skip
+}
 BUNDLES = (
     ("left", "right"), ("top left", "top right"), ("short left", "bottom right"), ("short right", "bottom left"),
     ("oblique right", "bottom left"), ("lower right", "bottom left"), ("upper hook", "lower hook"),
-)  # fmt: skip
+)
 REACH = 3.0  # voxels from a streamline's end to the end of a bundle that it has reached, in the plane
 FA = 0.1  # of white matter
 

@@ -71,7 +71,7 @@ def peaks_of(functions: Functions, white: npt.NDArray[np.bool_]) -> Array:
         for voxel, values in zip(map(tuple, some), amplitudes, strict=True):
             peaks = peak_directions(
                 values, sphere, relative_peak_threshold=THRESHOLD, min_separation_angle=SEPARATION
-            )[0][:MOST]  # fmt: skip
+            )[0][:MOST]
             found[voxel][: len(peaks)] = peaks
     return found
 
@@ -106,4 +106,4 @@ def angular_scores(peaks: Array, voxels: npt.NDArray[np.int64], fibres: Array) -
     return {
         "peak_error": float(error.mean()), "fibres_missed": 100 * float((error > FOUND).mean()),
         "peaks_spurious": 100 * float(spurious.mean()) if exists.any() else 0.0,
-    }  # fmt: skip
+    }

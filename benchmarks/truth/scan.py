@@ -50,7 +50,7 @@ class Scan:
         bvals, directions = zip(*self.inner, (self.bval, self.directions), strict=True)
         return own | {
             "bval": "+".join(f"{bval:g}" for bval in bvals), "directions": "+".join(map(str, directions))
-        }  # fmt: skip
+        }
 
     def gradients(self, seed: int) -> tuple[Array, Array]:
         """Return b-values (n,) and unit gradients (n, 3), 0 for the volumes without diffusion weighting, RAS."""

@@ -84,4 +84,4 @@ def connections(lines: Lines, ends: Nodes, pairs: Sequence[tuple[int, int]]) -> 
         "streamlines": len(lines), "VC": 100 * valid.mean(), "IC": 100 * (joined & ~valid).mean(),
         "NC": 100 * (~joined).mean(), "valid_bundles": 100 * len(set(bundle[valid])) / len(pairs),
         "mm": float(np.mean(lengths)), "median_mm": float(np.median(lengths)),
-    }  # fmt: skip
+    }

@@ -48,7 +48,7 @@ def crossings(_: np.random.Generator) -> dict[str, Course]:
     return {
         f"crossing_{angle}_{side}": straight(sign * angle / 2, height)
         for angle, height in pairs.items() for side, sign in (("a", -1), ("b", 1))
-    }  # fmt: skip
+    }
 
 
 def kissing(_: np.random.Generator) -> dict[str, Course]:
@@ -112,7 +112,7 @@ def tangle(rng: np.random.Generator, count: int = 20, radius: float = 34.0) -> d
 GEOMETRIES: dict[str, Callable[[np.random.Generator], dict[str, Course]]] = {
     "crossings": crossings, "kissing": kissing, "fanning": fanning, "bending": bending, "narrow": narrow,
     "tangle": tangle,
-}  # fmt: skip
+}
 
 
 def bundles(geometry: str, seed: int) -> dict[str, Array]:

@@ -71,7 +71,7 @@ def ours(known: Known, folder: Path, count: int, cache: Path | None = None, **op
         stop_map=folder / "white.nii.gz", stop_threshold=0.5, seeds=known.seeds(count), arch="cpu",
         cache_dir=folder / "cache" if cache is None else cache,
         **(own | options),
-    )  # fmt: skip
+    )
     return list(found.to_sft().streamlines)
 
 
@@ -201,7 +201,7 @@ def ours_on_mrtrix(known: Known, folder: Path, count: int, fit: str, dg: str) ->
     found = track(
         sh=folder / _mrtrix_fit(folder, fit), sh_basis="tournier07", dg=dg, stop_mask=folder / "white.nii.gz",
         seeds=known.seeds(count), min_length=0, arch="cpu",
-    )  # fmt: skip
+    )
     return list(found.to_sft().streamlines)
 
 
@@ -213,7 +213,7 @@ def ways() -> dict[str, Way]:
         functions = our_way(dg="prob", **options).functions  # the same for all three
         found |= {
             f"{dg}{like}": Way(partial(ours, dg=dg, **options), functions) for dg in ("prob", "det", "ptt")
-        }  # fmt: skip
+        }
     found |= {
         "dipy-det": Way(partial(dipy, getter="DeterministicMaximumDirectionGetter"), dipy_functions),
         "dipy-prob": Way(partial(dipy, getter="ProbabilisticDirectionGetter"), dipy_functions),

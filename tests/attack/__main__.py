@@ -177,7 +177,7 @@ def run_all(chosen: dict[str, int], first: int, jobs: int, material: Path) -> li
             (name, seed, material)
             for name, count in chosen.items() if CLASSES[name].state == state
             for seed in range(first, first + count)
-        ]  # fmt: skip
+        ]
         if tasks or state != WARM:
             prepare(state, material)
         if tasks:
@@ -207,7 +207,7 @@ def table(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "failures": len(failed),
                     "failed": [{key: result[key] for key in ("seed", "did", "faults")} for result in failed],
                 }
-            )  # fmt: skip
+            )
     return rows
 
 

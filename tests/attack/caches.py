@@ -47,7 +47,7 @@ def _edited(rng: random.Random, path: Path, _: list[Path]) -> str:
     kept[name] = {
         "half": flat[: flat.size // 2], "more": np.append(flat, flat), "zero": 0 * array, "other": array[::-1] + 1,
         "none": flat[:0],
-    }[kind].astype(array.dtype)  # fmt: skip
+    }[kind].astype(array.dtype)
     with path.open("wb") as file:
         np.savez(file, **kept)
     with zipfile.ZipFile(path, "a") as file:

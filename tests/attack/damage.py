@@ -18,7 +18,7 @@ INPUTS = {
     "seeds.npy": ("det", "seeds.npy"), "seeds.txt": ("det", "seeds.npy"), "mask.mif": ("boot", "mask.nii.gz"),
     "peaks.mif": ("det", "peaks.nii.gz"), "stop.mif": ("det", "stop.nii.gz"), "stop.mif.gz": ("det", "stop.nii.gz"),
     "dwi.mif.gz": ("boot", "dwi.nii.gz"),
-}  # fmt: skip
+}
 TEXT = (".bval", ".bvec", ".txt")
 
 

@@ -12,7 +12,7 @@ OPTIONS = (
     (), ("--fmls-no-thresholds",), ("--fmls-peak-value", "1e30"), ("--fmls-peak-value", "-1"), ("--maxnum", "1"),
     ("--maxnum", "0"), ("--fmls-integral", "nan"), ("--mask", "mask.nii"), ("--sh-frame", "voxel"), ("--format", "nii"),
     ("--sh-basis", "descoteaux07"),
-)  # fmt: skip
+)
 
 
 def inputs(rng: random.Random, room: Room) -> list[str]:

@@ -96,7 +96,7 @@ def _odd_lock(rng: random.Random, room: Room, user: int, mode: int) -> tuple[str
     kinds: dict[str, Callable[[Path], object]] = {
         "pipe": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(precious),
         "loose link": lambda path: path.symlink_to("nothing"),
-    }  # fmt: skip
+    }
     kind = rng.choice(sorted(kinds))
     kinds[kind](path)
     os.chown(path, rng.choice(OWNERS), GROUP, follow_symlinks=False)

@@ -15,15 +15,15 @@ NUMBERS = (
     "0", "-1", "1", "2", "0.5", "-0", "nan", "inf", "-inf", "1e308", "-1e308", "1e-300", "1e-45", "1e400", "0x10",
     "1_0", "2147483648", "4294967295", "4294967296", "18446744073709551615", "18446744073709551616", "9" * 5000, "٣",
     "½", "0.002k", "2e-6M", "1kk", "k", "1,5", "1e", "5vox", "1e-300vox", "nanvox", "infvox", "-1vox", "vox",
-)  # fmt: skip
+)
 WORDS = (
     "", " ", "-", "--", "no such word", "\n", "é", "\udcff", "a\0b", "x" * 300, "x" * 100_000, "\x1b[31m", "%s{}",
     "[bold]", "FACT", "iFOD2", "dti", "Binary",
-)  # fmt: skip
+)
 BALLS = (
     "30,20,20,5", "30,20,20,1e5", "1e300,0,0,1e300", "0,0,0,1e-300", "nan,0,0,1", "0,0,0,inf", "0,0,0", "0,0,0,1,2",
     ",,,", "1;2;3;4", "0 0 0 1", "-9e5,0,0,1e6",
-)  # fmt: skip
+)
 NAMES = (
     "", ".", "..", "/", "../out", "../out/", ".trx", "../out/b.trx", "../out/b.TRX", "../out/b.trk", "../out/b.tck",
     "../out/b.trx.gz", "../out/b", "../out/b.json", "../out/é.trx", "../out/\udcff.trx", "../out/a\nb.trx",
@@ -31,15 +31,15 @@ NAMES = (
     "../out/" + "é" * 126 + ".trx", "../out/" + "y/" * 3000 + "a.trx",
     "../none/a.trx", "dwi.nii.gz", "dwi.nii.gz/a.trx", "/dev/null", "/dev/full",
     "/proc/a.trx", "~/a.trx", "../out/[bold].trx", "../out/\x1b[31m.trx", "-.trx",
-)  # fmt: skip
+)
 # valid values of these make other kernels, or another machine's; they are given wrong ones alone
 COMPILED = {
     "dg", "model", "sphere", "arch", "exact", "boot_rule", "negative_odf", "pmf_rows", "det_rule", "probe_rule",
     "probe_quality", "probe_count", "asymmetric", "sh_order", "angular_weight", "max_directions",
-}  # fmt: skip
+}
 PLACES = {
     "boot": ("dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz"), "det": ("peaks.nii.gz", "stop.nii.gz", "seeds.npy"),
-}  # fmt: skip
+}
 SUFFIXES = ("", ".nii", ".nii.gz", ".npy", ".txt", ".bval", ".mif", ".gii", ".trx", ".img", ".hdr")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/proc/self/mem", "/proc/self/status", "/dev/fd/0", "/dev/fd/99")
 KINDS = ("input", "bytes", "empty", "text", "gzip", "device", "loop", "pipe", "folder", "json", "zip", "copy")
@@ -54,7 +54,7 @@ FIELDS = {
     "qform_code": (252, "h"), "sform_code": (254, "h"), "quatern_b": (256, "f"), "quatern_c": (260, "f"),
     "qoffset_x": (268, "f"), "srow_x[0]": (280, "f"), "srow_x[3]": (292, "f"), "srow_y[1]": (300, "f"),
     "srow_z[2]": (320, "f"), "magic": (344, "4s"), "extension": (348, "4s"),
-}  # fmt: skip
+}
 EXTREMES = {
     "h": (0, 1, -1, 2, 3, 4, 16, 64, 128, 512, 1280, 1536, 2304, 32767, -32768),
     "i": (0, 1, 348, 540, -1, 1543569408),
@@ -66,7 +66,7 @@ MIF_VALUES = (
     "18,22,17", "18,22,17,34", "0,22,17,34", "999999999,1,1,1", "1,1,1,1", "-0,-1,-2,+3", "+3,-0,+1,+2", "+0,+1,+2",
     "+0,+0,+1", "Bit", "Int8", "CFloat64LE", "Float64BE", "UInt64LE", "variable", "0,0", "1e300,1e300", "8,8,8", "nan",
     "1,0,0,0", "0,0,0,0", ". 0", ". 999999999", "mask.nii", "../in/dwi.nii 352", "/dev/zero", "/dev/null 1", ".", "..",
-)  # fmt: skip
+)
 # values that change something wherever the option has an effect, of options with which no kernels are compiled
 TELLING = {
     "mask": "stop.nii.gz", "seed_mask": "stop.nii.gz", "seed_image": "stop.nii.gz", "seed_sphere": "30,20,20,30",
@@ -82,7 +82,7 @@ TELLING = {
     "angular_weight": "0.7", "sh_basis": "tournier07", "sh_frame": "voxel", "pmf_rows": "sampled", "max_angle": "2",
     "step_size": "1.3mm", "max_steps": "2", "min_length": "100", "max_length": "20", "too_long": "truncate",
     "include_ordered": "30,20,20,9", "devices": "0",
-}  # fmt: skip
+}
 # but these leave this material as it is: one fibre in each voxel, axes that no reading changes, the same seeds as text
 BY_DATA = {"det": ("seeds", "relative_peak_threshold", "min_separation_angle", "max_angle"), "boot": ("bvecs_frame",)}
 BESIDE = ((), (), ("--select", "11"), ("--max-steps", "40"), ("--min-length", "9"), ("--step-size", "3mm"))
@@ -226,7 +226,7 @@ def headers(rng: random.Random, room: Room) -> list[str]:
 def mif_headers(rng: random.Random, room: Room) -> list[str]:
     """Change, leave out or repeat lines of a header of MRtrix3's format."""
     run, original = rng.choice((("boot", "dwi.nii.gz"), ("boot", "mask.nii.gz"), ("det", "peaks.nii.gz"),
-                                ("det", "stop.nii.gz")))  # fmt: skip
+                                ("det", "stop.nii.gz")))
     name = original.replace(".nii.gz", rng.choice((".mif", ".mif.gz")))
     whole = (room.inputs / original.replace(".nii.gz", ".mif")).read_bytes()
     lines = whole[: whole.index(b"\nEND\n")].decode().split("\n")

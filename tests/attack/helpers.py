@@ -15,7 +15,7 @@ FLAGS = ([], [], ["-O"], ["-OO"], ["-W", "error"], ["-W", "error", "-O"], ["-B"]
 VARIABLES = (
     {}, {}, {"PYTHONOPTIMIZE": "2"}, {"PYTHONWARNINGS": "error"}, {"PYTHONSAFEPATH": "1"},
     {"PYTHONSTARTUP": "signal.py"},
-)  # fmt: skip
+)
 PROGRAMS = (track("det", "../out/a.trx"), ["devices"], ["track", "--citations"], ["devices", "--json"])
 COMMAND = "from tistreamlines.__main__ import main\nmain()\n"
 PLANTED = "open({trace!r}, 'a').write('{name} ')\nraise SystemExit('of the current folder')\n"

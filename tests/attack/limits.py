@@ -14,7 +14,7 @@ COMMANDS = {
     "map": ["map", LINES, "--connectome", LABELS, "../out/c.csv", "--ends", "../out/e.nii.gz"],
     "view": ["view", LINES, "-o", "../out/v.html"], "devices": ["devices"],
     "fixels": ["fixels", "mask.nii", "../out/f", "--sh-basis", "tournier07"],
-}  # fmt: skip
+}
 
 
 def low(rng: random.Random, room: Room) -> list[str]:
@@ -23,7 +23,7 @@ def low(rng: random.Random, room: Room) -> list[str]:
     value = {
         "AS": rng.randrange(200, 900) << 20, "NOFILE": rng.randint(5, 20), "STACK": rng.choice((1 << 18, 1 << 20)),
         "DATA": rng.randrange(300, 2000) << 20,
-    }[name]  # fmt: skip
+    }[name]
     room.did.append(f"RLIMIT_{name} {value}, {command}")
     limit = partial(resource.setrlimit, getattr(resource, f"RLIMIT_{name}"), (value, value))
     outcome = room.run(COMMANDS[command], setup=limit, real=(), limit=COMPILING)

@@ -26,7 +26,7 @@ RUNS = {
         "--dg", "det", "--peaks", "peaks.nii.gz", "--peaks-frame", "voxel", "--stop-map", "stop.nii.gz",
         "--seeds", "seeds.npy",
     ],
-}  # fmt: skip
+}
 SHAPE, VOXEL_MM, SEEDS = (18, 22, 17), 8.0, 40
 LABELS, LINES = "labels.nii.gz", "lines.trx"  # a parcellation, and the streamlines of the run "det"
 MAP = ["map", LINES, "--connectome", LABELS]  # before the name of the matrix
@@ -105,7 +105,7 @@ def as_mif(values: Any, affine: Any, scheme: Any, series: bool) -> bytes:
         f"layout: {','.join(f'+{axis}' for axis in range(values.ndim))}", "datatype: Float32LE",
         *(f"transform: {','.join(map(str, row))}" for row in rows), f"file: . {MIF_OFFSET}",
         *(f"dw_scheme: {','.join(map(str, row))}" for row in scheme if series), "END", "",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines).encode().ljust(MIF_OFFSET, b"\0") + values.astype("<f4").tobytes(order="F")
 
 

@@ -23,7 +23,7 @@ NAMES = ("b c", "-b", "[ab]", "*", "b\nc", "b'c", "ü", "b.tar", "%s", "{}")
 ODD = (
     None, True, -1, 0, 1, 1.5, 1e308, float("nan"), 10**12, 10**400, "", "odd", "\0", "../..", [], [[[]]], {},
     {"a": {"b": [None]}}, 2**53, "1/1",
-)  # fmt: skip
+)
 
 
 def resume(rng: random.Random, room: Room) -> list[str]:

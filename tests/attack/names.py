@@ -10,7 +10,7 @@ from .material import LABELS, LINES
 from .room import COMPILING, Room, some
 
 LETTERS = ("\udcff", "\udc80", "é", "e\u0301", "☃", "\U0001f9e0", " ", "\n", "\t", "\x1b[31m", "%s", "{}", "[bold]",
-           "'", '"', "\\", "*", "$HOME", "&lt;", "</script>", "-", ".", "~", "\u202e")  # fmt: skip
+           "'", '"', "\\", "*", "$HOME", "&lt;", "</script>", "-", ".", "~", "\u202e")
 LENGTHS = (1, 3, 60, 200, 230, 245, 251, 255, 256, 300, 5000)
 GRID = ("--density-grid", "stop.nii.gz")
 
@@ -20,9 +20,9 @@ def odd(rng: random.Random, room: Room) -> list[str]:
     name = "".join(rng.choice(LETTERS) for _ in range(some(rng, 4))) * rng.choice((1, 1, 1, 40, 90))
     name = rng.choice((name, "x" * rng.choice(LENGTHS), "y/" * rng.choice((3, 300, 3000)) + name))
     place, suffix = rng.choice((("tractogram", ".trx"), ("labels", ".nii.gz"), ("matrix", ".csv"), ("ends", ".nii.gz"),
-                                ("report", ".html"), ("page", ".html"), ("fixels", "")))  # fmt: skip
+                                ("report", ".html"), ("page", ".html"), ("fixels", "")))
     names = {"tractogram": LINES, "labels": LABELS, "matrix": "../out/c.csv", "ends": "../out/e.nii.gz",
-             "report": "../out/r.html", "page": "../out/v.html", "fixels": "../out/f"}  # fmt: skip
+             "report": "../out/r.html", "page": "../out/v.html", "fixels": "../out/f"}
     given = name + suffix
     if place in ("tractogram", "labels"):
         try:

@@ -48,7 +48,7 @@ TABLES: dict[str, tuple[str | bytes, str, tuple[int, ...], str | None]] = {
             f'<!ENTITY x{k + 1} "{f"&x{k};" * 10}">' for k in range(12)
         ) + ']><atlas><data><label index="1">&x12;</label></data></atlas>', ".xml", REFUSED, OTHER,
     ),
-}  # fmt: skip
+}
 
 
 def lookup_tables(rng: random.Random, room: Room) -> list[str]:

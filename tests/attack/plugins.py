@@ -13,14 +13,14 @@ POINTS = (
     b"[tistreamlines]\nodd = \xff\xfe\n", b"[tistreamlines\nodd = odd\n", b"", b"\0" * 50,
     b"[tistreamlines]\nodd = !\n",
     b"[tistreamlines]\n = odd\n", b"[tistreamlines]\nodd = odd [x]\n", b"[other]\nodd = odd\n", b"\x1f\x8b\x08",
-)  # fmt: skip
+)
 METADATA = (b"Metadata-Version: 2.1\nName: odd\nVersion: 1\n", b"", b"\xff" * 20, b"Version: 1\n", b"Name:\n")
 ERRORS = (
     "ValueError('no')", "SystemExit(0)", "SystemExit('end')", "BaseException('a\\nb')", "GeneratorExit",
     "RecursionError",
     "MemoryError", "ImportError('x')", "OSError(28, 'full')", "AssertionError", "KeyError(3)",
     "UnicodeError('\\udcff')",
-)  # fmt: skip
+)
 PLACES = ("import", "__init__", "add", "write")
 
 

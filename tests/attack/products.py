@@ -107,7 +107,7 @@ PARCELLATIONS: dict[str, Case] = {
     "colours": (_colours, REFUSED, OTHER),
     "two volumes": (lambda one, affine: _image(one[..., None].repeat(2, axis=3), affine, "i2"), REFUSED, OTHER),
     "a slice": (lambda one, affine: _image(one[..., 5], affine, "i2"), REFUSED, OTHER),
-}  # fmt: skip
+}
 STORED = {".nii": SAME, ".nii.gz": SAME, ".mif": SAME, ".mif.gz": SAME, ".mgz": SAME, ".img": SAME}
 # options beside a matrix, or in its place -> exit codes
 TWICE = ["--connectome", "labels.nii.gz"]
@@ -144,7 +144,7 @@ OPTIONS: dict[str, tuple[list[str], tuple[int, ...]]] = {
     "a map to sample of vectors": (
         ["--density", "../out/d.nii", "--density-kind", "sample", "--density-sample", "peaks.nii"], REFUSED,
     ),
-}  # fmt: skip
+}
 
 
 def parcellations(rng: random.Random, room: Room) -> list[str]:
@@ -197,7 +197,7 @@ def save(image: Any, path: Any) -> None:
 
 def mapped(
     room: Room, labels: str = LABELS, *more: str, codes: tuple[int, ...], run: str | None = OTHER, **how: Any
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Make a matrix of the tractogram that is there, and judge what is left."""
     outcome = room.run([labels if one == LABELS else one for one in [*MAP, f"../out/{MATRIX}"]] + list(more), **how)
     return judged(room, outcome, codes, run)

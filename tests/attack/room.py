@@ -100,7 +100,7 @@ class Room:
     def start(
         self, program: list[str] | Callable[[], object], *, env: Mapping[str, str | None] | None = None,
         setup: Callable[[], object] = nothing, real: tuple[str, ...] | None = None, limit: float = LIMIT,
-    ) -> Started:  # fmt: skip
+    ) -> Started:
         """Fork, and run the program there, or a function.
 
         Parameters
@@ -166,7 +166,7 @@ class Room:
     def faults(
         self, outcome: Outcome, run: str | None = None, *, codes: tuple[int, ...] = (0, FAILED, WRONG_USE),
         name: str = "a.trx",
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """Judge a run.
 
         Parameters

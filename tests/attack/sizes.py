@@ -43,7 +43,7 @@ def long_files(rng: random.Random, room: Room) -> list[str]:
         "tracks without END": (b"mrtrix tracks\ndatatype: Float32LE\n", "odd.tck"),
         "image without END": (b"mrtrix image\ndim: 3,3,3\n", "odd.mif"), "table": (b"1 one\n2 ", "odd.txt"),
         "surface": (b'<?xml version="1.0"?>\n<GIFTI Version="1.0">', "odd.gii"),
-    }  # fmt: skip
+    }
     head, file = heads[name]
     _fill(room.inputs / file, head, filling)
     if file.endswith(".tck"):

@@ -42,12 +42,12 @@ VARIABLES: tuple[Mapping[str, str | None], ...] = (
     {"NUMBA_DISABLE_INTEL_SVML": "1"}, {"NUMBA_DEVELOPER_MODE": "1"}, {"NUMBA_FULL_TRACEBACKS": "1"},
     {"SOURCE_DATE_EPOCH": "0"}, {"DIPY_HOME": NOWHERE}, {"VK_ICD_FILENAMES": NOWHERE}, {"DISPLAY": ":99"},
     {"TZ": "nonsense"},
-)  # fmt: skip
+)
 
 
 HOMES: tuple[Mapping[str, str | None], ...] = (
     {}, {"HOME": None}, {"HOME": None, "XDG_CACHE_HOME": None}, {"XDG_CACHE_HOME": "../none"},
-)  # fmt: skip
+)
 
 
 def variables(rng: random.Random, room: Room) -> list[str]:
@@ -95,7 +95,7 @@ def limits(rng: random.Random, room: Room) -> list[str]:
     value = {
         "FSIZE": rng.choice((0, 1, 100, rng.randrange(30_000), rng.randrange(100_000))),
         "NOFILE": rng.randint(5, 60), "AS": rng.randrange(1 << 29, 1 << 31),
-    }[name]  # fmt: skip
+    }[name]
     cache = room.own("cache")
     if rng.random() < 0.5:  # small kernels have to be compiled, and kept
         for path in cache.rglob("*place_seed*"):
@@ -158,4 +158,4 @@ STREAMS: dict[str, Callable[[], object]] = {
 PROGRAMS = (
     ["--help"], ["--version"], ["devices"], ["devices", "--json"], ["track", "--citations"], ["track", "--help"],
     ["trak"], ["track", "--peaks", "a.nii", "-o", "a.trx"], ["track", "-o", "a.trx"],
-)  # fmt: skip
+)

@@ -15,7 +15,7 @@ TABLE = "t.csv"
 REFUSED_MASKS = (  # of the images that are no parcellations, those that are no masks either
     "a voxel of inf", "no label", "none above 0", "complex", "colours", "two volumes", "a slice",
     "an affine of two axes", "an affine with NaN",
-)  # fmt: skip
+)
 DONE_MASKS = ("sheared", "far away", "a volume of it", "halves", "a single label", "stored with a slope")
 # the table, the targets and what is beside them -> exit codes
 NAMES: dict[str, tuple[str, list[str], tuple[int, ...]]] = {
@@ -39,7 +39,7 @@ NAMES: dict[str, tuple[str, list[str], tuple[int, ...]]] = {
         "fdt", [*targets_of(*TARGETS), "--voxel-matrix", "mask.nii.gz", "../out/fdt.npz"], REFUSED,
     ),
     "a long name": (f"{'x' * 240}.csv", targets_of(*TARGETS), REFUSED),
-}  # fmt: skip
+}
 
 
 def masks_and_names(rng: random.Random, room: Room) -> list[str]:
@@ -74,7 +74,7 @@ def _image(name: str, room: Room) -> None:
 def _seeded(
     room: Room, command: list[str], table: str, more: list[str], codes: tuple[int, ...], run: str | None = None,
     **how: Any,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Count, and judge what is left: all files, or none."""
     outcome = room.run([*command, f"../out/{table}", *more], **how)
     found = room.faults(outcome, run if outcome.code == 0 else None, codes=codes, name=table)

@@ -45,7 +45,7 @@ CONTENTS: dict[str, tuple[Callable[[Lines], Lines], tuple[int, ...]]] = {
     "infinite": (_point(float("inf")), REFUSED),
     "a leap": (_point(1e7), REFUSED),
     "NaN everywhere": (lambda lines: [line * float("nan") for line in lines], EITHER),
-}  # fmt: skip
+}
 # lines of the header of a .tck -> what they become, and exit codes
 TCK: dict[str, tuple[bytes, bytes, tuple[int, ...], str | None]] = {
     "no count": (b"count: ", b"tnuoc: ", DONE, SAME),
@@ -59,7 +59,7 @@ TCK: dict[str, tuple[bytes, bytes, tuple[int, ...], str | None]] = {
     "data in a file": (b"file: . ", b"file: other.dat ", REFUSED, OTHER),
     "no place of the data": (b"file: . ", b"place: ", EITHER, OTHER),
     "no magic": (b"mrtrix tracks", b"mrtrix images", REFUSED, OTHER),
-}  # fmt: skip
+}
 # place and form of a field of the header of a .trk -> values
 TRK: dict[str, tuple[int, str, tuple[Any, ...]]] = {
     "magic": (0, "6s", (b"TRACK\0", b"TRICK\0")), "dim": (6, "3h", ((0, 0, 0), (-1, 2, 3), (1, 1, 1))),
@@ -69,7 +69,7 @@ TRK: dict[str, tuple[int, str, tuple[Any, ...]]] = {
     "voxel_order": (948, "4s", (b"", b"LPS\0", b"XYZ\0", b"LLL\0", b"\xff\xff\xff\0")),
     "n_count": (988, "i", (-1, 7, 10**9)), "version": (992, "i", (0, 1, 2, 3, -5)),
     "hdr_size": (996, "i", (0, 1000, 999, -1)),
-}  # fmt: skip
+}
 
 
 def contents(rng: random.Random, room: Room) -> list[str]:
@@ -192,12 +192,12 @@ def write(path: Path, lines: Lines, kind: str) -> None:
             made = TrxFile.from_tractogram(
                 nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), reference=stop,
                 dtype_dict={"positions": np.dtype(kind), "offsets": np.dtype("u8"), "dpv": {}, "dps": {}},
-            )  # fmt: skip
+            )
             save(made, str(path))
             made.close()
             return
         header = nib.streamlines.trk.TrkFile.create_empty_header()
         header |= {"voxel_to_rasmm": stop.affine, "dimensions": stop.shape, "voxel_sizes": stop.header.get_zooms()[:3],
-                   "voxel_order": "".join(nib.aff2axcodes(stop.affine))}  # fmt: skip
+                   "voxel_order": "".join(nib.aff2axcodes(stop.affine))}
         tractogram = nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4))
         nib.streamlines.save(tractogram, str(path), header=header if path.suffix == ".trk" else None)

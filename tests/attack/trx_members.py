@@ -74,7 +74,7 @@ def _endless(rng: random.Random, held: Members, header: Any) -> None:
 
 MATRICES = (
     [[0.0] * 4] * 4, [[float("nan")] * 4] * 4, [[1.0] * 4] * 4, [[1.0] * 3] * 3, [], "eye", None, [[1e400] * 4] * 4,
-)  # fmt: skip
+)
 # what is changed -> whether it is still the same tractogram
 CHANGES: dict[str, tuple[Callable[[random.Random, Members, Any], None], bool]] = {
     "nothing": (lambda rng, held, header: None, True),
@@ -93,7 +93,7 @@ CHANGES: dict[str, tuple[Callable[[random.Random, Members, Any], None], bool]] =
     "a group beyond": (_added("groups/a.uint32", 8), False),
     "values of objects": (_added("dpv/a.object", 80), False),
     "a group of reals": (_added("groups/a.float32", 8), False),
-}  # fmt: skip
+}
 
 
 def foreign(rng: random.Random, room: Room) -> list[str]:

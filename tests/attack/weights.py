@@ -16,7 +16,7 @@ ODD: dict[str, tuple[int, ...]] = {
     "1e400": REFUSED, "1e31": REFUSED, "one": REFUSED, "1.5.2": REFUSED, "0x10": REFUSED, "1e-400": DONE,
     "5e-324": DONE, "1e-30": DONE, "-0": DONE, "0": DONE, "1e9": DONE, "1e25": EITHER, "": REFUSED, "1 1": REFUSED,
     "²": REFUSED, "1_0": EITHER, "9" * 400: REFUSED, "\x00": REFUSED,
-}  # fmt: skip
+}
 KINDS = ("count", "direction", "length", "mean-length")
 GRID = ("--density-grid", "stop.nii.gz")
 
@@ -84,7 +84,7 @@ def _map(rng: random.Random, name: str, end: str) -> list[str]:
     kind, threads = rng.choice(KINDS), rng.choice("12")
     return ["map", name, "--weights", f"w{end}.txt", "--connectome", LABELS, f"../out/c{end}.csv",
             "--connectome-measure", measure, "--ends", f"../out/e{end}.nii", "--density", f"../out/d{end}.nii",
-            "--density-kind", kind, *GRID, "--threads", threads]  # fmt: skip
+            "--density-kind", kind, *GRID, "--threads", threads]
 
 
 def _values(room: Room, end: str) -> list[tuple[str, Any]]:

@@ -65,7 +65,7 @@ def there(monkeypatch):
         (("forge",), "vulkan", "forge"), (("forge", "quadrants"), "metal", "quadrants"),
         (("taichi", "quadrants", "forge"), "amdgpu", "quadrants"),
     ],
-)  # fmt: skip
+)
 def test_the_first_that_is_installed_and_can_compile_is_taken(there, installed, arch, taken):
     there(*installed)
     assert compiler_for(arch).name == taken
@@ -146,7 +146,7 @@ def test_all_give_the_same_bits(head, tmp_path, dg, options):
     done = python(
         "-m", "tistreamlines", "verify", *head.series, "--mask", head.mask, "--compilers", "--arch", "vulkan",
         "--dg", dg, "--nseeds", 30, "--json", tmp_path / "report.json", *flags, timeout=600,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     told = json.loads((tmp_path / "report.json").read_text())
     assert [run["compiler"] for run in told["runs"]] == compilers.installed_for("vulkan")
@@ -165,7 +165,7 @@ def test_it_gives_the_cpus_bits(head, tmp_path, name):
     done = python(
         "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--nseeds", "60", "--dg", "prob", "--like",
         "dipy", "-o", str(tmp_path / "gpu.trk"), "--arch", "vulkan", "--compiler", name, timeout=600,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "gpu.trk").read_bytes() == (tmp_path / "cpu.trk").read_bytes()
     told = json.loads((tmp_path / "gpu.json").read_text())

@@ -102,13 +102,13 @@ def test_arguments_are_parameters():
         ".reg .b64 %rd<9>;", "", "ld.param.u32 %r1, [arguments+24];", "$L__BB1_1:",
         "ld.param.f32 %f1, [arguments+4];", "ld.param.u64 %rd7, [arguments+16];", "ld.global.f32 %f2, [%rd7+8];",
         "ld.shared.f32 %f3, [%rd8];", "@%p1 atom.global.add.u32 %r2, [%rd7], 1;", "@%p2 bra $L__BB1_1;", "ret;", "}",
-    ]  # fmt: skip
+    ]
     head = lines(entry.text.partition("\n{\n")[0])
     assert head[3:] == [
         "", ".version 7.1", ".target sm_86", ".address_size 64", "", ".shared .align 8 .b8 shared_array_1[128];",
         f".visible .entry {NAMED}(", ".param .align 8 .b8 arguments[28]", ")", ".maxntid 256, 1, 1",
         f".minnctapersm 2 // @{NAMED}",
-    ]  # fmt: skip
+    ]
 
 
 def test_what_a_long_kernel_calls_is_launched_itself():
@@ -117,7 +117,7 @@ def test_what_a_long_kernel_calls_is_launched_itself():
     assert lines(entry.text.partition("\n{\n")[2]) == [
         ".reg .b32 %thread<2>;", "mov.u32 %thread0, %tid.x;", "mov.u32 %thread1, %ctaid.x;",
         "mad.lo.s32 %r1, %thread1, 256, %thread0;", "ld.param.f32 %f1, [arguments+4];", "ret;", "}",
-    ]  # fmt: skip
+    ]
 
 
 GUARDED = """\
@@ -141,7 +141,7 @@ def test_guards_become_marks():
     assert made[5:] == [
         "mul.rn.ftz.f32 %f5, %f4, 0f3F000000;", "add.rn.ftz.f32 %f6, %f5, %f4;", "add.rn.ftz.f32 %f7, %f6, 0f40000000;",
         "fma.rn.ftz.f32 %f8, %f4, %f5, %f6;", "@%p1 sub.rn.ftz.f32 %f9, %f8, %f7;", "add.s32 %r3, %r1, 5;",
-    ]  # fmt: skip
+    ]
     assert made[:5] == lines(GUARDED)[:5]
     again = [*GUARDED.splitlines(), "\tmov.f32 \t%f3, %f9;"]  # the 1 is something else elsewhere
     assert lines("\n".join(rounding.marked(again, "[arguments+8]")))[6:8] == lines(GUARDED)[6:8]
@@ -235,7 +235,7 @@ def test_what_taichi_compiles_is_known(environment, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code, tmp_path], env=environment, capture_output=True, text=True, timeout=300,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     modules = json.loads(done.stdout.splitlines()[-1])
     called = 0

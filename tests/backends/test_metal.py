@@ -27,7 +27,7 @@ from tistreamlines.tracking.tables.given import Prepared
 CAPABILITIES = [
     "spirv_version=66304", "spirv_has_int8", "spirv_has_int16", "spirv_has_float16", "spirv_has_int64",
     "spirv_has_subgroup_basic", "spirv_has_subgroup_vote", "spirv_has_subgroup_ballot", "spirv_has_subgroup_arithmetic",
-]  # fmt: skip
+]
 MOST_BUFFERS = 24  # Metal has 31 slots; Taichi wants some for itself and one more for each view of a buffer
 MOST_MEMORY = 16 << 10  # bytes of a block's shared memory that every device has
 CASES: dict[str, dict[str, Any]] = {

@@ -203,4 +203,4 @@ def test_arrays_that_are_let_go_are_freed(arch):
     """Whoever has the turn is not disturbed: what is let go meanwhile is freed with the next array."""
     assert outcome("memory", arch) == {
         "freed": 3, "waiting": 0, "freed in turn": 3, "waiting in turn": 3, "freed later": 9, "waiting later": 0
-    }  # fmt: skip
+    }

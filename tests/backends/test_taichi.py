@@ -131,7 +131,7 @@ def team_cases() -> dict[str, Case]:
     volume = {
         "volume_index": (2 * rng.permutation(125)).astype(np.int32), "volume_shape": np.array([5, 5, 5]),
         "volume_rows": rng.normal(100, 30, 125 * 64).astype(np.float32),
-    }  # fmt: skip
+    }
     counter, key, _ = KNOWN[2]
     return {
         "lanewise": (lanewise, 2, {"a": a, "index": index, "out": reals(512), "picked": ints(64), "counter": ints(1)}),

@@ -72,7 +72,7 @@ def test_kernels_that_need_more_registers_have_fewer_teams():
     kinds = {
         (kind, carried): [teams(kind, carried, bits) for bits in (0, 1)]
         for kind in ("warp", "subgroup") for carried in (0, 9)
-    }  # fmt: skip
+    }
     assert kinds["warp", 0] == [8, 4]
     assert kinds["warp", 9] == [8, 8]
     assert kinds["subgroup", 0] == [20, 20]

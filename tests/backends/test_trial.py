@@ -192,7 +192,7 @@ ELSEWHERE = ("boot", "ptt", "ifod2")  # along vertices, with a frame, by arcs
     ("driver", "width", "getter"),
     [*((SWIFTSHADER, None, getter) for getter in ELSEWHERE), (LAVAPIPE, 128, "det"), (LAVAPIPE, 512, "prob")],
     ids=[*(f"SwiftShader-{getter}" for getter in ELSEWHERE), "lavapipe-128", "lavapipe-512"],
-)  # fmt: skip
+)
 def test_drivers_with_other_subgroups_track_the_same(head, tmp_path, monkeypatch, driver, width, getter):
     """SwiftShader has subgroups of 4 and no whole numbers of 64 bits, lavapipe those of a vector."""
     if driver is None or not driver.exists() or _probe_host.load("libvulkan.so.1") is None:

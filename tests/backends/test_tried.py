@@ -106,7 +106,7 @@ def tracked(tmp_path_factory):
             marks=[TAICHI_ALONE, pytest.mark.skipif(not VULKAN, reason="needs Vulkan (Debian: mesa-vulkan-drivers)")],
         ),
     ],
-)  # fmt: skip
+)
 def test_another_version_gives_the_same_bits_and_a_note(tracked, arch, name, pretended):
     notes, result, _ = tracked(arch, name, "")
     assert notes == []
@@ -172,7 +172,7 @@ def test_another_numbas_cache_is_in_no_other_place(tmp_path, monkeypatch):
     ("version", "right"),
     [("0.62.1", False), ("0.63.0", True), ("0.63.0rc1", True), ("0.68.9", True), ("0.69.0", False), ("1.0", False),
      ("unknown", False)],
-)  # fmt: skip
+)
 def test_versions_are_compared_by_their_numbers(version, right, monkeypatch):
     monkeypatch.setattr(_store, "_notes", [])
     monkeypatch.setattr(tried, "TRIED", {"numba": ((0, 63), (0, 68))})

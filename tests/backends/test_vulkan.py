@@ -173,7 +173,7 @@ def module_of(*added: list[int]) -> Module:
         instruction(spirv.TYPE_INT, 2, 32, 1), instruction(spirv.TYPE_INT, 3, 32, 0), instruction(TYPE_REAL, 4, 32),
         *(instruction(CONSTANT, 2, 10 + place, value) for place, value in enumerate((0, 1, 2, 3, spirv.ORDER, 0x48))),
         instruction(FUNCTION, 0, 8, 0, 0),
-    ]  # fmt: skip
+    ]
     words = [0x07230203, 0x10500, 0, 100, 0, *(word for one in (*known, *added) for word in one)]
     return Module(np.array(words, "<u4").tobytes())
 

@@ -23,12 +23,12 @@ def run(target: str = "cpu", **changes: Any) -> dict[str, Any]:
     seconds = {
         "compile": 1.0, "prepare": 2.0, "write": 0.3, "total": 5.0, "track": 1.2, "track_least": 1.18,
         "track_greatest": 1.22, "repeats": [1.18, 1.2, 1.22], "stages": {"grow": 1.0, "pack": 0.002},
-    }  # fmt: skip
+    }
     made = {
         "case": "phantom", "dg": "boot", "model": "opdt", "target": target, "kind": "arch", "nseeds": 1000,
         "threads": 2 if target == "cpu" else None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
         "streamlines": 2000, "mean_points": 80.0, "sha256": "aa" * 32, "density_correlation": {"dipy": 0.95},
-    }  # fmt: skip
+    }
     seconds |= {name: changes.pop(name) for name in list(changes) if name in seconds}
     return made | {"seconds": seconds} | changes
 
@@ -37,7 +37,7 @@ def results(*runs: dict[str, Any], cpu: str = "AMD EPYC", cores: int = 2, device
     return {
         "schema": 1, "created": "2026-01-01T00:00:00Z", "machine": {"cpu": cpu, "cores": cores, "devices": devices},
         "runs": list(runs),
-    }  # fmt: skip
+    }
 
 
 def found(new: Any, old: Any, **options: Any) -> list[tuple[str, str]]:
@@ -227,7 +227,7 @@ def test_names_say_in_what_runs_differ():
         each["seconds"]["track"] = 2.4
     names = [finding.where for finding in compare(results(*slow), results(*runs))]
     assert names == ["phantom boot cpu opdt exact", "phantom boot cpu csa exact", "phantom boot cpu opdt fast",
-                     "phantom boot dipy"]  # fmt: skip
+                     "phantom boot dipy"]
 
 
 # ---------------------------------------------------------------------------------------- which one is set beside

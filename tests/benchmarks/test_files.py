@@ -40,7 +40,7 @@ def sound(row: dict) -> bool:
     """Whether stages fill the seconds, and streamlines were counted."""
     return row["status"] == "ok" and row["points"] > row["streamlines"] > 50 and (
         sum(row["stages"].values()) == pytest.approx(row["seconds"], abs=0.01)
-    )  # fmt: skip
+    )
 
 
 def test_a_command_is_faster_with_its_caches():
@@ -124,7 +124,7 @@ def test_the_report_has_a_table_and_bars():
         "case": "brain", "dg": "prob", "model": "csd", "target": "cuda", "arch": "cuda", "kind": "warm",
         "nseeds": 20_000, "status": "ok", "reason": "", "seconds": 3.25, "streamlines": 31_837, "points": 1_629_645,
         "stages": {"load": 1.0, "fit": 1.5, "start and exit": 0.75},
-    }  # fmt: skip
+    }
     failed = {**row, "target": "dipy", "arch": "", "status": "timeout", "reason": "stopped after 600 s"}
     del failed["stages"]
     results = {"schema": 1, "files": [row, failed]}
@@ -146,7 +146,7 @@ def whole(target: str, kind: str, seconds: float, repeats: int = 3) -> dict:
     return {
         "case": "brain", "dg": "prob", "model": "csd", "target": target, "arch": arch, "kind": kind, "nseeds": 1000,
         "status": "ok", "reason": "", "seconds": seconds, "repeats": [seconds] * repeats,
-    }  # fmt: skip
+    }
 
 
 def cells(*rows: dict) -> dict[str, str]:
@@ -177,7 +177,7 @@ def test_a_peer_of_an_earlier_result_was_timed_in_its_first_process():
 
 def test_the_newest_result_of_a_machine_counts():
     old, new = ({"schema": 1, "created": created, "files": [whole("cuda", "warm", seconds)]}
-                for created, seconds in (("2026-01-01", 3), ("2026-02-01", 2)))  # fmt: skip
+                for created, seconds in (("2026-01-01", 3), ("2026-02-01", 2)))
     other = {"schema": 1, "files": [{**whole("cuda", "warm", 9), "dg": "det"}]}
     lines = files_for_readme([new, other, old]).splitlines()[2:]
     assert sorted(line.split("|")[-2].strip() for line in lines) == ["2.00", "9.00"]

@@ -55,5 +55,5 @@ def test_truth_of_centrelines_is_perfect():
     assert found["bundles"] == len(phantom.bundles)
     assert found["overreach"] < 0.2
     strangers = lines(*(np.stack([one.centreline[0], other.centreline[0]]) for one, other in zip(
-        phantom.bundles[:3], phantom.bundles[3:6], strict=True)))  # fmt: skip
+        phantom.bundles[:3], phantom.bundles[3:6], strict=True)))
     assert measures.truth(phantom, strangers)["valid"] == 0

@@ -229,7 +229,7 @@ def test_a_peer_of_another_model_is_no_peer(results):
     ("value", "text"),
     [(124.321, "124"), (0.0052, "0.00520"), (2.08, "2.08"), (41_100.4, "41,100"), (0, "0"), (None, "–"),
      (float("nan"), "–"), (1e-7, "0.000000100")],
-)  # fmt: skip
+)
 def test_numbers(value, text):
     assert forms.number(value) == text
 

@@ -46,7 +46,7 @@ def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, 
     found = worker.measured(request)
     row = {"case": "demo", "dg": METHODS[method].dg, "model": METHODS[method].model, "target": target, "kind": "arch",
            "nseeds": nseeds, "threads": None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
-           "density_correlation": {}}  # fmt: skip
+           "density_correlation": {}}
     return {"schema": 1, "machine": machine(), "runs": [row | found]}
 
 
@@ -116,7 +116,7 @@ def test_archs_agree_in_committed_results(found):
         hashes = {
             run["sha256"] for run in found["runs"]
             if run["kind"] == "arch" and run["status"] == "ok" and (run["case"], run["dg"], run["model"]) == key
-        }  # fmt: skip
+        }
         assert len(hashes) <= 1
 
 
@@ -166,7 +166,7 @@ def run_instead(tmp_path, monkeypatch):
     ("import time; time.sleep(60)", "timeout", "stopped after 1 s"),
     ("import os; print('no device', file=__import__('sys').stderr, flush=True); os.abort()", "failed", "no device"),
     ("raise SystemExit('bad driver')", "failed", "bad driver (exit code 1)"),
-])  # fmt: skip
+])
 def test_a_process_that_ends_badly_says_how(tmp_path, run_instead, body, status, said):
     run_instead(body)
     found = runs.run_process(worker.Request("", str(tmp_path), "cpu", "boot", 1), 1.0)
@@ -227,7 +227,7 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
     assert all(request.nseeds == 5000 and request.repeat == 0 for request in asked)
     own = replace(CASES["demo"], phantom=None)
     assert not sweeping.swept(SWEEPS["voxels"], METHODS["prob"], TARGETS["cpu"],
-                              Folders(small[0], own, schedule), schedule)  # fmt: skip
+                              Folders(small[0], own, schedule), schedule)
 
 
 def test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time(small, tmp_path, monkeypatch):
@@ -240,7 +240,7 @@ def test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time(small, tmp_path,
     cpu = TARGETS["cpu"]
     monkeypatch.setitem(TARGETS, "cpu", replace(cpu, open=opened))
     request = worker.Request(str(small[0]), str(tmp_path), "cpu", "prob", 100_000, repeat=0, seconds=90.0,
-                             counts=(100, 1000, 100_000))  # fmt: skip
+                             counts=(100, 1000, 100_000))
     rows = worker.swept(request)["sweep"]
     assert [row[0] for row in rows] == [100, 1000]
     assert rows[0][2] < rows[1][2]
@@ -277,7 +277,7 @@ def test_the_command_writes_three_reports(tmp_path):
     """With a software Vulkan device, where there is one, beside the CPU."""
     archs = [name for name in ("cpu", "vulkan") if not TARGETS[name].missing()]
     done = command("--nseeds", "40", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det",
-                   "--sweeps", "threads", "--repeat", "1", folder=tmp_path)  # fmt: skip
+                   "--sweeps", "threads", "--repeat", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "found").iterdir()} == {"results.json", "report.md", "report.html"}
     results = json.loads((tmp_path / "found" / "results.json").read_text())
@@ -304,7 +304,7 @@ def test_the_command_writes_three_reports(tmp_path):
     (("--files-to-file", "cold", "--dg", "prob-asymmetric"), "leave it out of --dg"),
     (("one.nii.gz",), "give all of DWI, BVALS and BVECS"),
     (("--against", "nowhere"), "give --against a folder that does"),
-])  # fmt: skip
+])
 def test_what_cannot_be_is_one_line(tmp_path, arguments, said):
     done = command(*arguments, folder=tmp_path)
     assert done.returncode in (1, 2)

@@ -18,7 +18,7 @@ from tistreamlines.options.parameters import defaults, options
 STATS = {
     "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "stop_reasons",
     "seconds",
-}  # fmt: skip
+}
 SECONDS = {"load", "prepare", "compile", "track", "write", "total"}
 
 
@@ -249,7 +249,7 @@ class TestErrors:
     @pytest.mark.parametrize("given", [
         ("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "pft"), ("--dg", "x"), ("--cutoff", "many"),
         ("--max-angle", "30deg"), ("--stopping", "fa"),
-    ])  # fmt: skip
+    ])
     def test_a_wrong_value_is_one_line(self, track, tmp_path, given):
         self.one_line(track(tmp_path / "a.trx", *given), 2, given[0], given[1], ": ")
 
@@ -331,7 +331,7 @@ class TestDemo:
             assert name in table
         assert float(table["valid connections"].rstrip("%")) > 50
         assert {"dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "streamlines.trx", "streamlines.json",
-                "density.nii.gz", "connectome.csv"} <= {path.name for path in folder.iterdir()}  # fmt: skip
+                "density.nii.gz", "connectome.csv"} <= {path.name for path in folder.iterdir()}
         nodes = (folder / "nodes.tsv").read_text().splitlines()[1:]
         matrix = np.loadtxt(folder / "connectome.csv", delimiter=",")
         assert all(row.endswith(("_a", "_b")) for row in nodes)

@@ -43,7 +43,7 @@ KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *paramet
         (("--loopcheck",), ("not checked for loops",)),
         (("-mask", "brain.nii.gz"), ("-mask is not an option", "write --mask with", "--limit-mask")),
     ],
-)  # fmt: skip
+)
 def test_what_to_do_instead(run, tmp_path, given, words):
     one_line(run("track", "dwi.nii", "bval", "bvec", "-o", tmp_path / "a.trx", *given), 2, *words)
 

@@ -31,7 +31,7 @@ def run(folder, *arguments, before="", **environment):
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False,
         env={**os.environ, **environment}, errors="backslashreplace",
-    )  # fmt: skip
+    )
 
 
 def one_line(done, words, code=1):
@@ -117,7 +117,7 @@ def test_names_that_are_odd(folder, name):
         ["fixels", "labels.nii", "{}"], ["5tt", "labels.nii", "-o", "{}.nii"], ["join", "{}.trx", "-o", "b.trx"],
         ["track", "{}.mif", "-o", "b.trx"],
     ],
-)  # fmt: skip
+)
 def test_names_that_are_too_long(folder, name, command):
     before = {*folder.iterdir()}
     done = run(folder, *(word.format(name) for word in command))
@@ -135,6 +135,6 @@ def test_names_that_are_too_long(folder, name, command):
         (RuntimeError("can't start new thread"), "the system starts no more threads: raise the limit of processes"),
         (RuntimeError("other"), "unexpected RuntimeError: other"), (OSError("other"), "unexpected OSError: other"),
     ],
-)  # fmt: skip
+)
 def test_what_nothing_else_explains(error, words):
     assert words in vars(main)["_told"](error, None)

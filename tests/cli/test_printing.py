@@ -57,7 +57,7 @@ def test_a_full_disk_is_told_of_once(buffered):
         done = subprocess.run(
             [sys.executable, "-m", "tistreamlines", "track", "--citations"], stdout=full, stderr=subprocess.PIPE,
             text=True, env=os.environ | {"PYTHONUNBUFFERED": buffered}, check=False,
-        )  # fmt: skip
+        )
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: {LOST} (No space left on device)")
     assert done.stderr.count("\n") == 1

@@ -164,7 +164,7 @@ class TestGetters:
             ("--dg", "prob", "--boot-rule", "dipy"), ("--det-rule", "max", "--boot-rule", "dipy"),
             ("--pmf", "a.nii"), ("--pmf", "a.nii", "--dg", "boot"), ("--dg", "pft"),
         ],
-    )  # fmt: skip
+    )
     def test_wrong_use(self, ran, given):
         assert ran(*given)[0].code == 2
 

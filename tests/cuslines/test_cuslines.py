@@ -18,7 +18,7 @@ from tistreamlines.devices import choose
 
 NAMES = {
     "cuda_python": ("GPU", ""), "metal": ("MetalGPU", "Metal"), "webgpu": ("WebGPU", "WebGPU"), "numba": ("CPU", "CPU"),
-}  # fmt: skip
+}
 GETTERS = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter")
 WITHIN = 0.02
 
@@ -104,7 +104,7 @@ def test_as_many_streamlines_as_cuslines(values, sphere):
         tracker = made.CPUTracker(
             made.CPUProbDirectionGetter(), np.array(values(sphere.vertices)), np.ones(SHAPE), 0.5, sphere.vertices,
             sphere.edges, sphere_symm=flag, max_angle=radians(30), step_size=0.5, min_pts=8, rng_seed=3,
-        )  # fmt: skip
+        )
         held = tracker.generate_sft(seeds, IMAGE)
         assert held.space.value == "vox"
         counts.append(len(held))

@@ -110,7 +110,7 @@ class TestRefused:
         for options, words in (
             ({"pmf_threshold": 2}, "pmf_threshold"), ({"max_directions": 0}, "max_directions"),
             ({"sh_basis": "mrtrix"}, "tournier07"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(ts.ParameterError, match=words):
                 drop_in.ProbDirectionGetter(**options)
         with pytest.raises(ts.ParameterError, match="unit vectors"):

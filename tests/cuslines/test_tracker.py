@@ -35,13 +35,13 @@ class TestSameAsTrack:
         batch = scene.track(
             model="csa", sm_lambda=0.01, min_signal=2, max_angle=40, step_size="0.4vox", min_separation_angle=30,
             relative_peak_threshold=0.4, rng_seed=2**40 + 3, angular_weight=0.5, boot_rule="cuslines", max_steps=30,
-        )  # fmt: skip
+        )
         dg = scene.getter("csa", sh_lambda=0.01, min_signal=2)
         dg.angular_weight, dg.boot_rule = 0.5, "cuslines"
         tracker = scene.tracker(
             dg, max_angle=radians(40), step_size=0.4, min_separation_angle=radians(30), relative_peak_thresh=0.4,
             rng_seed=2**40 + 3, max_steps=30, chunk_size=7,
-        )  # fmt: skip
+        )
         assert same(tracker.generate_sft(scene.seeds, scene.image), batch)
 
     @pytest.mark.parametrize("aside", [0, 0.5])

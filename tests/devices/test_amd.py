@@ -119,7 +119,7 @@ def test_free_memory_is_that_of_the_device(use):
         (object(), "too old"),
         (None, r"no HIP \(libamdhip64.so not found\): install ROCm, or use another arch"),
     ],
-)  # fmt: skip
+)
 def test_failures_are_explained(use, library, reason):
     use(library)
     with pytest.raises(DeviceError, match=f"arch 'amdgpu' cannot run here: .*{reason}"):
@@ -153,7 +153,7 @@ def test_only_on_linux(use, monkeypatch):
         ({"linker": None}, r"no linker for it \(ld\.lld, in ROCm or on the PATH\): install ROCm's or lld 19"),
         ({"linker": "ld.lld-14"}, r"its linker ld\.lld-14 is too old \(unknown version\): install ROCm's or lld 19"),
     ],
-)  # fmt: skip
+)
 def test_auto_goes_on_where_nothing_compiles_for_it(use, monkeypatch, missing, reason):
     use(FakeHip(), **missing)
     listed = [one for one in list_devices() if one.arch == "amdgpu"]

@@ -46,7 +46,7 @@ class Case:
         self.voxels = voxels[rng.integers(len(voxels), size=1000)] + rng.uniform(-0.4, 0.4, (1000, 3))
         self.seeds = self.seeds_in(self.affine)
         self.common = {"sh": self.sh, "sphere": default_sphere, "step_size": 2.0, "max_angle": 35,
-                       "random_seed": 1_000_007}  # fmt: skip
+                       "random_seed": 1_000_007}
 
     def seeds_in(self, affine: np.ndarray) -> np.ndarray:
         """The seeds in the space of an affine."""
@@ -205,7 +205,7 @@ class TestReproducible:
                 starts, dipys.BinaryStoppingCriterion(box), np.eye(4), sf=np.ones((side, side, side, 362)) / 362,
                 seed_directions=np.tile([1.0, 0, 0], (600, 1)), sphere=default_sphere, step_size=0.5, max_angle=40,
                 max_len=500, min_len=0, random_seed=random_seed, voxel_size=np.ones(3), save_seeds=True,
-            ), set()  # fmt: skip
+            ), set()
             for line, start in lines:
                 at = int(np.argmin(np.linalg.norm(line - start, axis=1)))
                 number = int(numbered[np.argmin(np.linalg.norm(starts - start, axis=1))])
@@ -428,7 +428,7 @@ class TestErrors:
         for model, words in (
             (None, "data or model is missing"), (object(), "kind object"), (CsaOdfModel(gtab, 6), "sh_order_max 6"),
             (smooth, "not made with smooth=0.006"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(ts.ParameterError, match=words):
                 case.lines("bootstrap_tracking", sh=None, data=case.data, model=model)
         smooth.smooth = 0.02

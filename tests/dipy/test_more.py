@@ -32,7 +32,7 @@ class Scene:
         self.pam = peaks_from_model(
             model, phantom.data, sphere, relative_peak_threshold=0.5, min_separation_angle=25, mask=phantom.mask,
             npeaks=3, sh_order_max=4, return_sh=True,
-        )  # fmt: skip
+        )
         self.white = np.minimum(np.sum([one.membership for one in phantom.bundles], axis=0), 1.0) * phantom.mask
         self.mask, self.sphere = phantom.mask, sphere
         rng, voxels = np.random.default_rng(4), np.argwhere(self.white > 0.5)

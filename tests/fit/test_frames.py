@@ -180,7 +180,7 @@ def test_a_cached_run_tells_again(ring, tmp_path):
 
     for _ in range(2):
         batches = ts.stream(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, ring[1]),
-                           cache_dir=tmp_path / "cache", watcher=Ear())  # fmt: skip
+                           cache_dir=tmp_path / "cache", watcher=Ear())
         batches.close()
     assert len([text for text in told if "x is flipped" in text]) == 2
 
@@ -344,7 +344,7 @@ def test_python_is_warned(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         ts.stream(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, np.ones(SHAPE)),
-                 bvecs_frame="voxel").close()  # fmt: skip
+                 bvecs_frame="voxel").close()
 
 
 # ------------------------------------------------------------------------------------------------------ MRtrix3 itself

@@ -22,7 +22,7 @@ NO_LOBE = 127
 RULES = {
     "defaults": Thresholds(), "all": Thresholds(0), "integral": Thresholds(0, 0.05), "merged": Thresholds(0.05, 0, 0.6),
     "all merged": Thresholds(0.05, 0, 0),
-}  # fmt: skip
+}
 
 
 def found(functions, thresholds, basis=BASIS, arch="cpu", **more):

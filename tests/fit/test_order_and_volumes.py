@@ -39,7 +39,7 @@ def test_csd_is_told_of(few):
     (6, {"dg": "boot", "model": "opdt"}, "leave no residuals with order 2 .*: give dg prob"),
     (5, {"dg": "det", "model": "csa", "sh_order": 2}, "give a series of at least 6 directions"),
     (5, {"dg": "det", "model": "csa", "sh_order": 4}, "give a series of at least 6 directions"),
-])  # fmt: skip
+])
 def test_no_advice_that_cannot_be_followed(few, directions, options, words):
     """Order 2 is the lowest, so it is no advice where 6 directions do not do."""
     image, bvals, bvecs = (nib.load(few["dwi"]), np.loadtxt(few["bvals"]), np.loadtxt(few["bvecs"]))

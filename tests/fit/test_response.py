@@ -176,7 +176,7 @@ class TestFiles:
             ("# Shells: 3000\n577 -217 39 -4 1", r"is of b = 3000 s/mm2, but the shell that is fitted of 1000"),
             ("# Shells: 0,1000\n5 0 0 0 0\n5 0 0 0 0", "is no response"),
         ],
-    )  # fmt: skip
+    )
     def test_other_files_are_an_error_of_one_line(self, tmp_path, text, words):
         with pytest.raises(InputError, match=words) as raised:
             self.read(tmp_path, text)

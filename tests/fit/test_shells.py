@@ -127,7 +127,7 @@ def test_doubtful_shells_are_told(two, tmp_path):
     found = run(folder, output=tmp_path / "a.trx")
     (told,) = (warning for warning in found.warnings if "in no shell" in warning)
     assert told.endswith("1 volume is in no shell and not fitted (first: volume 31 of b = 1700, with fewer than 3 "
-                         "b-values within 80)")  # fmt: skip
+                         "b-values within 80)")
     assert json.loads((tmp_path / "a.json").read_text())["chosen"]["shells"]["b"] == [2500.0]
 
 
@@ -225,7 +225,7 @@ def test_fa_is_that_of_the_lower_shell(two):
     mask = np.ones(dwi.space.shape, bool)
     both, lower, higher = (Fits(one, mask).anisotropy() for one in (
         dwi, shells.only_shells(dwi, "1000"), shells.only_shells(dwi, "2500"),
-    ))  # fmt: skip
+    ))
     assert np.array_equal(both, lower)
     assert np.abs(both - higher).max() > 0.1
 
@@ -248,4 +248,4 @@ def test_what_is_refused(two):
         ts.track(
             pmf=np.ones((2, 2, 2, 362)), stop_map=np.ones((2, 2, 2)), shells=1000, seeds=np.zeros((1, 3)),
             affine=np.eye(4),
-        )  # fmt: skip
+        )

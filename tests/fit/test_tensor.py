@@ -48,7 +48,7 @@ def agrees(data, gtab, mask=None) -> bool:
     10.0 ** RNG.uniform(-38, 38, (100, 66)),
     10.0 ** RNG.uniform(-4, 4, (300, 66)),
     np.eye(66) * 1e6,
-], ids=["random", "zeros", "negative", "constant", "tiny", "huge", "uneven", "one signal each"])  # fmt: skip
+], ids=["random", "zeros", "negative", "constant", "tiny", "huge", "uneven", "one signal each"])
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 def test_equals_dipy_on_odd_signals(rows):
     assert agrees(shaped(rows), gradients())

@@ -116,7 +116,7 @@ def test_a_small_header_before_gigabytes(tmp_path):
     header = b"mrtrix image\ndim: 10,10,10\nvox: 1,1,1\nlayout: +0,+1,+2\ndatatype: UInt8\nfile: . 256\nEND\n"
     paths = [
         packed(tmp_path / "a.nii.gz", image, 70), packed(tmp_path / "a.mif.gz", header.ljust(256 + 1000, b"\1"), 70),
-    ]  # fmt: skip
+    ]
     code = (
         "from tistreamlines.io.images import open_image, read_array\n"
         f"for path in {[*map(str, paths)]}: print(read_array(*open_image(path)).sum())"

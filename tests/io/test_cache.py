@@ -220,7 +220,7 @@ def test_shared_needs_a_folder(head, tmp_path):
 METHODS = {
     "boot": {}, "boot csa": {"model": "csa", "sh_order": 4, "sphere": "full"}, "prob": {"dg": "prob"},
     "det": {"dg": "det", "pmf_rows": "sampled"}, "ptt": {"dg": "ptt", "model": "csa", "probe_count": 3},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("method", METHODS)

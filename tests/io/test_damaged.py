@@ -60,7 +60,7 @@ def test_garbage_behind_a_compressed_series(case):
         (308, np.int32(0x7FA00001), "cannot be inverted"), (112, np.float32(3e38), "inf in voxel"),
     ],
     ids=["side below 0", "begin", "type", "affine", "slope"],
-)  # fmt: skip
+)
 def test_one_line_is_said_of_a_header(case, caplog, recwarn, place, value, told):
     """nibabel logs what it mends or refuses, and NumPy warns."""
     path = case.image(signals(), name="dwi.nii")

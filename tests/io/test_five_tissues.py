@@ -63,7 +63,7 @@ def test_values_within_the_tolerance_are_clipped(fractions, save):
     ({(1, 2, 3): [1.5, -0.5, 0, 0, 0], (2, 2, 3): [0, 2, 0, 0, 0]}, "2", r"1\.5 in voxel \(1, 2, 3\)"),
     ({(3, 0, 0): [0, np.nan, 0, 1, 0]}, "1", r"nan in voxel \(3, 0, 0\)"),
     ({(3, 0, 1): [0, np.inf, 0, 1, 0]}, "1", r"inf in voxel \(3, 0, 1\)"),
-])  # fmt: skip
+])
 def test_a_value_that_is_no_fraction_is_an_error(fractions, save, wrong, count, odd):
     for voxel, values in wrong.items():
         fractions[voxel] = values
@@ -92,7 +92,7 @@ def test_sums_that_are_neither_0_nor_1_are_an_error_or_a_warning(fractions, save
     (lambda values: values[..., 0], "shape \\(4, 5, 6\\); give"),
     (lambda values: values[..., None], "shape \\(4, 5, 6, 5, 1\\); give"),
     (lambda values: 0 * values, "has no tissue"),
-])  # fmt: skip
+])
 def test_other_images_are_refused(fractions, save, change, told):
     with pytest.raises(InputError, match=told):
         load_five_tissues(save(change(fractions)))

@@ -27,7 +27,7 @@ def place(tmp_path, head):
 @pytest.mark.parametrize("names", [
     ("dwi.bval", "dwi.bvec"), ("dwi.bvals", "dwi.bvecs"), ("bvals", "bvecs"), ("dwi.bval", "bvecs"),
     ("bvals", "dwi.eddy_rotated_bvecs"),
-])  # fmt: skip
+])
 def test_gradients_beside_the_series_are_found(place, names):
     folder, put = place
     put(1, names[0])
@@ -48,7 +48,7 @@ def test_a_note_says_which_were_taken_and_the_record_has_them(place, head, run):
     assert found.n_streamlines > 20
     assert all(np.array_equal(*lines) for lines in zip(found, expected, strict=True))
     done = run("track", folder / "dwi.nii.gz", "--mask", head.mask, "--nseeds", "10", "--arch", "cpu", "-o",
-               folder / "a.trx")  # fmt: skip
+               folder / "a.trx")
     assert done.code == 0
     assert "dwi.bval and dwi.bvec beside it" in done.err
 

@@ -25,7 +25,7 @@ needs_crop = pytest.mark.skipif(not CROP.is_dir(), reason="no real data at ../sh
 LAYOUTS = [
     ",".join(sign + str(place) for sign, place in zip(signs, places, strict=True))
     for places in itertools.permutations(range(4)) for signs in itertools.product("+-", repeat=4)
-]  # fmt: skip
+]
 
 
 def mrtrix(*arguments):
@@ -97,7 +97,7 @@ def test_bits(tmp_path, layout):
         {"dim": "420,1,1,1", "layout": "0,1,2,3"}, {"command_history": "mrcalc é # x: y\nEND_OF"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_headers_that_are_valid(tmp_path, fields):
     same(write(tmp_path / "a.mif", **fields))
 
@@ -237,7 +237,7 @@ def test_a_real_series_and_its_streamlines(tmp_path, strides):
         ({"dw_scheme": ["1,2,3"] * 7}, "[1.0, 2.0, 3.0] in row 0"),
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("suffix", ["mif", "mif.gz"])
 def test_a_header_that_says_nonsense(tmp_path, recwarn, suffix, fields, told):
     path = write(tmp_path / f"a.{suffix}", np.zeros(SHAPE, np.float32).tobytes(), **fields)
@@ -260,7 +260,7 @@ def test_a_header_that_says_nonsense(tmp_path, recwarn, suffix, fields, told):
         ([*B[:6], [1e200, 0, 0, 1000]], "volume 6"), ([[0, 0, 0, 0]] * 7, "highest b-value is 0"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_gradients_that_no_scanner_has(tmp_path, recwarn, scheme, told):
     path = write(tmp_path / "a.mif", dw_scheme=[",".join(map(repr, row)) for row in scheme])
     with pytest.raises(InputError, match=r"a\.mif: .*") as caught:
@@ -279,7 +279,7 @@ def test_files_that_are_no_images(tmp_path, suffix):
         (pack(header()[:-5]), "has no line END"), (pack(whole[:-1]), "it is incomplete"),
         (pack(whole[:4000]), "has 0 bytes"),
         (b"\x1f\x8b\x08", "damaged" if suffix == "mif.gz" else "begins with"),
-    ):  # fmt: skip
+    ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"a\.mif") as caught:
             load_dwi(path)

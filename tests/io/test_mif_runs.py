@@ -86,7 +86,7 @@ def test_on_the_command_line(head, files, run, tmp_path):
         (["dwi.mif", "a.bval"], 2, "give DWI, BVALS and BVECS"),
         (["none.mif"], 1, "none.mif: no such file"),
     ],
-)  # fmt: skip
+)
 def test_one_line_says_what_to_do(files, run, monkeypatch, tmp_path, arguments, code, told):
     monkeypatch.chdir(files)
     done = run("track", *arguments, "--arch", "cpu", "-o", tmp_path / "a.tck")

@@ -136,7 +136,7 @@ def test_mrtrix3_shows_the_header_and_keeps_it(tmp_path):
     told = shown("a.tck")
     assert {name: float(value) for name, value in told.items() if name not in ("method", "timestamp")} == {
         "count": 2, "step_size": 0.25, "max_angle": 30, "min_dist": 9.5, "threshold": 0.2, "total_count": 5,
-    }  # fmt: skip
+    }
     assert told["method"] == "det"
     header = nib.streamlines.load(tmp_path / "a.tck", lazy_load=True).header
     assert told.items() <= header.items()

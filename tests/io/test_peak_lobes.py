@@ -72,7 +72,7 @@ def followed(folder, **options):
     return ts.track(
         peaks=folder / "peaks.nii.gz", peaks_frame="voxel", stop_map=folder / "inside.nii.gz", stop_threshold=0.5,
         seed_mask=folder / "inside.nii.gz", nseeds=200, max_steps=60, arch="cpu", like="dipy", **options,
-    )  # fmt: skip
+    )
 
 
 def share_without_direction(result):
@@ -92,7 +92,7 @@ def test_the_highest_peak_is_the_one_of_the_greatest_amplitude(ring):
     (batch,) = ts.stream(
         peaks=ring / "peaks.nii.gz", peaks_frame="voxel", stop_map=ring / "inside.nii.gz", stop_threshold=0.5,
         seed_mask=ring / "inside.nii.gz", nseeds=200, max_directions=1, max_steps=3, min_length=0, dg="det", arch="cpu",
-    )  # fmt: skip
+    )
     along = np.array([line[-1] - line[0] for line in batch])
     middle = np.array([line.mean(axis=0) for line in batch]) - np.array([19.5, 19.5, 2.5]) * SIDE
     radial = (along * middle)[:, :2].sum(axis=1) / np.linalg.norm(along, axis=1) / np.linalg.norm(middle[:, :2], axis=1)

@@ -96,7 +96,7 @@ def test_voxels_without_a_mask(tmp_path, known):
         ("merged_f1samples", lambda v, a: (v.astype(np.complex64), a), ("complex64",)),
         ("nodif_brain_mask", lambda v, a: (v[:3], a), ("shape (3, 3, 2)",)),
     ],
-)  # fmt: skip
+)
 def test_images_that_do_not_fit(folder, name, change, parts):
     replaced(folder, name, change)
     with fails(f"{name}.nii.gz", *parts):

@@ -20,7 +20,7 @@ def written(path, *, order="LAS", data=False):
     rng = np.random.default_rng(0)
     lines = [rng.normal(size=(n, 3)).cumsum(axis=0).astype("f4") for n in rng.integers(1, 40, COUNT)]
     more = {"data_per_point": {"fa": [np.ones((len(one), 2)) for one in lines]},
-            "data_per_streamline": {"w": np.ones((COUNT, 3))}} if data else {}  # fmt: skip
+            "data_per_streamline": {"w": np.ones((COUNT, 3))}} if data else {}
     header = {"voxel_to_rasmm": AFFINE, "dimensions": (91, 109, 91), "voxel_sizes": (2, 2, 2), "voxel_order": order}
     made = nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4), **more)
     nib.streamlines.save(made, str(path), header=header)
@@ -86,7 +86,7 @@ def test_a_count_that_is_unknown(tmp_path):
         (7, None, "tells of 7 streamlines .n_count., but more follows"), (29, None, "tells of 29 streamlines"),
         (7, 7, None), (0, 7, None),
     ],
-)  # fmt: skip
+)
 def test_counts_that_are_wrong(tmp_path, count, cut, words):
     """A file cut between two records looks whole but for its count."""
     path = written(tmp_path / "a.trk")
@@ -150,7 +150,7 @@ def test_no_voxel_order(tmp_path):
         ({"version": 4}, "version"), ({"hdr_size": 999}, "hdr_size"), ({"magic_number": b"TRICK"}, "TrackVis"),
         ({"dimensions": (91, -5, 91), "voxel_order": b"RPS"}, "dim"),
     ],
-)  # fmt: skip
+)
 def test_headers_that_cannot_be(tmp_path, fields, words):
     path = changed(written(tmp_path / "a.trk"), **fields)
     for reader in (read, grid_of_tractogram):

@@ -113,7 +113,7 @@ class TestScanner:
     @pytest.mark.parametrize("system", [
         None, (UNKNOWN, UNKNOWN, None), (TALAIRACH, TALAIRACH, None), (SCANNER, SCANNER, None),
         (SCANNER, UNKNOWN, np.diag([2, 2, 2, 1])),
-    ])  # fmt: skip
+    ])
     @pytest.mark.parametrize("meta", [{}, fields((0, 0, 0)), fields(CENTRE)])
     def test_gifti(self, tmp_path, system, meta):
         path = save_gifti(tmp_path / "white.surf.gii", VERTICES, TRIANGLES, meta, system)
@@ -167,7 +167,7 @@ class TestRefused:
             ({"triangles": TRIANGLES + 1}, r"triangle \d+ is of the vertices .*42.* vertices 0 to 41; \d triangles"),
             ({"triangles": TRIANGLES - 1}, r"triangle \d+ is of the vertices .*-1"),
         ],
-    )  # fmt: skip
+    )
     def test_freesurfer(self, tmp_path, given, words):
         known = {"vertices": VERTICES, "triangles": TRIANGLES, "info": footer(CENTRE)} | given
         with pytest.raises(InputError, match=f"lh.white: {words}") as raised:
@@ -198,7 +198,7 @@ class TestRefused:
             ({"vertices": VERTICES[:, :2]}, r"vertices have the shape \(42, 2\)"),
             ({"triangles": TRIANGLES[:, :2]}, r"triangles have the shape \(80, 2\)"),
         ],
-    )  # fmt: skip
+    )
     def test_gifti(self, tmp_path, given, words):
         known = {"vertices": VERTICES, "triangles": TRIANGLES} | given
         with pytest.raises(InputError, match=f"white.gii: .*{words}") as raised:

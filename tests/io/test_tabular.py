@@ -12,7 +12,7 @@ from tistreamlines.io.tabular import Table, cell_of_name, name_of_cell
 
 FORMULAS = (
     "=cmd|' /C calc'!A0", '=HYPERLINK("http://a.b")', "+1+1", "-2+3", "@SUM(A1)", "'=1", "''=1", "\uff1d1", "-", "+-=@",
-)  # fmt: skip
+)
 NAMES = ("Left-Hippocampus", "a=b", "'quoted'", 'with "quotes"', "a,b", "'", "n/a", "1", "", "é", "(=1)")
 BEGIN_A_FORMULA = set("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # OWASP's list
 
@@ -47,7 +47,7 @@ def test_nodes_are_read_back(tmp_path):
         ("a.xml", '<atlas><header><type>Label</type></header><data><label index="1">\t=1&#9;+2&#13;&#10;-3</label>'
                   '<label index="2"></label></data></atlas>'),
     ],
-)  # fmt: skip
+)
 def test_names_of_several_lines_have_one(tmp_path, name, text):
     (tmp_path / name).write_bytes(text.encode())
     assert read_nodes(tmp_path / name) == {1: "=1 +2 -3", 2: ""}

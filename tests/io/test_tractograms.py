@@ -61,7 +61,7 @@ def test_a_point_that_is_partly_missing(tmp_path):
     ({"step_size": "0.5"}, 0.5), ({"step_size": "0.2", "output_step_size": "1"}, 1.0), ({}, None),
     ({"step_size": "NaN"}, None), ({"step_size": "0"}, None), ({"step_size": "auto"}, None),
     ({"step_size": "0.5", "output_step_size": "8000"}, 0.5), ({"output_step_size": "8000"}, None),
-])  # fmt: skip
+])
 def test_the_step_size_of_a_header(tmp_path, fields, step):
     """One with which no program tracks is not taken."""
     tractogram = nib.streamlines.Tractogram([np.ones((2, 3), np.float32)], affine_to_rasmm=np.eye(4))

@@ -30,7 +30,7 @@ AFFINE = np.array([[-2.0, 0, 0, 90], [0, 2, 0, -126], [0, 0, 2, -72], [0, 0, 0, 
 HEADER = {
     "DIMENSIONS": [91, 109, 91], "VOXEL_TO_RASMM": AFFINE.tolist(), "NB_VERTICES": len(POINTS),
     "NB_STREAMLINES": len(LENGTHS),
-}  # fmt: skip
+}
 POSITIONS, STARTS = "positions.3.float32", "offsets.uint32"
 PLAIN = {POSITIONS: POINTS.astype("<f4"), STARTS: OFFSETS.astype("<u4")}
 
@@ -82,7 +82,7 @@ def test_more_members(tmp_path):
         "dps/a.b.uint8": np.ones(4, "u1"), "dps/right.bit": np.ones(4, bool), "dpv/fa.float16": np.ones(15, "f2"),
         "dpv/rgb.3.uint8": np.ones((15, 3), "u1"), "groups/CST.uint32": np.array([0, 3], "u4"),
         "dpg/CST/mean.float64": np.ones(1), "dps/a.json": b"{}", "readme.txt": b"mine", "dps/.DS_Store": b"?",
-    }  # fmt: skip
+    }
     path = packed(tmp_path / "a.trx", {**PLAIN, **more})
     expect(path)
     assert has_seeds(path)
@@ -189,7 +189,7 @@ BAD = {
     "streamlines below 0": (PLAIN, {"NB_STREAMLINES": -4}, "NB_STREAMLINES of -4"),
     "points of no streamline": ({POSITIONS: POINTS}, {"NB_STREAMLINES": 0}, "of no streamline"),
     "a streamline of all points": ({}, {"NB_VERTICES": 1 << 40}, "has no positions"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -218,7 +218,7 @@ def stopping_maps():
     return {
         Stop.END_POINT: (straight_data(), ends), Stop.NO_DIRECTION: (crossed, np.ones(SHAPE, np.float32)),
         Stop.OUTSIDE_IMAGE: (straight_data(), np.ones(SHAPE, np.float32)),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("reason", [Stop.END_POINT, Stop.NO_DIRECTION, Stop.OUTSIDE_IMAGE, Stop.MAX_LENGTH])
@@ -236,7 +236,7 @@ def test_streamlines_end_where_dipys_do(reason):
     getter = BootDirectionGetter.from_data(
         data.astype(float), OpdtModel(gradients(), sh_order_max=4, smooth=0.006, min_signal=1), max_angle=60.0,
         sphere=default_sphere, sh_order=4, relative_peak_threshold=0.25, min_separation_angle=45,
-    )  # fmt: skip
+    )
     criterion = ThresholdStoppingCriterion(stop_map.astype(float), 0.5)
     theirs = list(LocalTracking(getter, criterion, seeds, np.eye(4), STEP, maxlen=limit, random_seed=1))
     assert reason in batch.stop_reasons

@@ -24,7 +24,7 @@ def interpolated(dialect: str, data: np.ndarray, points: np.ndarray) -> tuple[np
     values = {
         "volume_index": ((order + 1) * chunks).astype(np.int32), "volume_rows": rows, "volume_shape": np.array(SHAPE),
         "points": points, "found": ints(len(points)), "out": reals(len(points) * 32 * chunks),
-    }  # fmt: skip
+    }
     held = run(dialect, sample, len(points), values, {"ROW_CHUNKS": chunks}, {"row": ("reals", 32 * chunks)})
     return held["found"], held["out"].reshape(len(points), -1)
 
@@ -75,7 +75,7 @@ def test_outside_is_where_dipy_says(dialect, data):
     points[:6] = [
         (-0.5, 2, 2), (np.nextafter(np.float32(-0.5), -1), 2, 2), (4.5, 2, 2), (np.nextafter(np.float32(4.5), 0), 2, 2),
         (2, 5.5, 2), (2, 2, 6.5),
-    ]  # fmt: skip
+    ]
     points = points.astype(np.float32).astype(float)
     found, _ = interpolated(dialect, data, points)
     expected = []
@@ -96,7 +96,7 @@ def test_a_voxel_without_a_row_counts_as_zero(dialect):
     values = {
         "volume_index": np.zeros(np.prod(SHAPE), np.int32), "volume_rows": np.concatenate([np.zeros(32), data.ravel()]),
         "volume_shape": np.array(SHAPE), "points": np.array([1.5, 2.0, 3.0]), "found": ints(1), "out": reals(32),
-    }  # fmt: skip
+    }
     index = values["volume_index"].reshape(SHAPE)
     index[1, 2, 3] = 1
     held = run(dialect, sample, 1, values, {"ROW_CHUNKS": 1}, {"row": ("reals", 32)})

@@ -38,7 +38,7 @@ def kernel_functions() -> list[lang.Func]:
         (module.__name__, name): value
         for module in modules() for name, value in vars(module).items()
         if isinstance(value, lang.Func) and value.__module__ == module.__name__
-    }  # fmt: skip
+    }
     return [functions[key] for key in sorted(functions)]
 
 

@@ -17,7 +17,7 @@ def test_scalars(dialect):
     expected = [
         np.floor(REAL), cut, np.abs(REAL), np.maximum(REAL, OTHER), np.minimum(REAL, OTHER),
         np.where(REAL < OTHER, 1, -1), -REAL + OTHER * 0.5, (cut // 3) * 100 + cut % 3,
-    ]  # fmt: skip
+    ]
     assert np.array_equal(got, np.transpose(expected))
 
 
@@ -49,7 +49,7 @@ def test_lane_values(dialect):
             2 * x, np.maximum(x, y) - np.minimum(x, y), np.where((x > y) & (lane_number >= 8), x, 0),
             a[item + np.array(OFFSETS)] + np.abs(x), np.full(32, x.max() - y.min()), (lane_number * 3) & 7,
             x if item else y, x,
-        ]  # fmt: skip
+        ]
         assert np.allclose(got, expected, rtol=bound, atol=bound)
     x, y = a[:32], a[index[:32]]
     marked = (x > 0) & (x >= y)

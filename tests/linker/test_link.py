@@ -140,7 +140,7 @@ ALLOWED = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.Expr, ast.If, ast.While, ast.For, ast.Return, ast.Name,
     ast.Attribute, ast.Subscript, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.operator,
     ast.unaryop, ast.cmpop, ast.expr_context,
-)  # fmt: skip
+)
 
 
 def faults(function: lang.Func) -> list[str]:
@@ -416,7 +416,7 @@ def test_cpu_threads_take_all_items_once_from_a_queue(count, threads):
     made = {
         "compiled": lambda function: function, "note": lambda item, first, out: out.append((item, first)),
         "claim": lambda queue, number: next(queue) if number == TOGETHER else None,
-    }  # fmt: skip
+    }
     # an argument of the name that a loop's own variable might have
     exec(entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
     for _ in range(threads):

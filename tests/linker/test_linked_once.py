@@ -65,7 +65,7 @@ def test_the_same_program_is_linked_once(linked):
 @pytest.mark.parametrize(
     "change", [{"offset": 1}, {"offset": True}, {"offset": -0.0}, {"change": halved}, {"bits": 64}],
     ids=["integer", "truth", "negative zero", "function", "precision"],
-)  # fmt: skip
+)
 def test_another_program_is_linked_anew(linked, change):
     linked()
     linked(offset=0.0)

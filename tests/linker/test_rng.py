@@ -133,7 +133,7 @@ def placed(dialect: str, count: int, first: int, voxels: np.ndarray) -> np.ndarr
         "rules_key": np.array([5, 6]), "rules_first_seed": first,
         "voxels": voxels.astype(np.int32), "voxel_count": len(voxels),
         "out": reals(3 * count),
-    }  # fmt: skip
+    }
     return run(dialect, seeding.place_seed, count, values)["out"].reshape(-1, 3)
 
 

@@ -190,7 +190,7 @@ def above(store: Path, public_folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (0o755, 0, True), (0o700, 0, True), (0o1777, STRANGER, True), (0o3775, STRANGER, True),
         (0o2755, STRANGER, True), (0o777, 0, False), (0o775, STRANGER, False), (0o2770, STRANGER, False),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_folder_above_that_others_can_write_to(above, tmp_path, mode, group, safe, level):
     """What they put in place of the cache has the right name and right files, of this user."""
@@ -230,7 +230,7 @@ def test_a_folder_above_that_belongs_to_another_user(above, tmp_path):
         ("anna", [], True, True), ("anna", ["anna"], True, True), ("anna", ["bert"], True, False),
         ("lab", [], True, False), ("anna", [], False, False),
     ],
-)  # fmt: skip
+)
 def test_a_group_of_this_user_alone(above, monkeypatch, group, members, primary, safe):
     """As many systems make for each user; folders of umask 002 can be written by it."""
     import grp

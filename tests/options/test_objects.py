@@ -30,7 +30,7 @@ EQUAL = [
     ),
     ({"products": [ts.Density("a.nii", voxel=1.5)]}, {"density": "a.nii", "density_voxel": 1.5}),
     ({"products": ts.Density("a.nii", grid="b.nii")}, {"density": "a.nii", "density_grid": "b.nii"}),
-]  # fmt: skip
+]
 
 
 def plain(parameters):
@@ -39,7 +39,7 @@ def plain(parameters):
         name: [[float(part) for part in str(one).split(",")] if "," in str(one) else one for one in value]
         if isinstance(value, list) else value
         for name, value in parameters.as_dict().items()
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(("objects", "keywords"), EQUAL)
@@ -77,7 +77,7 @@ def test_objects_override_parameters():
         ({"dg": ts.Prob(max_angle=200)}, "^max_angle is 200.0: give a number above 0 up to 90$"),
         ({"dg": ts.Boot(), "model": ts.CSD()}, "^model csd needs dg prob, det, .*ifod2 or sd_stream, not boot$"),
     ],
-)  # fmt: skip
+)
 def test_what_contradicts_or_is_out_of_place_is_refused(given, words):
     with pytest.raises(ts.ParameterError, match=words):
         ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", **given)
@@ -121,7 +121,7 @@ class TestRows:
         chosen = ts.Parameters(dg=made, stopping=rule)
         assert (chosen.dg, chosen.max_angle, chosen.stopping, str(chosen.stop_map)) == (
             "straightest", 12, "fading", "a.nii",
-        )  # fmt: skip
+        )
 
     def test_it_can_be_sent_to_another_process(self):
         again = pickle.loads(pickle.dumps(ts.Ptt(probe_length=2)))

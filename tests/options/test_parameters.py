@@ -52,14 +52,14 @@ class TestDefinition:
             "fa_threshold": 0.1, "min_signal": 1, "sm_lambda": 0.006, "relative_peak_threshold": 0.25, "arch": "auto",
             "min_separation_angle": 45, "angular_weight": 0, "max_steps": 500, "boot_rule": "dipy", "exact": True,
             "min_length": 0,
-        }  # fmt: skip
+        }
         chosen = Parameters(like="dipy")
         assert {name: getattr(chosen, name) for name in expected} == expected
 
     def test_kinds(self):
         assert [kind(n) for n in ("mask", "nseeds", "max_length", "model", "exact", "step_size")] == [
             "path", "int", "text", "word", "flag", "text",
-        ]  # fmt: skip
+        ]
 
     def test_bounds_read_well(self):
         assert bounds(options()["max_angle"]) == "a number above 0 up to 90"
@@ -122,7 +122,7 @@ class TestValues:
             ("min_signal", 0), ("min_length", -1), ("max_length", math.inf), ("threads", 0), ("chunk_size", 0),
             ("memory_limit", 0), ("angular_weight", 1.1), ("model", "dti"), ("dg", "pft"), ("fa_response", 2),
         ],
-    )  # fmt: skip
+    )
     def test_a_bad_value_is_named(self, name, value):
         with pytest.raises(ParameterError, match=name) as error:
             Parameters.given({name: value})
@@ -216,7 +216,7 @@ class TestRelations:
         flag_off, value = {"pft_back": ("pft", 1.0), "include_ordered": ("one_way", ["0,0,0,5"])}[name]
         with pytest.raises(ParameterError, match=f"{name} needs {flag_off}"):
             Parameters.given({"stopping": "act", name: value, flag_off: False} if name == "pft_back" else
-                             {name: value, flag_off: False})  # fmt: skip
+                             {name: value, flag_off: False})
 
 
 SH = {"sh": "a.nii", "sh_basis": "tournier07"}
@@ -283,11 +283,11 @@ class TestGetters:
 
     @pytest.mark.parametrize("others", [
         {}, {"dg": "ptt"}, {"dg": "ifod2"}, {"dg": "sd_stream", "sh": "a.mif"}, {"bedpostx": "b"}, {"like": "dipy"},
-    ])  # fmt: skip
+    ])
     @pytest.mark.parametrize(("files", "rule"), [
         (("stop_map",), "threshold"), (("stop_mask",), "binary"), (("pve_wm", "pve_gm", "pve_csf"), "act"),
         (("pve",), "act"), (("include_map", "exclude_map"), "act"), (("act",), "act5"),
-    ])  # fmt: skip
+    ])
     def test_files_choose_the_rule_with_every_getter(self, files, rule, others):
         named = dict.fromkeys(files, "map.nii")
         assert Parameters.given(named | others).stopping == rule
@@ -306,7 +306,7 @@ class TestGetters:
     @pytest.mark.parametrize(("one", "other"), [
         ("stop_map", "act"), ("stop_mask", "act"), ("stop_map", "stop_mask"), ("pve", "act"), ("stop_map", "pve"),
         ("fa_threshold", "act"),
-    ])  # fmt: skip
+    ])
     def test_files_of_two_rules_are_one_error_that_names_both(self, one, other):
         named = {name: 0.2 if name == "fa_threshold" else "map.nii" for name in (one, other)}
         with pytest.raises(ParameterError, match="chooses the stopping rule") as raised:
@@ -318,7 +318,7 @@ class TestGetters:
         ({"act": "5tt.mif", "pft": True}, "not with act, which chooses stopping act5: give one of these"),
         ({"stopping": "binary", "stop_map": "a.nii"}, "not with stopping binary: leave it out"),
         ({"pmf_threshold": 0.1}, "not with dg boot, the default here"),
-    ])  # fmt: skip
+    ])
     def test_a_word_that_nobody_gave_is_said_to_be_a_default(self, named, words):
         with pytest.raises(ParameterError, match=words):
             Parameters.given(named)
@@ -327,7 +327,7 @@ class TestGetters:
         ("10M", 10_000_000), ("10m", 10_000_000), ("10k", 10_000), ("1.5K", 1500), ("2B", 2 * 10**9), ("1e6", 10**6),
         ("5_000", 5000), ("7", 7), (" 7 ", 7), ("1.0", 1), ("0.5", None), ("1e-3", None), ("k", None), ("10 000", None),
         ("1,000", None), ("0x10", None), ("1e400", None), ("9" * 5000, None), ("", None), ("nan", None), ("10kk", None),
-    ])  # fmt: skip
+    ])
     def test_counts_have_units_as_those_of_mrtrix(self, text, number):
         assert whole(text) == number
         if number is not None:
@@ -353,7 +353,7 @@ class TestGetters:
         ({"like": "tckgen"}, "with tckgen's defaults"),
         ({"dg": "ifod2", "samples": "sub.bedpostX/merged"}, "FSL's samples is bedpostx FOLDER"),
         ({"dg": "none"}, "give one of boot, prob"),
-    ])  # fmt: skip
+    ])
     def test_words_of_other_programs_get_advice(self, named, words):
         with pytest.raises(ParameterError, match=words):
             Parameters.given(named)
@@ -402,7 +402,7 @@ class TestGetters:
             ({"odf": "a.nii", "asymmetric": True}, "sphere full"),
             ({**SH, "sphere": "full", "asymmetric": True}, "odf or pmf"),
         ],
-    )  # fmt: skip
+    )
     def test_what_has_no_meaning_is_refused(self, named, word):
         with pytest.raises(ParameterError, match=word) as error:
             Parameters.given(named)

@@ -115,7 +115,7 @@ def test_act_ends_streamlines_at_the_cortex(phantom, tmp_path):
     result = ts.track(
         *series, mask=tmp_path / "mask.nii.gz", dg="prob", arch="cpu", nseeds=500, stopping="act", keep="valid-ends",
         **tissues,
-    )  # fmt: skip
+    )
     batch = ts.Batch.concatenate(result.batches)
     ends = np.concatenate([batch.points[batch.offsets[:-1]], batch.points[batch.offsets[1:] - 1]])
     near = tuple(np.rint(voxels(phantom, ends)).astype(int).T)

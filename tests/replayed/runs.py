@@ -20,7 +20,7 @@ def _fods(scene: Scene, values: Any = None) -> list[object]:
     image = scene.image("fods.nii", fods)
     mask = scene.image("mask.nii", np.pad(np.ones([size - 2 for size in SHAPE], np.uint8), 1))
     return ["--sh", image, "--sh-basis", "tournier07", "--dg", "ifod2", "--seed-mask", mask, "--mask", mask, "--arch",
-            "cpu", "--nseeds", 50]  # fmt: skip
+            "cpu", "--nseeds", 50]
 
 
 def nan_in_fods(scene: Scene) -> None:
@@ -101,7 +101,7 @@ def statistics_of_nothing(scene: Scene) -> None:
     """The statistics of a run without streamlines are numbers, and something is said."""
     arguments = scene.peaks()
     outcome = scene.track(arguments, "--min-length", 240, "--max-length", 241, "--json-stats", scene / "s.json",
-                          output="none.trx")  # fmt: skip
+                          output="none.trx")
     assert "NaN" not in (scene / "s.json").read_text()
     assert "NaN" not in (scene / "none.json").read_text()
     assert "Warning: " in outcome.err

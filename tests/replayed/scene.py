@@ -36,7 +36,7 @@ class Scene:
 
     def image(
         self, name: str, values: Any, affine: Any = None, change: Callable[[Any], None] = lambda image: None
-    ) -> Path:  # fmt: skip
+    ) -> Path:
         """Write an image, of voxels of 2 mm without an affine, after a change of it."""
         image = nib.Nifti1Image(np.asarray(values), np.diag([2.0, 2, 2, 1]) if affine is None else affine)
         change(image)
@@ -80,7 +80,7 @@ class Scene:
             header = {
                 "voxel_to_rasmm": affine, "dimensions": SHAPE, "voxel_sizes": nib.affines.voxel_sizes(affine),
                 "voxel_order": "".join(nib.aff2axcodes(affine)),
-            }  # fmt: skip
+            }
         tractogram = nib.streamlines.Tractogram(
             [np.asarray(line, np.float32) for line in streamlines], affine_to_rasmm=np.eye(4), **data
         )

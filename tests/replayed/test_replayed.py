@@ -99,7 +99,7 @@ REPORTS = [
     Report("MRtrix3/mrtrix3#1882", "streamlines jump over a thin region", runs.a_region_that_steps_jump_over),
     Report("MRtrix3/mrtrix3#1153", "lengths after cropping", runs.lengths_after_cropping),
     Report("MRtrix3/mrtrix3#3196", "streamlines end at the image, not where the FODs end", runs.peaks_without_a_mask),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.number)

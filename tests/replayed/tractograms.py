@@ -149,11 +149,11 @@ def _members(scene: Scene, **changes: bytes) -> object:
     header = {
         "DIMENSIONS": list(SHAPE), "VOXEL_TO_RASMM": np.diag([2.0, 2, 2, 1]).tolist(), "NB_STREAMLINES": 6,
         "NB_VERTICES": 54,
-    }  # fmt: skip
+    }
     members = {
         "header.json": json.dumps(header).encode(), "positions.3.float32": lines.tobytes(),
         "offsets.uint64": np.arange(0, 55, 9).astype("<u8").tobytes(),
-    }  # fmt: skip
+    }
     with zipfile.ZipFile(scene / "lines.trx", "w", zipfile.ZIP_STORED) as archive:
         for name, content in (members | changes).items():
             if content:

@@ -126,7 +126,7 @@ def connectome(n, measures=("count",)):
     errors = np.where(counts > 0, np.sqrt(counts), np.nan)
     names = tuple(f"node {k}" for k in range(n))
     return Matrix("a.nii.gz", np.arange(1, n + 1), names, dict.fromkeys(measures, counts),
-                  dict.fromkeys(measures, errors), 5, 100)  # fmt: skip
+                  dict.fromkeys(measures, errors), 5, 100)
 
 
 def test_a_matrix_is_coded_to_one_in_ten_thousand():
@@ -167,12 +167,12 @@ def kept():
         "arch": "cpu", "device": "any", "seeds": 500, "streamlines": 2, "points": 60, "mean_points": 30.0,
         "median_points": 30.0, "mean_mm": 20.0, "median_mm": 20.0, "stop_reasons": {}, "seconds": {"track": 0.1},
         "written_stop_reasons": {"end_point": 3, "no_direction": 1}, "dropped": {"too_short": 7},
-    }  # fmt: skip
+    }
     paths = {name: {"path": f"/a b/<i>{name}.nii", "sha256": 64 * "0"} for name in ("dwi", "bvals", "bvecs")}
     return {
         "versions": {"tistreamlines": "1"}, "source": "x", "inputs": paths, "parameters": chosen.as_dict(),
         "step_mm": 0.9, "result": result, "warnings": ["<b>doubt</b>"], "chosen": {"sh_order": 8},
-    }  # fmt: skip
+    }
 
 
 def test_the_page_runs_only_its_own_script_and_loads_nothing(kept):
@@ -227,7 +227,7 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
          "--enable-logging=stderr", "--v=0", "--virtual-time-budget=1000", "--dump-dom", tmp_path / "page.html"],
         capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    )
     assert "CONSOLE" not in done.stderr
     most = re.findall(r'<span class="most">([\d,]+)</span>', done.stdout)
     assert len(most) == 5
@@ -258,7 +258,7 @@ def test_names_of_nodes_cover_no_cell(kept, tmp_path):
             [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
              f"--screenshot={tmp_path / 'shot.png'}", "--window-size=600,600", "--hide-scrollbars",
              "--virtual-time-budget=2000", tmp_path / "page.html"], capture_output=True, timeout=60, check=True,
-        )  # fmt: skip
+        )
         picture = np.asarray(Image.open(tmp_path / "shot.png").convert("RGB")).astype(int)
         height, width = picture.shape[:2]
         beside = picture[height - 1, 0]

@@ -44,7 +44,7 @@ OTHERS = {
         "--s2tastext", "--seedref", "--steplength", "--stop", "--target2", "--target3", "--targetmasks", "--usef",
         "--waypoints", "--xfm",
     },
-}  # fmt: skip
+}
 
 
 def text(name: str) -> str:
@@ -97,7 +97,7 @@ def missing_files(page: str) -> list[str]:
     return [
         word for word in words
         if not any(part in word for part in ELSEWHERE) and not any(any(top.glob(word)) for top in (ROOT, PACKAGE))
-    ]  # fmt: skip
+    ]
 
 
 def test_a_file_that_is_missing_is_found():

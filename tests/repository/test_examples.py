@@ -35,7 +35,7 @@ def test_each_has_a_test():
         "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
         "dipy_drop_in.py", "own_getter.py", "own_rule.py", "own_product.py",
         "nipype_node.py",
-    }  # fmt: skip
+    }
 
 
 def test_bootstrap(tmp_path):
@@ -96,7 +96,7 @@ def lines_of_code(path):
         name: node.end_lineno - node.lineno + 1
         + sum(bool({one.asname or one.name for one in line.names} & used[name]) for line in imports)
         for name, node in functions.items()
-    }  # fmt: skip
+    }
 
 
 def test_drop_in(tmp_path):
@@ -156,7 +156,7 @@ def test_nipype_node(tmp_path, head):
     code = f"from nipype_node import Track; print(Track(**{inputs}).run().outputs)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES), PACKAGES])}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120,
-                          check=False, env=environment)  # fmt: skip
+                          check=False, env=environment)
     assert done.returncode == 0, done.stderr
     for name, file in {"out_file": "tractogram.trx", "record": "tractogram.json", "density": "map.nii.gz"}.items():
         assert f"{name} = {tmp_path / file}" in done.stdout

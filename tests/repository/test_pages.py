@@ -28,7 +28,7 @@ def test_every_block_of_commands_is_run():
     """A block in the language of a shell has commands, and none of their input files is unknown."""
     pages = script("commands")
     blocks = sum(len(re.findall(r"^```(?:bash|sh)?\n.", (ROOT / page).read_text(encoding="utf-8"), re.M))
-                 for page in pages.PAGES)  # fmt: skip
+                 for page in pages.PAGES)
     steps = [step for page in pages.PAGES for step in pages.steps(page)]
     assert len(steps) > blocks > 40
     known, lost = set(pages.NAMES), []

@@ -30,7 +30,7 @@ def options(tmp_path_factory):
         nib.save(nib.Nifti1Image(np.asarray(values, np.float32), AFFINE), folder / f"{name}.nii.gz")
     anatomy = folder / "5tt.nii.gz"
     return {"sh": folder / "fod.nii.gz", "sh_basis": "tournier07", "act": anatomy, "seed_gmwmi": anatomy,
-            "nseeds": 150, "arch": "cpu"}  # fmt: skip
+            "nseeds": 150, "arch": "cpu"}
 
 
 @pytest.mark.parametrize("dg", ["ifod1", "ifod2"])

@@ -46,7 +46,7 @@ class Given:
         self.arrays = {
             "mask": phantom.mask, "seed_mask": white > 0.6, "stop_map": white, "peaks": peak, "odf": along,
             "pmf": along**4, "sh": sh,
-        }  # fmt: skip
+        }
         inside = np.argwhere(white > 0.6)[::40]
         self.seeds = nib.affines.apply_affine(self.affine, inside + rng.uniform(-0.4, 0.4, inside.shape))
         np.save(folder / "seeds.npy", self.seeds)
@@ -104,14 +104,14 @@ class TestSameBits:
             ("sh", {"sh_basis": "descoteaux07"}), ("odf", {}), ("pmf", {}), ("peaks", {"peaks_frame": "voxel"}),
             ("peaks", {"peaks_frame": "scanner"}),
         ],
-    )  # fmt: skip
+    )
     @pytest.mark.parametrize("seeded", ["seeds", "seed_mask"])
     def test_orientations(self, given, source, more, seeded):
         names = (source, "stop_map", *(["seed_mask"] if seeded == "seed_mask" else []))
         more = {**more, "arch": "cpu"} | ({} if seeded == "seeds" else {"nseeds": 100})
         (in_memory, seeds_file) = ({}, {}) if seeded != "seeds" else (
             {"seeds": given.seeds}, {"seeds": given.folder / "seeds.npy"}
-        )  # fmt: skip
+        )
         ours = ts.track(**given.memory(*names), **in_memory, affine=given.affine, **more)
         assert np.array_equal(points(ours), points(ts.track(**given.files(*names), **seeds_file, **more)))
 
@@ -237,7 +237,7 @@ class TestRefused:
     @pytest.mark.parametrize("name", [
         "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in names_in_memory() if name != "seeds"),
         "image", "several",
-    ])  # fmt: skip
+    ])
     def test_masked_values(self, given, name):
         """NumPy forgets the mask of an array that is converted; one without masked values is taken as it is."""
         known = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "affine": given.affine}
@@ -250,7 +250,7 @@ class TestRefused:
                 "connectome": lambda one: (one, "out.csv"), "seed_matrix": lambda one: (one, "out.npz"),
                 "seeds_to_targets": lambda one: (one, "out.csv"),
                 "voxel_matrix": lambda one: (one, "out.npz"), "sift2": lambda one: (one, "out.txt"),
-            }.get(name, lambda one: one)(masked)  # fmt: skip
+            }.get(name, lambda one: one)(masked)
             option = {"image": "mask", "several": "exclude"}.get(name, name)
             words = rf"^{option} is a masked array .* with \.filled\(value\)"
             with pytest.raises(ts.ParameterError, match=words) as raised:
@@ -260,7 +260,7 @@ class TestRefused:
 
     def test_masked_arrays_without_masked_values(self, given):
         plain = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "mask": given.arrays["mask"],
-                 "stop_map": given.arrays["stop_map"], "seeds": given.seeds}  # fmt: skip
+                 "stop_map": given.arrays["stop_map"], "seeds": given.seeds}
         masked = {name: np.ma.masked_array(value) for name, value in plain.items()}
         found, expected = (ts.track(**one, affine=given.affine, arch="cpu") for one in (masked, plain))
         assert np.array_equal(points(found), points(expected))

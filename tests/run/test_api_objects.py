@@ -38,7 +38,7 @@ CASES = {
     "det": ({"dg": ts.Det(det_rule="closest", max_directions=1), "model": ts.CSA()},
             {"dg": "det", "det_rule": "closest", "max_directions": 1, "model": "csa"}),
     "ptt": ({"dg": ts.Ptt(probe_length=2.0, model=ts.CSA())}, {"dg": "ptt", "probe_length": 2.0, "model": "csa"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dg", CASES)
@@ -60,12 +60,12 @@ def test_stopping_rules_and_regions(series, tissues, rule, head):
     objects = {
         "stopping": ts.choice("stopping", rule)(pve=tissues), "seed_sphere": ts.Sphere(centre, 40.0),
         "include": [ts.Sphere(centre, 60.0), ts.Mask(upper, affine)], "dg": ts.Boot(),
-    }  # fmt: skip
+    }
     ball = ",".join(map(repr, centre.tolist()))
     keywords = {
         "stopping": rule, "pve": tissues, "seed_sphere": f"{ball},40.0", "dg": "boot",
         "include": [f"{ball},60.0", nib.Nifti1Image(upper, affine)],
-    }  # fmt: skip
+    }
     one, other = (ts.track(**series, **COMMON, **given) for given in (objects, keywords))
     same(one, other)
     assert one.as_dict()["dropped"] != ts.track(**series, **COMMON, **keywords | {"include": None}).as_dict()["dropped"]

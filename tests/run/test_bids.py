@@ -26,7 +26,7 @@ def tracked(head, tmp_path_factory):
     for one, other in zip(head.series, series, strict=True):
         shutil.copy(one, other)
     result = ts.track(*series, bids_out=folder / "out", density="auto", mask=head.mask, arch="cpu", nseeds=50, dg="det",
-                      max_length=90)  # fmt: skip
+                      max_length=90)
     return result, folder
 
 
@@ -35,7 +35,7 @@ def tracked(head, tmp_path_factory):
     ("sub-x2_dwi.mif", {"dg": "ptt"}, "sub-x2/dwi/sub-x2_tract-wholebrain_track-ptt_tractogram.trx"),
     # streamlines of a bundle are not those of the whole brain
     ("sub-1_dwi.nii", {"include": ["1,2,3,4"]}, "sub-1/dwi/sub-1_track-boot_tractogram.trx"),
-])  # fmt: skip
+])
 def test_names_have_the_entities_of_the_series(given, options, name):
     found, _ = bids.named(f"/data/{given}", None, ts.Parameters.given({"bids_out": "out", **options}))
     assert found == Path("out", name)
@@ -64,7 +64,7 @@ def test_files_are_where_they_belong(tracked):
     assert found == sorted([
         "dataset_description.json", *(f"{stem}_tract-wholebrain_track-det_tractogram.{end}" for end in ("trx", "json")),
         *(f"{stem}_model-{result.parameters.model}_desc-det_param-density_dwimap.{end}" for end in ("nii.gz", "json")),
-    ])  # fmt: skip
+    ])
     assert result.density is not None
     description = json.loads((folder / "out" / "dataset_description.json").read_text())
     assert description["DatasetType"] == "derivative"
@@ -80,7 +80,7 @@ def test_the_sidecar_has_the_fields_of_the_proposal(tracked):
     assert told["StreamlineSeeding"] == {
         "Sources": [{"Type": "Random", "Source": dwi, "Unidirectional": False}],
         "AcceptanceCriteria": [{"Metric": "fractional anisotropy", "Source": dwi, "Threshold": 0.25}],
-    }  # fmt: skip
+    }
     propagation = told["StreamlinePropagation"]
     assert {"Algorithm", "Interpolation", "InterpolationOrder", "Source"} <= set(propagation)
     assert propagation["StepSize"] == told["step_mm"]
@@ -103,7 +103,7 @@ def test_the_sidecar_has_the_fields_of_the_proposal(tracked):
     ({"seed_surface": "lh.white", "seed_mask": "wm.nii.gz"}, {"Type": "Random", "Source": "lh.white"}),
     ({"seed_surface": ["lh.white"], "seeds_per_vertex": 2}, {"Type": "CountPerElement", "Source": "lh.white",
                                                              "SeedsPerElement": 2}),
-])  # fmt: skip
+])
 def test_seeding_is_told_in_the_words_of_the_proposal(options, source):
     parameters, space = ts.Parameters.given(options), Space(np.diag([2.0, 2.0, 2.0, 1.0]), (9, 9, 9))
     told = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]
@@ -119,7 +119,7 @@ def test_each_surface_is_a_source():
 @pytest.mark.parametrize(("options", "masks"), [
     ({"dg": "ifod2", "mask": "m.nii"}, ["m.nii"]), ({"dg": "ifod2", "mask": "m.nii", "stop_mask": "s.nii"}, ["s.nii"]),
     ({"dg": "prob", "mask": "m.nii"}, None),
-])  # fmt: skip
+])
 def test_masks_that_end_streamlines_are_told(options, masks):
     space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 4, 4))
     told = bids.metadata(ts.Parameters.given(options), "dwi.nii", space, 0.5)

@@ -126,7 +126,7 @@ def test_arrays_images_and_objects(client, options, whole, tmp_path):
     given = {
         "dwi": np.asarray(dwi.dataobj), "bvals": np.loadtxt(options["bvals"]), "bvecs": np.loadtxt(options["bvecs"]),
         "mask": mask,
-    }  # fmt: skip
+    }
     map_of_all = ts.Density(tmp_path / "map.nii.gz", voxel=5)
     track(client, **{**options, **given}, dg=ts.Boot(), products=[map_of_all], output=tmp_path / "a.trx", parts=2)
     assert np.asarray(nib.load(map_of_all.options["path"]).dataobj).sum() > whole.n_streamlines

@@ -151,7 +151,7 @@ def test_every_nth_point_from_the_seed(options, plain, fa, tmp_path, every):
 @pytest.mark.skipif(shutil.which("tckresample") is None, reason="MRtrix3 is not installed")
 def test_tckresample_leaves_the_same_points_where_the_seed_is_in_the_middle(options, plain, tmp_path):
     whole, _ = (ts.track(output=tmp_path / name, **options, **more).path for name, more in (
-        ("whole.tck", {}), ("ours.tck", {"downsample": 3})))  # fmt: skip
+        ("whole.tck", {}), ("ours.tck", {"downsample": 3})))
     subprocess.run(["tckresample", whole, "-downsample", "3", tmp_path / "theirs.tck", "-quiet"], check=True)
     ours, theirs = (nib.streamlines.load(tmp_path / name) for name in ("ours.tck", "theirs.tck"))
     assert float(ours.header["step_size"]) == pytest.approx(3 * plain.record["step_mm"])

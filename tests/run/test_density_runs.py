@@ -189,7 +189,7 @@ def test_streamlines_in_memory_have_what_was_asked_for(options, tmp_path):
         return {
             "density": folder / "d.nii", "connectome": (tmp_path / "labels.nii", folder / "c.csv"),
             "groups": True, "sample": tmp_path / "values.nii", "sample_points": True, "downsample": 3,
-        }  # fmt: skip
+        }
 
     in_memory, written = ts.track(**options, **made("a")), ts.track(output=tmp_path / "b.trx", **options, **made("b"))
     assert in_memory.points == written.points > 2 * len(in_memory.streamlines.get_data())

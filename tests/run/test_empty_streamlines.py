@@ -30,7 +30,7 @@ def place(tmp_path_factory):
         "fod": random_fods(SIDE**3, seed=1)[0].reshape(SIDE, SIDE, SIDE, -1),
         "labels": (np.indices((SIDE,) * 3).sum(axis=0) // 4 + 1).astype(np.int16),
         "map": rng.uniform(1, 2, (SIDE,) * 3).astype(np.float32),
-    }  # fmt: skip
+    }
     for name, values in images.items():
         nib.save(nib.Nifti1Image(values, AFFINE), folder / f"{name}.nii.gz")
     lines = []
@@ -58,7 +58,7 @@ def mapped(place, suffix, lines, folder, **more):
         sample_table=folder / "s.csv", voxel_matrix=(place / "labels.nii.gz", folder / "v.npz"),
         waytotal=folder / "n.txt", sift2=(place / "fod.nii.gz", folder / "w.txt"), sift2_basis="tournier07",
         report=folder / "r.html", **more,
-    )  # fmt: skip
+    )
     names = [one.name for one in folder.glob("c_*.csv") if "error" not in one.name]
     return made, {name: (folder / name).read_bytes() for name in [*names, "d.nii", "e.nii", "v.npz"]}
 
@@ -101,7 +101,7 @@ def test_nothing_but_empty_streamlines(place, tmp_path, suffix):
         path, connectome=(folder / "labels.nii.gz", tmp_path / "c.csv"), density=tmp_path / "d.nii",
         density_grid=folder / "map.nii.gz", sample=folder / "map.nii.gz", sample_table=tmp_path / "s.csv",
         ends=tmp_path / "e.nii", report=tmp_path / "r.html",
-    )  # fmt: skip
+    )
     assert made["streamlines"] == 3 == made["products"]["connectome"][0].unassigned
     assert not made["products"]["density"].any() and np.isnan(made["products"]["sample_table"]["map_mean"]).all()
 
@@ -119,7 +119,7 @@ def test_their_weights_count_for_nothing(place, tmp_path, kind):
         ts.map_tractogram(
             path, density=tmp_path / f"{name}.nii", weights=tmp_path / f"{name}.txt", ends=tmp_path / f"{name}_e.nii",
             connectome=(folder / "labels.nii.gz", tmp_path / f"{name}.csv"), **given,
-        )  # fmt: skip
+        )
     for end in (".nii", "_e.nii"):  # their units depend on the sum of all weights
         more, whole = (np.asarray(nib.load(tmp_path / f"{name}{end}").dataobj) for name in ("more", "whole"))
         np.testing.assert_allclose(more, whole, rtol=1e-6, atol=1e-9)

@@ -73,12 +73,12 @@ class TestNothing:
     """A run without streamlines says so, why, and what to try."""
 
     WORDS = ("no streamline was accepted from 40 seeds", "most were dropped: shorter than the minimum length (",
-             "most halves ended: ", "lower --min-length")  # fmt: skip
+             "most halves ended: ", "lower --min-length")
     FORMS = (
         ("-o", "a.trx"), ("-o", "a.trk"), ("-o", "a.tck"), ("-o", "a.trx", "--resume"), ("--density", "d.nii.gz"),
         ("-o", "a.trx", "--density", "d.nii.gz", "--report", "r.html"), ("-o", "a.trx", "--select", "5"),
         ("--select", "5", "--ends", "e.nii.gz"),
-    )  # fmt: skip
+    )
 
     @pytest.mark.parametrize("form", FORMS, ids=" ".join)
     def test_every_form_of_output(self, run, head, tmp_path, form):

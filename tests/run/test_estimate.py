@@ -115,7 +115,7 @@ class TestCommand:
         assert {name.strip() for name in rows} == {
             "device", "seeds", "streamlines", "points", ".tck file", "memory of the process", "memory on the device",
             "reading and preparing", "tracking", "pilot",
-        }  # fmt: skip
+        }
         assert not list(tmp_path.iterdir())
 
     def test_it_needs_no_output_but_checks_one(self, run, track, head, tmp_path):

@@ -34,7 +34,7 @@ class TestNumbers:
             ("--probe-length", 1e39, "--dg", "ptt"), ("--step-size", 1e-300), ("--step-size", "1e-300vox"),
             ("--step-size", 1e-6), ("--step-size", 1e300), ("--step-size", "100vox"), ("--mask", ""),
         ],
-    )  # fmt: skip
+    )
     def test_one_line(self, track, tmp_path, given):
         one_line(track(tmp_path / "a.trx", *given), 2, given[0], ": give")
         assert not list(tmp_path.iterdir())
@@ -141,7 +141,7 @@ class TestOutputsOverInputs:
             ["a.trx", "--json-stats", paths[0]], ["a.trx", "--json-stats", tmp_path / "link"],
             ["a.trx", "--json-stats", tmp_path / ".." / tmp_path.name / "dwi.bval"], ["b.trx"],
             ["seeds.tck", "--seeds", tmp_path / "seeds.tck"],
-        ):  # fmt: skip
+        ):
             given = (*paths[:2], bvecs, "-o", tmp_path / output, "--force", *options)
             one_line(run("track", *given), 1, "is an input, and is not replaced")
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -56,7 +56,7 @@ def test_labels_belong_to_the_tissues_of_5ttgen(deep):
 @pytest.mark.skipif(SCRIPT_DATA is None, reason="MRTRIX3_SCRIPT_DATA names no copy of MRtrix3's script_test_data")
 @pytest.mark.parametrize(("name", "options"), [
     ("nocrop", {}), ("default", {"crop": True}), ("sgm_amyg_hipp", {"crop": True, "sgm_amyg_hipp": True}),
-])  # fmt: skip
+])
 def test_images_are_those_of_5ttgen(name, options):
     """The stored results of ``testing/scripts/tests/5ttgen`` in MRtrix3."""
     made = ts.five_tissues(Path(SCRIPT_DATA) / "BIDS/sub-01/anat/aparc+aseg.mgz", **options)
@@ -194,7 +194,7 @@ def test_inputs_stay_as_they_are(parts):
     ({"sgm": nib.Nifti1Image(np.full((9, 10, 11), 1.5, np.float32), AFFINE)}, InputError, "990 voxels are no"),
     ({"pve_csf": nib.Nifti1Image(np.full((9, 10, 11), -1, np.int16), AFFINE)}, InputError, "pve_csf .* no fractions"),
     ({name: nib.Nifti1Image(np.full((9, 10, 11), 0.1), AFFINE) for name in MAPS}, InputError, "in no voxel"),
-])  # fmt: skip
+])
 @pytest.mark.filterwarnings("ignore")
 def test_inputs_that_cannot_be_used(parts, change, error, told):
     maps, deep = images(parts)

@@ -112,7 +112,7 @@ def test_fixels_of_the_phantom_are_those_of_fod2fixel(tmp_path):
     (("-fmls_no_thresholds",), {"fmls_peak_value": 0.0}),
     (("-maxnum", "2"), {"maxnum": 2}),
     (("-dirpeak",), {"dirpeak": True}),
-])  # fmt: skip
+])
 def test_fixels_are_those_of_fod2fixel(image, tmp_path, options, ours):
     """On oblique axes, along which MRtrix3's directions do not lie."""
     compare(image, tmp_path / "theirs", options, **ours)
@@ -175,7 +175,7 @@ def test_fixels_are_numbered_voxel_by_voxel(image):
 def test_harmonics_along_the_voxel_axes_are_turned(functions, flip):
     """Lobes of the same functions on upright axes, but for the directions in which they are sampled."""
     upright = ts.fixels(image_of(functions, np.diag([2.0, 1.5, 2.5, 1])), sh_basis="tournier07", sh_frame="voxel",
-                        fmls_peak_value=0.3)  # fmt: skip
+                        fmls_peak_value=0.3)
     affine = oblique(flip)
     axes = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
     turned = ts.fixels(image_of(functions, affine), sh_basis="tournier07", sh_frame="voxel", fmls_peak_value=0.3)
@@ -206,7 +206,7 @@ def test_many_fixels_are_written_as_nifti_2(tmp_path):
     assert nib.load(tmp_path / "out/directions.nii").shape == (count, 3, 1)
     if shutil.which("mrinfo"):
         found = subprocess.run(["mrinfo", "-size", tmp_path / "out/directions.nii"], capture_output=True, text=True,
-                               check=True)  # fmt: skip
+                               check=True)
         assert found.stdout.split() == [str(count), "3", "1"]
 
 
@@ -234,7 +234,7 @@ def test_folders_are_not_overwritten(image, tmp_path, run):
     ({"maxnum": 2, "directions_table": True}, "leave maxnum out"),
     ({"format": "mgz"}, "--format is 'mgz'"),
     ({"arch": "gpu"}, "--arch"),
-])  # fmt: skip
+])
 def test_wrong_options_are_named(image, options, words):
     with pytest.raises(ParameterError) as error:
         ts.fixels(image, **{"sh_basis": "tournier07", **options})

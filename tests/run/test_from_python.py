@@ -98,7 +98,7 @@ def test_so_can_a_result_with_products(options, tmp_path):
         connectome=(nib.Nifti1Image(labels, image.affine), tmp_path / "c.csv"), waytotal=tmp_path / "w.txt",
         voxel_matrix=(image, tmp_path / "v.npz"), seed_matrix=(image, tmp_path / "s.npz"), sample=[image],
         sample_table=tmp_path / "t.csv", include=[ts.Mask(image)],
-    )  # fmt: skip
+    )
     again = returned(result)
     assert again.products.keys() == result.products.keys()
     assert np.array_equal(again.density, result.density)

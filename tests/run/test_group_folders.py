@@ -43,7 +43,7 @@ def everything(options: dict[str, Any], folder: Path, name: str) -> None:
         output=folder / f"{name}.trx", **options, resume=True, density=folder / f"{name}_density.nii.gz",
         connectome=(parcels, folder / f"{name}_matrix.csv"), report=folder / f"{name}.html", sample=[stop],
         json_stats=folder / f"{name}_counts.json", voxel_matrix=(stop, folder / f"{name}_voxels.npz"), groups=True,
-    )  # fmt: skip
+    )
     ts.track(output=folder / f"{name}2.tck", **options, sample=[stop])
     ts.track(output=folder / f"{name}3.trk", **options)
     ts.map_tractogram(folder / f"{name}.trx", ends=folder / f"{name}_ends.nii.gz")

@@ -75,7 +75,7 @@ def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
         made[arch] = {
             "connectome": (folder / "labels.nii.gz", tmp_path / f"{arch}.csv"), "connectome_measure": "mean-length",
             "density": tmp_path / f"{arch}.nii", "ends": tmp_path / f"{arch}_ends.nii", "density_voxel": 1.5,
-        }  # fmt: skip
+        }
         ts.map_tractogram(folder / "run.trx", arch=arch, **made[arch])
     assert len(batches) >= 3 * 4  # of two maps on two devices
     assert max(batches) > 1
@@ -152,7 +152,7 @@ def page(tracked, head):
         ts.map_tractogram(
             folder / "copy_tck.tck", report=folder / "page.html", image=nib.load(head.mask),
             connectome=(folder / "labels.nii.gz", folder / "shown.csv"),
-        )  # fmt: skip
+        )
     return (folder / "page.html").read_text(encoding="utf-8")
 
 
@@ -167,7 +167,7 @@ def test_a_page_shows_what_is_known(tracked, page):
     assert titles == [
         "copy_tck.tck", "Streamlines", "Density", "Lengths", "Connectome", "What was run", "Inputs", "Written",
         "Options that are not the defaults",
-    ]  # fmt: skip
+    ]
     assert f"All {result.n_streamlines} streamlines, coloured by direction and projected on a slice of" in page
     text = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
     assert not re.search(r"\b(None|nan|seeds|dropped|b0)\b", text)

@@ -27,7 +27,7 @@ def saved(path, values, affine=AFFINE):
 def tracked(head, dwi, mask, **options):
     return ts.track(
         dwi, *head.series[1:], mask=mask, dg="det", nseeds=150, seed_mask=head.mask, arch="cpu", **options
-    )  # fmt: skip
+    )
 
 
 def test_nan_outside_the_mask_changes_nothing(head, tmp_path):
@@ -48,7 +48,7 @@ def test_voxels_of_the_mask_with_nan_are_left_out_of_it(head, tmp_path):
     found = tracked(head, saved(tmp_path / "dwi.nii.gz", data, head.phantom.affine), head.mask)
     mask[tuple(places.T)], data[tuple(places.T)] = False, 0
     files = (saved(tmp_path / f"{name}.nii.gz", values, head.phantom.affine) for name, values in
-             (("zero", data), ("fewer", mask)))  # fmt: skip
+             (("zero", data), ("fewer", mask)))
     assert np.array_equal(points(found), points(tracked(head, *files)))
     (warning,) = (text for text in found.warnings if "NaN" in text)
     first = tuple(map(int, places[0]))
@@ -90,7 +90,7 @@ def followed(fods, name, dg="ifod2"):
     options = {"stopping": "binary", "stop_mask": fods["seeds"]} if dg == "det" else {"mask": fods["seeds"]}
     return ts.track(
         sh=fods[name], sh_basis="tournier07", seed_mask=fods["seeds"], dg=dg, nseeds=200, arch="cpu", **options
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("dg", ["ifod2", "det"])
@@ -107,7 +107,7 @@ def test_streamlines_end_there_as_tckgens_do(fods, tmp_path):
     """Neither passes the block of 28 to 34 mm; without it, both do."""
     for name in ("whole", "nan"):
         command = ["tckgen", fods[name], tmp_path / f"{name}.tck", "-seed_image", fods["seeds"], "-seeds", "200",
-                   "-select", "0", "-minlength", "0", "-quiet"]  # fmt: skip
+                   "-select", "0", "-minlength", "0", "-quiet"]
         subprocess.run([*map(str, command)], check=True)
         theirs = nib.streamlines.load(tmp_path / f"{name}.tck").streamlines
         for lines in (theirs, followed(fods, name).to_sft().streamlines):

@@ -236,7 +236,7 @@ class TestResume:
         for changed, told in (
             ({"max_angle": 20}, r"max_angle is 20\.0, not 30"), ({"nseeds": 300}, "nseeds is 300, not 301"),
             ({"mask": other}, "the content of mask differs"), ({"part": "1/2"}, "of seeds is 0 to 150, not 0 to 301"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(ts.ParameterError, match=told):
                 ts.track(output=tmp_path / "a.trx", **options | changed, resume=True)
         monkeypatch.setattr("tistreamlines.__version__", "0.0.9")

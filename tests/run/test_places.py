@@ -106,14 +106,14 @@ def test_what_lies_off_all_streamlines_is_warned_of(options, tmp_path, product, 
         "density": {"density": made, "density_grid": away}, "ends": {"ends": made, "density_grid": away},
         "sample": {"sample": away}, "sample_table": {"sample": away, "sample_table": tmp_path / "made.tsv"},
         "density_sample": {"density": made, "density_kind": "sample", "density_sample": away},
-    }[product]  # fmt: skip
+    }[product]
     if through == "track":
         with pytest.warns(UserWarning, match=r"away.nii"):
             told = ts.track(output=tmp_path / "a.trx", **options, **asked).warnings
     elif through == "map":
         ts.track(output=tmp_path / "a.trx", **options)
         told = ts.map_tractogram(tmp_path / "a.trx", **asked | {"sample_table": tmp_path / "s.tsv"} if
-                                 product == "sample" else asked)["warnings"]  # fmt: skip
+                                 product == "sample" else asked)["warnings"]
     else:
         parts = [tmp_path / f"part{number}.trx" for number in (1, 2)]
         for number, part in enumerate(parts, 1):
@@ -168,7 +168,7 @@ def test_resampling_by_mrtransform_gives_the_same_streamlines(options, tmp_path)
     command = ["mrtransform", "own.nii", "-template", options["stop_map"], "-interp", "linear", "-oversample", "1"]
     subprocess.run([*command, "-quiet", "out.nii"], cwd=tmp_path, check=True)
     mine, theirs = (ts.track(**options | {"stop_map": tmp_path / name, "stop_threshold": 0.4}).to_sft().streamlines
-                    for name in ("own.nii", "out.nii"))  # fmt: skip
+                    for name in ("own.nii", "out.nii"))
     assert len(mine) == len(theirs) > 20
     assert sum(map(np.array_equal, mine, theirs)) >= len(mine) - 1  # a value may lie at the threshold
 
@@ -207,7 +207,7 @@ def test_an_image_of_the_same_shape_elsewhere_is_warned_of(options):
     lambda away: {"stop_map": None, "stopping": "binary", "stop_mask": away},
     lambda away: {"seeds": None, "seed_mask": away},
     lambda away: {"stop_map": None, "stopping": "act", "pve_wm": away, "pve_gm": away, "pve_csf": away},
-])  # fmt: skip
+])
 def test_images_that_do_not_overlap_are_refused(options, asked):
     with pytest.raises((InputError, ParameterError), match=r"nothing but 0 where|lies outside the image"):
         ts.track(**options | asked(image(inside(), AWAY @ AFFINE)))
@@ -227,4 +227,4 @@ def test_a_five_tissue_image_that_does_not_overlap_is_refused(tmp_path):
     near = nib.affines.from_matvec(np.eye(3), [58.0, 30, 30]) @ tissues.affine  # a corner is in common
     with pytest.raises(ParameterError, match="seed_gmwmi lies outside the image"):
         in_head(head, act=nib.Nifti1Image(np.asarray(tissues.dataobj), near), nseeds=10, seed_gmwmi=away,
-                seed_mask=None)  # fmt: skip
+                seed_mask=None)

@@ -60,7 +60,7 @@ def files(head, tmp_path_factory):
         "pmf": np.abs(fibres[..., 0, :] @ vertices.T) ** 4 * inside,
         "peaks": fibres.reshape(*shape, 6) * inside, "stop_map": head.phantom.mask.astype(float),
         "seed_mask": np.zeros(shape),
-    }  # fmt: skip
+    }
     volumes["seed_mask"][14:17, 17:20, 13:16] = 1
     return {name: save(folder / f"{name}.nii.gz", volume, head) for name, volume in volumes.items()}
 

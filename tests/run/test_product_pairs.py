@@ -19,7 +19,7 @@ OPTIONS = {
     "sift2": {"sift2": ("fod.nii.gz", "sift2.txt"), "sift2_basis": "tournier07", "sift2_mu": "mu.txt"},
     "connectome": {"connectome_pairs": True}, "seeds_to_targets": {"targets": [LISTED]},
     "report": {"report": "report.html"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def place(tmp_path_factory):
         "fod": random_fods(SIDE**3, seed=1)[0].reshape(SIDE, SIDE, SIDE, -1),
         "labels": (np.indices((SIDE,) * 3).sum(axis=0) // 4 + 1).astype(np.int16),
         "map": rng.uniform(1, 2, (SIDE,) * 3).astype(np.float32), "mask": np.ones((SIDE,) * 3, np.uint8),
-    }  # fmt: skip
+    }
     for name, values in images.items():
         nib.save(nib.Nifti1Image(values, AFFINE), folder / f"{name}.nii.gz")
     lines = []
@@ -105,4 +105,4 @@ def track(place, **asked):
     ts.track(
         sh=place / "fod.nii.gz", sh_basis="tournier07", dg="ifod1", nseeds=40, seed_mask=place / "mask.nii.gz",
         stop_mask=place / "mask.nii.gz", min_length=0, arch="cpu", threads=1, **asked,
-    )  # fmt: skip
+    )

@@ -46,7 +46,7 @@ def asked(request, options):
             "density": str(folder / "d.nii.gz"), "density_kind": kind, "density_voxel": 0.7,
             "ends": str(folder / "e.nii"), "connectome_assignment": rule, "connectome_measure": [*MEASURES],
             "connectome": [(str(options[1] / f"{labels}.nii"), str(folder / f"{labels}-{c}")) for labels, c in pairs],
-        }  # fmt: skip
+        }
 
     return named
 

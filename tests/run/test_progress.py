@@ -95,7 +95,7 @@ def test_sift2_prepares_in_a_stage_of_its_own(options, fod, tmp_path, monkeypatc
             sh=fod, sh_basis="tournier07", dg="ifod1", stop_mask=options["stop_map"], seed_dynamic="tracked", nseeds=50,
             arch="cpu", watcher=told,
         ),
-    }  # fmt: skip
+    }
     for name, run in runs.items():
         told = Told()
         run(told)
@@ -131,7 +131,7 @@ def test_a_log_gets_a_line_a_minute(log, kind):
     for pattern in (
         r"Compiling, once for these options: \d+ s so far", r"Finding fixels: 25%, \d+ s so far",
         r"Tracking: 75%, [\d,]+ streamlines/s, \d+ s so far",
-    ):  # fmt: skip
+    ):
         assert any(re.match(pattern, line) for line in lines), lines
     assert 3 <= sum("so far" in line for line in lines) <= most, lines
     assert isinstance(shown, Display) == any(re.fullmatch(r"Compiling: \d\.\d s", line) for line in lines)

@@ -95,7 +95,7 @@ def test_a_page_is_written_when_no_device_is_left(whole, monkeypatch):
     ("page", "more", "told"),
     [("page.htm", {"json_stats": "page_stats.json"}, "page_stats.json is also the name of another output"),
      ("page.pdf", {}, "unknown suffix"), ("old.html", {}, "old_mqc.png: exists already")],
-)  # fmt: skip
+)
 def test_names_are_checked_first(options, tmp_path, page, more, told):
     (tmp_path / "old_mqc.png").write_bytes(b"mine")
     named = {name: tmp_path / file for name, file in more.items()}
@@ -179,7 +179,7 @@ def test_fods_without_a_peak_have_no_direction(options, tmp_path):
         ts.track(
             sh=tmp_path / "fod.nii", sh_basis="tournier07", dg="ifod2", arch="cpu", stop_mask=options["stop_map"],
             seeds=options["seeds"], report=tmp_path / "page.html",
-        )  # fmt: skip
+        )
     voxels = np.argwhere(np.ones(SHAPE))
     numbers, directions = fod_peaks(prepared[0], voxels)
     assert (voxels[numbers][:, 0] >= 8).all()

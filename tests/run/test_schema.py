@@ -25,7 +25,7 @@ FIELDS = [
     *(("part", name) for name in ("number", "of", "first_seed", "seeds")),
     ("inputs", "peaks"), ("inputs", "peaks", "sha256"), ("result", "stop_reasons", "mask"), ("parameters", "part"),
     ("result", "seconds", "track"), ("versions", "numpy"), ("tractogram", "contents"), ("tractogram", "format"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ class TestRecords:
     def test_parts_follow_one_another(self, parts, tmp_path):
         record = parts[1].with_suffix(".json")
         for place, value in ((("part", "first_seed"), SEEDS // 3 - 5), (("part", "seeds"), SEEDS // 3 + 5),
-                             (("result", "seeds"), SEEDS // 3 + 5)):  # fmt: skip
+                             (("result", "seeds"), SEEDS // 3 + 5)):
             change(record, place, value, renewed=True)
         refused(r"part2\.trx: .*first seed is 35, not 40", parts, tmp_path / "b.trx")
 

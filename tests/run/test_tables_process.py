@@ -95,7 +95,7 @@ def test_errors_are_those_of_this_process(head, tmp_path):
     for make in (make_tables, make_in_process):
         with pytest.raises(ts.InputError, match="no such file"):
             make({n: str(p) for n, p in zip(("dwi", "bvals", "bvecs"), head.series, strict=True)},
-                 ts.Parameters(mask=missing), {}, None, Log(Told()), lambda _: None)  # fmt: skip
+                 ts.Parameters(mask=missing), {}, None, Log(Told()), lambda _: None)
 
 
 def test_a_process_that_dies_is_an_error(head, monkeypatch):

@@ -12,7 +12,7 @@ from tistreamlines.tracking.products.density import Density
 FILES = (
     "fdt_paths.nii.gz", "waytotal", "fdt_matrix1.dot", "fdt_matrix2.npz", "fdt_matrix3.dot",
     "matrix_seeds_to_all_targets",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def products(tmp_path_factory):
             "density": paths, "waytotal": waytotal, "seed_matrix": [(seeds, one), (seeds, two)],
             "seed_matrix_targets": [seeds, slab], "voxel_matrix": (slab, three),
             "seeds_to_targets": (seeds, table), "targets": [slab, other],
-        }  # fmt: skip
+        }
 
     return given
 
@@ -102,7 +102,7 @@ def test_targets_count_what_reaches_them_from_each_seed_voxel(whole, options):
     assert found.seeded == found.streamlines == made.n_streamlines
     assert np.loadtxt(folder / "matrix_seeds_to_all_targets", int).sum(axis=0).tolist() == [
         counts.sum() for counts in expected.values()
-    ]  # fmt: skip
+    ]
 
 
 def test_parts_join_to_the_files_of_one_run(whole, options, products, tmp_path):

@@ -184,5 +184,5 @@ def test_shares_of_positive_functions_are_at_most_one():
     assert shares.max() <= 1
     legacy = sampling_matrix(directions(40), 8, "tournier07_legacy") * np.where(degrees(8)[1] == 0, 1, 2)
     assert np.allclose(weights @ legacy @ sampling_matrix(directions(7), 8, "tournier07_legacy").T,
-                       weights @ matrix @ sampling_matrix(directions(7), 8, "descoteaux07_legacy").T)  # fmt: skip
+                       weights @ matrix @ sampling_matrix(directions(7), 8, "descoteaux07_legacy").T)
     assert 1 < degree_shares(legacy).max() <= np.sqrt(2) + 1e-12

@@ -36,7 +36,7 @@ def program(
 def run(
     dialect: str, kernel: Func, count: int, values: dict[str, Any], linked: Linkable = None,
     scratch: dict[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Run a kernel for items 0 to ``count`` - 1; return the arrays it worked on, by name.
 
     Arrays of another type than the dialect's are copied, so what a kernel writes is in the result.

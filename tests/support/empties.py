@@ -30,7 +30,7 @@ def _trk(path, lines, affine, shape, step):
     header |= {
         "voxel_to_rasmm": affine, "dimensions": shape, "voxel_sizes": sides,
         "voxel_order": "".join(nib.aff2axcodes(affine)),
-    }  # fmt: skip
+    }
     nib.streamlines.save(nib.streamlines.Tractogram([], affine_to_rasmm=np.eye(4)), str(path), header=header)
     content = bytearray(path.read_bytes()[:1000])
     content[988:992] = struct.pack("<i", len(lines))
@@ -45,7 +45,7 @@ def _trx(path, lines, affine, shape, step):
     header = {
         "DIMENSIONS": list(shape), "VOXEL_TO_RASMM": affine.tolist(), "NB_VERTICES": int(starts[-1]),
         "NB_STREAMLINES": len(lines),
-    }  # fmt: skip
+    }
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("header.json", json.dumps(header))
         file.writestr("positions.3.float32", np.concatenate(lines).astype("<f4").tobytes())

@@ -42,7 +42,7 @@ def amplitudes(item: i32, volume: Volume, centres: Reals, points: Reals, directi
 def likelihoods(
     item: i32, volume: Volume, method: Fod, stopping: Stopping, scratch: ArcScratch, rules: Rules, centres: Reals,
     directions: Reals, out: Reals,
-):  # fmt: skip
+):
     """In each lane: likelihood, half sine, cosine and sine of its random arc; the vector from which azimuths count."""
     centre = vec3(centres[3 * item], centres[3 * item + 1], centres[3 * item + 2])
     d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
@@ -73,7 +73,7 @@ def arcs(item: i32, volume: Volume, method: Fod, scratch: ArcScratch, rules: Rul
 @func
 def courses(
     item: i32, volume: Volume, method: Fod, scratch: HeadingScratch, rules: Rules, directions: Reals, out: Reals
-):  # fmt: skip
+):
     """A step from the origin."""
     state = Heading()
     state.d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])

@@ -54,7 +54,7 @@ def _written(folder: Path, fod: np.ndarray, tissues: np.ndarray) -> Path:
 def tracked(head: Path, **more) -> ts.TrackResult:
     """A run in the head."""
     named = {"sh": head / "fod.nii.gz", "sh_basis": "tournier07", "seed_mask": head / "mask.nii.gz",
-             "act": head / "5tt.nii.gz"}  # fmt: skip
+             "act": head / "5tt.nii.gz"}
     return ts.track(**named | COMMON | more)
 
 

@@ -84,7 +84,7 @@ def data() -> dict[str, Any]:
     gtab, rng = gradients(), np.random.default_rng(3)
     crossing = ((z < 3) & (x > 3))[..., None]
     clean = np.where(crossing, 0.6 * signals(gtab, along, share) + 0.4 * signals(gtab, across, share),
-                     signals(gtab, along, share))  # fmt: skip
+                     signals(gtab, along, share))
     series = np.maximum(clean + rng.normal(0, 30, clean.shape), 2).astype(np.float32)
     sphere = HemiSphere.from_sphere(get_sphere(name="repulsion724"))
     fit = OpdtModel(gtab, sh_order_max=4).fit(series)
@@ -104,7 +104,7 @@ def data() -> dict[str, Any]:
         "fluid": (1 - white - grey).astype(np.float32), "stop": share.astype(np.float32), "seed": share > 0.6,
         "seeds": seeds.T, "directed": np.hstack([seeds.T, np.tile(affine[:3, :3] @ [0.7, 0.7, 0], (25, 1)) / 2]),
         "ball": [*centre, 5.0], "other ball": [*(affine[:3] @ [3, 5, 3, 1]), 3.0],
-    }  # fmt: skip
+    }
 
 
 @cache
@@ -183,7 +183,7 @@ def kinds() -> dict[str, dict[str, Any]]:
         "prob of sh, dynamic seeds": sh | stop | {
             "dg": "prob", "seed_dynamic": fods(), "nseeds": 60, "seed_round": 20,
         },
-    }  # fmt: skip
+    }
     shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
     return {name: common | shortest[name] | kind for name, kind in made.items()}
@@ -203,7 +203,7 @@ def values(folder: Path) -> dict[str, Any]:
         "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
         "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"], "bedpostx": str(samples(True)),
         "seed_dynamic": fods(),
-    }  # fmt: skip
+    }
     words = {
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
         "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
@@ -225,11 +225,11 @@ def values(folder: Path) -> dict[str, Any]:
         "seed_matrix": (d["mask"], str(folder / "s.dot")), "seed_matrix_targets": [d["mask"]],
         "voxel_matrix": (d["mask"], str(folder / "v.npz")),
         "seeds_to_targets": (d["mask"], str(folder / "t.csv")), "targets": [d["mask"]],
-    }  # fmt: skip
+    }
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
              "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi", "sift2_linear",
-             "sift2_fd_scale_gm", "sift2_remove_untracked", "sift2_no_dilate_lut", "sift2_make_null_lobes")  # fmt: skip
+             "sift2_fd_scale_gm", "sift2_remove_untracked", "sift2_no_dilate_lut", "sift2_make_null_lobes")
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seed_round": 30,
@@ -247,11 +247,11 @@ def values(folder: Path) -> dict[str, Any]:
         "sift2_min_cf_decrease": 0.1, "sift2_fd_thresh": 0.1,
         "compress": 0.5, "downsample": 2, "connectome_radius": 2.0,
         "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
-    }  # fmt: skip
+    }
     return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]], "seed_surface": [str(surface(3.0))],
         "seeds_per_vertex": 2, "surface_direction": "inward", "surface_space": "scanner",
-    }  # fmt: skip
+    }
 
 
 class Differs(Exception):

@@ -104,10 +104,10 @@ def prepare(maps, anisotropy, options, sides):
         stopping=Layers(deep=DEEP, **own.fields()), classify=classify, maps=own.count, memory=Passed, for_rule=3,
         load_memory=load_layers, remember=note_layers, conclude=cut_layers, store_memory=store_layers,
         takes_back=True,
-    ))  # fmt: skip
+    ))
 
 
 ts.register("layers", StoppingRule(
     title="ends them where they leave a layer", prepare=prepare, options=LayersOptions, maps={"layers": 2},
     own_grids=("layers",), passed=1.0,
-), "tistreamlines.kernels.stopping.own_grid")  # fmt: skip
+), "tistreamlines.kernels.stopping.own_grid")

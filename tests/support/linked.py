@@ -54,7 +54,7 @@ def vertex_getter(**changes: Any) -> VertexGetter:
     usual = {
         "method": Record(), "scratch": Record(), "row": Row(row_chunks=1, stop_channel=0, stop_channels=0),
         "ball": ball, "half_order": 0, "candidates": 32, "initial_directions": None, "code_bits": ball.code_bits,
-    }  # fmt: skip
+    }
     return VertexGetter(**usual | changes)
 
 

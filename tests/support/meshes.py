@@ -38,7 +38,7 @@ def footer(centre=(0, 0, 0), axes=LIA, valid="1  # volume info valid"):
     return {
         "head": [2, 0, 20], "valid": valid, "filename": "orig.mgz", "volume": [256, 256, 256],
         "voxelsize": [1.0, 1.0, 1.0], "xras": x, "yras": y, "zras": z, "cras": np.asarray(centre, float),
-    }  # fmt: skip
+    }
 
 
 def save_freesurfer(path: Path, vertices, triangles, info=None, scanner=False) -> Path:
@@ -64,10 +64,10 @@ def save_gifti(path: Path, vertices, triangles=None, meta=None, system=None, enc
         np.asarray(vertices, np.float32), "NIFTI_INTENT_POINTSET", "NIFTI_TYPE_FLOAT32", code,
         coordsys=None if system is None else nib.gifti.GiftiCoordSystem(*system),
         meta=nib.gifti.GiftiMetaData(meta or {}),
-    )  # fmt: skip
+    )
     arrays = [points]
     if triangles is not None:
         arrays.append(nib.gifti.GiftiDataArray(np.asarray(triangles, np.int32), "NIFTI_INTENT_TRIANGLE",
-                                               "NIFTI_TYPE_INT32", code))  # fmt: skip
+                                               "NIFTI_TYPE_INT32", code))
     nib.save(nib.gifti.GiftiImage(darrays=arrays, meta=nib.gifti.GiftiMetaData(about or {})), path)
     return path

@@ -14,9 +14,9 @@ TYPES = {
     "Int32LE": "<i4", "Int32BE": ">i4", "UInt32LE": "<u4", "UInt32BE": ">u4", "Int64LE": "<i8", "Int64BE": ">i8",
     "UInt64LE": "<u8", "UInt64BE": ">u8", "Float32LE": "<f4", "Float32BE": ">f4", "Float64LE": "<f8",
     "Float64BE": ">f8",
-}  # fmt: skip
+}
 B = [[0, 0, 0, 0], [0.6, 0, 0.8, 1000], [0, 1, 0, 1000], [0, 0.6, 0.8, 1000], [1, 0, 0, 2000], [0, 0, 1, 2000],
-     [0.8, 0.6, 0, 2000]]  # fmt: skip
+     [0.8, 0.6, 0, 2000]]
 
 
 def header(offset=4096, **fields):
@@ -24,7 +24,7 @@ def header(offset=4096, **fields):
     known = {
         "dim": ",".join(map(str, SHAPE)), "vox": "2,2.5,1.7,1", "layout": "+0,+1,+2,+3", "datatype": "Float32LE",
         "transform": OBLIQUE, "dw_scheme": [",".join(map(str, row)) for row in B], "file": f". {offset}", **fields,
-    }  # fmt: skip
+    }
     lines = [(key, line) for key, value in known.items() if value is not None for line in np.atleast_1d(value)]
     return "\n".join(["mrtrix image", *(f"{key}: {line}" for key, line in lines), "END", ""]).encode()
 

@@ -41,5 +41,5 @@ def means_of_bundles(path: str) -> tuple[float, float]:
             ["mrstats", path, "-mask", f"SIFT_phantom/{half}.mif", "-output", "mean"], check=True, capture_output=True,
             text=True,
         ).stdout) for half in ("upper", "lower")
-    )  # fmt: skip
+    )
     return upper, lower

@@ -30,7 +30,7 @@ def decode(item: i32, codes: Ints, directions: Reals):
 def peaks(
     item: i32, method: SdStream, scratch: SdStreamScratch, rows: Reals, directions: Reals, codes: Ints,
     amplitudes: Reals,
-):  # fmt: skip
+):
     """Code and amplitude of the peak of a row, uphill from a direction."""
     barrier()
     for i in each(32 * ROW_CHUNKS):

@@ -29,9 +29,9 @@ def tables(name: Any, threshold: float, separation: float, angle: float = 60.0):
     values = spread("sphere", sphere) | {
         "rule_relative_threshold": threshold, "rule_cos_separation": math.cos(math.radians(separation)),
         "rule_cos_angle": math.cos(math.radians(angle)),
-    }  # fmt: skip
+    }
     scratch = {
         "odf": ("reals", width), "scratch_candidates": ("reals", width), "scratch_kept": ("ints", width),
         "scratch_counter": ("ints", 1),
-    }  # fmt: skip
+    }
     return PeakSearch(ball=ball, candidates=width, most=width), values, scratch

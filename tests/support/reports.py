@@ -34,7 +34,7 @@ def run(dg, target, rate, **others):
         "truth": {"valid": 0.6126, "invalid": 0.1, "none": 0.2874, "bundles": 7, "overlap": 0.5, "overreach": 0.25},
         "limit_share": {"bytes": 1.32, "operations": 0.214},
         **others,
-    }  # fmt: skip
+    }
 
 
 def peer(dg, target, rate, **others):
@@ -54,7 +54,7 @@ def sweep(target, dg, rate):
         "name": "seeds", "unit": "seeds", "case": "brain", "dg": dg, "target": target, "values": seeds,
         "seconds": [0.01 + 51 * n / rate for n in seeds], "points": [51 * n for n in seeds],
         "peak_host_bytes": [100 * 2**20, 200 * 2**20, None],
-    }  # fmt: skip
+    }
 
 
 def made_up():

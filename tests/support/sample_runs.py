@@ -20,7 +20,7 @@ from tistreamlines.tracking.tables.given import Given
 
 REASONS = {
     Stop.VALID_END: OUTSIDE, Stop.OUTSIDE_IMAGE: OUTSIDE, Stop.NO_DIRECTION: NO_DIRECTION, Stop.MAX_LENGTH: LENGTH,
-}  # fmt: skip
+}
 
 
 class AllLengths(Settings):
@@ -52,7 +52,7 @@ class Getter:
         made = AllLengths(
             options.step_size, max_steps=options.max_steps, one_way=options.one_way, either_sense=False,
             rng_seed=options.key[0], **settings,
-        )  # fmt: skip
+        )
         engine = Engine(bedpostx.prepare(given, chosen), space, choose(self.arch), made)
         return Batch.concatenate(list(engine.track(seeds)))
 

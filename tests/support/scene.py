@@ -54,7 +54,7 @@ class Scene:
         return drop_in.Tracker(
             dg or self.getter(), data, self.stop, THRESHOLD, self.sphere.vertices, self.sphere.edges,
             **{"arch": "cpu", **options},
-        )  # fmt: skip
+        )
 
     def track(self, **options):
         """Streamlines of ts.stream on the files, with DIPY's defaults, as one batch."""

@@ -266,4 +266,4 @@ SLOW = {
         "test_memory_is_free_when_batches_are_gone", "test_selected_streamlines",
         "test_the_bits_and_counts_of_one_device", "test_two_workers_on_vulkan",
     ),
-}  # fmt: skip
+}

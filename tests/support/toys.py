@@ -31,13 +31,13 @@ STRAIGHTEST = Method(
         "model": "opdt", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
         "pmf_threshold": 0.1,
     },
-)  # fmt: skip
+)
 
 
 def prepare_fading(
     maps: Mapping[str, np.ndarray], anisotropy: Callable[[], np.ndarray], options: ThresholdOptions,
     sides: tuple[float, ...],
-) -> StopTables:  # fmt: skip
+) -> StopTables:
     """Tables of the rule: the map, and the chance to end, which falls as the map rises."""
     stop_map: Any = maps["stop_map"] if "stop_map" in maps else anisotropy()
     channels = np.stack([stop_map, CHANCE * np.maximum(1 - stop_map, 0)], axis=-1).astype(np.float32)
@@ -48,4 +48,4 @@ def prepare_fading(
 FADING = StoppingRule(
     title="ends at a threshold, or by chance", prepare=prepare_fading, options=ThresholdOptions, maps={"stop_map": 0},
     needs_fa=needs_fa,
-)  # fmt: skip
+)

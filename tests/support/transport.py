@@ -22,11 +22,11 @@ CASES = {
     "short": {"probe_quality": 2},
     "tube": {"probe_count": 3, "probe_radius": 0.6, "probe_quality": 4},
     "paper tube": {"probe_count": 4, "probe_radius": 0.4, "probe_rule": "paper", "data_support_exponent": 2.0},
-}  # fmt: skip
+}
 RULES = {
     "rules_step_x": 0.0, "rules_step_y": 0.0, "rules_step_z": 0.0, "rules_max_steps": 1, "rules_key": KEY,
     "rules_first_seed": 0,
-}  # fmt: skip
+}
 
 
 @cache

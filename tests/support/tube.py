@@ -33,7 +33,7 @@ def tube() -> tuple[np.ndarray, np.ndarray]:
 def tracker(
     rule: str = "act", arch: str = "cpu", shares: np.ndarray | None = None, named: dict | None = None,
     dg: str = "prob", **settings: Any,
-) -> Engine:  # fmt: skip
+) -> Engine:
     """Engine in the tube, with other shares or options if given."""
     values, around = tube()
     shares = around if shares is None else shares
@@ -41,7 +41,7 @@ def tracker(
         "stopping": rule, "dg": dg, "max_angle": 20.0 if dg == "ptt" else 30.0, "step_size": "0.5mm",
         "pmf_threshold": 0.0,
         **({"pft": True} if named is None else named),
-    })  # fmt: skip
+    })
     found = {"include_map": shares[..., 0], "exclude_map": shares[..., 1]}
     stop = STOPPING_RULES[rule].prepare(found, lambda: None, chosen, (1.0,) * 3)
     given = Given(OrientationFunctions("pmf", values), stop, np.argwhere(np.ones(TUBE, bool)), step_mm=0.5)

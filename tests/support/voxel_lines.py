@@ -32,7 +32,7 @@ def seeded(lines, seeds):
     batch = batch_of(lines)
     return Batch(
         batch.points, batch.offsets, seeds, batch.seed_number, batch.direction_number, batch.stop_reasons
-    )  # fmt: skip
+    )
 
 
 def numbered(inside):

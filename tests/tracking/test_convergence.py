@@ -55,7 +55,7 @@ def det_errors(rise: float, step: float, length: float) -> np.ndarray:
     batch = tracked(
         lobes, seeds_at(np.linspace(0.6, 0.9, 7)), make=prepare_det, source="pmf", sphere=sphere, max_angle=30.0,
         min_separation_angle=25.0, settings=Settings(step, max_steps=steps),
-    )  # fmt: skip
+    )
     assert (batch.lengths == 2 * steps + 1).all()
     ends = np.array([line[[0, -1]] for line in lines(batch)])
     assert np.allclose(np.abs(ends[..., 2] - 6.0), length * np.sin(rise), atol=1e-3)
@@ -143,7 +143,7 @@ def test_shorter_steps_of_parallel_transport_stay_closer(name):
         batch, _ = ptt_lines.tracked(
             fibres(tangents(rise)), seeds_at(np.full(400, np.pi / 4)), pmf_threshold=0.2, max_angle=angle, step_mm=step,
             settings=Settings(step, max_steps=int(length / step)),
-        )  # fmt: skip
+        )
         ends = np.concatenate([line[[0, -1]] for line in lines(batch)])
         away = np.linalg.norm(ends[:, :2] + 0.5, axis=1) - RADIUS
         means.append(away.mean())

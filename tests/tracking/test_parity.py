@@ -96,7 +96,7 @@ def mutated(old: str, new: str, count: int) -> np.ndarray:
         ("1.0", "1.0"), ("-1.5", "-1.50000001"), ("0.25", "0.2500001"), ("3449720151", "3449720153"),
         ("3144134277", "3144134279"), ("(chunk + k) * 32", "(chunk + k) * 31"),
     ],
-)  # fmt: skip
+)
 def test_parity_notices_one_wrong_constant(old, new):
     expected = refits("numba64", boot_case(), 60, 4)[:4]
     gap = (
@@ -153,7 +153,7 @@ def folder(tmp_path_factory):
     ("method", "nseeds"),
     [*(pytest.param(name, 400, marks=pytest.mark.slow) for name in ("boot", "boot-csa")), ("prob", 1500),
      ("det", 1500), ("ptt", 600)],
-)  # fmt: skip
+)
 def test_the_whole_is_dipys_local_tracking(folder, method, nseeds):
     problem = Problem(folder, METHODS[method], nseeds)
     ours, theirs = (np.diff(TARGETS[name].open(problem)(nseeds).offsets) for name in ("cpu", "dipy"))

@@ -53,12 +53,12 @@ def compute(arch: str) -> dict[str, np.ndarray]:
         ts.track(
             output=Path(folder, "a.tck"), json_stats=stats, arch=arch, dg="straightest", stopping="fading",
             sh_basis="descoteaux07_legacy", stop_threshold=0.5, max_directions=1, max_steps=90, **named,
-        )  # fmt: skip
+        )
         lines = nib.streamlines.load(Path(folder, "a.tck")).streamlines
         return {
             "points": lines.get_data(), "lengths": np.array([len(line) for line in lines]),
             "text": np.array(stats.read_text()),
-        }  # fmt: skip
+        }
 
 
 @pytest.mark.parametrize("dialect", ["python", "numba32"])

@@ -165,7 +165,7 @@ def test_a_browser_shows_it_without_an_error(page, tmp_path):
         CHROMIUM, "--headless=new", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
         "--virtual-time-budget=2000", "--window-size=400,400", f"--user-data-dir={tmp_path / 'profile'}",
         "--enable-logging=stderr", "--dump-dom", path.as_uri(),
-    ]  # fmt: skip
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "CONSOLE" not in done.stderr, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     told = unescape(re.findall("<title>(.*?)</title>", done.stdout)[0]).split("|")

@@ -306,7 +306,7 @@ class TestChoice:
             ("vulkan", "3", "no device '3'.* numbers from 0, 2, 1"), ("vulkan", "0,0", "given twice"),
             ("vulkan", "", "no device ''"), ("cpu", "0", "threads"), ("cuda", "a", "no device 'a'"),
         ],
-    )  # fmt: skip
+    )
     def test_errors_say_what_to_give(self, arch, text, words):
         with pytest.raises(ts.DeviceError, match=words):
             devices.choose_several(arch, text)
@@ -426,7 +426,7 @@ time.sleep(60)
         ("AMDGPU Error hipErrorLaunchFailure: unspecified launch failure while calling stream_synchronize", "lost"),
         ("can't start new thread", None),
     ],
-)  # fmt: skip
+)
 def test_what_taichi_says_is_understood(text, meant):
     kinds = {"memory": DeviceMemoryError, "lost": LostDeviceError, None: type(None)}
     assert type(faults.understood(RuntimeError(text))) is kinds[meant]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def open_program(
     device: Device, source: Source, *, exact: bool = True, threads: int | None = None, profile: bool = False,
     queued: Mapping[str, str] | None = None,
-) -> Program:  # fmt: skip
+) -> Program:
     """Link kernels and make them callable on a device.
 
     Parameters

@@ -26,7 +26,7 @@ LOST = (
     "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_UNKNOWN", "hipErrorIllegalAddress",
     "hipErrorLaunchFailure", "hipErrorLaunchTimeOut", "hipErrorECCNotCorrectable", "hipErrorContextIsDestroyed",
     "hipErrorDeinitialized", "hipErrorUnknown",
-)  # fmt: skip
+)
 FORKED = (
     "this process was forked from one that uses a GPU, which does not work in a fork: make processes with "
     "multiprocessing's method 'spawn', or track there with --arch cpu"

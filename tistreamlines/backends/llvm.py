@@ -87,7 +87,7 @@ def _unlocked() -> c.CDLL:
         ("RunNewModulePassManager", None, place, place, place),
         ("TargetMachineEmitToMemory", place, place, place, c.c_int, c.POINTER(c.c_char_p)),
         ("GetBufferStart", place, place), ("GetBufferSize", c.c_size_t, place), ("DisposeMemoryBuffer", None, place),
-    ):  # fmt: skip
+    ):
         function = getattr(library, f"LLVMPY_{name}")
         function.restype, function.argtypes = result, kinds
     return library

@@ -16,7 +16,7 @@ from ..linker.store import tell
 TRIED = {
     "numba": ((0, 63), (0, 68)), "taichi": ((1, 7, 4), (1, 7, 4)), "quadrants": ((1, 3), (1, 4)),
     "taichi-forge": ((0, 7), (0, 7)),
-}  # fmt: skip
+}
 
 
 @cache

@@ -49,7 +49,7 @@ CASES = {
              {"shape": (81, 106, 76), "voxel_mm": 2.0, "n_b0": 10, "n_dirs": 150, "bval": 2000.0}),
         Case("stanford", "DIPY's Stanford HARDI, 81 x 106 x 76 voxels of 2 mm, 150 directions", fetched=True),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def _name(run: Run, runs: list[Run], first: tuple[str, ...] = ("case", "dg", "ta
     more = {
         "model": run.get("model"), "nseeds": f"{run.get('nseeds')} seeds",
         "exact": {True: "exact", False: "fast"}.get(run.get("exact", "")),
-    }  # fmt: skip
+    }
     words += [word for name, word in more.items() if word and any(o.get(name) != run.get(name) for o in beside)]
     return " ".join(words)
 

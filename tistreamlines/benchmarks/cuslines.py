@@ -28,7 +28,7 @@ BACKENDS = {"cuda": GPU, "cuda-patched": GPU, "webgpu": GPU, "numba": PROB}
 MODULES = {
     "cuda": ("cuda_python", "GPUTracker", "", "cuda.core"), "webgpu": ("webgpu", "WebGPUTracker", "WebGPU", "wgpu"),
     "numba": ("numba", "CPUTracker", "CPU", "numba"),
-}  # fmt: skip
+}
 NARROW = ("__sh_new_dir[BDIM_Y]", "__sh_new_dir + tidy)", "direction = __sh_new_dir[tidy];")
 WIDE = ("__sh_new_dir[BDIM_Y*64]", "__sh_new_dir + tidy*64)", "direction = __sh_new_dir[tidy*64];")
 
@@ -106,7 +106,7 @@ def open_gpu_tracker(backend: str, problem: Problem, copy: Path | None = None) -
     opened = getattr(module, tracker)(
         getter, volume.astype(np.float32), problem.fa, STOP, sphere.vertices, sphere.edges,
         max_angle=np.deg2rad(problem.method.max_angle), step_size=0.5, ngpus=1, rng_seed=0, chunk_size=CHUNK, **rules,
-    ).__enter__()  # fmt: skip
+    ).__enter__()
     if patched:
         opened.metric_map_d = [_on_device(texture) for texture in opened.metric_map_d]
         if problem.method.dg == "ptt":

@@ -37,7 +37,7 @@ def dipy_getter(problem: Problem) -> Any:
         return BootDirectionGetter.from_data(problem.data.astype(float), model, sh_order=method.order, **common)
     kind = {
         "prob": ProbabilisticDirectionGetter, "det": DeterministicMaximumDirectionGetter, "ptt": PTTDirectionGetter,
-    }[method.dg]  # fmt: skip
+    }[method.dg]
     return kind.from_shcoeff(problem.csd.astype(float), **common, **method.options)
 
 
@@ -48,7 +48,7 @@ def local_lines(problem: Problem, getter: Any, random_seed: int, count: int | No
     return LocalTracking(
         getter, _criterion(problem), problem.space.to_ras(problem.seeds[:count]), problem.space.affine,
         problem.step_mm, maxlen=problem.method.max_steps, random_seed=random_seed, **others,
-    )  # fmt: skip
+    )
 
 
 def initial_directions(problem: Problem, getter: Any) -> tuple[Array, Array]:
@@ -79,7 +79,7 @@ def threaded_lines(
         voxel_size=problem.space.voxel_sizes, max_angle=method.max_angle, min_len=0,
         max_len=(method.max_steps + 1.5) * problem.step_mm, random_seed=MANY_STREAMS + random_seed,
         nbr_threads=problem.threads or 0, **others,
-    )  # fmt: skip
+    )
 
 
 def _criterion(problem: Problem) -> Any:

@@ -20,7 +20,7 @@ _INKS = {"ink": ("#1d1d22", "#ececf0"), "quiet": ("#6a6a74", "#9c9ca8"), "rule":
 _TARGETS = (
     ("#0072b2", "#5ab4f0"), ("#d55e00", "#ff8f57"), ("#00805e", "#3ecf9f"), ("#a0489a", "#e29bdc"),
     ("#b07a00", "#f0c04a"), ("#2f9fd0", "#a5dcfa"), ("#84603c", "#cfa981"), ("#5f6670", "#b4bac4"),
-)  # fmt: skip
+)
 _PARTS = (("#9a7fc7", "#b79be6"), ("#7a828c", "#8b949e"), ("#1f6f8b", "#58b7d3"), ("#c27a1f", "#e3a557"))
 _SHARES = _PARTS[2:]
 FILE_PARTS = ("target-7", "target-4", "target-0", "part-0", "part-1", "part-2", "part-3")  # colours of whole commands
@@ -40,7 +40,7 @@ _RC = {
     "figure.facecolor": "none", "axes.facecolor": "none", "legend.frameon": False, "text.parse_math": False,
     # glyphs as paths, so that labels do not depend on installed fonts
     "svg.fonttype": "path",
-}  # fmt: skip
+}
 
 
 class Style(NamedTuple):

@@ -35,7 +35,7 @@ def phases(warm: float | None, cold: float | None) -> str | None:
 def longer(rows: list[Record], kind: str) -> float | None:
     """Return how many times as long as our fastest command the fastest peer takes, both of one kind."""
     ours, peers = ([row["seconds"] for row in rows if row["kind"] == kind and bool(row["arch"]) is own]
-                   for own in (True, False))  # fmt: skip
+                   for own in (True, False))
     return min(peers) / min(ours) if ours and peers else None
 
 

@@ -107,7 +107,7 @@ class _Command:
             "max_angle": method.max_angle, "max_steps": method.max_steps, "step_size": "0.5vox", "fa_threshold": STOP,
             "nseeds": schedule.nseeds, "arch": self.target.name, "output": self.out,
             "json_stats": self.folder / "stats.json", **COMMON, **method.options,
-        }  # fmt: skip
+        }
         if schedule.threads and self.target.name in ON_HOST:
             options["threads"] = schedule.threads
         if schedule.devices and self.target.name in NUMBERED:
@@ -120,7 +120,7 @@ class _Command:
             "target": self.target.name, "method": self.method.name, "nseeds": self.schedule.nseeds,
             "threads": self.schedule.threads, "paths": self.paths, "out": str(self.out),
             "stats": str(self.folder / "stats.json"),
-        }  # fmt: skip
+        }
         (self.folder / "job.json").write_text(json.dumps(job))
         return ["tistreamlines.benchmarks.peer_files", str(self.folder / "job.json")]
 
@@ -129,7 +129,7 @@ class _Command:
         return {
             "dg": self.method.dg, "model": self.method.model, "target": self.target.name, "arch": arch, "kind": kind,
             "nseeds": self.schedule.nseeds, "threads": self.schedule.threads, "status": "ok", "reason": "",
-        }  # fmt: skip
+        }
 
     def _row(self, kind: str, module: list[str]) -> Row:
         """Run a command repeatedly; the stages are those of the process of median duration."""
@@ -146,7 +146,7 @@ class _Command:
         return self._head(kind) | middle | {
             "repeats": [one["seconds"] for one in found], "streamlines": streamlines, "points": points,
             "version": _version(self.target),
-        }  # fmt: skip
+        }
 
     def _once(self, module: list[str]) -> Row:
         self.out.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ def machine() -> dict[str, Any]:
              **compiler_told(d)} for d in found
         ],
         "versions": versions(),
-    }  # fmt: skip
+    }
 
 
 def commit() -> str:
@@ -34,7 +34,7 @@ def commit() -> str:
         said = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
             check=True, timeout=20,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return said.stdout.strip()

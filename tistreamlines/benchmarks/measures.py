@@ -94,7 +94,7 @@ def summary(tracked: Tracked, space: Space) -> dict[str, Any]:
         "streamlines": count, "points": int(points.sum()), "mean_points": of(points, np.mean),
         "median_points": of(points, np.median), "mean_mm": of(mm, np.mean), "median_mm": of(mm, np.median),
         "crossing": crossing, "commissural": commissural,
-    }  # fmt: skip
+    }
 
 
 # ----------------------------------------------------------------------------------------------------------- truth
@@ -126,7 +126,7 @@ def truth(phantom: Phantom, tracked: Tracked) -> dict[str, Any]:
     return {k: round(float(v), 4) for k, v in shares.items()} | {
         "bundles": found, "overlap": round(float(np.mean(overlap)), 4),
         "overreach": round(float(np.mean(overreach)), 4),
-    }  # fmt: skip
+    }
 
 
 def _some(tracked: Tracked, kept: Array) -> Tracked:

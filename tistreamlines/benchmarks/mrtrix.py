@@ -52,7 +52,7 @@ def open_tckgen(name: str, problem: Problem) -> Track:
         "-seed_image", seeded, "-select", "0", "-mask", mask,
         "-cutoff", f"{cutoff:g}", "-step", f"{problem.step_mm:g}", "-angle", f"{method.max_angle:g}", "-minlength", "0",
         "-maxlength", f"{2 * method.max_steps * problem.step_mm:g}",
-    ]  # fmt: skip
+    ]
     if problem.threads:
         command += ["-nthreads", str(problem.threads)]
 

@@ -107,7 +107,7 @@ def with_python(job: dict[str, Any], lap: Laps) -> None:
     problem = FilesProblem(
         Path(job["stats"]).parent, METHODS[job["method"]], job["nseeds"], job["threads"], paths=tuple(job["paths"]),
         sparing=peer == "cuslines",  # as its script does
-    )  # fmt: skip
+    )
     for names in ("data", "gtab", "mask", "space"), ("fa", "csd") if problem.method.needs_csd else ("fa",):
         for name in names:
             getattr(problem, name)
@@ -171,7 +171,7 @@ def with_mrtrix(job: dict[str, Any], lap: Laps) -> None:
         run("track", "tckgen", "fod.mif", job["out"], "-algorithm", ALGORITHMS[job["target"]][method.dg],
             "-seed_image", "white.mif", "-seeds", str(job["nseeds"]), "-select", "0", "-mask", "live.mif",
             "-step", f"{step:g}", "-angle", f"{method.max_angle:g}", "-minlength", "0",
-            "-maxlength", f"{2 * method.max_steps * step:g}")  # fmt: skip
+            "-maxlength", f"{2 * method.max_steps * step:g}")
 
 
 def main() -> None:

@@ -115,7 +115,7 @@ def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | N
             # equal distributions of archs overlap: the first line is the widest, so that each is visible
             width = max(1.4, 4.0 - 0.9 * k) if looks[target].line == "-" else 1.4
             axes.stairs(100 * counts / counts.sum() / np.diff(edges), edges, color=looks[target].colour, lw=width,
-                        ls=looks[target].line, label=wrapped(target))  # fmt: skip
+                        ls=looks[target].line, label=wrapped(target))
         axes.xaxis.set_major_formatter(tick)
         axes.yaxis.set_major_formatter(tick)
         axes.set(xlim=(edges[0], edges[-1]), ylim=(0, None), xlabel="length (mm)", ylabel="streamlines (% a mm)")
@@ -201,7 +201,7 @@ def time_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> 
 def _lines(
     name: str, title: str, label: str, sweeps: Sequence[Record], figure_of: Callable[[Record], Sequence[float | None]],
     looks: dict[str, Style], fitted: bool = False,
-) -> str | None:  # fmt: skip
+) -> str | None:
     lines = [(sweep, list(zip(sweep["values"], figure_of(sweep), strict=True))) for sweep in sweeps]
     lines = [(sweep, [(value, found) for value, found in line if found]) for sweep, line in lines]
     lines = [(sweep, line) for sweep, line in lines if line]
@@ -221,7 +221,7 @@ def _lines(
                 far = np.geomspace(through.least, max(values), 40)
                 axes.plot(far, [through.at(value) for value in far], look.line, color=look.colour, lw=1)
             axes.plot(across, [found for _, found in line], "" if fitted else look.line, color=look.colour,
-                      marker=look.marker, ms=5, label=wrapped(sweep["target"]))  # fmt: skip
+                      marker=look.marker, ms=5, label=wrapped(sweep["target"]))
         logarithmic(axes, "y", min(heights), max(heights))
         if scaled:
             logarithmic(axes, "x", min(values), max(values))

@@ -249,7 +249,7 @@ def save_problem(
     arrays = {
         "data": dwi.data, "bvals": dwi.gtab.bvals, "bvecs": dwi.gtab.bvecs, "fa": fa, "mask": brain,
         "affine": dwi.space.affine,
-    }  # fmt: skip
+    }
     arrays |= {f"csd-{order}": fitted_csd(dwi, brain, order) for order in orders}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)

@@ -35,7 +35,7 @@ SHARES = (0.125, 0.25, 0.5)  # fractions of the seeds that are also timed
 def benchmark(
     schedule: Schedule, report: Callable[[str], object], command: str = "",
     keep: Callable[[dict[str, Any]], object] = lambda results: None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Run a schedule and return the results.
 
     Parameters
@@ -57,7 +57,7 @@ def benchmark(
         "schema": SCHEMA, "created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "command": command,
         "commit": commit(), "machine": machine(), "limits": {}, "runs": [], "sweeps": [], "densities": {},
         "lengths": {}, "files": [],
-    }  # fmt: skip
+    }
     if schedule.whole:
 
         def add(row: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class _Comparison:
             "exact": True if target.kind == "arch" else None, "status": "missing", "reason": target.missing(),
             "seconds": None, "density_correlation": {}, "length_ks": {}, "identical": {}, "truth": None,
             "limit_share": None,
-        }  # fmt: skip
+        }
         if row["reason"]:
             return row
         some = () if SWEEPS["seeds"] in schedule.sweeps else SHARES
@@ -140,7 +140,7 @@ class _Comparison:
         request = Request(
             str(self.folder), str(own), target.name, self.method.name, schedule.nseeds, schedule.threads,
             devices=schedule.devices, repeat=schedule.repeat, seconds=schedule.seconds, counts=counts,
-        )  # fmt: skip
+        )
         row["status"], row["reason"] = run_process(request, schedule.time_limit)
         if row["status"] != "ok":
             return row
@@ -206,7 +206,7 @@ class _Seen:
         return cls(
             [measures.density(t, space) for t in tracked], [measures.lengths_mm(t) for t in tracked],
             measures.truth(phantom, tracked[0]) if phantom is not None else None,
-        )  # fmt: skip
+        )
 
 
 def _equal(row: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -48,7 +48,7 @@ def sweep_record(
         "name": sweep.name, "unit": sweep.unit, "case": case.name, "dg": method.dg, "model": method.model,
         "target": target.name, "values": list(values), "seconds": list(seconds), "points": list(points),
         "peak_host_bytes": list(memory[0]) if memory else [],
-    }  # fmt: skip
+    }
 
 
 def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> Iterator[list[Any]]:

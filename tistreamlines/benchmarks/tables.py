@@ -241,7 +241,7 @@ def _time_table(runs: Sequence[Record]) -> Table:
     columns |= {
         "peak host memory": cell("peak_host_bytes", form=size), "device memory": cell("device_bytes", form=size),
         "copied back": cell("copied_bytes", form=size),
-    }  # fmt: skip
+    }
     return tabled("Time and memory", columns, runs)
 
 

@@ -68,7 +68,7 @@ def prepared_for(problem: Problem) -> Any:
     return prepare_arrays(
         method.dg, follows, problem.fa, STOP, problem.seeds, sphere=method.sphere, step_mm=problem.step_mm,
         voxel_sizes=tuple(map(float, problem.space.voxel_sizes)), **options,
-    )  # fmt: skip
+    )
 
 
 def devices_of(arch: str, problem: Problem) -> list[Device]:
@@ -107,7 +107,7 @@ def open_arch(arch: str, problem: Problem) -> Track:
         return Tracked(
             np.concatenate(points), offsets, statistics.seconds["track"], stages, statistics.seconds["compile"],
             work, statistics.copied_bytes or None,
-        )  # fmt: skip
+        )
 
     return track
 
@@ -149,4 +149,4 @@ TARGETS = {
             for name, algorithms in mrtrix.ALGORITHMS.items()
         ),
     )
-}  # fmt: skip
+}

@@ -85,7 +85,7 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
     batch = Batch(
         tracked.points, tracked.offsets, np.zeros((count, 3), np.float32), np.zeros(count, np.uint32),
         np.zeros(count, np.uint16), np.zeros((count, 2), np.uint8),
-    )  # fmt: skip
+    )
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, open_writer(Path(folder) / "out.trx", space) as writer:
         writer.write(batch)
@@ -121,7 +121,7 @@ def measured(request: Request) -> dict[str, Any]:
         "copied_bytes": repeats[-1].copied_bytes, "work": repeats[-1].work,
         "device": name_of(devices), "devices": len(devices) if several else None,
         "sweep": list(counted_seeds(track, request.counts)),
-    }  # fmt: skip
+    }
 
 
 def repeated(track: Track, request: Request, folder: Path, kept: int) -> list[Tracked]:
@@ -170,7 +170,7 @@ def timed(repeats: list[Tracked]) -> dict[str, Any]:
     return {
         "track": float(np.median(seconds)), "track_least": min(seconds), "track_greatest": max(seconds),
         "repeats": [tracked.seconds for tracked in repeats], "stages": stages,
-    }  # fmt: skip
+    }
 
 
 def main() -> int:

@@ -87,7 +87,7 @@ def benchmark(
         _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
         paths=series, mask=mask, sweeps=_chosen(SWEEPS, () if sweeps == ("none",) else sweeps, "--sweeps"),
         whole=_whole(whole, chosen_methods), devices=devices,
-    )  # fmt: skip
+    )
     folder = _folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:
         command = shlex.join(["tistreamlines", *sys.argv[1:]])

@@ -56,7 +56,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         chosen |= {
             "mask": folder / "mask.nii.gz", "force": True, "report": folder / REPORT, "density": folder / DENSITY,
             "connectome": (folder / "nodes.nii.gz", folder / CONNECTOME), "connectome_nodes": folder / "nodes.tsv",
-        }  # fmt: skip
+        }
         result = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")
         points, offsets = _read(folder / TRACTOGRAM)

@@ -24,7 +24,7 @@ The exit code is 0, or 1 if a device fails --test.
     "--test", is_flag=True,
     help="Run a small kernel on each GPU and check its results; tracking runs the same test first.  [default: list "
     "what the drivers report]",
-)  # fmt: skip
+)
 def devices(as_json: bool, test: bool) -> int:
     automatic = choose("auto")
     rows = []

@@ -38,7 +38,7 @@ fractions = grouped("Tissue fractions")
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")
 @fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel. FAST numbers it 1.")
 @fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel. FAST numbers "
-           "it 0.")  # fmt: skip
+           "it 0.")
 @fractions(
     "--sgm", metavar="FILE",
     help="Subcortical grey matter: a mask, shares from 0 to 1, or labels of FreeSurfer, which FSL's "

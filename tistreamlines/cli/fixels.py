@@ -80,7 +80,7 @@ lobe = grouped("Lobes")
 @click.pass_context
 def fixels(
     context: click.Context, fod: str, folder: str, fmls_no_thresholds: bool, quiet: bool, **options: Any
-) -> None:  # fmt: skip
+) -> None:
     from ..run.fixels import fixels as run
 
     options |= given(context)

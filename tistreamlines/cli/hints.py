@@ -101,7 +101,7 @@ HINTS = (
     Hint("write --threads", tckgen="nthreads", dipy_track="nbr-threads"),
     Hint("write --verbose", tckgen="info"),
     Hint("tistreamlines --version tells the version", tckgen="version"),
-)  # fmt: skip
+)
 PROGRAMS = ("tckgen", "dipy_track", "probtrackx2")
 TRACKS = "--dg"  # an option of the command that tracks alone
 ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name in hint.of(program)}
@@ -109,7 +109,7 @@ ADVICE = {name: hint.advice for hint in HINTS for program in PROGRAMS for name i
 ALIKE = (
     "include", "include-ordered", "exclude", "select", "seed-sphere", "seed-dynamic", "act", "trials", "power",
     "samples", "downsample", "backtrack", "crop-at-gmwmi", "sgm-truncation", "force", "quiet", "help",
-)  # fmt: skip
+)
 # what DIPY's Python functions and classes are called on the command line
 DIPY_NAMES = {
     "BootDirectionGetter with LocalTracking": "--dg boot --like dipy",

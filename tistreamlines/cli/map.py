@@ -44,7 +44,7 @@ tistreamlines track, which makes the same while it tracks.
 @click.pass_context
 def map(
     context: click.Context, tractogram: str, image: str | None, quiet: bool, verbose: bool, **_: Any
-) -> None:  # fmt: skip
+) -> None:
     with Display(quiet=quiet, verbose=verbose) as display:
         made = map_tractogram(tractogram, image=image, watcher=display, **given(context))
     for warning in made["warnings"]:

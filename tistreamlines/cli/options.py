@@ -109,7 +109,7 @@ EVERY = "tistreamlines.help_all"  # in a context's notes
 HELP_ALL = click.Option(
     ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_help_all,
     help="Show all options and exit.",
-)  # fmt: skip
+)
 
 
 def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> Callable[[Any], Any]:

@@ -36,13 +36,13 @@ results. If the run fails, no tractogram is written.
     "-o", "--output", metavar="FILE",
     help="Tractogram to write: .trx, .trk or .tck.  [required, unless other files are asked for, such as --density or "
     "--connectome]",
-)  # fmt: skip
+)
 @parameter_options()
 @grouped("Running")(
     "--dry-run", is_flag=True, help="Track a pilot of 2,000 seeds or a second, and print how many streamlines, how "
     "large a tractogram, how much memory and how long a run the whole would be. Nothing is written, and no --output is "
     "needed.",
-)  # fmt: skip
+)
 @grouped(VERBOSITY)(
     "--citations", is_flag=True, help="Print the references of the direction getter and the model, and exit."
 )
@@ -51,7 +51,7 @@ results. If the run fails, no tractogram is written.
 def track(
     context: click.Context, series: tuple[str, ...], output: str | None, dry_run: bool, citations: bool, quiet: bool,
     verbose: bool, **_: Any,
-) -> None:  # fmt: skip
+) -> None:
     if citations:
         chosen = Parameters.given(given(context))
         click.echo("\n".join(references(chosen.dg, chosen.model)))

@@ -32,7 +32,7 @@ COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines"
 VARIED = (
     "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
     "time_limit", *joined_options(),
-)  # fmt: skip
+)
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")
 HELP = f"""Track the same seeds on every arch and check that the streamlines are bit-identical.
@@ -72,7 +72,7 @@ def verify(
     context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], devices: str | None,
     every_compiler: bool, getters: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool,
     verbose: bool, **_: Any,
-) -> int:  # fmt: skip
+) -> int:
     if len(series) not in (0, 3):
         raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
     shared, force = _parameters(context, nseeds), bool(context.params["force"])
@@ -97,7 +97,7 @@ def verify(
 def _run(
     series: tuple[str, ...], shared: dict[str, Any], chosen: dict[str, list[verifying.Variant]],
     time_limit: float | None, display: Display,
-) -> list[verifying.Run]:  # fmt: skip
+) -> list[verifying.Run]:
     """Run all variants of each getter in a temporary folder, on a small phantom if nothing is given."""
     from ..phantom.phantom import make_phantom, save_phantom
 
@@ -119,7 +119,7 @@ def _run(
             found += verifying.compare(
                 paths, common | needed | shared, variants, own, time_limit=time_limit,
                 report=lambda variant: display.stage(str(variant)),
-            )  # fmt: skip
+            )
     return found
 
 
@@ -188,7 +188,7 @@ def _row(run: verifying.Run) -> tuple[str, ...]:
     threads = "" if where.arch not in ON_HOST else "all" if where.threads is None else str(where.threads)
     counts = ("", "", "", "") if run.outcome == "failed" else (
         f"{run.streamlines:,}", f"{run.points:,}", f"{run.seconds:.2f}", run.sha256[:16],
-    )  # fmt: skip
+    )
     return where.dg or "", where.arch, run.device, run.compiled_by, chunk, threads, *counts, run.outcome
 
 

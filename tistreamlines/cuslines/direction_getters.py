@@ -73,7 +73,7 @@ class BootDirectionGetter(DirectionGetter):
         self, model_type: str, gtab: GradientTable | None = None, sphere: Sphere | None = None, sh_order_max: int = 6,
         sh_lambda: float = 0.006, min_signal: float = 1, *, boot_rule: str = "dipy", negative_odf: str = "dipy",
         **matrices: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not hasattr(gtab, "b0s_mask") or not hasattr(sphere, "vertices") or matrices:
             raise ParameterError(
                 "a BootDirectionGetter takes a gradient table and a sphere, not the matrices made from them: "
@@ -91,7 +91,7 @@ class BootDirectionGetter(DirectionGetter):
     def from_dipy_opdt(
         cls, gtab: GradientTable, sphere: Sphere, sh_order_max: int = 6, full_basis: bool = False,
         sh_lambda: float = 0.006, min_signal: float = 1,
-    ) -> BootDirectionGetter:  # fmt: skip
+    ) -> BootDirectionGetter:
         """Bootstrap DIPY's orientation probability density transform (OPDT).
 
         Parameters
@@ -115,7 +115,7 @@ class BootDirectionGetter(DirectionGetter):
     def from_dipy_csa(
         cls, gtab: GradientTable, sphere: Sphere, sh_order_max: int = 6, full_basis: bool = False,
         sh_lambda: float = 0.006, min_signal: float = 1,
-    ) -> BootDirectionGetter:  # fmt: skip
+    ) -> BootDirectionGetter:
         """Bootstrap DIPY's constant solid angle (CSA) ODF.
 
         Parameters
@@ -136,7 +136,7 @@ class BootDirectionGetter(DirectionGetter):
             "model": self.model_type, "sh_order": self.sh_order_max, "sm_lambda": self.sh_lambda,
             "min_signal": self.min_signal, "angular_weight": self.angular_weight, "boot_rule": self.boot_rule,
             "negative_odf": self.negative_odf,
-        }  # fmt: skip
+        }
 
     def _check_sphere(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
         arrays.check_series(self.gtab, dataf)
@@ -186,7 +186,7 @@ class ProbDirectionGetter(DirectionGetter):
     def __init__(
         self, *, pmf_threshold: float | None = None, max_directions: int | None = None, asymmetric: bool | None = None,
         sh_basis: str | None = None, sh_frame: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.pmf_threshold = PMF_THRESHOLD if pmf_threshold is None else pmf_threshold
         self.max_directions = max_directions
         self.asymmetric, self.sh_basis, self.sh_frame = asymmetric, sh_basis, sh_frame
@@ -265,7 +265,7 @@ class PttDirectionGetter(DirectionGetter):
         probe_quality: int = 8, *, pmf_threshold: float | None = None, max_directions: int | None = None,
         probe_radius: float = 0.0, probe_count: int = 1, data_support_exponent: float = 1.0, probe_rule: str = "paper",
         max_curvature: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.probe_length, self.probe_quality, self.probe_rule = probe_length, probe_quality, probe_rule
         self.pmf_threshold = PMF_THRESHOLD if pmf_threshold is None else pmf_threshold
         self.max_directions = max_directions
@@ -282,7 +282,7 @@ class PttDirectionGetter(DirectionGetter):
             "max_directions": self.max_directions, "probe_radius": self.probe_radius,
             "probe_count": self.probe_count, "data_support_exponent": self.data_support_exponent,
             "probe_rule": self.probe_rule,
-        }  # fmt: skip
+        }
 
     def _follows(self, dataf: Array, space: Space, symmetric: bool, alive: Array) -> OrientationFunctions:
         values = np.maximum(dataf, 0)

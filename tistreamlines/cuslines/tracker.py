@@ -121,7 +121,7 @@ class Tracker:
         min_separation_angle: float = math.radians(45), ngpus: int = 1, rng_seed: int = 0, rng_offset: int = 0,
         chunk_size: int | None = None, *, arch: str = "auto", exact: bool = True, threads: int | None = None,
         memory_limit: float | None = None, max_steps: int = 500,
-    ) -> None:  # fmt: skip
+    ) -> None:
         check_getter(dg)
         if ngpus < 1:
             raise ParameterError(f"ngpus is {ngpus}: give the number of GPUs, 1 or more")
@@ -136,7 +136,7 @@ class Tracker:
             relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, exact=exact, threads=threads,
             memory_limit=memory_limit, rng_seed=rng_seed,
             arch=arch,  # type: ignore[arg-type]  # Parameters checks the word
-        )  # fmt: skip
+        )
         self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)
         self._points = (min_pts, max_pts)
         self.dataf, self.stop_map = arrays.check_volumes(dataf, stop_map)
@@ -158,7 +158,7 @@ class Tracker:
     def set_compression_parameters(
         self, pos_dtype: npt.DTypeLike = np.float32, linearize: bool = False, tol_error: float = 0.1,
         max_segment_length: float = 10,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Set how `generate_trx` stores points.
 
         Parameters

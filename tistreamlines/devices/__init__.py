@@ -26,7 +26,7 @@ _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does n
 __all__ = [
     "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
     "list_devices", "name_of", "numbered", "usable_cores", "vulkan_index",
-]  # fmt: skip
+]
 
 
 def _probe(arch: str) -> list[Device]:
@@ -34,7 +34,7 @@ def _probe(arch: str) -> list[Device]:
     probes = {
         "metal": metal_devices, "cuda": cuda_devices, "amdgpu": amdgpu_devices, "vulkan": vulkan_devices,
         "cpu": cpu_devices,
-    }  # fmt: skip
+    }
     try:
         devices = probes[arch]()
     except MissingError as error:

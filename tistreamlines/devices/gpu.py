@@ -113,13 +113,13 @@ def cuda_context_entry() -> Callable[[], object] | None:
 # ------------------------------------------------------------------------------------------------------------- Vulkan
 class _ApplicationInfo(c.Structure):
     _fields_ = [("s_type", c.c_int), ("next", c.c_void_p), ("name", c.c_char_p), ("version", c.c_uint32),
-                ("engine", c.c_char_p), ("engine_version", c.c_uint32), ("api", c.c_uint32)]  # fmt: skip
+                ("engine", c.c_char_p), ("engine_version", c.c_uint32), ("api", c.c_uint32)]
 
 
 class _InstanceInfo(c.Structure):
     _fields_ = [("s_type", c.c_int), ("next", c.c_void_p), ("flags", c.c_uint32), ("app", c.POINTER(_ApplicationInfo)),
                 ("n_layers", c.c_uint32), ("layers", c.c_void_p), ("n_extensions", c.c_uint32),
-                ("extensions", c.POINTER(c.c_char_p))]  # fmt: skip
+                ("extensions", c.POINTER(c.c_char_p))]
 
 
 def open_vulkan() -> tuple[c.CDLL, c.c_void_p, list[c.c_void_p]]:

@@ -127,7 +127,7 @@ class Options:
 def tables_of(
     sc: Any, shape: tuple[int, ...], step_size: float = 1.0, particles: Mapping[str, Any] | None = None,
     sides: tuple[float, ...] = (),
-) -> StopTables:  # fmt: skip
+) -> StopTables:
     """Return the tables of a criterion.
 
     Parameters

@@ -70,7 +70,7 @@ class FromPmf:
     def from_shcoeff(
         cls, shcoeff: Array, max_angle: float, sphere: Sphere = default_sphere, pmf_threshold: float = 0.1,
         basis_type: str | None = None, legacy: bool = True, sh_to_pmf: bool = False, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Make a direction getter from spherical harmonic coefficients.
 
         Parameters
@@ -94,7 +94,7 @@ class FromPmf:
         made = super().from_shcoeff(  # type: ignore[misc]
             shcoeff, max_angle, sphere=sphere, pmf_threshold=pmf_threshold, basis_type=basis_type, legacy=legacy,
             sh_to_pmf=sh_to_pmf, **kwargs,
-        )  # fmt: skip
+        )
         options = cls._options(max_angle, pmf_threshold, kwargs) | {"pmf_rows": "sampled" if sh_to_pmf else "sh"}
         made.field = fields.of_functions(cls.DG, shcoeff, None, sphere, basis_type, legacy, options)
         return made
@@ -139,7 +139,7 @@ class PTTDirectionGetter(FromPmf, dipys.PTTDirectionGetter):
     DG = "ptt"
     OPTIONS: ClassVar[dict[str, Any]] = PEAKS | {
         "probe_length": 0.5, "probe_radius": 0.0, "probe_quality": 3, "probe_count": 1, "data_support_exponent": 1.0,
-    }  # fmt: skip
+    }
 
 
 class BootDirectionGetter(dipys.BootDirectionGetter):
@@ -151,7 +151,7 @@ class BootDirectionGetter(dipys.BootDirectionGetter):
     def from_data(
         cls, data: Array, model: Any, max_angle: float, sphere: Sphere = default_sphere, sh_order: int = 0,
         max_attempts: int = 5, b_tol: float = 20, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Make a direction getter from a series and a model.
 
         Parameters
@@ -203,4 +203,4 @@ def field_of(direction_getter: Any) -> Field:
 GETTERS = (
     "ProbabilisticDirectionGetter", "DeterministicMaximumDirectionGetter", "ClosestPeakDirectionGetter",
     "PTTDirectionGetter", "BootDirectionGetter",
-)  # fmt: skip
+)

@@ -170,7 +170,7 @@ def of_model(data: Any, model: Any, sphere: Sphere | None, sh_order: int, option
     arrays.check_series(model.gtab, signals)
     chosen = {
         "model": name, "sh_order": order, "sm_lambda": _smooth_of(model), "min_signal": float(model.min_signal)
-    }  # fmt: skip
+    }
     assert name in MODELS
     return Field("boot", Signals(signals, model.gtab), _vertices_and_edges(sphere), chosen | options)
 

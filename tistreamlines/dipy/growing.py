@@ -150,12 +150,12 @@ class Streamlines:
         *, voxel_size: Any = None, directions: Array | None = None, one_way: bool = False,
         either_sense: bool = False, return_all: bool = True, save_seeds: bool = False,
         particles: dict[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         sides = volumes.sides_of(voxel_size, space)
         parameters = Parameters(
             dg=field.dg, like="dipy", step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
             **field.options, **running.options(len(seeds), space),
-        )  # fmt: skip
+        )
         if particles is not None:
             _check_filtered(parameters)
         self._parameters, self._devices = parameters, devices_of(parameters)

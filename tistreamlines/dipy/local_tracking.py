@@ -83,7 +83,7 @@ class LocalTracking:
         return_all: bool = True, random_seed: int | None = None, save_seeds: bool = False,
         unidirectional: bool = False, randomize_forward_direction: bool = False,
         initial_directions: Array | None = None, nbr_threads: int = 0, **more: Unpack[More],
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not fixedstep:
             raise ParameterError(f"fixedstep={fixedstep} is not supported: leave it at True")
         running = Running(more, nbr_threads, random_seed)
@@ -92,7 +92,7 @@ class LocalTracking:
             lengths=Lengths.of_local(int(minlen), int(maxlen), return_all), initial_directions=initial_directions,
             one_way=unidirectional, either_sense=randomize_forward_direction, return_all=return_all,
             save_seeds=save_seeds,
-        )  # fmt: skip
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """Track; yield the points (m, 3) of each streamline, or pairs of streamline and seed (3,)."""
@@ -102,7 +102,7 @@ class LocalTracking:
 def local_streamlines(
     field: Field, sc: Any, seeds: Any, affine: Any, step_size: float, running: Running, *, lengths: Lengths,
     max_cross: int | None = None, initial_directions: Array | None = None, name: str = "seeds", **options: Any,
-) -> Streamlines:  # fmt: skip
+) -> Streamlines:
     """Return the streamlines of DIPY's ``LocalTracking`` from what a direction getter follows.
 
     Parameters

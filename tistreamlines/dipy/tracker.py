@@ -40,7 +40,7 @@ def probabilistic_tracking(
     voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
     basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
     seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Draw each direction by its probability, as DIPY's ``probabilistic_tracking``.
 
     Parameters
@@ -117,7 +117,7 @@ def deterministic_tracking(
     voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
     basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
     seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``.
 
     The arguments are described at :func:`probabilistic_tracking`.
@@ -133,7 +133,7 @@ def ptt_tracking(
     probe_radius: float = 0, probe_quality: int = 7, probe_count: int = 1, data_support_exponent: float = 1, sphere:
     Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
     0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. The length of a probe and the radius of its circle of
@@ -150,7 +150,7 @@ def closestpeak_tracking(
     None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere: Sphere | None = None, basis_type: str | None =
     None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0, seed_buffer_fraction: float = 1.0,
     return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Take the closest peak, as DIPY's ``closestpeak_tracking``, which is its ``LocalTracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. Bounds of length hold only if not ``return_all``, and
@@ -168,7 +168,7 @@ def bootstrap_tracking(
     step_size: float = 0.5, voxel_size: Array | None = None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere:
     Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
     0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. ``data`` is the diffusion series (x, y, z, n) and
@@ -191,7 +191,7 @@ def pft_tracking(
     pft_front_tracking_dist: float = 1, pft_max_trial: int = 20, particle_count: int = 15, save_seeds: bool = False,
     min_wm_pve_before_stopping: float = 0, unidirectional: bool = False, randomize_forward_direction: bool = False,
     **more: Unpack[More],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Track with a particle filter, as DIPY's ``pft_tracking``, which is its ``ParticleFilteringTracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. The criterion must be an ``ActStoppingCriterion`` or
@@ -209,13 +209,13 @@ def pft_tracking(
     particles = {
         "pft_back": pft_back_tracking_dist, "pft_front": pft_front_tracking_dist, "pft_particles": particle_count,
         "pft_max_trial": pft_max_trial, "pft_min_wm": min_wm_pve_before_stopping,
-    }  # fmt: skip
+    }
     options = PEAKS | {"max_angle": max_angle, "pmf_threshold": pmf_threshold}
     field = fields.of_functions("prob", sh, sf, sphere, basis_type, legacy, options)
     return _locally(
         field, asked, max_cross=max_cross, one_way=unidirectional, either_sense=randomize_forward_direction,
         particles=particles,
-    )  # fmt: skip
+    )
 
 
 @with_more
@@ -226,7 +226,7 @@ def eudx_tracking(
     sphere: Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed:
     int = 0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False,
     **more: Unpack[More],
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """Follow the closest peaks, nearly as DIPY's ``eudx_tracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. ``pam`` is required; peaks of at most
@@ -265,7 +265,7 @@ def _grown(field: Field, asked: SimpleNamespace, peaks: Peaks | None = None, max
     return iter(Streamlines(
         field, asked.sc, seeds, space, asked.step_size, lengths, _running(asked), voxel_size=asked.voxel_size,
         directions=directions, return_all=asked.return_all, save_seeds=asked.save_seeds,
-    ))  # fmt: skip
+    ))
 
 
 def _check_alone(asked: SimpleNamespace) -> None:
@@ -282,7 +282,7 @@ def _locally(field: Field, asked: SimpleNamespace, **options: Any) -> Iterator[A
         field, asked.sc, asked.seed_positions, asked.affine, asked.step_size, _running(asked), name="seed_positions",
         lengths=lengths, initial_directions=asked.seed_directions, return_all=asked.return_all,
         save_seeds=asked.save_seeds, **options,
-    ))  # fmt: skip
+    ))
 
 
 def _running(asked: SimpleNamespace) -> Running:

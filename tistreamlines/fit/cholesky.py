@@ -50,7 +50,7 @@ class Deconvolution:
     def __init__(
         self, design: npt.NDArray[Any], positivity: npt.NDArray[Any], normal: npt.NDArray[Any],
         unconstrained: npt.NDArray[Any], tau: float, convergence: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         signals, self.coefficients = design.shape
         n, width = self.coefficients, padded(self.coefficients + 1)  # one more column for the right-hand side
         beyond = 31  # elements that the kernels read after the last row of a symmetric matrix
@@ -58,13 +58,13 @@ class Deconvolution:
             _table(design, signals, width), _table(unconstrained.T, signals, width),
             _table(normal, n + -n % 4, width, beyond), _table(positivity, len(positivity), width, beyond),
             _table(positivity.T, n, padded(len(positivity))),
-        )  # fmt: skip
+        )
         self._rule, self._width = (float(tau), int(convergence)), width
 
     def fit(
         self, data: npt.NDArray[Any], voxels: npt.NDArray[np.int64], volumes: npt.NDArray[np.int64],
         out: npt.NDArray[np.float32], finished: npt.NDArray[np.int64], stop: npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.int64]:  # fmt: skip
+    ) -> npt.NDArray[np.int64]:
         """Deconvolve voxels in one call, without the GIL.
 
         Parameters

@@ -119,7 +119,7 @@ def _refine(
 def deconvolve(
     data, voxels, volumes, moments, unconstrained, normal, table, sampling, tau, convergence, matrix, factor, small,
     entered, left, z, first, amplitudes, x, signals, ends, out, finished, stop,
-):  # fmt: skip
+):
     """Fit the listed rows of the data into those of ``out``; ``ends`` counts the voxels for each way to end.
 
     ``finished[0]`` counts the voxels; the loop ends early if another thread sets ``stop[0]``. The arrays from
@@ -152,7 +152,7 @@ def deconvolve(
             end = _refine(
                 matrix, factor, width, table, sampling, small, entered, left, more, threshold, convergence, x,
                 amplitudes,
-            )  # fmt: skip
+            )
         ends[end] += 1
         finished[0] += 1
         for i in range(n):

@@ -148,7 +148,7 @@ def fit_csd(
 def deconvolved(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
     progress: Callable[[float], object] = lambda _: None,
-) -> Deconvolved:  # fmt: skip
+) -> Deconvolved:
     """Do what :func:`fit_csd` does with equations that are known, and leave its failures to the caller."""
     fitted = _deconvolution(system)
     out = np.zeros((*mask.shape, fitted.coefficients), np.float32)
@@ -160,7 +160,7 @@ def deconvolved(
 def _fit_voxels(
     fitted: Deconvolution, data: Array, mask: Array, weighted: Array, out: Array, threads: int | None,
     progress: Callable[[float], object],
-) -> Array:  # fmt: skip
+) -> Array:
     """Fit the voxels of the mask into ``out``; return :meth:`Deconvolution.fit`'s failures.
 
     Each thread makes one call for its share, every so many voxels, because it waits for the GIL between two calls.

@@ -53,7 +53,7 @@ TINY = 1e-30
 def chosen_weight(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Any, order: int = 8,
     threads: int | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """Choose the weight of CSD's constraint from some hundred voxels of white matter.
 
     Parameters

@@ -48,7 +48,7 @@ class Fits:
         self, dwi: Dwi, mask: Mask | None, threads: int | None = None, causes: Mapping[str, Any] | None = None,
         cache: Cache | None = None, note: Callable[[str], object] = lambda _: None,
         progress: Callable[[float], object] = lambda _: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._dwi, self._mask, self._threads, self._causes = dwi, mask, threads, dict(causes or {})
         self._cache, self._note, self._progress = cache, note, progress
         self.chosen: dict[str, Any] = {}  # from the data, by the last fit of a model

@@ -58,7 +58,7 @@ class FodImage:
 
 def load_fods(
     fod: Any, basis: str | None, frame: str | None = None, *, option: str = "--sh-basis", note: Tell = silent
-) -> FodImage:  # fmt: skip
+) -> FodImage:
     """Read an image of FODs.
 
     Parameters
@@ -93,7 +93,7 @@ def source_and_basis(
     basis = basis or default_basis(given, option)
     if basis_of(basis).full:
         raise ParameterError(f"{option} {basis} keeps opposite directions apart, and a fixel does not: give a "
-                             "symmetric basis and functions of even degrees")  # fmt: skip
+                             "symmetric basis and functions of even degrees")
     if frame not in (None, "scanner", "voxel"):
         raise ParameterError(f"--sh-frame is {frame!r}: give scanner or voxel")
     return given, basis

@@ -95,7 +95,7 @@ class Lobes:
 def find_lobes(
     functions: npt.NDArray[np.float32], basis: str, thresholds: Thresholds, device: Device, *, table: bool = False,
     dilate: bool = True, threads: int | None = None, told: Callable[[float], object] = lambda _: None,
-) -> Lobes:  # fmt: skip
+) -> Lobes:
     """Find the lobes of orientation functions.
 
     Parameters
@@ -162,14 +162,14 @@ class _Search:
     def __init__(
         self, coefficients: int, thresholds: Thresholds, device: Device, table: bool, dilate: bool,
         threads: int | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         directions, edges = half_sphere()
         ball, sphere = sphere_tables(directions, edges, len(directions))
         self.width, self._directions, self._table = padded(coefficients), len(directions), table
         search = LobeSearch(
             ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32, lobes=LOBES,
             merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
-        )  # fmt: skip
+        )
         team = memory("scratch", LobeScratch(**LobeScratch.sizes(search)))
         self._program = open_program(device, Source([kernel], [search], team), threads=threads)
         weights = np.zeros(32 * ball.vertex_chunks)

@@ -88,7 +88,7 @@ def _fit_with_dipy(kind: str) -> Fit:
 
     def fit(
         data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-    ) -> Fitted:  # fmt: skip
+    ) -> Fitted:
         from dipy.reconst import shm
 
         model = getattr(shm, kind)(
@@ -116,7 +116,7 @@ def _fit_with_dipy(kind: str) -> Fit:
 
 def _fit_csd(
     data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-) -> Fitted:  # fmt: skip
+) -> Fitted:
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
@@ -205,7 +205,7 @@ MODELS = {
         ("Tournier 2004", "Tournier 2007", "Tournier 2013"), _fit_csd, 8,
         {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8},
     ),
-}  # fmt: skip
+}
 
 
 def order_for(model: str, directions: int) -> int:
@@ -235,21 +235,21 @@ class FitOptions:
         None, MODEL, "Orientation model: "
         + "; ".join(f"{name}, {model.title}" for name, model in MODELS.items()) + ".", choices=MODELS.keys(),
         foreign=MODELS_ELSEWHERE, common=True,
-    )  # fmt: skip
+    )
     sh_order: int = option(
         None, MODEL, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,
         only={"model": MODELS.keys()},
         absent=", ".join(f"{row.order} for {name}" for name, row in MODELS.items())
         + ", or the highest that the directions determine",
-    )  # fmt: skip
+    )
     sm_lambda: float = option(
         None, MODEL, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,
         only={"model": ("opdt", "csa")},
-    )  # fmt: skip
+    )
     min_signal: float = option(
         1.0, MODEL, "Signals below this value are raised to it.", unit="signal", low=0, above=True,
         only={"model": ("opdt", "csa")},
-    )  # fmt: skip
+    )
     response: str | PathLike | Sequence[float] = option(
         None, MODEL, "The signal of a single fibre, csd's response. With fa, it is estimated from voxels of high FA, "
         "as DIPY does; with tournier, from those most like a single fibre after deconvolution, as MRtrix3's "
@@ -258,13 +258,13 @@ class FitOptions:
         "three eigenvalues in mm2/s and the b0 signal. The numbers themselves can also be given, with commas.",
         unit="auto|fa|tournier|FILE|numbers",
         only={"model": ("csd",)},
-    )  # fmt: skip
+    )
     fa_response: float = option(
         0.7, MODEL, "FA above which a voxel counts as a single fibre with --response auto or fa.", unit="FA", low=0,
         high=1, only={"model": ("csd",)},
-    )  # fmt: skip
+    )
     csd_lambda: str | float = option(
         None, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "
         "a low one keeps fibres apart that cross at small angles, a high one smooths noise. With auto, it is chosen "
         "from the data; DIPY's is 1.", unit="auto|weight", only={"model": ("csd",)},
-    )  # fmt: skip
+    )

@@ -48,7 +48,7 @@ __all__ = ["csd_response", "described", "iterative_response"]
 def csd_response(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7,
     threads: int | None = None, fewest: int = 1,
-) -> tuple[tuple[Array, float], float]:  # fmt: skip
+) -> tuple[tuple[Array, float], float]:
     """Estimate the response of a single fibre, as DIPY's ``auto_response_ssst`` does.
 
     It is the mean tensor of the voxels with high FA in a cube of 21 voxels' edge at the centre of the volume. Unlike

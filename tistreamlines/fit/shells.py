@@ -119,7 +119,7 @@ def _selected(data: Array, gtab: GradientTable, keep: Volumes) -> tuple[Array, G
     kept = gradient_table(
         gtab.bvals[keep], bvecs=gtab.bvecs[keep], big_delta=gtab.big_delta, small_delta=gtab.small_delta,
         b0_threshold=gtab.b0_threshold, btens=btens,
-    )  # fmt: skip
+    )
     return data[..., keep], kept
 
 
@@ -204,4 +204,4 @@ def b_values_told(gtab: GradientTable) -> dict[str, Any]:
     return {
         "b": [round(b_value(gtab, one), 1) for one in shells(gtab)],
         "models": round(b_value(gtab, shell_of_models(gtab)), 1), "fa": round(b_value(gtab, shell_of_tensor(gtab)), 1),
-    }  # fmt: skip
+    }

@@ -15,7 +15,7 @@ from .stored import floats, unpacked
 
 TISSUES = (
     "cortical grey matter", "subcortical grey matter", "white matter", "cerebrospinal fluid", "pathological tissue"
-)  # fmt: skip
+)
 CORTICAL, SUBCORTICAL, WHITE, FLUID, PATHOLOGICAL = range(len(TISSUES))
 TOLERANCE = 1e-3  # of sums, as in 5ttcheck; here also of fractions, since programs that resample round them
 AGAIN = "make the image again, e.g. with tistreamlines 5tt"
@@ -79,7 +79,7 @@ def check_fractions(path: Path, values: npt.NDArray[np.float32]) -> None:
         voxel, count = _first(wrong), int(wrong.sum())
         odd = next(one for one in np.atleast_1d(values[voxel]) if not -TOLERANCE <= one <= 1 + TOLERANCE)
         raise InputError(f"{path}: values of {count:,} voxels are no fractions, such as {odd:.4g} in voxel {voxel}; "
-                         "give numbers from 0 to 1")  # fmt: skip
+                         "give numbers from 0 to 1")
 
 
 def _wrong_sums(path: Path, values: npt.NDArray[np.float32]) -> str:
@@ -93,7 +93,7 @@ def _wrong_sums(path: Path, values: npt.NDArray[np.float32]) -> str:
         return ""
     voxel = _first(wrong)
     return (f"{path}: the five fractions sum to neither 0 nor 1 in {wrong.sum():,} of {tissue.sum():,} voxels with "
-            f"tissue, such as {total[voxel]:.4g} in voxel {voxel}; divide them by their sums, or {AGAIN}")  # fmt: skip
+            f"tissue, such as {total[voxel]:.4g} in voxel {voxel}; divide them by their sums, or {AGAIN}")
 
 
 def _first(wrong: npt.NDArray[np.bool_]) -> Any:

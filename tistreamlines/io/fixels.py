@@ -68,7 +68,7 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
 def write_fixels(
     folder: Path, index: npt.NDArray[np.uint32], images: Mapping[str, npt.NDArray[Any]], space: Space, suffix: str, *,
     force: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Write fixels.
 
     Parameters

@@ -220,7 +220,7 @@ def read_array(path: Path, image: Any) -> npt.NDArray[Any]:
 
 def read_series(
     path: Path, image: Any, note: Tell | None = None, together: int = 1
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> npt.NDArray[np.float32]:
     """Return the values (x, y, z, n) float32 of a 4-D image.
 
     A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`without_nan`.

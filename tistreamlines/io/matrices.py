@@ -66,7 +66,7 @@ def _texts(row: npt.NDArray[np.float64]) -> list[str]:
 
 def write_nodes(
     path: Path, labels: npt.NDArray[Any], names: Sequence[str], voxels: npt.NDArray[Any], *, force: bool
-) -> None:  # fmt: skip
+) -> None:
     """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated.
 
     An apostrophe stands before a name that a spreadsheet would take for a formula.

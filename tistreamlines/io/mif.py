@@ -32,7 +32,7 @@ SCALED = 0.01  # largest |log| of squared norms with which it leaves b-values as
 TYPES = {
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
     "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
-}  # fmt: skip
+}
 ORDERS = {"le": "<", "be": ">", "": "="}
 UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
 Floats = npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ def open_mif(path: Path) -> StoredImage:
         partial(_load, header, values, size, kind if bits > 1 else None, shape, ranks, axes), slope, inter,
         partial(_gradients, header, directions, shape) if "dw_scheme" in header.lines else None,
         {} if "transform" in header.lines else UNPLACED,
-    )  # fmt: skip
+    )
 
 
 def files_of_mif(path: Path) -> list[Path]:
@@ -218,7 +218,7 @@ def _check_length(header: Header, values: Values, size: int, packed: int | None 
 def _load(
     header: Header, values: Values, size: int, kind: np.dtype[Any] | None, shape: tuple[int, ...],
     ranks: tuple[int, ...], axes: list[int],
-) -> npt.NDArray[Any]:  # fmt: skip
+) -> npt.NDArray[Any]:
     """Return the values as stored, as a view with the axes of the image; ``kind`` is None for bits."""
     if values.path.suffix.lower() == ".gz":
         content = content_of(str(values.path), values.offset + size)

@@ -105,14 +105,14 @@ class OpenedDwi:
 
 def load_dwi(
     dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
-) -> Dwi:  # fmt: skip
+) -> Dwi:
     """Read a diffusion series with its b-values and directions; see :func:`open_dwi`."""
     return open_dwi(dwi, bvals, bvecs, note=note).read()
 
 
 def open_dwi(
     dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
-) -> OpenedDwi:  # fmt: skip
+) -> OpenedDwi:
     """Read the header of a diffusion series, and begin to read its b-values and directions.
 
     Parameters
@@ -152,7 +152,7 @@ def open_dwi(
 def load_mask(
     path: AnyPath, space: Space, note: Tell = silent, warn: Tell | None = None, *, labels: bool = False,
     place: Tell | None = None,
-) -> npt.NDArray[np.bool_]:  # fmt: skip
+) -> npt.NDArray[np.bool_]:
     """Read a mask, and take the nearest voxels of one that is not on the grid of the series or the orientations.
 
     Parameters
@@ -199,7 +199,7 @@ def load_mask(
 def load_map(
     path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0, *, place: Tell | None = None,
     reference: AnyPath | None = None, labels: bool = False,
-) -> npt.NDArray[np.float32]:  # fmt: skip
+) -> npt.NDArray[np.float32]:
     """Read a scalar map, or several in one file, and interpolate those of another grid than the series or orientations.
 
     Parameters

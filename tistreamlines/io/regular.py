@@ -13,7 +13,7 @@ MOST = 1 << 26  # bytes of a record at most
 _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFLNK: "a link", stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
-}  # fmt: skip
+}
 _WAITING_FOR_NOTHING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # one of them on each system
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 

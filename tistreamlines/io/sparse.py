@@ -71,7 +71,7 @@ def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, f
 
 def write_voxel_table(
     path: Path, counts: csr_matrix, voxels: npt.NDArray[Any], names: Sequence[str], *, force: bool
-) -> None:  # fmt: skip
+) -> None:
     """Write a matrix of few columns whose rows are voxels as text, a line for each row, with its zeros.
 
     Parameters

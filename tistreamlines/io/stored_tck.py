@@ -55,7 +55,7 @@ def header_of_tck(path: Path) -> TckHeader:
     """
     header = read_header(path, MAGIC)
     doubts = tuple(f"{path}: its header has no {key}: {taken}" for key, taken in MISSING.items()
-                   if key not in header.lines)  # fmt: skip
+                   if key not in header.lines)
     kind = KINDS.get(header.one("datatype").lower() if "datatype" in header.lines else "float32le")
     if kind is None:
         raise header.fault(f"datatype is {header.one('datatype')[:60]!r}, which is none of {', '.join(KINDS)}")
@@ -109,7 +109,7 @@ def streamlines_of_tck(
             held.append(rows)
             if sum(map(len, held)) > MOST_POINTS:
                 raise InputError(f"{header.path}: has a streamline of more than {MOST_POINTS:,} points; it is damaged, "
-                                 "copy or create it again")  # fmt: skip
+                                 "copy or create it again")
     last = np.concatenate([np.empty((0, 3), np.float32), *held])
     if not (len(last) == 1 and np.isinf(last).all()):
         raise ValueError("it has no mark of its end")

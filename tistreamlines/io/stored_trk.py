@@ -96,7 +96,7 @@ def header_of_trk(path: Path) -> TrkHeader:
         path, orders[0], affine, tuple(header["dimensions"].tolist()), to_rasmm,
         (int(header["nb_scalars_per_point"]), int(header["nb_properties_per_streamline"])),
         max(0, int(header["nb_streamlines"])), tuple(doubts),
-    )  # fmt: skip
+    )
 
 
 def _check(path: Path, header: Any) -> None:
@@ -113,7 +113,7 @@ def _check(path: Path, header: Any) -> None:
         raise _fault(path, "voxel_order", repr(order), "it has to be three letters such as LPS")
     if order != "".join(aff2axcodes(affine)) and not (header["dimensions"] > 0).all():
         raise _fault(path, "dim", header["dimensions"].tolist(), f"they have to be above 0, since voxel_order, "
-                     f"{order}, is not that of vox_to_ras")  # fmt: skip
+                     f"{order}, is not that of vox_to_ras")
     for name in ("nb_scalars_per_point", "nb_properties_per_streamline"):
         if header[name] < 0:
             raise _fault(path, {"nb_s": "n_scalars", "nb_p": "n_properties"}[name[:4]], header[name], "give 0 or more")

@@ -43,7 +43,7 @@ class TckSink:
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
         fields: Fields = dict, late: object = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         del space, point_type, late
         self.beside: Path | None = None
         self._opened, self._table = files, folder / "samples.csv"

@@ -109,7 +109,7 @@ def grid_of_tractogram(path: Path) -> Space | None:
             header = header_of_trk(path)
             if min(header.shape) < 1:
                 raise InputError(f"{path}: its header has dim {list(header.shape)}, which are no sizes of an image; "
-                                 "write it again, or give another grid")  # fmt: skip
+                                 "write it again, or give another grid")
             return Space(header.affine, header.shape)
     return None
 
@@ -143,7 +143,7 @@ def _own(file: Trx) -> set[str]:
 def batch_of(
     points: npt.NDArray[Any], lengths: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None,
     seeds: npt.NDArray[Any] | None = None,
-) -> Batch:  # fmt: skip
+) -> Batch:
     """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch."""
     zeros: Any = np.zeros
     own: Any = zeros(len(lengths)) if numbers is None else numbers

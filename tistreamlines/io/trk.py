@@ -30,7 +30,7 @@ class TrkSink:
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
         fields: object = None, late: object = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         del step_mm, fields, point_type, late  # the format has no fields for them, and one type
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)

@@ -55,7 +55,7 @@ class TrxSink:
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
         fields: object = None, late: Late = dict,
-    ) -> None:  # fmt: skip
+    ) -> None:
         del step_mm, fields  # the format has no fields for them
         self._folder, self._late = folder, late
         self._space = space

@@ -36,7 +36,7 @@ WHOLE = tuple(f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 6
 KINDS = {
     "positions": REALS, "offsets": ("uint32", "uint64", "int32", "int64"), "groups": WHOLE,
     **dict.fromkeys(("dps", "dpv", "dpg"), (*REALS, *WHOLE, "bit", "bool")),
-}  # fmt: skip
+}
 BYTE = {"bit": "bool"}  # of which each value takes a byte
 DEPTHS = {"positions": 1, "offsets": 1, "dps": 2, "dpv": 2, "groups": 2, "dpg": 3}  # parts of a name
 METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # of others, a small block may unpack to gigabytes

@@ -31,7 +31,7 @@ TRACKED = "the series or orientations"
 def load_volume(
     path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), reference: AnyPath | None = None,
     *, nearest: bool, place: Tell | None = None,
-) -> tuple[Path, npt.NDArray[Any]]:  # fmt: skip
+) -> tuple[Path, npt.NDArray[Any]]:
     """Read an image, and take its values at the voxels of a grid if it has another one.
 
     Parameters

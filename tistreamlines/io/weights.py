@@ -51,10 +51,10 @@ def load_weights(path: str | Path) -> npt.NDArray[np.float64]:
         greatest = int(values.argmax())
         if values[greatest] < LEAST:
             raise InputError(f"{_place(path, lines, greatest)} is the greatest one, and only {words[greatest]}; give "
-                             f"weights above {LEAST:g}")  # fmt: skip
+                             f"weights above {LEAST:g}")
         if np.median(positive) < FAINT * values.sum():
             raise InputError(f"{_place(path, lines, greatest)} is {words[greatest]}, beside which most others would "
-                             "not count: correct or leave out what is so great")  # fmt: skip
+                             "not count: correct or leave out what is so great")
     return values
 
 

@@ -31,7 +31,7 @@ class Sink(Protocol):
     def __init__(
         self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
         fields: Fields = dict, late: Late = dict,
-    ) -> None: ...  # fmt: skip
+    ) -> None: ...
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
@@ -48,7 +48,7 @@ SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSin
 def open_writer(
     path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None, drafts: Path | None = None,
     point_type: str = "float32", fields: Fields = dict, late: Late = dict,
-) -> TractogramWriter:  # fmt: skip
+) -> TractogramWriter:
     """Open a tractogram for writing; the suffix determines the format.
 
     Parameters
@@ -86,7 +86,7 @@ def open_writer(
     return TractogramWriter(
         path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields,
         late=late,
-    )  # fmt: skip
+    )
 
 
 class TractogramWriter:
@@ -98,7 +98,7 @@ class TractogramWriter:
     def __init__(
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
         drafts: Path | None = None, point_type: str = "float32", fields: Fields = dict, late: Late = dict,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.path = Path(path)
         self._draft = self.path if drafts is None else drafts / self.path.name
         self._space, self._layout = space, (step_mm, point_type, fields, late)

@@ -51,12 +51,12 @@ class WriterThread:
         self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
         drafts: Path | None = None, point_type: str = "float32", content: Callable[[Batch], Batch] | None = None,
         fields: Fields = dict, late: Late = dict,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._content = content
         self._writer = open_writer(
             path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields,
             late=late,
-        )  # fmt: skip
+        )
         self._queue: Queue[Batch | Future[Batch] | None] = Queue(WAITING)
         self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._error: BaseException | None = None

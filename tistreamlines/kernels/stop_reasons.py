@@ -48,7 +48,7 @@ KEEPS_LAST_POINT = {
 VALID = (
     Stop.END_POINT, Stop.VALID_END, Stop.OUTSIDE_IMAGE, Stop.OUTSIDE_LIMIT, Stop.ALL_INCLUDED, Stop.NOT_GROWN,
     Stop.ENTERED_CORTEX, Stop.LEFT_SUBCORTEX, Stop.IN_SUBCORTEX,
-)  # fmt: skip
+)
 KEPT = sum(1 << reason for reason, keeps in KEEPS_LAST_POINT.items() if keeps)  # the same, one bit a reason, for kernels
 # DIPY's particle filtering keeps the points where the stopping rule ends a streamline
 KEPT_ENDS = 1 << Stop.VALID_END | 1 << Stop.INVALID_END

@@ -27,7 +27,7 @@ SPELL = calls(
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
     "at", "prefetch", "put", "add", "take", "spread", "collect", "team_any", "team_first", "team_last", "team_max", "team_min",
     "team_value", "raised", "barrier", "vec3", "words",
-)  # fmt: skip
+)
 
 
 def dialect(native: bool = True) -> Dialect:

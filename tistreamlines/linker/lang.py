@@ -29,7 +29,7 @@ __all__ = [  # what a kernel file imports
     "from_bits", "i32", "lane", "lanes", "maximum", "minimum", "prefetch", "put", "raised", "real", "rolled", "spread", "stage", "take",
     "team_any", "team_first", "team_last", "team_max", "team_min", "team_value", "func", "u32", "umulhi", "unrolled", "vec3",
     "where", "words",
-]  # fmt: skip
+]
 
 
 class Func:

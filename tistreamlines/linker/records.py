@@ -10,7 +10,7 @@ REAL, INT, WORD, BOOL, VEC, WORDS, REALS, INTS, NOTHING = "real int word bool ve
 KINDS = {
     lang.real: REAL, lang.i32: INT, lang.u32: WORD, lang.vec3: VEC, lang.words: WORDS, lang.Reals: REALS,
     lang.Ints: INTS, None: NOTHING,
-}  # fmt: skip
+}
 
 
 def is_record(note: Any) -> bool:

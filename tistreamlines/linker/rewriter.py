@@ -22,7 +22,7 @@ RESULTS = {
     "real": REAL, "floor": REAL, "from_bits": REAL, "i32": INT, "bits": INT, "u32": WORD, "umulhi": WORD, "lane": INT,
     "vec3": VEC, "words": WORDS, "team_any": INT, "team_first": INT, "team_last": INT, "team_value": REAL, "raised": REAL,
     "prefetch": NOTHING, "put": NOTHING, "add": NOTHING, "collect": NOTHING, "barrier": NOTHING,
-}  # fmt: skip
+}
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
 
@@ -184,7 +184,7 @@ class Rewriter(ast.NodeVisitor):
     def __init__(
         self, function: lang.Func, dialect: Dialect, filling: Mapping[str, Any],
         parameters_of: Callable[[lang.Func], list[tuple[str, str]]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.dialect, self.filling, self.parameters_of = dialect, filling, parameters_of
         self.tree, self.scope = tree_of(function), function.function.__globals__
         self.records: set[str] = set()

@@ -48,7 +48,7 @@ class OwnOptions(
     TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions,
     BootOptions, Ifod2Options, FactOptions, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions,
     ThresholdOptions, MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
-):  # fmt: skip
+):
     """The options of this package, so that type checkers know them."""
 
 
@@ -174,7 +174,7 @@ def _options_of(classes: tuple[type, ...], sources: tuple[str, ...]) -> dict[str
     for name, option in known.items():
         others = ("model", *sources) if name in sources else tuple(
             other for other, row in known.items() if option.one_of and row.one_of == option.one_of
-        )  # fmt: skip
+        )
         excludes = dict.fromkeys([*option.excludes, *others])
         known[name] = replace(option, excludes=tuple(other for other in excludes if other != name))
     return dict(sorted(known.items(), key=lambda item: GROUPS.index(item[1].group)))

@@ -104,7 +104,7 @@ class Options(TypedDict, total=False):
     sh_basis: Literal[
         "descoteaux07", "descoteaux07_legacy", "tournier07", "tournier07_legacy", "descoteaux07_full",
         "descoteaux07_legacy_full", "tournier07_full", "tournier07_legacy_full",
-    ] | None  # fmt: skip
+    ] | None
     sh_frame: Literal["scanner", "voxel"] | None
     odf: ImageLike | None
     pmf: ImageLike | None

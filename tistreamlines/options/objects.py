@@ -226,7 +226,7 @@ def choice(option: str, name: str) -> type[Choice]:
             inspect.Parameter("path", inspect.Parameter.POSITIONAL_OR_KEYWORD) if key == "path" else
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(one.name, one.default))
             for key, one in own.items()
-        ])  # fmt: skip
+        ])
         made.__doc__ = _described(made, own)
     return made
 

@@ -68,28 +68,28 @@ class SeedOptions:
         "masks, voxels of at least 0.5 are inside. --limit-mask and --seed-mask bound streamlines and seeds. On --sh, "
         "ifod1, ifod2 and sd_stream end outside it, too.",
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
-    )  # fmt: skip
+    )
     seed_mask: ImageLike | None = option(
         None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have a grid of its own.",
         unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", one_of=PLACE, common=True,
-    )  # fmt: skip
+    )
     seed_image: ImageLike | None = option(
         None, SEEDS, "Map to whose values the number of random seeds in a voxel is proportional. Values must be 0 or "
         "more. It may have a grid of its own.", unit="FILE", absent="as --seed-mask",
         one_of=PLACE,
-    )  # fmt: skip
+    )
     seed_sphere: OneOrMore[BallLike] | None = option(
         None, SEEDS, "Ball in which random seeds are placed: centre and radius, in RASmm. With several balls, a seed "
         "lies in one of them with a probability proportional to its volume; where they overlap, there are more seeds.",
         unit="x,y,z,r", absent="as --seed-mask", one_of=PLACE,
-    )  # fmt: skip
+    )
     seed_gmwmi: ImageLike | None = option(
         None, SEEDS, "Five tissues, an image of five volumes as MRtrix3's 5ttgen writes it, at whose interface of grey "
         "and white matter random seeds are placed. With --seed-mask or --seed-image, these are where the random points "
         "are drawn from which the interface is searched. Each image may have a grid of its own.", unit="FILE",
         absent="as --seed-mask", excludes=("seeds", "seed_sphere", "seeds_per_voxel", "seed_grid"),
-    )  # fmt: skip
+    )
     seeds: PointsLike | None = option(
         None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line. Rows x y z "
         "dx dy dz also give the direction in which a seed's one streamline starts, instead of the peaks. It is moved "
@@ -97,34 +97,34 @@ class SeedOptions:
         "sd_stream seek one near it.", unit="FILE",
         absent="random seeds", one_of=PLACE, excludes=("nseeds", "seed_seed", "seeds_per_voxel", "seed_grid"),
         common=True,
-    )  # fmt: skip
+    )
     nseeds: int = option(
         100_000, SEEDS, "Number of random seeds.", unit="seeds", low=1, high=2**32 - 1,
         excludes=("seeds_per_voxel", "seed_grid"), common=True, affects="growth",
-    )  # fmt: skip
+    )
     seeds_per_voxel: int | None = option(
         None, SEEDS, "Number of random seeds in each voxel of --seed-mask, instead of --nseeds.", unit="seeds", low=1,
         high=1_000_000, absent="--nseeds in all", excludes=("nseeds", "seed_grid", "seed_image", "seed_sphere"),
         common=True, affects="growth",
-    )  # fmt: skip
+    )
     seed_grid: int | None = option(
         None, SEEDS, "Number of seeds along each side of a voxel of --seed-mask: a regular grid, of n^3 seeds in a "
         "voxel, instead of random seeds.", unit="seeds", low=1, high=100, absent="random seeds",
         excludes=("nseeds", "seed_seed", "seed_image", "seed_sphere"), affects="growth",
-    )  # fmt: skip
+    )
     seed_seed: int = option(
         0, SEEDS, "RNG seed for the random seed points.", unit="number", low=0, high=2**64 - 1, affects="growth",
-    )  # fmt: skip
+    )
     shells: str | float | Sequence[float] | None = option(
         None, SEEDS, "b-values of the shells that are used, besides the b0s; the volumes of others are left out. Of "
         f"several shells, models are fitted to the one of the highest b-value up to {HIGHEST:g} among those with at "
         f"least {ENOUGH} directions, and FA to the one nearest to b = {NEAR:g}.", unit="b,b,...", absent="all",
-    )  # fmt: skip
+    )
     bvecs_frame: str = option(
         "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or FSL's axes, with x flipped "
         "if the determinant of the affine is positive (fsl). auto chooses the axes with which the fibre directions of "
         "neighbouring voxels agree better.", choices=("auto", "voxel", "fsl"), only={"source": ("model",)},
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,16 @@ class MethodChoice:
         + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items())
         + ". If it is left out, the files that are given choose the rule.",
         choices=STOPPING_RULES.keys(), foreign=RULES_ELSEWHERE, otherwise="threshold", common=True,
-    )  # fmt: skip
+    )
     like: str | None = option(
         None, MODEL, "Take DIPY's defaults for all options, in place of those that score better on phantoms whose "
         "bundles are known.", choices=("dipy",), foreign=DEFAULTS_ELSEWHERE, absent="this package's", common=True,
         affects="defaults",
-    )  # fmt: skip
+    )
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
         choices=METHODS.keys(), absent=_default_methods(), foreign=GETTERS_ELSEWHERE, common=True,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -155,41 +155,41 @@ class FileOptions:
     sh: ImageLike | None = option(
         None, FILES, "Spherical harmonic coefficients, one per volume; their number determines the order.",
         unit="FILE", absent="a model is fitted", common=True,
-    )  # fmt: skip
+    )
     sh_basis: str | None = option(
         None, FILES, "Basis of --sh. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.",
         choices=tuple(BASES), absent="tournier07 of a .mif; other files need it", requires=("sh",), common=True,
-    )  # fmt: skip
+    )
     sh_frame: str | None = option(
         None, FILES, "Axes of --sh: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.",
         choices=("scanner", "voxel"), absent="scanner for tournier07, voxel for descoteaux07", requires=("sh",),
-    )  # fmt: skip
+    )
     odf: ImageLike | None = option(
         None, FILES, "Orientation functions sampled at the vertices of --sphere, one per volume.", unit="FILE",
         absent="a model is fitted",
-    )  # fmt: skip
+    )
     pmf: ImageLike | None = option(
         None, FILES, "Like --odf, but without negative values.", unit="FILE", absent="a model is fitted",
-    )  # fmt: skip
+    )
     peaks: ImageLike | None = option(
         None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
         "the sphere is made of them for other getters than fact, with a lobe for each peak.", unit="FILE",
         absent="a model is fitted", common=True,
-    )  # fmt: skip
+    )
     peak_width: float = option(
         15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
         "order 8. With 0, a peak is the nearest vertex of --sphere alone, and most streamlines end where the peaks of "
         "neighbouring voxels differ by more than --max-angle.", unit="degrees", low=0, high=45,
         only={"source": ("peaks",)},
-    )  # fmt: skip
+    )
     peaks_frame: str = option(
         "auto", FILES, "Axes of --peaks, as for --sh. auto chooses the axes with which the peaks of neighbouring "
         "voxels agree better.", choices=("auto", "scanner", "voxel"), only={"source": ("peaks",)},
-    )  # fmt: skip
+    )
     asymmetric: bool = option(
         False, FILES, "Keep opposite directions of --odf or --pmf apart. This needs --sphere full.",
         only={"source": ("odf", "pmf")},
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -201,66 +201,66 @@ class RunningOptions:
         None, OUTPUT, "Name the tractogram as BIDS proposes, in this folder of a derivative, in place of --output. The "
         "entities are those in the name of DWI, such as sub-01_dwi.nii.gz. --density auto names the map too.",
         unit="FOLDER", absent="--output has the name", excludes=("part",), affects="run",
-    )  # fmt: skip
+    )
     json_stats: PathLike | None = option(
         None, OUTPUT, "Write counts, lengths, stop reasons and run times (seconds) as JSON.", unit="FILE",
         absent="not written", affects="run",
-    )  # fmt: skip
+    )
     report: PathLike | None = option(
         None, OUTPUT, "Write a page about the run, .html: what was run on which files, counts, why streamlines ended "
         "or were dropped, pictures of the streamlines, their density and the directions of a slice, and connectomes. "
         "Beside it are a picture for MultiQC, *_mqc.png, and the numbers, *_stats.json.", unit="FILE",
         absent="not written", common=True, affects="run",
-    )  # fmt: skip
+    )
     part: str | None = option(
         None, RUNNING, "Track only the K-th of N equal ranges of the seeds, on this or another computer. The output is "
         "a .trx file, which tistreamlines join puts together with those of the other parts.", unit="K/N",
         absent="all seeds", excludes=("select", "time_limit"), affects="run",
-    )  # fmt: skip
+    )
     resume: bool = option(
         False, RUNNING, "Keep what is tracked in a folder beside the output until the output is complete. If the run "
         "is ended by any cause, the same command goes on from there.",
         excludes=("time_limit",), common=True, affects="run",
-    )  # fmt: skip
+    )
     arch: str = option(
         "auto", RUNNING, f"Where to run. auto uses the first of these that has a GPU, or else {ARCHS[-1]}.",
         choices=("auto", *ARCHS), common=True, affects="run",
-    )  # fmt: skip
+    )
     compiler: str = option(
         "auto", RUNNING, "What compiles for a GPU: taichi, or a fork of it that is installed. The bits are the same. "
         "auto takes the first of these that is installed.", choices=("auto", "taichi", "quadrants", "forge"),
         affects="run",
-    )  # fmt: skip
+    )
     devices: str | None = option(
         None, RUNNING, f"GPUs to share the seeds among, with --arch {listed(NUMBERED)}: all, or their numbers, "
         "separated by commas (tistreamlines devices lists them). They do not change the result.", unit="all|0,1,...",
         absent="one device", common=True, affects="run",
-    )  # fmt: skip
+    )
     exact: bool = option(
         True, RUNNING, "exact gives the same bits on every device; fast lets the compiler reorder arithmetic. ptt is "
         "always exact.", off="fast", affects="growth",
-    )  # fmt: skip
+    )
     threads: int | None = option(
         None, RUNNING, "CPU threads.", unit="threads", low=1, high=4096, absent="all cores", common=True, affects="run",
-    )  # fmt: skip
+    )
     chunk_size: int | None = option(
         None, RUNNING, "Greatest number of seeds tracked at a time. It does not change the result.", unit="seeds",
         low=1, high=1_000_000, absent="as many as fit the device", affects="run",
-    )  # fmt: skip
+    )
     memory_limit: float | None = option(
         None, RUNNING, "Greatest memory of tables and buffers on the device (cpu: in main memory), and of a map in "
         "main memory. What --sift2 holds beyond it is in a file until the weights are known.", unit="GB", low=0,
         above=True, absent="half of the free memory; cpu and --sift2: no limit", affects="run",
-    )  # fmt: skip
+    )
     cache_dir: PathLike | None = option(
         None, RUNNING, "Folder in which the FA map and the tables are kept for later runs with the same files.",
         unit="FOLDER", absent="nothing is kept", affects="run",
-    )  # fmt: skip
+    )
     shared_cache: bool = option(
         False, RUNNING, "Share --cache-dir with others: read what they have written there. Whoever can write there "
         "decides what is tracked. Otherwise, the folder and its files must be yours, and nobody else may write there.",
         requires=("cache_dir",), affects="run",
-    )  # fmt: skip
+    )
 
 
 def without_effect(name: str, chosen: Any) -> str:

@@ -27,7 +27,6 @@ def _body(y: float, half: float) -> tuple:
     return tuple((x, y * (1 + 0.45 * x), z, across, half * (1 + 0.8 * x)) for x, z, across in _BODY)
 
 
-# fmt: off
 _COMMISSURES = {
     "callosum_body_front": (_body(0.30, 0.11), (0, 1, 0)),
     "callosum_body_middle": (_body(0.0, 0.11), (0, 1, 0)),
@@ -73,7 +72,6 @@ _PAIRS = {
         (1, 0, 0),
     ),
 }
-# fmt: on
 
 
 class Tube(NamedTuple):

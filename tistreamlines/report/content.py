@@ -52,7 +52,7 @@ def differing(record: Record) -> dict[str, Any]:
     return {
         name: value for name, value in given.items()
         if name in options() and value is not None and value != usual.get(name)
-    }  # fmt: skip
+    }
 
 
 def command(record: Record, output: str | None) -> str:
@@ -132,7 +132,7 @@ def inputs(record: Record) -> list[tuple[str, str, str]]:
         (name.upper() if name in SERIES else flag(name.split()[0]) if name.split()[0] in known else name,
          str(one["path"]), str(one["sha256"]))
         for name, one in record["inputs"].items()
-    ]  # fmt: skip
+    ]
 
 
 def outputs(record: Record, output: str | None) -> list[str]:

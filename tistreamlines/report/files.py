@@ -37,7 +37,7 @@ def write_report(page: Path, told: Told, scene: Scene, peaks: Peaks | str, *, fo
     pictures = Pictures(
         streamline_pictures(scene), density_pictures(scene), peaks_picture(scene, peaks) if known else None,
         "" if known else peaks,
-    )  # fmt: skip
+    )
     files = files_of(page)
     write_json(files["numbers"], numbers(told), force=force)
     with completed(files["picture"], force=force) as draft:
@@ -52,7 +52,7 @@ def numbers(told: Told) -> Mapping[str, Any]:
     made = told.products.get("connectome") or ()
     connectomes = [
         {"labels": str(one.labels), "nodes": len(one.nodes), "unassigned": one.unassigned} for one in made
-    ]  # fmt: skip
+    ]
     return dict(told.record["result"]) | ({"connectomes": connectomes} if connectomes else {})
 
 

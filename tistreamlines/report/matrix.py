@@ -36,7 +36,7 @@ def connectomes(made: Any) -> list[dict[str, Any]]:
         found.append({
             "labels": str(one.labels), "nodes": np.asarray(one.nodes).tolist(), "names": list(one.names),
             "streamlines": one.streamlines, "unassigned": one.unassigned, "measures": measures, "missing": missing,
-        })  # fmt: skip
+        })
     return found
 
 

@@ -12,4 +12,4 @@ def files_of(page: Path) -> dict[str, Path]:
     return {
         "page": page, "picture": page.with_name(f"{page.stem}_mqc.png"),
         "numbers": page.with_name(f"{page.stem}_stats.json"),
-    }  # fmt: skip
+    }

@@ -83,7 +83,7 @@ def html(told: Told, scene: Scene, pictures: Pictures) -> str:
     sections = (
         _pictures(scene, pictures), _counts(told), _weights(told), _connectomes(made), _run(told), _notes(told.notes),
         _references(record), _options(record),
-    )  # fmt: skip
+    )
     data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": made}
     scripts = f'<script type="application/json" id="connectomes">{_json(data)}</script>\n<script>{script}</script>'
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
@@ -96,7 +96,7 @@ def html(told: Told, scene: Scene, pictures: Pictures) -> str:
         f"<header><h1>{escape(Path(name).name)}</h1><p>tistreamlines {escape(record['versions']['tistreamlines'])}, "
         f"{now}</p></header>\n{_tiles(record)}{_warnings(record)}" + "\n".join(filter(None, sections))
         + f"\n{scripts if made else ''}\n</main>\n</body>\n</html>\n"
-    )  # fmt: skip
+    )
 
 
 def _json(data: Any) -> str:
@@ -141,7 +141,7 @@ def _pictures(scene: Scene, pictures: Pictures) -> str:
     density = _section(
         "Density", "<p>How many streamlines pass through each voxel of the slice of each axis of which they pass most "
         f"voxels.</p>\n{_views(scene, pictures.density, slices=True)}{scale}",
-    )  # fmt: skip
+    )
     return "\n".join(filter(None, [lines, density, _directions(scene, pictures, keys)]))
 
 

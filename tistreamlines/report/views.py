@@ -156,7 +156,7 @@ def streamline_pictures(scene: Scene) -> list[Array]:
 
 def _traced(
     scene: Scene, view: View, starts: Array, along: Array, colours: Array, finer: int, samples: int
-) -> tuple[Array, Array]:  # fmt: skip
+) -> tuple[Array, Array]:
     """Return the mean colour of the segments in each pixel, (h, w, 3), and how many there are, (h, w)."""
     width, height = (finer * one for one in scene.size(view))
     low = [(scene.box[axis].start - 0.5) * scene.frame.sides[axis] for axis in range(3)]

@@ -25,7 +25,7 @@ def facts(made: Any) -> dict[str, str]:
             "excess of streamlines over it": f"{first.excess:.1%} with weight 1, {last.excess:.1%} weighted; this is "
             "what SIFT2 lowers",
             "fixels that took no part": f"{last.excluded:,}",
-        }  # fmt: skip
+        }
     return found
 
 

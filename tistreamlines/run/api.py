@@ -66,7 +66,7 @@ def track(
     output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
     affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
     progress: bool = False, keep_streamlines: bool = True, **options: Unpack[Options],
-) -> TrackResult:  # fmt: skip
+) -> TrackResult:
     """Track streamlines and write them to a file, or keep them in memory.
 
     Streamlines shorter than five voxels are dropped unless ``min_length`` is given.
@@ -154,7 +154,7 @@ def stream(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, *,
     gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, parameters: Parameters | None = None,
     watcher: Watcher | None = None, progress: bool = False, **options: Unpack[Options],
-) -> Generator[Batch, None, None]:  # fmt: skip
+) -> Generator[Batch, None, None]:
     """Track streamlines and hand them out batch by batch, while tracking goes on.
 
     Nothing is written and no batch is kept, so memory stays bounded. The inputs are read and checked, and the kernels
@@ -202,7 +202,7 @@ def estimate(
     output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
     affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
     progress: bool = False, **options: Unpack[Options],
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """Estimate what a run of :func:`track` would take: streamlines, points, bytes, memory and time.
 
     Everything is prepared as for the run, and a pilot is tracked: 2,000 seeds, and more if that takes less than a
@@ -242,14 +242,14 @@ def estimate(
             run.engine, run.plan.seeds, run.seed_range, told.progress, select=chosen.select,
             time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()],
             prepare_seconds=seconds, content=run.content,
-        )  # fmt: skip
+        )
 
 
 def _start(
     dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
     watcher: Watcher, named: Mapping[str, Any], held: ExitStack | None = None, *, hands_out: bool = False,
     keeps: bool = False,
-) -> tuple[Run, Path | None]:  # fmt: skip
+) -> tuple[Run, Path | None]:
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
 
     The outputs are reserved as long as ``held`` is open; without it, they are not written. With ``hands_out``,

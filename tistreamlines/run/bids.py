@@ -53,7 +53,7 @@ def named(dwi: Any, output: Path | None, parameters: Parameters) -> tuple[Path, 
     if found is None:
         told = f"{Path(dwi).name} is no BIDS name" if isinstance(dwi, str | Path) else "DWI is not a file"
         raise ParameterError(f"--bids-out takes the names from DWI, and {told}: name it like sub-01_dwi.nii.gz, or "
-                             "give --output")  # fmt: skip
+                             "give --output")
     entities = dict(part.split("-", 1) for part in found[1].split("_"))
     space = entities.pop("space", None)
     entities.pop("desc", None)  # of the preprocessed series, not of what is made of it
@@ -66,7 +66,7 @@ def named(dwi: Any, output: Path | None, parameters: Parameters) -> tuple[Path, 
         name: folder / "_".join([*start, f"model-{parameters.model}", f"desc-{parameters.dg}", f"param-{name}",
                                  f"dwimap{row.suffixes[0]}"])
         for name, row in PRODUCTS.items() if getattr(parameters, name) == AUTO
-    }  # fmt: skip
+    }
     return tractogram, parameters.changed(**maps)
 
 
@@ -110,7 +110,7 @@ def complete(parameters: Parameters, files: Mapping[str, tuple[Path, ...]]) -> N
         content = {
             "Name": "Tractography", "BIDSVersion": BIDS_VERSION, "DatasetType": "derivative",
             "GeneratedBy": [{"Name": "tistreamlines", "Version": __version__}],
-        }  # fmt: skip
+        }
         sidecar.write_json(described, content)
 
 
@@ -134,11 +134,11 @@ def metadata(parameters: Parameters, dwi: Any, space: Space, step_mm: float) -> 
     propagation = {
         "Algorithm": {"Name": method.title, "Description": method.use}, "AnglePerStep": chosen.max_angle,
         "Interpolation": "Linear", "InterpolationOrder": 0, "Source": str(dwi), "StepSize": step_mm,
-    }  # fmt: skip
+    }
     acceptance = {
         "InclusionRegions": chosen.include, "OrderedInclusionRegions": chosen.include_ordered,
         "ExclusionRegions": chosen.exclude, "MinimumLength": chosen.min_mm(space.voxel_sizes),
-    } | ({} if truncated else longest)  # fmt: skip
+    } | ({} if truncated else longest)
     counted = chosen.seeds_per_voxel or chosen.seed_grid or chosen.seeds_per_vertex or chosen.seeds is not None
     seeds = None if counted else chosen.nseeds
     density = {"Seeds": chosen.max_seeds or seeds, "AcceptedStreamlines": chosen.select}
@@ -168,7 +168,7 @@ def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
         return {"Sources": [{"Type": "Sphere"}]}
     places = (
         chosen.seeds, chosen.seed_surface, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image, chosen.seed_dynamic,
-    )  # fmt: skip
+    )
     place = next((one for one in places if one is not None), None)
     kind, per_element = "Random", None
     if chosen.seeds is not None:

@@ -57,7 +57,7 @@ _one_at_a_time = Lock()
 def track(
     client: Client, dwi: Any = None, bvals: Any = None, bvecs: Any = None, output: str | PathLike[str] = "", *,
     parts: int | None = None, retries: int = 3, watcher: Watcher | None = None, **options: Any,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Track streamlines on the workers of a cluster, and write the file that one run would have written.
 
     Parameters
@@ -106,7 +106,7 @@ def track(
 def track_many(
     client: Client, subjects: Iterable[Mapping[str, Any]], *, parts: int | None = None, retries: int = 3,
     watcher: Watcher | None = None,
-) -> Generator[tuple[int, Outcome], None, None]:  # fmt: skip
+) -> Generator[tuple[int, Outcome], None, None]:
     """Track many subjects on the workers of a cluster, and hand out the results as they complete.
 
     Parameters

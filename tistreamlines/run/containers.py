@@ -108,7 +108,7 @@ def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:
     return StatefulTractogram(
         sequence(whole.points, whole.lengths), reference, Frame.RASMM, data_per_streamline=data,
         data_per_point=at_points,
-    )  # fmt: skip
+    )
 
 
 def reference_image(space: Space) -> Any:

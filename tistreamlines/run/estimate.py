@@ -79,7 +79,7 @@ class Estimate:
 def make_estimate(
     engine: Engine, seeds: Seeds, numbers: range, told: Callable[[int, int, int], None], *, select: int | None,
     time_limit: float | None, formats: Iterable[str], prepare_seconds: float, content: Content,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """Track a pilot of a run, and estimate the whole.
 
     Parameters

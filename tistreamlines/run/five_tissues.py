@@ -50,7 +50,7 @@ def five_tissues(
     segmentation: ImageLike | None = None, output: PathLike | None = None, *, pve_wm: ImageLike | None = None,
     pve_gm: ImageLike | None = None, pve_csf: ImageLike | None = None, sgm: ImageLike | None = None,
     sgm_amyg_hipp: bool = False, crop: bool = False, force: bool = False,
-) -> Nifti1Image:  # fmt: skip
+) -> Nifti1Image:
     """Make a five-tissue-type (5TT) image, for anatomically constrained tractography.
 
     Parameters
@@ -188,7 +188,7 @@ def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt
             "no subcortical grey matter is given: in the deep nuclei, streamlines will end at once where there is grey "
             "matter, as in the cortex, and pass where there is white matter",
             stacklevel=3,
-        )  # fmt: skip
+        )
     # a quotient of at most 1 is rounded to at most 1, which 5ttcheck demands
     both = white + grey
     for tissue, map_ in ((CORTICAL, grey), (WHITE, white)):
@@ -223,7 +223,7 @@ def _tissue_of(path: Path, labels: npt.NDArray[np.int64], *, sgm_amyg_hipp: bool
         which = np.unique(labels[unknown])
         named = ", ".join(map(str, which[:NAMED].tolist())) + (", ..." if len(which) > NAMED else "")
         raise InputError(f"{path}: {unknown.sum():,} voxels have labels of no known tissue ({named}); give an aseg or "
-                         "aparc+aseg of FreeSurfer, or set these labels to 0 or to those of their tissues")  # fmt: skip
+                         "aparc+aseg of FreeSurfer, or set these labels to 0 or to those of their tissues")
     return found
 
 

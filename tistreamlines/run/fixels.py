@@ -79,7 +79,7 @@ def fixels(
     maxnum: int | None = None, dirpeak: bool = False, peak_amp: bool = False, disp: bool = False,
     format: str = FORMATS[0], directions_table: bool = False, arch: str = "cpu", compiler: str = "auto",
     threads: int | None = None, force: bool = False,
-) -> Fixels:  # fmt: skip
+) -> Fixels:
     """Find the fixels of fibre orientation distributions (FODs), as MRtrix3's ``fod2fixel``.
 
     Parameters
@@ -148,7 +148,7 @@ def fixels(
     thresholds = Thresholds(
         _number("fmls_peak_value", fmls_peak_value), _number("fmls_integral", fmls_integral),
         _number("fmls_merge_ratio", fmls_merge_ratio, 1.0),
-    )  # fmt: skip
+    )
     _check(maxnum, format, directions_table=directions_table)
     running = Parameters.given({"arch": arch, "compiler": compiler, "threads": threads})
     source_and_basis(fod, sh_basis, sh_frame)  # an error comes before the folder and the device are looked at

@@ -18,7 +18,7 @@ def prepare_arrays(
     dg: str, follows: Signals | OrientationFunctions, stop_map: Array, stop_threshold: float, seeds: Array, *,
     sphere: str | tuple[Array, Array] = "default", step_mm: float = 0.5,
     voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0), **options: Any,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Make the tables of a method.
 
     Parameters

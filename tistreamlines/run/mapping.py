@@ -54,7 +54,7 @@ def map_tractogram(
     tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
     memory_limit: float | None = None, report: str | PathLike[str] | None = None, image: ImageLike | None = None,
     force: bool = False, watcher: Watcher | None = None, progress: bool = False, **products: Unpack[ProductOptions],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
     Parameters
@@ -115,13 +115,13 @@ def map_tractogram(
         raise TypeError(f"map_tractogram() got an unexpected keyword argument {min(unknown)!r}")
     running = {
         "arch": arch, "compiler": compiler, "threads": threads, "memory_limit": memory_limit, "report": report,
-    }  # fmt: skip
+    }
     path, chosen = check_tractogram(tractogram), Parameters.given({**running, **products})
     outputs, page = asked(chosen), report_of(chosen)
     _check(chosen, outputs, image)
     if (seeded := [flag(name) for name in outputs if PRODUCTS[name].needs_seeds]) and not has_seeds(path):
         raise InputError(f"{path}: has no seeds, which {seeded[0]} needs: give a .trx that tistreamlines track has "
-                         f"written, or give {seeded[0]} to track")  # fmt: skip
+                         f"written, or give {seeded[0]} to track")
     files = {"tractogram": path, **chosen.inputs()} | ({} if image is None else {"image": source_of("image", image)})
     if wrong := [name for name, one in files.items() if isinstance(one, InMemory) and one.affine is None]:
         raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")
@@ -161,7 +161,7 @@ def map_tractogram(
                 "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
                 "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
                 "device": device.as_dict(),
-            } | compiler_told(device) | made.told  # fmt: skip
+            } | compiler_told(device) | made.told
             if beside is not None:
                 sidecar.write_record(beside, record, force=force)
         if shown is not None and page is not None:
@@ -200,7 +200,7 @@ def _grid(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Space |
     space = grid_of_tractogram(path)
     if space is None and chosen.density_grid is None and chosen.density_voxel is None:
         raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since the "
-                             "file has no grid")  # fmt: skip
+                             "file has no grid")
     return NO_GRID if space is None and chosen.density_voxel is None else space
 
 

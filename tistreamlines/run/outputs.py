@@ -47,7 +47,7 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     check_names(
         output, stats, taken, force=parameters.force, products=asked(parameters), table=table,
         report=report_of(parameters), previous=previous,
-    )  # fmt: skip
+    )
     if output is not None:
         check_content(parameters, output)
     if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
@@ -63,7 +63,7 @@ def check_names(
     output: Path | None, stats: Path | None, taken: Mapping[Path, str], *, force: bool,
     products: Mapping[str, tuple[Path, ...]], table: Path | None = None, report: Path | None = None,
     previous: Collection[Path] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Check that the outputs have names of their own and can be written.
 
     Parameters
@@ -133,7 +133,7 @@ def _check_report(
 @contextmanager
 def reserved(
     output: Path | None, check: Callable[[], None], products: Mapping[str, tuple[Path, ...]]
-) -> Generator[None, None, None]:  # fmt: skip
+) -> Generator[None, None, None]:
     """Check the outputs, and keep other runs from tractogram, products and record until the end of the block.
 
     Raises

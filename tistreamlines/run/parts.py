@@ -51,7 +51,7 @@ def identity(record: Mapping[str, Any]) -> dict[str, Any]:
         flag(name): [one for i, one in enumerate(value, 1) if f"{name} {i}" not in given]  # spheres
         if isinstance(value, list) else value
         for name, value in record["parameters"].items() if name not in free and name not in given
-    }  # fmt: skip
+    }
     return json.loads(json.dumps(versions | code | inputs | named))
 
 
@@ -68,7 +68,7 @@ def join(
     parts: Iterable[str | PathLike[str]], output: str | PathLike[str], *, force: bool = False,
     json_stats: str | PathLike[str] | None = None, report: str | PathLike[str] | None = None,
     **products: Unpack[ProductOptions],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Join the parts of a run to the tractogram that one run would have written, in any format.
 
     Parameters
@@ -148,7 +148,7 @@ def join(
         write(
             ordered, target, space, step_mm, count, content, lambda: header_fields(told(), space), force=force,
             written=lambda: made.write(force=force),
-        )  # fmt: skip
+        )
         record = told()
         record["tractogram"] = tractogram(target)
         held = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
@@ -237,7 +237,7 @@ def write(
     parts: Iterable[Stored], output: Path, space: Space, step_mm: float, count: Callable[[Batch], None],
     content: Content, fields: Fields, *, force: bool, drafts: Path | None = None,
     written: Callable[[], object] = lambda: None,
-) -> None:  # fmt: skip
+) -> None:
     """Write the content of the streamlines of parts, in this order, and count them.
 
     ``fields`` returns at the end what the header of a .tck says. ``written`` is called when the tractogram is complete,

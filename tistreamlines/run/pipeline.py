@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def start(
     series: Series, parameters: Parameters, watcher: Watcher, *, only_products: bool = False, notes: Iterable[str] = (),
-) -> Run:  # fmt: skip
+) -> Run:
     """Read the inputs, prepare the tables and compile the kernels.
 
     Parameters

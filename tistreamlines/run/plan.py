@@ -38,7 +38,7 @@ class Plan(Tables):
 def make_plan(
     series: Series, parameters: Parameters, log: Log, precompile: Callable[[Shapes], object] = lambda _: None,
     make: Callable[..., Tables] = make_tables,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Read the inputs and prepare the tables, or read the tables from the cache.
 
     Parameters

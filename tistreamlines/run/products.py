@@ -156,7 +156,7 @@ def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
 
 def products_of(
     parameters: Parameters, space: Space, step_mm: float, *, of_maps: tuple[Space, float] | None = None
-) -> Products:  # fmt: skip
+) -> Products:
     """Return the products that the options ask for, of an image with this grid, tracked with this step size.
 
     They need :meth:`Products.follow` before the first streamlines. ``of_maps`` is the grid of maps and the longest
@@ -173,7 +173,7 @@ def asked(parameters: Parameters) -> dict[str, tuple[Path, ...]]:
     return {
         name: (Path(value),) if (files := PRODUCTS[name].files) is None else files(parameters)
         for name, value in given.items() if value is not None
-    }  # fmt: skip
+    }
 
 
 def suffix_of(path: Path, suffixes: Iterable[str]) -> str:

@@ -53,7 +53,7 @@ class Bar(Watcher):
             text("{task.fields[rate]}"), text("time left"), bars.TimeRemainingColumn(), text("elapsed"),
             bars.TimeElapsedColumn(),
             console=self.console, transient=True, disable=quiet or notebook or not terminal,
-        )  # fmt: skip
+        )
         self._tracking = self._begun = time.perf_counter()
         self._stage = ""
         self._task: bars.TaskID = self._bar.add_task("Starting", total=None, rate="", begun=self._begun)

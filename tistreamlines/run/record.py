@@ -50,7 +50,7 @@ def versions() -> dict[str, str]:
 def record(
     parameters: Parameters, step_mm: float, inputs: Mapping[str, Any], device: Mapping[str, Any],
     stats: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the content of the record, ready for JSON.
 
     Parameters

@@ -24,7 +24,7 @@ JOINED = "The directions of a slice are not drawn, since the streamlines of part
 def report(
     page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None, engine: Any = None,
     prepared: Prepared | None = None, *, force: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Write the report of a run.
 
     Parameters

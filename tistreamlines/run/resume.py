@@ -141,7 +141,7 @@ def _journal_of(run: Run) -> dict[str, Any]:
     return {
         "made_by": OURS, "run": identity(record) | {"the range of seeds": f"{seeds.start} to {seeds.stop}"},
         "inputs": {name: one for name, one in record["inputs"].items() if name.split()[0] in free},
-    }  # fmt: skip
+    }
 
 
 def _begin_outputs(run: Run, folder: Path, output: Path) -> None:
@@ -226,7 +226,7 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
         "seconds": {},
         "stop_reasons": stop_reasons(statistics.stop_reasons - before.stop_reasons),
         "dropped": dropped(statistics.verdicts - before.verdicts),
-    }  # fmt: skip
+    }
     own = {"piece": {"first_seed": seeds.start, "seeds": stats["seeds"]}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(counts.summary(run.step_mm) | stats) | own)
     return Stored(path, own=True)
@@ -239,5 +239,5 @@ def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> T
     write(
         pieces, output, run.plan.space, run.step_mm, run.count, run.content, run.header, force=True, drafts=folder,
         written=lambda: run.write_products(force=True),
-    )  # fmt: skip
+    )
     return run.recorded(run.result(output, ()), force=True)

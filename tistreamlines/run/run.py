@@ -131,11 +131,11 @@ class Run(Tracking):
         facts = Told(
             result.record if told is None else told, None if result.path is None else str(result.path),
             self.counts.histogram, result.notes, result.products,
-        )  # fmt: skip
+        )
         report(
             page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared,
             force=force,
-        )  # fmt: skip
+        )
 
     def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:
         """Sum up the run."""

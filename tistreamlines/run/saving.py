@@ -26,7 +26,7 @@ from .record import tractogram
 def save(
     streamlines: Iterable[Batch] | Path, output: Path, space: Space, parameters: Parameters, record: Mapping[str, Any],
     *, force: bool, late: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write the streamlines of a result to a tractogram, and its record beside it.
 
     Parameters
@@ -59,7 +59,7 @@ def save(
 
 def _write(
     source: Iterable[Batch] | Path, output: Path, space: Space, layout: Mapping[str, Any], *, force: bool
-) -> None:  # fmt: skip
+) -> None:
     """Write the tractogram: from memory, from a .trx file, which has all that other formats have, or as a copy."""
     if isinstance(source, Path) and source.suffix.lower() == output.suffix.lower():
         if output.suffix.lower() == ".trx":

@@ -62,7 +62,7 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
             surfaces, space, parameters.seed_count, *drawn, given=parameters.surface_space,
             direction=parameters.surface_direction, each=parameters.seeds_per_vertex, mask=_mask_of(region), note=note,
             warn=warn,
-        )  # fmt: skip
+        )
     own = _in_voxels(parameters, region, drawn)
     return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
 
@@ -75,7 +75,7 @@ def _dynamic(parameters: Parameters, space: Space) -> Seeds:
         parameters.seed_dynamic, parameters.seed_dynamic_basis or parameters.sh_basis, parameters.act, space,
         parameters.step_mm(space.voxel_sizes), parameters.arch, parameters.seed_count, parameters.select,
         parameters.seed_seed, parameters.seed_round, parameters.threads,
-    )  # fmt: skip
+    )
 
 
 def _mask_of(region: Region) -> Mask | None:

@@ -71,7 +71,7 @@ class Shown:
             "streamlines": count, "points": self._points, "mean_points": self._points / max(count, 1),
             "mean_mm": float(lengths.mean(dtype=float)) if count else 0.0,
             "median_mm": float(np.median(lengths)) if count else 0.0,
-        }  # fmt: skip
+        }
         # lengths are told as those of streamlines with so short a step
         histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
         told = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)

@@ -103,7 +103,7 @@ class Tables:
 def make_tables(
     series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
     precompile: Callable[[Shapes], object],
-) -> Tables:  # fmt: skip
+) -> Tables:
     """Read the inputs, fit the models and make the tables.
 
     Parameters

@@ -97,7 +97,7 @@ class Process:
     def make_tables(
         self, series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
         precompile: Callable[[Shapes], object],
-    ) -> Tables:  # fmt: skip
+    ) -> Tables:
         """Do what :func:`tistreamlines.run.tables.make_tables` does in the process, and raise its errors here."""
         del cache  # the process opens it by its path
         process = self.start()

@@ -266,7 +266,7 @@ class Layout(Part):
         return cls(
             getter=getter, rule=rule, selection=selection, kept_points=recovery.kept_points,
             point=3 + getter.carried + rule.for_rule + recovery.for_recovery, words=2 + getter.drops_dead_end, **how,
-        )  # fmt: skip
+        )
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -301,7 +301,7 @@ class Layout(Part):
             seed=1, branch=1, initial=1, first=self.takes_back, point=2 * self.point, state=4, codes=2 * steps,
             visited=2 * self.words * bits.has_bits, more=2 * (bits.more + 1) if bits.more else 0, before=12 * crops,
             cropped=2 * crops,
-        )  # fmt: skip
+        )
         return memory("halves", halves) | {"verdict": (INTS, bits.has_bits)}
 
     def returned(self) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -313,6 +313,6 @@ class Layout(Part):
         values: list[tuple[str, bool | int, tuple[int, ...]]] = [
             ("state", True, (2, 2)), ("verdict", self.selection.has_bits, ()), ("initial", carries, ()),
             ("first", carries and self.takes_back, ()), ("cropped", self.rule.crops, (2,)),
-        ]  # fmt: skip
+        ]
         names = {"verdict": "verdict"}
         return {name: (names.get(name, f"halves_{name}"), shape) for name, needed, shape in values if needed}

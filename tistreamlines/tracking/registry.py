@@ -215,7 +215,7 @@ class Product:
 _DIPY = {
     "model": "csd", "max_angle": 20.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
     "pmf_threshold": 0.1,
-}  # fmt: skip
+}
 FODS = (FITTED, "sh")
 _TCKGENS_ENDS = {"stopping": "binary", "max_length": "100vox", "too_long": "truncate"}  # its defaults
 _TCKGEN = _TCKGENS_ENDS | {"model": "csd"}
@@ -275,7 +275,7 @@ METHODS: dict[str, Method] = {
         _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",),
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
-}  # fmt: skip
+}
 STOPPING_RULES: dict[str, StoppingRule] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
@@ -297,7 +297,7 @@ STOPPING_RULES: dict[str, StoppingRule] = {
         doubt=act5.doubt, references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues,
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
     ),
-}  # fmt: skip
+}
 PRODUCTS: dict[str, Product] = {
     "density": Product(
         "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.DensityMap,
@@ -338,7 +338,7 @@ PRODUCTS: dict[str, Product] = {
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES, waytotal.blank,
         needs_step=False,
     ),
-}  # fmt: skip
+}
 
 
 def register(name: str, row: Method | StoppingRule | Product | Source, *modules: str) -> None:

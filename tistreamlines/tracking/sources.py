@@ -143,14 +143,14 @@ _FILES: dict[str, Source] = {  # of an orientation function in each voxel
         FILE, lambda file, _, space, note: load_peaks(file, space, note), _lobes, partial(_blank, "peaks"),
         lambda read, options, name: place_orientations(read, options.peaks_frame, name),
     ),
-}  # fmt: skip
+}
 SOURCES: dict[str, Source] = _FILES | {
     "bedpostx": Source(
         "samples of bedpostX", _load_samples, lambda read, _: read, _blank_samples,
         lambda read, _, name: (read, place_samples(read, name)), _open_samples,
         _sample_parts, lambda read: read.mask,
     ),
-}  # fmt: skip
+}
 FUNCTIONS = (FITTED, *_FILES)  # all that have an orientation function in each voxel
 
 

@@ -24,7 +24,7 @@ def page_of(scene: Scene) -> bytes:
     facts = {
         "radius": RADIUS_MM, "slab": SLAB_MM, "clip": CLIP, "brightest": scene.brightest,
         "hasImage": scene.image is not None,
-    }  # fmt: skip
+    }
     parts = {
         "title": escape(scene.title),
         "counts": escape(f"{scene.total:,} streamlines; {drawn}{over}"),

@@ -97,7 +97,7 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
         title, _tck(drawn, space), _nifti(counts, space), None if opened is None else _nifti(opened[2], space),
         "" if opened is None else opened[0], len(drawn), sample.total, sample.every,
         float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0,
-    )  # fmt: skip
+    )
 
 
 def opened_image(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:

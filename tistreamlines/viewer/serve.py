@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {
             "Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(self.server.page)),
             "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
-        }.items():  # fmt: skip
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(self.server.page)

@@ -83,7 +83,7 @@ class Remote:
             self.process = subprocess.Popen(
                 helper(WORKER, *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
         self.ready, self.ranges, self._seen, self._stuck = False, deque[Range](), Seen(self._maps), False
 
     def send(self, *message: Any, descriptors: Sequence[int] = ()) -> None:

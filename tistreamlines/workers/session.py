@@ -58,7 +58,7 @@ class Session:
     def open(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
         products: Sequence[Collector] = (), *, points: bool = True,
-    ) -> Engine | Several:  # fmt: skip
+    ) -> Engine | Several:
         """Compile the kernels, and return what grows streamlines; of several devices, there is one at a time.
 
         See :class:`..tracking.engine.engine.Engine`; products merge what workers have made.

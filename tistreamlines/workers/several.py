@@ -73,7 +73,7 @@ class Several:
     def load(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
         products: Sequence[Collector] = (), *, points: bool = True,
-    ) -> Several:  # fmt: skip
+    ) -> Several:
         """Hand the tables to all workers, and wait until they have compiled.
 
         See :class:`..tracking.engine.engine.Engine`.
@@ -108,7 +108,7 @@ class Several:
     def track(
         self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,
         most: int | None = None, enough: Callable[[], bool] = lambda: False,
-    ) -> Iterator[Batch]:  # fmt: skip
+    ) -> Iterator[Batch]:
         """Grow streamlines from seeds: see :meth:`..tracking.engine.engine.Engine.track`; ``enough`` ends it after one.
 
         ``seeds`` and ``directions`` may be a :class:`Sliced`, so that devices need not wait for all seeds.

@@ -50,7 +50,7 @@ def crossings(request, tmp_path_factory):
     "way", ["det", "det-like-dipy", "dipy-det", *(
         pytest.param(f"mrtrix-{name}", marks=[needs_mrtrix, pytest.mark.slow]) for name in ("msmt-ifod2",)
     )],
-)  # fmt: skip
+)
 def test_ways_follow_the_fibres(crossings, way):
     """Peaks are those of the bundles, so bases and axes are right, and most bundles are found."""
     truth, folder = crossings
@@ -85,7 +85,7 @@ def fibercup(tmp_path):
     folder.mkdir()
     for name, image in (
         ("wm_mask", np.ones((64, 64, 3))), ("acq-averaged_b-1500", rng.uniform(1, 2, (64, 64, 3, 8))),
-    ):  # fmt: skip
+    ):
         nib.save(nib.Nifti1Image(image.astype(np.float32), np.diag([3.0, 3, 3, 1])), folder / f"{name}.nii.gz")
     np.savetxt(folder / "b1500.bval", [[0, *[1500] * 7]])
     vectors = rng.normal(size=(7, 3))
@@ -118,7 +118,7 @@ def test_the_fibercups_points_and_signals_stay_where_they_were(fibercup, tmp_pat
     """Though the first axis is turned round."""
     fibercup.save(tmp_path)
     turned, image = (nib.load(folder / name) for folder, name in (
-        (tmp_path, "dwi.nii.gz"), (fibercup.folder, "acq-averaged_b-1500.nii.gz")))  # fmt: skip
+        (tmp_path, "dwi.nii.gz"), (fibercup.folder, "acq-averaged_b-1500.nii.gz")))
     assert np.linalg.det(turned.affine) < 0
     for point in fibercup.seeds(20):
         here, there = (
@@ -155,7 +155,7 @@ def test_the_measured_fibercup_has_its_ends_and_axes(tmp_path):
 # ------------------------------------------------------------------------------------------------------ rows, pictures
 def row(way, bval, seed=1, **scores):
     return {"way": way, "geometry": "kissing", "bval": bval, "snr": 20.0, "directions": 64, "voxel_mm": 2.0,
-            "seed": seed, **scores}  # fmt: skip
+            "seed": seed, **scores}
 
 
 def test_means_are_those_of_the_rows_of_a_way_and_scan():
@@ -163,12 +163,12 @@ def test_means_are_those_of_the_rows_of_a_way_and_scan():
         row("det", 3000.0, VC=50.0, r=0.5), row("prob", 3000.0, VC=20.0), row("det", 3000.0, 2, VC=60.0, r=0.7),
         row("prob", 3000.0, 2, failed="no response"), row("det", 1000.0, VC=1.0), row("det", "1000+3000", VC=3.0),
         row("boot", 3000.0, failed="no response"), row("prob", 3000.0, 3, VC=40.0, peak_error=9.0),
-    ])  # fmt: skip
+    ])
     scan = ("20", "64", "2")
     assert [(found[0], way, list(scores)) for *found, way, scores in found] == [
         (("1000", *scan), "det", ["VC"]), (("3000", *scan), "det", ["VC", "r"]), (("3000", *scan), "prob", ["VC"]),
         (("1000+3000", *scan), "det", ["VC"]),
-    ]  # fmt: skip
+    ]
     assert found[1][2] == pytest.approx({"VC": 55, "r": 0.6})
     assert found[2][2] == pytest.approx({"VC": 30})
 

@@ -48,7 +48,7 @@ MOST = Constant("peaks handed out for each ODF")
 def search(
     item: i32, odfs: Reals, odf: Reals, sphere: SphereTables, rule: PeakRule, scratch: PeakScratch, counts: Ints,
     kept: Ints,
-):  # fmt: skip
+):
     """Peaks of ODF ``item``."""
     low = lanes(3.0e38)
     high = lanes(-3.0e38)
@@ -67,7 +67,7 @@ def search(
 def choose(
     item: i32, peaks: Ints, counts: Ints, headings: Reals, sphere: SphereTables, rule: PeakRule, scratch: PeakScratch,
     codes: Ints, out: Reals,
-):  # fmt: skip
+):
     """Closest peak to heading ``item``, as a code and as a vector."""
     for i in range(counts[item]):
         scratch.kept[i] = peaks[item * MOST + i]
@@ -149,7 +149,7 @@ def meridians(count: int) -> Sphere:
         scattered(900), meridians(20),
     ],
     ids=["octahedron", "subdivided", "symmetric642", "repulsion100", "scattered60", "scattered900", "meridians"],
-)  # fmt: skip
+)
 def test_peaks_on_any_sphere_are_dipys(sphere):
     """Also where vertices have few neighbours, or many of which only some are spread around them."""
     odfs = random_odfs(sphere, 8, 30)

@@ -46,7 +46,7 @@ def plain(item: i32, volume: Volume, method: Boot, scratch: BootScratch, points:
 def drawn(
     item: i32, volume: Volume, method: Boot, scratch: BootScratch, p: vec3, heading: vec3, attempts: i32, key: Ints,
     counts: Ints, codes: Ints,
-):  # fmt: skip
+):
     """Peaks and closest peak of each attempt of counter ``item``."""
     interpolate_row(volume, p, scratch.row)
     barrier()

@@ -72,13 +72,13 @@ def test_the_peak_is_that_of_the_formula(dialect, count, between):
     peaks, items = many_peaks(count), 60 if dialect == "python" else 1000
     flat = OrientationFunctions("peaks", peaks.reshape(*SHAPE, -1))
     prepared = prepare_arrays("fact", flat, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), max_angle=ANGLE,
-                              peaks_between=between)  # fmt: skip
+                              peaks_between=between)
     rng = np.random.default_rng(7)
     points = rng.uniform(-0.4, np.array(SHAPE) - 0.6, (items, 3)).astype(np.float32)
     headings = unit(rng.normal(size=(items, 3))).astype(np.float32)
     values = prepared.arrays | prepared.scalars | {
         "points": points.ravel(), "headings": headings.ravel(), "out": reals(3 * items),
-    }  # fmt: skip
+    }
     found = np.asarray(run(dialect, followed, items, values, prepared, prepared.scratch)["out"]).reshape(-1, 3)
     wanted = [expected(peaks, *place, between) for place in zip(points, headings, strict=True)]
     np.testing.assert_allclose(found, wanted, atol=1e-5)

@@ -26,7 +26,7 @@ STEP = np.array([0.11, 0.17, 0.13])  # voxels, of a part of an arc
 RULES = {
     **dict(zip(("rules_step_x", "rules_step_y", "rules_step_z"), STEP, strict=True)), "rules_max_steps": 9,
     "rules_most": 9, "rules_key": np.array([5, 11]), "rules_first_seed": 0,
-}  # fmt: skip
+}
 BENT = crossing()
 
 
@@ -135,7 +135,7 @@ def test_draws_are_uniform_in_the_cone(dg, greatest):
     ("ifod2", 8, {"max_angle": 45.0}, ""), ("ifod2", 4, {"max_angle": 45.0}, ""),
     ("ifod2", 8, {"max_angle": 30.0, "samples": 6}, "-angle 30 -samples 6"),
     ("ifod2", 6, {"max_angle": 60.0, "step_mm": 2.4 / 3, "power": 1.0}, "-angle 60 -step 2.4 -power 1"),
-])  # fmt: skip
+])
 def test_the_grid_is_that_of_tckgen(tmp_path, dg, order, options, theirs):
     nib.save(nib.Nifti1Image(crossing(order), np.diag([2.0, 2, 2, 1])), tmp_path / "fod.nii")
     words = f"tckgen fod.nii a.tck -algorithm {dg} -seed_sphere 20,10,6,1 -seeds 1 -select 0 -info -nthreads 0 {theirs}"
@@ -151,7 +151,7 @@ def test_the_grid_is_that_of_tckgen(tmp_path, dg, order, options, theirs):
 @pytest.mark.parametrize(("change", "words"), [
     ({"basis": "tournier07_full", "count": 16}, "a full basis"), ({"count": 16}, "16 coefficients fit no order"),
     ({"count": 1}, "a single coefficient"), ({"step_mm": 8.0}, "step_size is more than 15 voxels"),
-])  # fmt: skip
+])
 def test_what_cannot_be_tracked_is_told(change, words):
     values = np.ones((3, 3, 3, change.get("count", 45)), np.float32)
     made = OrientationFunctions("sh", values, change.get("basis", "tournier07"))

@@ -87,14 +87,14 @@ def test_seeds_in_a_sphere(place, seeds):
     _, call = place
     assert seeds("--seed-sphere 0,0,4,4 --nseeds 50000") == 50_000
     expected = stored(call, "tckgen/seed_sphere.mif", "SIFT_phantom/dwi.mif -algo seedtest -seed_sphere 0,0,4,4 "
-                      "-select 50000", "dwi.nii")  # fmt: skip
+                      "-select 50000", "dwi.nii")
     assert np.abs(mapped(call, "ours", "dwi.nii") - expected).max() <= 1000
     assert expected.max() > 1000
 
 
 @pytest.mark.parametrize(("ours", "tolerance"), [
     ("--nseeds 3888", 26), ("--seeds-per-voxel 27", 0), ("--seed-grid 3", 0),
-])  # fmt: skip
+])
 def test_seeds_in_a_mask(place, seeds, ours, tolerance):
     _, call = place
     assert seeds(f"--seed-mask SIFT_phantom/mask.mif {ours}") == 3888
@@ -112,7 +112,7 @@ def test_seeds_at_the_interface(place, seeds):
     # the interface lies on sides of these voxels, so all their digits count
     grid = made_grid("interface.nii", (42, 15, 27), (-13.6666, -4.66665, -8.66665), 0.6667)
     expected = stored(call, "tckgen/gmwmi_seeds.mif", "SIFT_phantom/dwi.mif -algo seedtest -seed_gmwmi gmwmi.mif "
-                      "-act SIFT_phantom/5tt.mif -select 100000", grid)  # fmt: skip
+                      "-act SIFT_phantom/5tt.mif -select 100000", grid)
     assert np.array_equal(mapped(call, "ours", grid) >= 0.5, expected >= 0.5)
     assert (expected >= 0.5).sum() > 100
 
@@ -122,7 +122,7 @@ def test_seeds_by_a_map(place, track):
     _, call = place
     call("mrcalc SIFT_phantom/lower.mif 3 -mult SIFT_phantom/upper.mif -max rejection_seed.mif")
     track("--peaks SIFT_phantom/peaks.mif --peaks-frame scanner --dg det --stopping binary --select 5000 "
-          "--mask SIFT_phantom/mask.mif --seed-image rejection_seed.mif --min-length 4 -o ours.tck")  # fmt: skip
+          "--mask SIFT_phantom/mask.mif --seed-image rejection_seed.mif --min-length 4 -o ours.tck")
     call("tckmap ours.tck -template dwi.nii all.nii")
     means = []
     for path in ("upper", "lower"):
@@ -138,7 +138,7 @@ def test_ends_by_anatomy(place, track):
     assert "5,000 streamlines" in done.out + done.err
     grid = made_grid("ends.nii", (27, 10, 18), (-13, -4.5, -8.5), 1)
     expected = stored(call, "tckgen/act_terminations.mif", "SIFT_phantom/fods.mif -algo ifod1 -seed_image "
-                      "SIFT_phantom/mask.mif -act SIFT_phantom/5tt.mif -select 5000", grid)  # fmt: skip
+                      "SIFT_phantom/mask.mif -act SIFT_phantom/5tt.mif -select 5000", grid)
     assert np.array_equal(mapped(call, "ours", grid) >= 0.5, expected >= 0.5)
     assert (expected >= 0.5).sum() == 144
 
@@ -150,13 +150,13 @@ def test_ends_by_anatomy(place, track):
     ("ifod2", "iFOD2", "--mask SIFT_phantom/upper.mif", "-mask SIFT_phantom/upper.mif"),
     ("ifod2", "iFOD2", "--act SIFT_phantom/5tt.mif --mask SIFT_phantom/upper.mif",
      "-act SIFT_phantom/5tt.mif -mask SIFT_phantom/upper.mif"),
-])  # fmt: skip
+])
 def test_counts_and_lengths_without_a_mask_and_with_one(place, track, dg, algorithm, ours, theirs):
     """Without a mask, the cutoff and the ends of the image end streamlines; with one, they end outside it."""
     _, call = place
     track(f"{FOD} --dg {dg} --seed-mask SIFT_phantom/mask.mif --nseeds {SEEDS} {ours} -o ours.tck")
     call(f"tckgen SIFT_phantom/fods.mif theirs.tck -algorithm {algorithm} -seed_image SIFT_phantom/mask.mif "
-         f"-seeds {SEEDS} -select 0 {theirs}")  # fmt: skip
+         f"-seeds {SEEDS} -select 0 {theirs}")
     found = {name: nib.streamlines.load(f"{name}.tck") for name in ("ours", "theirs")}
     count, mean = {}, {}
     for name, file in found.items():
@@ -171,14 +171,14 @@ def test_counts_and_lengths_without_a_mask_and_with_one(place, track, dg, algori
 
 def test_an_image_of_fods_or_peaks_in_place_of_a_series(place, run):
     one_line(run("track", place[0] / "SIFT_phantom/fods.mif", "--dg", "ifod2", "-o", place[0] / "a.tck"), 1,
-             "these look like FODs, 45 coefficients of order 8", "give them as --sh ")  # fmt: skip
+             "these look like FODs, 45 coefficients of order 8", "give them as --sh ")
     one_line(run("track", place[0] / "SIFT_phantom/peaks.mif", "-o", place[0] / "a.tck"), 1,
-             "these look like peaks", "give them as --peaks ")  # fmt: skip
+             "these look like peaks", "give them as --peaks ")
 
 
 @pytest.mark.parametrize("words", [
     f"--dg ifod2 {INSIDE} --min-length 4", f"--dg ifod1 {ANATOMY} --backtrack",
-])  # fmt: skip
+])
 def test_a_hundred_streamlines(run, track, words):
     if "--backtrack" in words and "--backtrack" not in run("track", "--help-all").out:
         pytest.skip("track has no --backtrack")

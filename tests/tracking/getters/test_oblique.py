@@ -54,7 +54,7 @@ def density(folder, kind, dg, more, number=0):
     ends = {"act": tissues} if more == "act" else {"stop_mask": mask}
     to = folder / f"{kind}{dg}-{more}-{number}.nii"
     ts.track(sh=fod, sh_basis="tournier07", dg=dg, seed_mask=mask, **ends, nseeds=SEEDS, arch="cpu", density=to,
-             seed_seed=number, rng_seed=number)  # fmt: skip
+             seed_seed=number, rng_seed=number)
     values = nib.load(to).get_fdata()
     return values[::-1] if kind else values
 

@@ -214,7 +214,7 @@ def test_memory_that_is_shared_has_room_on_a_small_sphere(angle):
     small = HemiSphere.from_sphere(create_unit_sphere(recursion_level=4))
     values = np.ones((*SHAPE, len(small.vertices)), np.float32)
     prepared = prepare_prob("pmf", values, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), max_angle=angle,
-                            sphere=(small.vertices, small.edges))  # fmt: skip
+                            sphere=(small.vertices, small.edges))
     for guest, (host, start) in prepared.getter.shares.items():
         assert start + prepared.scratch[guest][1] <= prepared.scratch[host][1]
 
@@ -377,7 +377,7 @@ def compute(arch: str) -> dict[str, np.ndarray]:
     return {
         "points": batch.points, "offsets": batch.offsets, "stop_reasons": batch.stop_reasons,
         "codes": codes_on(arch, "asymmetric", case("asymmetric")),
-    }  # fmt: skip
+    }
 
 
 # Taichi's own x64 has no barrier of a block, which teams need

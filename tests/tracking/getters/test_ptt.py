@@ -203,7 +203,7 @@ def test_where_nothing_supports_a_probe_dipys_getter_goes_on_and_the_others_end(
         ("probe_quality", 1), ("probe_count", 0), ("probe_radius", -1), ("probe_length", 0), ("max_angle", 0),
         ("max_angle", 91), ("data_support_exponent", 0), ("probe_rule", "mrtrix"),
     ],
-)  # fmt: skip
+)
 def test_options_out_of_bounds_are_refused(option, value):
     with pytest.raises(ParameterError, match=option):
         prepare_ptt("sh", field(), np.ones((6, 6, 6), np.float32), 0.5, np.ones((1, 3)), **{option: value})

@@ -122,7 +122,7 @@ def test_lengths_are_localtrackings():
     getter = PTTDirectionGetter(
         SHCoeffPmfGen(values.astype(float), default_sphere, None, True), sphere=default_sphere, probe_length=1.5,
         probe_quality=7, relative_peak_threshold=0.5, min_separation_angle=45, **options,
-    )  # fmt: skip
+    )
     criterion = ThresholdStoppingCriterion(np.ones(values.shape[:3]), 0.5)
     found = list(LocalTracking(getter, criterion, seeds, np.eye(4), 0.5, max_cross=1, maxlen=200, random_seed=1))
     theirs = [len(s) for s in found]

@@ -70,7 +70,7 @@ class TestOptions:
             ({"odf": "a.nii", "sphere": "full", "asymmetric": True}, "dg prob or det"),
             ({"sh": "a.nii", "sh_basis": "tournier07_full", "sphere": "full"}, "dg prob or det"),
         ],
-    )  # fmt: skip
+    )
     def test_wrong_use(self, named, word):
         with pytest.raises(ParameterError, match=word):
             Parameters.given({"dg": "ptt", **named})

@@ -209,7 +209,7 @@ def crossing_samples(fibres=3, count=7, affine=POSITIVE) -> Samples:
 WAYS = [
     {}, {"use_f": True}, {"modified_euler": True}, {"random_fibre": True, "max_angle": 45.0},
     {"use_f": True, "modified_euler": True, "random_fibre": True, "step_size": 0.9, "one_way": True},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "default")

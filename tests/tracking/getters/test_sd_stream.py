@@ -61,7 +61,7 @@ def test_derivatives_are_those_of_the_function(order):
     mixed = along(h, h) + along(-h, -h) - along(h, -h) - along(-h, h)
     expect = [along(h, 0) - along(-h, 0), along(0, h) - along(0, -h)], [
         along(h, 0) + along(-h, 0) - 2 * along(0, 0), along(0, h) + along(0, -h) - 2 * along(0, 0), mixed / 4,
-    ]  # fmt: skip
+    ]
     parts, weights = great_circles(order)
     found = sampling_matrix(parts @ axes, order, "tournier07") @ values @ weights
     np.testing.assert_allclose(found[:2], np.array(expect[0]) / (2 * h), atol=1e-4 * np.abs(found[:2]).max())
@@ -85,7 +85,7 @@ def climbed(values, directions, dialect="python", order=8):
     rows[:, : polynomials.shape[1]] = polynomials
     out = made.arrays | made.scalars | {
         "rows": rows, "directions": directions, "codes": ints(n), "amplitudes": reals(n),
-    }  # fmt: skip
+    }
     done = run(dialect, peaks, n, out, made, made.scratch)
     codes = np.asarray(done["codes"])
     return directions_of(np.maximum(codes, 0)), np.asarray(done["amplitudes"]), codes != NONE
@@ -140,7 +140,7 @@ SEEDS = 2000
 BENT = crossing()
 INSIDE = BENT.any(axis=-1) & np.pad(np.ones((22, 22, 7), bool), ((1, 1), (1, 1), (0, 0)))
 WHERE = {"affine": AFFINE, "sh_basis": "tournier07", "arch": "cpu", "seed_mask": INSIDE,
-         "stop_mask": INSIDE.astype(np.float32), "dg": "sd_stream"}  # fmt: skip
+         "stop_mask": INSIDE.astype(np.float32), "dg": "sd_stream"}
 
 
 def tracked(fod=BENT, **options):

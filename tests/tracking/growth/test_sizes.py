@@ -231,7 +231,7 @@ def test_seeds_are_numbered_in_32_bits():
     [
         (5, MOST_SEEDS), (CHUNK_POINTS / 250_000, 250_000), (CHUNK_POINTS / 99_000, USUAL_SEEDS), (9000, USUAL_SEEDS),
     ],
-)  # fmt: skip
+)
 def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
     """Unless the user has said how many."""
     for asked, most in ((None, expected), (300_000, 300_000)):

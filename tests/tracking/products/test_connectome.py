@@ -24,7 +24,7 @@ RULES = {"radial": [], "end-voxel": ["-assignment_end_voxels"], "reverse": ["-as
 SCALES = {
     "count": [], "length": ["-scale_length"], "mean-length": ["-scale_length", "-stat_edge", "mean"],
     "inverse-length": ["-scale_invlength"], "inverse-volume": ["-scale_invnodevol"],
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_means_of_maps_are_those_of_tcksample_and_tck2connectome(folder, rule):
         np.savetxt(folder / "means.txt", np.where(single, medians, means))  # tcksample's mean of a single point is 0
         subprocess.run(["tck2connectome", "-quiet", "-force", "-symmetric", *RULES[rule], "-stat_edge", "mean",
                         "-scale_file", folder / "means.txt", folder / "lines.tck", folder / "labels.nii.gz",
-                        folder / "mrtrix.csv"], check=True)  # fmt: skip
+                        folder / "mrtrix.csv"], check=True)
         theirs = np.loadtxt(folder / "mrtrix.csv", delimiter=",")
         np.testing.assert_allclose(ours.values[f"{name}_mean"], theirs, rtol=2e-5, atol=2e-5 * np.abs(theirs).max())
         written = np.loadtxt(folder / f"out_{name}_mean.csv", delimiter=",")
@@ -137,7 +137,7 @@ def test_end_voxels_are_dipys(folder):
         one for one in nib.streamlines.load(folder / "lines.tck").streamlines
         if (np.abs(nib.affines.apply_affine(np.linalg.inv(AFFINE), one[[0, -1]]) - (np.array(SHAPE) - 1) / 2)
             < np.array(SHAPE) / 2).all()
-    ]  # fmt: skip
+    ]
     theirs = connectivity_matrix(inside, AFFINE, np.asarray(image.dataobj).astype(int), symmetric=True)
     np.testing.assert_array_equal(ours.values["count"], theirs[1:, 1:])
 
@@ -217,7 +217,7 @@ TABLES = {
     "atlaspack.tsv": "index\tlabel\tnetwork_label\n17\tLeft-Hippocampus\tn/a\n53\tRight-Hippocampus\t\n",
     "max.xml": '<atlas><header><type>Probabalistic</type></header><data><label index="16">Left-Hippocampus</label>'
                '<label index="52">Right-Hippocampus</label></data></atlas>',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -250,7 +250,7 @@ def test_rows_are_those_of_the_table(folder):
     (all_nodes,) = made(folder, connectome_assignment="end-voxel").value
     one = made(
         folder, connectome_nodes=folder / "nodes.tsv", connectome_assignment="end-voxel", connectome_pairs=True
-    )  # fmt: skip
+    )
     (ours,) = one.value
     assert ours.names == ("seven", "two", "none")
     np.testing.assert_array_equal(ours.values["count"][:2, :2], all_nodes.values["count"][np.ix_([6, 1], [6, 1])])
@@ -299,7 +299,7 @@ def test_ends_of_devices_make_the_matrix_that_points_make(folder, head):
     options = {
         "nseeds": 200, "connectome_measure": ["count", "length"], "arch": "cpu", "dg": "ptt", "mask": head.mask,
         "cache_dir": head.cache,
-    }  # fmt: skip
+    }
     runs = [
         ts.track(*head.series, connectome=(image, folder / "a.npy"), keep_streamlines=False, **options),
         ts.track(*head.series, folder / "streamlines.tck", connectome=(image, folder / "b.npy"), **options),

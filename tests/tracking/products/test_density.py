@@ -148,7 +148,7 @@ def test_a_grid_of_mrtrix3(tmp_path):
     for command in (
         "mrgrid coarse.nii regrid -voxel 1.3 fine.mif", "mrtransform fine.mif -linear turn.txt turned.mif",
         "mrconvert turned.mif -strides -2,3,1 grid.mif", "tckmap -template grid.mif -upsample 40 a.tck map.nii",
-    ):  # fmt: skip
+    ):
         subprocess.run([*command.split(), "-quiet"], cwd=tmp_path, check=True)
     theirs, space = nib.load(tmp_path / "map.nii"), grid_of_map(tmp_path / "grid.mif")
     assert space.shape == theirs.shape

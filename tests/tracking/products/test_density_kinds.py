@@ -63,7 +63,7 @@ def test_a_line_with_a_corner():
     length = mapped(TotalLength, batch_of(corner))
     assert length[:, :, 0].tolist() == [
         [0.5, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 0.5], [0] * 5, [0] * 5
-    ]  # fmt: skip
+    ]
     assert length[:, :, 1:].sum() == 0
     assert np.allclose(mapped(Directions, batch_of(corner[:1]))[3, 0, 0], [0.5**0.5, 0.5**0.5, 0])
     means = mapped(MeanLength, batch_of(corner))
@@ -152,7 +152,7 @@ def test_directions_are_nearly_those_of_tckmap(phantom):
 
 @pytest.mark.parametrize(("kind", "options"), [
     (MeanLength, ("-contrast", "length")), (MeanSample, ("-contrast", "scalar_map", "-image", "values.nii")),
-])  # fmt: skip
+])
 def test_means_are_nearly_those_of_tckmap(phantom, kind, options):
     folder, pair = phantom
     sampled = load_sampled(folder / "values.nii") if kind is MeanSample else None

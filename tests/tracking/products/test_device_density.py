@@ -151,7 +151,7 @@ ARCHS = [arch for arch in ("cpu", "vulkan") if arch in PRESENT]
 
 @pytest.mark.parametrize("more", [
     {"one_way": True}, {"chunk_size": 17, "max_length": 15.0, "too_long": "truncate"}, {"include": ["16,16,14,6"]},
-])  # fmt: skip
+])
 def test_runs_along_peaks(tmp_path, more):
     equal(write_inputs(tmp_path), tmp_path, ends="one_way" in more, **more)
 

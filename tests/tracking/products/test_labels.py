@@ -40,7 +40,7 @@ ACCEPTED = {
     "whole": plain(LABELS, np.int16), "real": plain(LABELS), "slope 0.1": scaled(0.1), "slope 0.05": scaled(0.05),
     "slope and intercept": scaled(0.1, 10.0), "an axis of one volume": plain(LABELS[..., None], np.int16),
     "rounded": plain(LABELS * (1 + 2**-26)),
-}  # fmt: skip
+}
 REFUSED = {
     "a half": (plain(changed(1.5)), r"value 1\.5 in voxel \(8, 1, 2\) is no label; give whole numbers"),
     "off by more than rounding": (plain(LABELS * (1 + 1e-6)), r"value 1\.000001 in voxel .* and others, 1,000"),
@@ -96,10 +96,10 @@ def test_what_is_no_label_is_named(folder, case):
 def test_labels_that_the_table_lacks_are_counted(folder):
     (folder / "labels.nii").write_bytes(ACCEPTED["whole"])
     for rows, words in (("1 a\n50 b\n", ["2 labels are not in the lookup table (2, 3), and count as no node"]),
-                        ("1 a\n2 b\n3 c\n50 d\n", [])):  # fmt: skip
+                        ("1 a\n2 b\n3 c\n50 d\n", [])):
         (folder / "table.txt").write_text(rows)
         asked = {"connectome": (folder / "labels.nii", folder / "our.csv"), "connectome_nodes": folder / "table.txt"}
         told = ts.map_tractogram(folder / "lines.tck", **asked, force=True)["warnings"]
         assert [text for text in told if "lookup table" in text and not text.endswith(" streamlines")] == [
             f"{folder / 'labels.nii'}: {one}: check that the table belongs to it" for one in words
-        ]  # fmt: skip
+        ]

@@ -48,12 +48,12 @@ def read(path):
     ("", "-out_assignments pairs.csv -assignment_end_voxels", "--connectome-pairs --connectome-assignment end-voxel"),
     ("", "-out_assignments pairs.csv -assignment_reverse_search 5",
      "--connectome-pairs --connectome-assignment reverse --connectome-radius 5"),
-])  # fmt: skip
+])
 def test_tck2connectome(place, run, stored, theirs, ours):
     folder, call = place
     call(f"tck2connectome SIFT_phantom/tracks.tck SIFT_phantom/parc.mif theirs.csv {theirs}")
     done = run("map", folder / "SIFT_phantom/tracks.tck", "--connectome", folder / "SIFT_phantom/parc.mif",
-               folder / "ours.csv", *ours.split(), "--force")  # fmt: skip
+               folder / "ours.csv", *ours.split(), "--force")
     assert done.code == 0, done.err
     expected, made = read(folder / "theirs.csv"), read(folder / "ours.csv")
     np.testing.assert_array_equal(np.triu(made), expected)
@@ -69,7 +69,7 @@ def test_tck2connectome(place, run, stored, theirs, ours):
     ("tckmap/tdi.mif.gz", "-template dwi.mif", "--density-grid dwi.mif"),
     ("tckmap/tdi_vox1.mif.gz", "-vox 1", "--density-voxel 1"),
     ("tckmap/tdi_color.mif.gz", "-template dwi.mif -dec", "--density-grid dwi.mif --density-kind direction"),
-])  # fmt: skip
+])
 def test_tckmap(place, run, monkeypatch, stored, theirs, ours):
     """tckmap takes points of a curve, which miss fewer voxels the denser they are; so ``map`` gets dense ones, too."""
     folder, call = place
@@ -97,7 +97,7 @@ def test_tckmap(place, run, monkeypatch, stored, theirs, ours):
 
 @pytest.mark.parametrize(("program", "page"), [
     ("tck2connectome", "connectome"), ("tckmap", "density"), ("tckgen", "tckgen"),
-])  # fmt: skip
+])
 def test_the_page_has_every_option(program, page):
     if shutil.which(program) is None:
         pytest.skip("MRtrix3 is not installed")

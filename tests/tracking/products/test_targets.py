@@ -34,7 +34,7 @@ def case(tmp_path_factory):
         (TURNED, thick, "thick.nii"), (TURNED, other, "lh.V1.nii.gz"),
         (FINE, rng.random(FINE.shape) < 0.1, "fine.nii"), (TURNED, single, "one voxel.nii.gz"),
         (TURNED, seeds, "seeds.nii"),
-    ]  # fmt: skip
+    ]
     paths = [saved(folder / name, mask, space.affine) for space, mask, name in targets]
     lines, _, points, homes = lines_on(TURNED)
     cuts = [slice(0, 40), slice(40, 41), slice(41, 90)]
@@ -65,7 +65,7 @@ def test_counts_maps_and_tables(case, tmp_path, monkeypatch):
     assert found.seeded == sum(home in rows for home in case[4])
     assert product.doubts == ()
     told = {"seeds": paths[-1], "targets": dict(zip(NAMES, paths, strict=True)), "shape": [len(rows), 5],
-            "streamlines": 90, "seeded": found.seeded, "counted": found.counted}  # fmt: skip
+            "streamlines": 90, "seeded": found.seeded, "counted": found.counted}
     assert product.told["matrices"] == [told]
     with (tmp_path / "os2t.csv").open(newline="") as file:
         heading, *table = csv.reader(file)
@@ -101,7 +101,7 @@ def test_the_text_of_fsl_and_two_masks_of_seeds(case, tmp_path):
     assert [path.name for path in product.paths[:4]] == [
         "matrix_seeds_to_all_targets", "coords_for_matrix_seeds_to_all_targets", "seeds_to_lh.V1.nii.gz",
         "seeds_to_fine.nii.gz",
-    ]  # fmt: skip
+    ]
     assert all(path.is_file() for path in product.paths)
     assert np.array_equal(np.loadtxt(files[0], int), counts[:, 1:3])
     coordinates = np.loadtxt(files[0].with_name(f"coords_for_{files[0].name}"), int)
@@ -144,7 +144,7 @@ def test_seeds_elsewhere_and_no_streamline_are_told(tmp_path):
 def test_names(tmp_path):
     assert list(names_of(["b/lh.V1.nii.gz", "a.mif.gz", InMemory("targets", np.ones(3)), "c.nii"])) == [
         "lh.V1", "a", "target_3", "c",
-    ]  # fmt: skip
+    ]
     for first, second in (("a/m1.nii.gz", "b/m1.nii.gz"), ("a/m1.nii.gz", "b/M1.nii"), ("m1.nii", "m1.nii")):
         with pytest.raises(ParameterError) as raised:
             names_of([first, second])

@@ -58,7 +58,7 @@ def test_seeds_to_the_mask_and_to_targets(case, tmp_path):
     pairs = [(paths[0], tmp_path / name) for name in ("fdt_matrix1.dot", "fdt_matrix2.dot")]
     first, second = made(
         "seed_matrix", batches, seed_matrix=pairs, seed_matrix_targets=[paths[0], paths[1]]
-    ).value  # fmt: skip
+    ).value
     assert np.array_equal(first.counts.toarray(), alone)
     assert np.array_equal(second.counts.toarray(), targets)
     assert min(alone.sum(), targets.sum()) > 50
@@ -84,18 +84,18 @@ def test_a_line_that_comes_back_and_one_that_is_short(tmp_path):
     product = made("voxel_matrix", [batch], voxel_matrix=(mask, tmp_path / "v.dot"))
     assert (tmp_path / "v.dot").read_text() == (
         "1  2  2\n1  3  1\n2  3  1\n1  4  1\n2  4  1\n3  4  1\n5  5  0\n"
-    )  # fmt: skip
+    )
     assert (tmp_path / "coords_for_v").read_text().splitlines()[2] == "2  0  0  0  2"
     assert product.told["matrices"][0] == {
         "rows": mask, "columns": mask, "shape": [5, 5], "pairs": 6, "streamlines": 2, "counted": 2,
-    }  # fmt: skip
+    }
     (long,) = made(
         "voxel_matrix", [batch], voxel_matrix=(mask, tmp_path / "l.dot"), voxel_matrix_min_length=4.9
-    ).value  # fmt: skip
+    ).value
     assert (long.streamlines, long.counts[0, 1]) == (1, 1)
     (seeds,) = made(
         "seed_matrix", [batch], seed_matrix=(mask, tmp_path / "s.npz"), seed_matrix_min_length=1.0
-    ).value  # fmt: skip
+    ).value
     assert seeds.counts.toarray().tolist() == [[0, 1, 0, 0, 0], [0] * 5, [0] * 5, [1, 1, 1, 0, 0], [0] * 5]
 
 

@@ -66,7 +66,7 @@ def test_a_half_goes_back_as_tckgens(dialect, samples):
         dialect, plans, halves,
         {"taken": taken.ravel(), "kept": ints(taken.size), "halves_point": np.zeros(halves * point)},
         {"arc": samples, "point": point, "carried": 0, "for_rule": 0},
-    )["kept"].reshape(expected.shape)  # fmt: skip
+    )["kept"].reshape(expected.shape)
     over = np.cumsum(expected == -1, axis=1) > 0
     np.testing.assert_array_equal(np.where(over, -1, found), expected)
     assert (found[over & (np.cumsum(over, axis=1) == 1)] == -1).all()
@@ -97,7 +97,7 @@ def test_from_where_steps_are_followed_again_makes_no_difference(tmp_path, monke
         monkeypatch.setattr(backtracking, "STEPS_BEFORE", steps)
         run = tracked(
             maze, dg="prob", max_steps=300, nseeds=400, backtrack=True, crop_at_gmwmi=True, keep="all", min_length=0,
-        )  # fmt: skip
+        )
         assert run.stop_reasons["entered_cortex"] > 50 and run.stop_reasons["invalid_end"] > 50
         found.append(ts.Batch.concatenate(list(run.batches)))
     np.testing.assert_array_equal(found[0].points, found[1].points)
@@ -119,7 +119,7 @@ def test_with_the_rules_of_dipy(head, stopping):
     tissues = nib.load(head / "5tt.nii.gz")
     values = tissues.get_fdata(dtype=np.float32)
     maps = {name: nib.Nifti1Image(values[..., k], tissues.affine)
-            for name, k in (("include_map", 0), ("exclude_map", 3))}  # fmt: skip
+            for name, k in (("include_map", 0), ("exclude_map", 3))}
     plain, better = (
         tracked(head, act=None, stopping=stopping, dg="prob", keep="valid-ends", backtrack=value, **maps)
         for value in (False, True)

@@ -81,7 +81,7 @@ def walks(dialect: str, count: int, max_steps: int, launches: tuple[int, ...], *
         "halves_point": np.concatenate([np.repeat(seeds, 2, axis=0), np.zeros((2 * count, 2))], axis=1).ravel(),
         "volume_index": CHUNKS * np.arange(rows[..., 0].size, dtype=np.int32),
         "volume_shape": np.array(SHAPE, np.int32),
-    }  # fmt: skip
+    }
     memory = {"scratch_row": ("reals", ROW), **particle_memory(layout)}
     linked = program(dialect, [growth.advance], layout.parts, memory)
     held = {k: linked.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
@@ -103,7 +103,7 @@ def expected(count: int, max_steps: int, **named: Any) -> tuple[list[tuple[list,
             half = Tracker(
                 maps(), FIRST_SEED + number, side, tuple(map(int, KEY)), max_steps, int(np.ceil(chosen.pft_back / 0.5)),
                 int(np.ceil(chosen.pft_front / 0.5)), chosen.pft_max_trial, chosen.pft_particles, chosen.pft_min_wm,
-            )  # fmt: skip
+            )
             found.append(track(half, tuple(seed), heading))
             resampled += half.resampled
             heading = 1 if not found[-1][0] else found[-1][0][0] ^ 1
@@ -113,7 +113,7 @@ def expected(count: int, max_steps: int, **named: Any) -> tuple[list[tuple[list,
 CASES = {
     "few": {"pft_particles": 4, "pft_max_trial": 3}, "dipy": {}, "many": {"pft_particles": 32, "pft_back": 3.7},
     "white": {"pft_min_wm": 0.9, "pft_front": 0.0},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ CASES = {
     [("python", "few", 12, (100,) * 9), ("numba64", "few", 300, (100,) * 9), ("numba64", "dipy", 300, (1,) * 300),
      ("numba64", "many", 200, (9,) * 90), ("numba64", "white", 300, (30,) * 90),
      ("numba32", "dipy", 300, (60,) * 60)],
-)  # fmt: skip
+)
 def test_each_step_is_that_of_dipys_algorithm(dialect, case, count, launches):
     max_steps = 40
     theirs, resampled = expected(count, max_steps, **CASES[case])
@@ -281,7 +281,7 @@ def test_streamlines_are_dipys(rule):
         list(ParticleFilteringTracking(getter, found, seeds(count), np.eye(4), 0.5, maxlen=120, random_seed=2,
                                        return_all=return_all, max_cross=1))
         for return_all in (True, False)
-    )  # fmt: skip
+    )
     ours = grown(tracker(rule, named={"pft": True}), count)
     theirs = np.array([len(line) for line in every if len(line) > 1])
     assert len(ours) == pytest.approx(len(theirs), abs=0.02 * count)
@@ -333,7 +333,7 @@ def test_from_files(head, fractions, tmp_path, dg, model):
         ({"pft_particles": 33}, "pft_particles is 33: give a number from 1 to 32"),
         ({"pft_back": 60.0}, "pft_back and pft_front are .* steps of 2.5 mm, but particles take at most 64"),
     ],
-)  # fmt: skip
+)
 def test_options_that_do_not_fit_are_one_line(head, fractions, changes, words):
     changes = {"stopping": "act", "dg": "prob", "pft": True} | changes
     if changes["stopping"] == "threshold":

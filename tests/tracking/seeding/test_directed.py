@@ -18,7 +18,7 @@ def begun(dg, sh, directions, **options):
     made = ts.stream(
         sh=sh, sh_basis="descoteaux07", affine=np.eye(4), stop_mask=np.ones(SHAPE), stopping="binary", dg=dg,
         arch="cpu", seeds=np.hstack([np.tile([4.2, 3.6, 3.3], (len(directions), 1)), directions]), **options,
-    )  # fmt: skip
+    )
     run = made.gi_frame.f_locals["run"]
     points, along = run.plan.seeds.points(0, len(directions)).astype(np.float32), run.plan.seeds.directions(0, 9999)
     growth = run.engine.growth

@@ -94,7 +94,7 @@ def test_tckgen_spreads_seeds_alike(kind, tmp_path):
     given = f"-seed_gmwmi mask.nii -act 5tt.nii -select {count} -seeds 0 -minlength 0"
     for command in ("5tt2gmwmi 5tt.nii mask.nii", f"tckgen -algorithm seedtest 5tt.nii a.tck {given}"):
         subprocess.run([*command.split(), "-quiet", "-nthreads", "0"], cwd=tmp_path, check=True, capture_output=True,
-                       env=os.environ | {"MRTRIX_RNG_SEED": "3"}, timeout=60)  # fmt: skip
+                       env=os.environ | {"MRTRIX_RNG_SEED": "3"}, timeout=60)
     theirs = nib.streamlines.load(tmp_path / "a.tck").streamlines.get_data()
     weights = np.asarray(nib.load(tmp_path / "mask.nii").dataobj)
     voxels = np.argwhere(weights).astype(np.int32)
@@ -116,7 +116,7 @@ def run():
     return {
         "sh": sh, "sh_basis": "tournier07", "affine": IMAGE.affine, "stop_map": np.ones(IMAGE.shape, np.float32),
         "dg": "det", "seed_gmwmi": five, "nseeds": 300, "max_steps": 3, "min_length": 0, "arch": "cpu",
-    }  # fmt: skip
+    }
 
 
 def begun(**options):
@@ -149,7 +149,7 @@ class TestRuns:
         for values, told in (
             (FIVE["hard"][..., :4], r"seed_gmwmi \(in memory\): shape .* give a five-tissue-type image"),
             (FIVE["hard"][..., [3, 1, 4, 0, 2]], "grey and white matter meet nowhere; give five volumes"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(ts.InputError, match=told):
                 begun(**run | {"seed_gmwmi": nib.Nifti1Image(values, AFFINE)})
         far = AFFINE + np.outer([0, 500, 0, 0], [0, 0, 0, 1])

@@ -18,7 +18,7 @@ SHAPE = (14, 12, 10)
 AFFINE = nib.affines.from_matvec(nib.eulerangles.euler2mat(0.2, 0.1, 0.3) @ np.diag([2.0, 2.5, 3.0]), [-9, -14, 5])
 ORDERS = [
     [[0, -1], [1, 1], [2, 1]], [[0, -1], [1, -1], [2, -1]], [[1, 1], [2, -1], [0, 1]], [[2, -1], [0, 1], [1, -1]],
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

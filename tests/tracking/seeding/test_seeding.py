@@ -172,7 +172,7 @@ class TestPositions:
         values = {
             "rules_step_x": 0.0, "rules_step_y": 0.0, "rules_step_z": 0.0, "rules_max_steps": 0,
             "rules_key": np.array([5, 6]), "rules_first_seed": 2**31 + 3, "out": reals(120),
-        }  # fmt: skip
+        }
         for kernel, count in ((place_in_ball, 40), (draw_share, 60)):
             found = [on_dialect(dialect, kernel, count, values)["out"] for dialect in ("python", "numba32")]
             assert np.allclose(*found, rtol=0, atol=1e-6)
@@ -386,7 +386,7 @@ class TestSurface:
             (("--seeds", "rows.txt"), WAYS["directions"]),
         ],
         ids=[*WAYS, "text"],
-    )  # fmt: skip
+    )
     def test_command_line_and_python_agree(self, track, files, options, named):
         given = [files / o if "." in str(o)[-4:-2] else o for o in options]
         done = track("--max-angle", 20, "--max-steps", 6, "--min-length", 0, *given)

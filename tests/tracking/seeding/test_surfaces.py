@@ -337,7 +337,7 @@ class TestRuns:
     def test_options_that_do_not_fit(self, inputs):
         bare = {name: value for name, value in inputs.items() if name != "nseeds"}
         others = {"seed_sphere": [0, 0, 0, 5], "seeds_per_voxel": 3, "seed_grid": 2, "seeds": np.zeros((2, 3)),
-                  "seed_image": "a.nii", "seed_gmwmi": "a.nii"}  # fmt: skip
+                  "seed_image": "a.nii", "seed_gmwmi": "a.nii"}
         for name, value in others.items():
             with pytest.raises(ParameterError, match="exclude each other"):
                 ts.Parameters.given({**bare, name: value})

@@ -34,7 +34,7 @@ def seeds(head) -> np.ndarray:
 def tracked(head, seeds, tmp_path_factory):
     """Track the head deterministically: ``tracked(**options)``."""
     known = {"mask": head.mask, "dg": "det", "arch": "cpu", "cache_dir": tmp_path_factory.mktemp("cache"),
-             "min_separation_angle": 15, "relative_peak_threshold": 0.1, "min_length": 0}  # fmt: skip
+             "min_separation_angle": 15, "relative_peak_threshold": 0.1, "min_length": 0}
 
     def call(output: Any = None, **options: Any) -> ts.TrackResult:
         return ts.track(*head.series, output, **{**known, "seeds": seeds, **options})
@@ -53,7 +53,7 @@ MIDDLE, AVOIDED = [-4.0, 49, 5, 15], [10.0, -10, -30, 20]
 DEMANDS: dict[str, Any] = {
     "exclude": [AVOIDED], "include": [MIDDLE], "ends_in": ENDS, "min_length": 15, "max_length": 100,
     "keep": "valid-ends",
-}  # fmt: skip
+}
 
 
 def within(points: np.ndarray, spot: list[float]) -> np.ndarray:

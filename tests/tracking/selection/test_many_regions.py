@@ -95,7 +95,7 @@ def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_an
     options: dict[str, Any] = {
         "include": [*around(spots, 40), mask_on_another_grid], "exclude": [spots[3]], "limit_mask": head.mask,
         "ends_in": [[*spots[0][:3], 90.0]], "max_length": 200, "stop_when_included": True,
-    }  # fmt: skip
+    }
     found, expected = (tracked(dg=dg, nseeds=150, arch=arch, **options) for arch in ("vulkan", "cpu"))
     assert 0 < expected.n_streamlines == found.n_streamlines
     assert digest(found) == digest(expected)

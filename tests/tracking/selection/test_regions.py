@@ -51,7 +51,7 @@ def test_include_and_exclude_keep_what_filtering_afterwards_would(tracked, spots
         kept = [
             line for line in whole(plain)
             if all(within(line, one).any() for one in include) and not any(within(line, one).any() for one in exclude)
-        ]  # fmt: skip
+        ]
         assert 0 < len(kept) < plain.n_streamlines
         assert same_lines(lines_of(whole(found)), kept)
 
@@ -103,7 +103,7 @@ def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(dialect):
     points = (voxels + rng.uniform(-0.499, 0.499, voxels.shape)).astype(np.float32).astype(float)
     points[:2000] = np.where(rng.random((2000, 3)) < 0.5, voxels[:2000] + 0.49995, voxels[:2000])
     found = run_kernel(dialect, look, len(points), {**values, "points": points, "out": ints(len(points))},
-                       {"filter": kernels.Regions, "more": 0})["out"]  # fmt: skip
+                       {"filter": kernels.Regions, "more": 0})["out"]
     expected, sure = np.zeros(len(points), int), np.ones(len(points), bool)
     for number, mask in enumerate(masks):
         places = mask.space.to_voxel(space.to_ras(points))
@@ -141,7 +141,7 @@ def test_a_gpu_takes_every_kind_of_region_at_once(tracked, head, spots, mask_on_
     options: dict[str, Any] = {
         "include": [spots[0], mask_on_another_grid], "exclude": [spots[3]],
         "ends_in": [[*spots[0][:3], 60.0]], "max_length": 200,
-    }  # fmt: skip
+    }
     if pft:
         save_phantom(head.phantom, tmp_path)
         options |= {"stopping": "act", "pft": True, "step_size": "1mm"}
@@ -164,7 +164,7 @@ def test_the_same_streamlines_as_tckedit(tracked, spots, mask_on_another_grid, t
     cases: list[dict[str, Any]] = [
         {"include": [str(mask_on_another_grid), ball]}, {"exclude": [str(mask_on_another_grid)]},
         {"include": [ball], "exclude": [str(mask_on_another_grid)]},
-    ]  # fmt: skip
+    ]
     for case in cases:
         options = [word for name, given in case.items() for one in given for word in (f"-{name}", one)]
         subprocess.run([*command, *options], check=True)
@@ -304,7 +304,7 @@ def test_ordered_regions_are_entered_as_in_mrtrix(dialect):
         "filter_counted": EXCLUDE, "filter_ordered": ordered, "filter_first": 1 << INCLUDES + 1,
         "filter_wanted": ordered, "filter_limited": 0, "filter_stops": 0, "bits": bits.ravel().astype(np.int32),
         "points": points, "out": ints(walks),
-    }  # fmt: skip
+    }
     visited = run_kernel(dialect, walk, walks, values)["out"]
     expected = []
     for number in range(walks):
@@ -336,11 +336,11 @@ def test_one_way_streamlines_begin_at_their_seeds_in_either_sense(tracked):
     steps = np.array([line[1] - line[0] for line in batch])
     both = whole(tracked())
     initial = {(s, d): half[0][1] - half[0][0] for s, d, half in zip(
-        both.seed_number, both.direction_number, halves(both), strict=True) if len(half[0]) > 1}  # fmt: skip
+        both.seed_number, both.direction_number, halves(both), strict=True) if len(half[0]) > 1}
     along = [
         float(step @ initial[key]) > 0 for step, key in zip(
             steps, zip(batch.seed_number, batch.direction_number, strict=True), strict=True) if key in initial
-    ]  # fmt: skip
+    ]
     assert abs(np.mean(along) - 0.5) < 4 * 0.5 / np.sqrt(len(along))
 
 
@@ -440,7 +440,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"max_seeds": 5}, "needs select"),
     ({"select": 5, "nseeds": 5}, "exclude each other"),
     ({"stop_when_included": True}, "needs regions"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("options", "part"), BAD, ids=[part for _, part in BAD])
@@ -483,6 +483,6 @@ def test_every_role_is_an_option_that_can_be_given_several_times(run, head, tmp_
         assert f"--{role.replace('_', '-')}" in told
     out = tmp_path / "x.tck"
     done = run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "--nseeds", 50, "-o", out,
-               "--exclude", "0,0,0,3", "--exclude", "0,0,10,3")  # fmt: skip
+               "--exclude", "0,0,0,3", "--exclude", "0,0,10,3")
     assert done.code == 0, done.err
     assert json.loads((tmp_path / "x.json").read_text())["parameters"]["exclude"] == ["0,0,0,3", "0,0,10,3"]

@@ -59,7 +59,7 @@ def test_oblique_sheets_and_balls():
 def test_only_what_streamlines_pass_through_can_be_jumped_over():
     thin = [mask(slab(0, 1))]
     assert {name for name in ("include", "include_ordered", "exclude", "limit_mask", "ends_in")
-            if thin_regions({name: thin}, 2.0)} == set(ROLES)  # fmt: skip
+            if thin_regions({name: thin}, 2.0)} == set(ROLES)
 
 
 def test_a_run_jumps_over_a_sheet_and_says_so(tmp_path):

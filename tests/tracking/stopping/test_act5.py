@@ -45,7 +45,7 @@ RECOVERED = {"backtrack": True, "crop_at_gmwmi": True}
 @func
 def looked_at(
     item: i32, own: Act5, points: Reals, shares: Reals, kinds: Ints, begins: Ints, fluids: Reals
-):  # fmt: skip
+):
     """Tissues at a point, its kind, whether a streamline may begin there, and its fluid by lanes."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
     found = tissues_at(own, p)
@@ -87,7 +87,7 @@ def test_tissues_at_a_point(dialect):
             "points": points, "shares": reals(32 * count), "kinds": ints(count), "begins": ints(count),
             "fluids": reals(32 * count),
         }, MapCount(maps=VALUES),
-    )  # fmt: skip
+    )
     q = points @ TURN[:3, :3].T + TURN[:3, 3]
     inside = ((q >= -0.5) & (q < np.array([9, 12, 14]) - 0.5)).all(axis=1)
     nearest = np.clip(np.floor(q + 0.5).astype(int), 0, [8, 11, 13])
@@ -99,7 +99,7 @@ def test_tissues_at_a_point(dialect):
     ties = np.array([np.min([abs(a - b) for i, a in enumerate(row) for b in row[i + 1 :]]) for row in shares])
     grey = shares[:, 0] + shares[:, 1]
     close = np.abs(np.stack([grey - shares[:, 2], grey - shares[:, 2] - 0.01, grey - shares[:, 3], grey - shares[:, 4],
-                             shares.sum(axis=1) - 0.5])).min(axis=0)  # fmt: skip
+                             shares.sum(axis=1) - 0.5])).min(axis=0)
     sure = clear & (~there | ((ties > 1e-4) & (close > 1e-4)))
     rows = [expected(row) for row in shares[sure]]
     np.testing.assert_array_equal(found["kinds"][sure], [kind for kind, _ in rows])
@@ -279,12 +279,12 @@ def test_a_streamline_ends_with_the_last_of_its_regions(head):
 @pytest.mark.parametrize(("dg", "algorithm", "backtrack"), [
     ("ifod1", "iFOD1", False), ("ifod1", "iFOD1", True), ("ifod2", "iFOD2", False), ("ifod2", "iFOD2", True),
     ("sd_stream", "SD_Stream", False),
-])  # fmt: skip
+])
 def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm, backtrack):
     """Within three standard errors; the seeds are drawn in the whole image by both."""
     count = 1000 if backtrack else 3000
     words = ["tckgen", "-quiet", "-nthreads", 0, "-algorithm", algorithm, "-act", head / "5tt.nii.gz", "-seeds", count,
-             "-seed_image", head / "mask.nii.gz", "-select", 0, head / "fod.nii.gz", tmp_path / "t.tck"]  # fmt: skip
+             "-seed_image", head / "mask.nii.gz", "-select", 0, head / "fod.nii.gz", tmp_path / "t.tck"]
     words += ["-backtrack"] * backtrack
     subprocess.run(list(map(str, words)), check=True, env=os.environ | {"MRTRIX_RNG_SEED": "1"})
     theirs = [np.asarray(line) for line in nib.streamlines.load(tmp_path / "t.tck").streamlines]

@@ -36,7 +36,7 @@ def tracked(values, affine):
     """Five tissues in a run along MRtrix3's FODs."""
     image = nib.Nifti1Image(values, affine)
     return ts.track(sh=SIFT / "fods.mif", sh_basis="tournier07", dg="ifod2", act=image, seed_mask=SIFT / "mask.mif",
-                    nseeds=100, arch="cpu")  # fmt: skip
+                    nseeds=100, arch="cpu")
 
 
 @needs_sift
@@ -126,7 +126,7 @@ def test_functions_that_are_alike_everywhere_say_nothing():
     tissues = OwnMap(rng.dirichlet(np.ones(3), space.shape).astype(np.float32), np.eye(4))
     for functions in (OrientationFunctions("sh", np.ones((*space.shape, 15), np.float32), BASIS),
                       OrientationFunctions("peaks", np.ones((*space.shape, 3), np.float32)),
-                      OrientationFunctions("pmf", np.ones((*space.shape, 9), np.float32))):  # fmt: skip
+                      OrientationFunctions("pmf", np.ones((*space.shape, 9), np.float32))):
         assert misplaced(tissues, functions, None, space) == ""
     assert misplaced(tissues, None, None, space) == ""
 

@@ -36,10 +36,10 @@ KEY = np.array([3, 5], np.int32)
 STATUSES = {
     StreamlineStatus.TRACKPOINT: Stop.GROWING, StreamlineStatus.ENDPOINT: Stop.VALID_END,
     StreamlineStatus.INVALIDPOINT: Stop.INVALID_END,
-}  # fmt: skip
+}
 RECORDS: dict[str, tuple[Any, Any]] = {
     "binary": (binary.Binary, binary.classify), "act": (act.Act, act.classify), "cmc": (cmc.Cmc, cmc.classify),
-}  # fmt: skip
+}
 
 
 class Memory(Record):
@@ -67,12 +67,12 @@ def question(rule: str, channels: np.ndarray, points: np.ndarray, turns: int = 1
     record, function = RECORDS[rule]
     parts = [
         Linked(stopping=record, classify=function), Row(row_chunks=1, stop_channel=WIDTH - count, stop_channels=count)
-    ]  # fmt: skip
+    ]
     values = {
         "volume_index": np.arange(len(rows), dtype=np.int32), "volume_rows": rows.ravel(),
         "volume_shape": np.array(channels.shape[:3], np.int32), "stopping_exponent": STEP,
         "points": np.asarray(points, np.float32).ravel(), "turns": turns, "key": KEY, "out": ints(len(points)),
-    }  # fmt: skip
+    }
     return parts, {"scratch_row": ("reals", WIDTH)}, values
 
 
@@ -178,7 +178,7 @@ def test_valid_ends_are_what_is_kept(head, fractions, rule):
     assert whole.stop_reasons["valid_end"] > 100
     assert (whole.stop_reasons["invalid_end"] > 100) == (rule != "binary")
     valid = [line for batch in whole.batches for line, ends in zip(batch, batch.stop_reasons, strict=True)
-             if np.isin(ends, VALID).all()]  # fmt: skip
+             if np.isin(ends, VALID).all()]
     assert 0 < len(valid) <= whole.n_streamlines - 50 * (rule != "binary")
     for ours, expected in zip([line for batch in kept.batches for line in batch], valid, strict=True):
         assert np.array_equal(ours, expected)
@@ -250,7 +250,7 @@ def test_the_chance_of_cmc_depends_on_the_step(head, fractions, tmp_path):
             Parameters.given({"stopping": "cmc", "step_size": step}), (2.0, 2.0, 3.5),
         ).rule.stopping.exponent
         for step in ("0.5vox", "0.5mm")
-    ]  # fmt: skip
+    ]
     assert exponents == [pytest.approx(1 / 2.5), pytest.approx(0.5 / 2.5)]
 
 
@@ -279,7 +279,7 @@ def test_maps_that_are_no_fractions_are_one_line(head, tmp_path, changes, words)
         ("cmc", ("pve_wm", "pve_gm"), "pve_wm needs pve_csf"),
         ("threshold", ("stop_mask",), "stop_mask can be used with stopping binary, not with stopping threshold"),
     ],
-)  # fmt: skip
+)
 def test_missing_and_idle_maps_are_one_line(head, fractions, rule, names, words):
     with pytest.raises(ts.ParameterError, match=words):
         ts.track(*head.series, mask=head.mask, stopping=rule, arch="cpu", **{name: fractions[name] for name in names})

@@ -108,7 +108,7 @@ def ruled(points: np.ndarray, path, rule) -> tuple[int, int, bool]:
     image = nib.load(path)
     values, at = np.asarray(image.dataobj, float), nib.affines.apply_affine(np.linalg.inv(image.affine), points)
     depth, cost = (map_coordinates(np.pad(values[..., k], 1, mode="edge"), at.T + 1, order=1, mode="constant")
-                   for k in range(2))  # fmt: skip
+                   for k in range(2))
     depth *= ((at >= -0.5) & (at < np.array(image.shape[:3]) - 0.5)).all(axis=1)
     clear = min(np.abs(depth - rule.TISSUE).min(), np.abs(depth - rule.DEEP).min()) > CLOSE
     if depth[0] < rule.TISSUE:
@@ -131,7 +131,7 @@ def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
     """As halves that nothing but the lack of a direction ends would be cut by numpy."""
     brain = head.folder / "everywhere.nii.gz"
     nib.save(nib.Nifti1Image(np.ones(nib.load(head.series[0]).shape[:3], np.float32), nib.load(head.series[0]).affine),
-             brain)  # fmt: skip
+             brain)
     unruled = ruled_track(head, None, dg=dg, stopping="binary", stop_mask=brain)
     free = halves(ts.Batch.concatenate(list(unruled.batches)))
     result = ruled_run
@@ -207,7 +207,7 @@ def test_maps_that_mrtrix_wrote(image, head, tmp_path, ruled_run):
     path = tmp_path / "layers.mif.gz"
     subprocess.run(["mrconvert", "-quiet", str(image), "-strides", "-3,1,-2,4", str(path)], check=True)
     found, expected = (halves(ts.Batch.concatenate(list(run.batches)))
-                       for run in (ruled_track(head, path), ruled_run))  # fmt: skip
+                       for run in (ruled_track(head, path), ruled_run))
     assert abs(len(found) - len(expected)) <= 2
     same = [np.array_equal(found[key][0], expected[key][0]) for key in found.keys() & expected.keys()]
     assert np.mean(same) > 0.99

@@ -97,7 +97,7 @@ RULE = Rule(stopping=Toy(scale=0.5), classify=classify_toy)
 METHOD = {
     "method": Straight(step=0.5), "scratch": Memory(row=32 * CHUNKS), "choose": choose_straight, "move": move_straight,
     "row": Row(row_chunks=CHUNKS, stop_channel=FIRST, stop_channels=2),
-}  # fmt: skip
+}
 WALL = BitsOfPoints(
     filter=Wall(x=5.0, counted=EXCLUDE, ordered=0, first=0, wanted=0, limited=0, stops=0, ends=0), bits_at=at_wall
 )
@@ -131,7 +131,7 @@ def arguments(max_steps: int = STEPS) -> dict[str, Any]:
         "volume_index": (CHUNKS * np.arange(SIDE)).astype(np.int32), "volume_shape": np.array([SIDE, 1, 1], np.int32),
         "halves_visited": ints(3 * HALVES),
         **spread("stopping", RULE.stopping), **spread("method", METHOD["method"]), **spread("filter", WALL.filter),
-    }  # fmt: skip
+    }
 
 
 @func

@@ -56,7 +56,7 @@ def sift():
 BRAINS = {
     "folded": brain, "demo": lambda: phantom((48, 58, 46), 3.0), "small demo": lambda: phantom((18, 22, 17), 8.0),
     "MRtrix3": sift,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BRAINS)

@@ -55,7 +55,7 @@ def test_lanes_read_the_same_bits(dialect):
         run(dialect, read, count, values | spread("volume", volume) | {"out": reals(64 * count)},
             CONSTANTS | {"INTERLEAVED": together}, {"row": ("reals", WIDTH)})["out"]
         for volume, together in ((plain, 1), (cubes, CUBE))
-    ]  # fmt: skip
+    ]
     assert len(np.unique(found[0])) > count
     assert np.array_equal(*found)
 

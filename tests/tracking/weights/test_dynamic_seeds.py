@@ -39,7 +39,7 @@ def track(output, **more):
     return ts.track(
         sh=FODS, sh_basis="tournier07", output=output, arch="cpu", min_length=4, force=True, **ends,
         **{"dg": "ifod2", "seed_dynamic": FODS} | more,
-    )  # fmt: skip
+    )
 
 
 def density_of(path, fixels):
@@ -180,7 +180,7 @@ def tracked(arch="cpu", dg="ifod1", **more):
     image = field()
     mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
     given = {"sh": image, "sh_basis": "tournier07", "dg": dg, "seed_dynamic": image, "seed_round": 60, "min_length": 0,
-             "stopping": "binary", "stop_mask": mask}  # fmt: skip
+             "stopping": "binary", "stop_mask": mask}
     given |= {} if "select" in more else {"nseeds": 300}
     return Batch.concatenate(list(ts.stream(**given | more, arch=arch)))
 
@@ -251,7 +251,7 @@ def test_a_basis_must_be_known(files):
         ts.track(
             peaks=np.ones((9, 8, 7, 3), np.float32), affine=field().affine, seed_dynamic=files / "fod.nii.gz",
             stop_map=np.ones((9, 8, 7), np.float32), nseeds=9, arch="cpu",
-        )  # fmt: skip
+        )
 
 
 def test_only_fluid_is_an_error():

@@ -59,7 +59,7 @@ def test_fods_that_are_fitted(files, tmp_path):
     """The fit of CSD is that of a run which writes nothing of it; a cache of tables changes nothing."""
     gtab = gradients(45)
     series = {"dwi": noisy_crossing(gtab, SHAPE, snr=30.0), "gtab": gtab, "affine": AFFINE, "bvecs_frame": "voxel",
-              "dg": "prob", "model": "csd", "response": [1.7e-3, 3e-4, 3e-4, 1000.0]}  # fmt: skip
+              "dg": "prob", "model": "csd", "response": [1.7e-3, 3e-4, 3e-4, 1000.0]}
     found = [
         track(files, "d", **series, sift2=("tracked", files / "d.txt"), cache_dir=tmp_path)[1].coefficients
         for _ in range(2)
@@ -96,7 +96,7 @@ def test_functions_sampled_on_a_sphere(files):
     _, one = track(files, "g", **odf)
     again = ts.map_tractogram(
         files / "g.tck", sift2=(files / "sh.nii.gz", files / "h.txt"), sift2_basis="descoteaux07_legacy", force=True
-    )["products"]["sift2"]  # fmt: skip
+    )["products"]["sift2"]
     assert np.corrcoef(one.coefficients, again.coefficients)[0, 1] > 0.999
 
 
@@ -142,13 +142,13 @@ def test_samples_of_fibres(files, samples):
         (["--peaks", "peaks.nii.gz", "--dg", "det"], "--peaks has no densities of fibres"),
         (["--sh", "fod.nii.gz", "--sh-basis", "tournier07", "--seed-dynamic", "tracked", "--part", "1/2"], "exclude"),
     ],
-)  # fmt: skip
+)
 def test_one_line_where_there_are_no_densities(files, options, words, run, monkeypatch):
     monkeypatch.chdir(files)
     nib.save(nib.Nifti1Image(np.ones((*SHAPE, 3), np.float32), AFFINE), "peaks.nii.gz")
     place = [] if "--seed-dynamic" in options else ["--seed-mask", "mask.nii.gz", "--sift2", "tracked", "x.txt"]
     done = run("track", *options, *place, "--stopping", "binary", "--stop-mask", "mask.nii.gz", "--nseeds", "9",
-               "-o", "x.tck", "-q", "--arch", "cpu")  # fmt: skip
+               "-o", "x.tck", "-q", "--arch", "cpu")
     assert done.code and done.err.splitlines()[-1].startswith("Error: ") and words in done.err
     one_line(run("map", "a.tck", "--sift2", "tracked", "x.txt"), 2, "--sift2 tracked needs tistreamlines track")
     assert not (files / "x.txt").exists()

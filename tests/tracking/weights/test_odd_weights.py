@@ -39,10 +39,10 @@ def weighted(folder, weights, tractogram="a.tck"):
         more = {"density_sample": folder / "map.nii.gz"} if kind == "sample" else {}
         if kind == "count":
             more = {"ends": folder / "e.nii", "connectome": (folder / "labels.nii.gz", folder / "c.csv"),
-                    "connectome_measure": MEASURES, "connectome_sample": folder / "map.nii.gz"}  # fmt: skip
+                    "connectome_measure": MEASURES, "connectome_sample": folder / "map.nii.gz"}
         products = ts.map_tractogram(
             folder / tractogram, density=folder / "d.nii", density_kind=kind, **common, **more
-        )["products"]  # fmt: skip
+        )["products"]
         made[kind] = products["density"].astype(float)
         if kind == "count":
             made["ends"] = products["ends"].astype(float)
@@ -77,7 +77,7 @@ def test_matrices_are_sums_of_float64(place):
     made = ts.map_tractogram(
         folder / "a.tck", connectome=(folder / "labels.nii.gz", folder / "c.csv"), connectome_pairs=True, force=True,
         weights=folder / "w.txt",
-    )["products"]["connectome"][0].values["count"]  # fmt: skip
+    )["products"]["connectome"][0].values["count"]
     rows = [line.split() for line in (folder / "c_pairs.tsv").read_text().splitlines()]
     pairs = np.array([[int(word) for word in row] for row in rows if row[0].isdigit()])
     expected = np.zeros_like(made)
@@ -105,12 +105,12 @@ def test_sums_have_room(seed):
     ("1\n\n#\nNaN", ["line 4: weight 2 is NaN"]), ("1 1\n1 x1 1", ["line 2: weight 4 is 'x1'"]),
     ("1e-40 1e-31", ["line 1: weight 2 is the greatest one, and only 1e-31", "above 1e-30"]),
     ("1\n1\n1e25\n1", ["line 3: weight 3 is 1e25, beside which most others would not count"]),
-])  # fmt: skip
+])
 def test_weights_that_cannot_be_held_are_told_in_a_line(place, run, text, words):
     folder, _, _ = place
     (folder / "w.txt").write_text(text)
     made = run("map", folder / "a.tck", "--connectome", folder / "labels.nii.gz", folder / "never.csv", "--weights",
-               folder / "w.txt")  # fmt: skip
+               folder / "w.txt")
     one_line(made, 1, *words)
     assert not (folder / "never.csv").exists()
 

@@ -54,11 +54,11 @@ def test_weights_are_those_of_tcksift2(place, case, monkeypatch):
     words = f"-nthreads 2 -out_mu tmu.txt -out_coeffs tc.txt {table} {theirs}"
     call(f"tcksift2 SIFT_phantom/tracks.tck SIFT_phantom/fods.mif t.txt {words}")
     named = {f"sift2_{name}": f"SIFT_phantom/{value}.mif" if name in ("act", "proc_mask") else value
-             for name, value in ours.items()}  # fmt: skip
+             for name, value in ours.items()}
     files = {"sift2_mu": "mu.txt", "sift2_coeffs": "c.txt"} | ({} if case == "linear" else {"sift2_csv": "c.csv"})
     made = ts.map_tractogram(
         "SIFT_phantom/tracks.tck", sift2=("SIFT_phantom/fods.mif", "w.txt"), force=True, **files, **named
-    )  # fmt: skip
+    )
     coefficients, expected = np.loadtxt("c.txt"), np.loadtxt("tc.txt")
     kept = np.isfinite(expected)
     np.testing.assert_array_equal(np.isfinite(coefficients), kept)
@@ -169,7 +169,7 @@ def test_a_run_weighs_its_streamlines(fod, tmp_path):
         sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=300, arch="cpu",
         seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", min_length=0,
         sift2=(fod / "fod.nii.gz", weights), sift2_basis="tournier07",
-    )  # fmt: skip
+    )
     values = np.loadtxt(weights)
     assert len(values) == made.n_streamlines > 100
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] > 0
@@ -178,7 +178,7 @@ def test_a_run_weighs_its_streamlines(fod, tmp_path):
     file.close()
     again = ts.map_tractogram(
         tmp_path / "a.trx", sift2=(fod / "fod.nii.gz", tmp_path / "m.txt"), sift2_basis="tournier07"
-    )["products"]["sift2"]  # fmt: skip
+    )["products"]["sift2"]
     assert np.corrcoef(again.coefficients, np.log(values))[0, 1] > 0.999
 
 
@@ -190,7 +190,7 @@ def test_fods_of_another_place_are_told_before_tracking(fod, tmp_path):
             sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=10, arch="cpu",
             seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", sift2_basis="tournier07",
             sift2=(tmp_path / "far.nii.gz", tmp_path / "w.txt"),
-        )  # fmt: skip
+        )
     assert not (tmp_path / "a.trx").exists()
 
 
@@ -214,12 +214,12 @@ def test_a_run_whose_streamlines_visit_nothing_keeps_them(fod, tmp_path):
         "seed_mask": tmp_path / "corner.nii.gz", "stop_mask": tmp_path / "corner.nii.gz", "min_length": 0,
         "sift2": (fod / "fod.nii.gz", tmp_path / "w.txt"), "sift2_basis": "tournier07",
         "sift2_proc_mask": tmp_path / "other.nii.gz", "sift2_csv": tmp_path / "c.csv", "sift2_mu": tmp_path / "mu.txt",
-    }  # fmt: skip
+    }
     with pytest.warns(UserWarning, match="50 of 50 streamlines visit no fixel"):
         made = ts.track(
             sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.tck", dg="ifod1", nseeds=50, arch="cpu",
             **options,
-        )  # fmt: skip
+        )
     assert made.n_streamlines == len(nib.streamlines.load(tmp_path / "a.tck").streamlines) == 50
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "w.txt"), np.ones(50))
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
@@ -230,7 +230,7 @@ def test_no_streamlines_have_no_weights(fod, tmp_path):
         sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=10, arch="cpu",
         seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", min_length=150, sift2_basis="tournier07",
         sift2=(fod / "fod.nii.gz", tmp_path / "w.txt"),
-    )  # fmt: skip
+    )
     assert made.n_streamlines == 0
     assert (tmp_path / "w.txt").read_text() == ""
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
@@ -245,7 +245,7 @@ def test_no_streamlines_have_no_weights(fod, tmp_path):
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--linear", "--csv", "c.csv"], ["--sift2-csv"]),
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--make-null-lobes"], ["--sift2-no-dilate-lut"]),
     (2, ["--csv", "c.csv"], ["--sift2"]),
-])  # fmt: skip
+])
 def test_a_mistake_is_told_in_a_line(run, fod, monkeypatch, tmp_path, code, words, told):
     lines = curves(20)
     tractogram = nib.streamlines.Tractogram(list(lines), affine_to_rasmm=np.eye(4))

@@ -77,7 +77,7 @@ def whole(tmp_path_factory):
     (1, 1, 8_000, True), (1, 9, 12_000, True), (1, 40, 60_000, True),
     # visits that come take at most half of the limit, so none is in the file until other things take more than half
     (1, 1, 82_000, False), (2, 9, 28_000, False), (2, 40, 115_000, False),
-])  # fmt: skip
+])
 def test_a_limit_does_not_change_the_weights(tmp_path, passes, whole, threads, batches, left, in_file):
     found, stored = problem(tmp_path, threads, batches=batches, left=left)
     np.testing.assert_array_equal(found.coefficients, whole.coefficients)

@@ -16,7 +16,7 @@ from tistreamlines.run.log import Watcher
 MEASURES = {
     "count": "", "length": "-scale_length", "mean-length": "-scale_length -stat_edge mean",
     "inverse-length": "-scale_invlength",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_matrices_are_those_of_tck2connectome(place, measure, monkeypatch):
     made = ts.map_tractogram(
         "SIFT_phantom/tracks.tck", connectome=("parc.nii.gz", "o.csv"), connectome_measure=measure, weights="w.txt",
         connectome_radius=4, force=True,
-    )  # fmt: skip
+    )
     expected = np.loadtxt("t.csv", delimiter=",")
     assert np.count_nonzero(expected) >= 3
     np.testing.assert_allclose(made["products"]["connectome"][0].values[measure], expected, rtol=1e-5)
@@ -50,7 +50,7 @@ def test_weights_of_the_same_run_are_those_of_the_file(place, monkeypatch, run):
     monkeypatch.chdir(folder)
     files = ["--connectome", "parc.nii.gz"]
     done = run("map", "SIFT_phantom/tracks.tck", "--sift2", "SIFT_phantom/fods.mif", "s.txt", *files, "a.csv",
-               "--weights", "sift2", "--force")  # fmt: skip
+               "--weights", "sift2", "--force")
     assert done.code == 0, done.err
     done = run("map", "SIFT_phantom/tracks.tck", *files, "b.csv", "--weights", "s.txt", "--force")
     assert done.code == 0, done.err
@@ -65,9 +65,9 @@ def test_a_run_weighs_what_it_tracks(place, monkeypatch):
     monkeypatch.chdir(folder)
     fod, mask = "SIFT_phantom/fods.mif", "SIFT_phantom/mask.mif"
     named = {"sh": fod, "sh_basis": "tournier07", "dg": "ifod1", "seed_mask": mask, "stop_mask": mask, "nseeds": 300,
-             "arch": "cpu", "min_length": 4, "sift2": (fod, "r.txt"), "weights": "sift2", "force": True}  # fmt: skip
+             "arch": "cpu", "min_length": 4, "sift2": (fod, "r.txt"), "weights": "sift2", "force": True}
     both = [ts.track(output=output, connectome=("parc.nii.gz", f"{name}.csv"), **named) for output, name in
-            ((None, "without"), ("with.trx", "with"))]  # fmt: skip
+            ((None, "without"), ("with.trx", "with"))]
     one, other = (made.products["connectome"][0].values["count"] for made in both)
     np.testing.assert_array_equal(one, other)
     weights = both[0].products["sift2"].weights
@@ -82,7 +82,7 @@ def test_a_run_weighs_what_it_tracks(place, monkeypatch):
 @pytest.mark.parametrize(("text", "told"), [
     ("1 2 3", ["3 weights", "5,000 streamlines"]), ("1 -2", ["weight 2", "-2"]), ("1 nan", ["weight 2"]),
     ("one", ["one"]), (None, ["x.txt"]),
-])  # fmt: skip
+])
 def test_weights_that_do_not_fit_are_told_in_a_line(place, run, monkeypatch, text, told):
     folder, _ = place
     monkeypatch.chdir(folder)
@@ -182,7 +182,7 @@ def test_the_display_tells_iterations(place, monkeypatch):
     watcher.weighing = lambda *one: told.append(one)
     made = ts.map_tractogram(
         "SIFT_phantom/tracks.tck", sift2=("SIFT_phantom/fods.mif", "q.txt"), force=True, watcher=watcher
-    )["products"]["sift2"]  # fmt: skip
+    )["products"]["sift2"]
     first, last = made.iterations[0], made.iterations[-1]
     # mu gives the densities of fibres and of streamlines the same sum, so what is not reached is exceeded elsewhere
     assert first.explained + first.excess == pytest.approx(1, rel=1e-6)

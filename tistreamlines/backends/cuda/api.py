@@ -16,13 +16,13 @@ FUNCTIONS = {
     "cuMemAlloc_v2": "pq", "cuMemFree_v2": "q", "cuMemHostAlloc": "pqu", "cuMemFreeHost": "p",
     "cuMemsetD32Async": "quqp", "cuMemcpyHtoDAsync_v2": "qpqp", "cuMemcpyDtoHAsync_v2": "pqqp",
     "cuModuleLoadData": "pp", "cuModuleGetFunction": "ppp", "cuLaunchKernel": "puuuuuuuppp",
-}  # fmt: skip
+}
 # Functions that return at once, and are called without releasing Python's lock: whoever releases it has to wait until the
 # threads that lay points out give it back.
 QUICK = (
     "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
     "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
-)  # fmt: skip
+)
 _LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
 NOT_READY = 600  # cuEventQuery's answer as long as the device has not come so far
 

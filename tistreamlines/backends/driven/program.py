@@ -56,7 +56,7 @@ class DrivenProgram(Gathering):
     def __init__(
         self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
         queued: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
         # SPIR-V has marks in place of guards, and in PTX they replace them (cuda/rounding.py). Software Vulkan keeps both:

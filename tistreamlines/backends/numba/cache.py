@@ -27,7 +27,7 @@ from .elsewhere import compile_elsewhere, settings
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,
-}  # fmt: skip
+}
 INLINED = ("simd.py", "lanes.py", "atomic.py")
 Kind = tuple[str, str, int]  # the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes
 Call = Callable[[Sequence["Held"]], "int | None"]

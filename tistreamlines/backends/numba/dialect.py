@@ -50,7 +50,7 @@ def _tuple(*texts: str) -> str:
 SPELL = calls(
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
     "at", "prefetch", "put", "add", "take", "collect", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value", "raised",
-) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}  # fmt: skip
+) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}
 
 
 def dialect(bits: int = 32, fast: bool = False) -> Dialect:

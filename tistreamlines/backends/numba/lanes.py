@@ -124,12 +124,12 @@ for _op, _real, _whole in (
     (operator.add, "fadd", "add"), (operator.sub, "fsub", "sub"), (operator.mul, "fmul", "mul"),
     (operator.and_, "and_", "and_"), (operator.or_, "or_", "or_"), (operator.xor, "xor", "xor"),
     (operator.lshift, "shl", "shl"),
-):  # fmt: skip
+):
     _register(_op, _arithmetic(_real, _whole))
 _register(operator.rshift, _shift_right)
 for _op, _symbol in (
     (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="), (operator.eq, "=="), (operator.ne, "!="),
-):  # fmt: skip
+):
     _register(_op, _comparison(_symbol), compares=True)
 
 

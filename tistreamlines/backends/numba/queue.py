@@ -40,7 +40,7 @@ class QueuedProgram(NumbaProgram):
 
     def __init__(
         self, source: Source, *, fast: bool = False, threads: int | None = None, queued: Mapping[str, str]
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(source, fast=fast, threads=threads)
         self._queued = queued
         self._last: dict[int, Users] = {}  # what uses an array last, by the array's id

@@ -110,5 +110,5 @@ _QUICK: dict[type, dict[str, Any]] = {
     JITCPUCodegen: {"set_env": _set_no_env},
     BaseFunction: {"get_call_type": _typed_quietly},
     vars(errors)["WarningsFixer"]: {"catch_warnings": _no_warnings},
-}  # fmt: skip
+}
 _NUMBAS = {(owner, name): getattr(owner, name) for owner, ours in _QUICK.items() for name in ours}

@@ -131,7 +131,7 @@ def dialect(
 def linked_for(
     device: Device, source: Source, exact: bool, kind: str | None, queued: bool, *, guarded: bool = True,
     sliced: bool = True,
-) -> tuple[str, dict[str, list[tuple[str, str]]], Block]:  # fmt: skip
+) -> tuple[str, dict[str, list[tuple[str, str]]], Block]:
     """Return the text of a module of Taichi's, the signatures of its kernels, and its blocks.
 
     Parameters are those of :class:`TaichiProgram` and :func:`dialect`; ``sliced``: see :class:`.internals.Internals`.
@@ -165,7 +165,7 @@ class TaichiProgram(Gathering):
     def __init__(
         self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
         queued: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.runtime, self.exact, self.profile = start(device, profile, self), exact, profile
         self.ti, self.scratch = self.runtime.ti, source.scratch

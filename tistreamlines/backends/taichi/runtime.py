@@ -133,7 +133,7 @@ def _initialised(compiler: Compiler, device: Device, profile: bool, further: dic
         with (
             float_environment_kept(), variable_set(compiler.variable("VISIBLE_DEVICE"), index),
             variable_set(FOLDER_VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
-        ):  # fmt: skip
+        ):
             ti.init(arch=getattr(ti, device.arch), **common | options)
             internals_of(compiler).finish_start(compiler)
     except (RuntimeError, ValueError) as error:

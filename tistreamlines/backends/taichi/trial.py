@@ -235,7 +235,7 @@ def in_own_process(device: Device) -> dict[str, Any]:
         done = subprocess.run(
             helper(WORKER, device.arch), env=environment, capture_output=True, text=True, errors="replace",
             timeout=SECONDS, check=False,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         return {"kind": "", "lied": False, "faults": [f"stopped after {SECONDS} s"]}
     said = (done.stdout if done.returncode == 0 else done.stderr or "no message").strip().splitlines()[-1]

@@ -49,7 +49,7 @@ PipelineInfo = _layout(
     # the shader's stage is a structure of its own within this one
     "flags:u32 pad:u32 stage_kind:u32 stage_pad:u32 stage_next:ptr stage_flags:u32 stage:u32 shader:u64 entry:text "
     "specialised:ptr layout:u64 base:u64 base_index:u32", 29,
-)  # fmt: skip
+)
 LayoutInfo = _layout("flags:u32 set_count:u32 sets:ptr range_count:u32 ranges:ptr", 30)
 SetBinding = _layout("binding:u32 type:u32 count:u32 stages:u32 samplers:ptr")
 SetLayoutInfo = _layout("flags:u32 count:u32 bindings:ptr", 32)
@@ -81,7 +81,7 @@ FUNCTIONS = {
     "vkEndCommandBuffer": "p", "vkQueueSubmit": "pupq", "vkCmdPipelineBarrier": "puuuupupup",
     "vkCmdBindPipeline": "puq", "vkCmdBindDescriptorSets": "puquupup", "vkCmdDispatch": "puuu",
     "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
-}  # fmt: skip
+}
 # Functions, or how their names begin, that are called without releasing Python's lock; see QUICK in ``..cuda.api``.
 QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
 _LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}

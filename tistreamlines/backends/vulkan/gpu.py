@@ -209,7 +209,7 @@ class Gpu(Memory):
         info = structure(
             api.SubmitInfo, next=values, command_count=1, commands=c.addressof(listed), signal_count=1,
             signals=c.addressof(semaphore),
-        )  # fmt: skip
+        )
         self.call("vkQueueSubmit", self._queue, 1, c.byref(info), 0)
         self.submitted = number
         return number

@@ -100,7 +100,7 @@ class Run:
 
 def variants(
     archs: Sequence[str] = (), devices: str | None = None, every_compiler: bool = False
-) -> list[Variant]:  # fmt: skip
+) -> list[Variant]:
     """Return the variants to run; the first one is the reference.
 
     Parameters
@@ -147,7 +147,7 @@ def variants(
 def compare(
     series: Mapping[str, str], parameters: Mapping[str, Any], chosen: Sequence[Variant], folder: Path, *,
     time_limit: float | None = None, report: Callable[[Variant], None] = lambda _: None,
-) -> Iterator[Run]:  # fmt: skip
+) -> Iterator[Run]:
     """Run variants one after another, and compare each with the first one that succeeds.
 
     Parameters
@@ -194,7 +194,7 @@ def run_process(job: Mapping[str, Any], variant: Variant, time_limit: float | No
         done = subprocess.run(
             helper(WORKER), input=json.dumps(job), capture_output=True, text=True, errors="replace",
             timeout=time_limit, check=False,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         return Run(variant, "failed", error=f"stopped after {time_limit:g} s (--time-limit)")
     result = Path(job["folder"]) / "result.json"

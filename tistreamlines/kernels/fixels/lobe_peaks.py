@@ -62,7 +62,7 @@ def nearest_direction(half: Half, d: vec3) -> i32:
                 at(half.sphere.vertices, c), at(half.sphere.vertices, c + 32 * VERTEX_CHUNKS),
                 at(half.sphere.vertices, c + 64 * VERTEX_CHUNKS),
             ), here,
-        ))  # fmt: skip
+        ))
         found = where(cosine > best, lane() + c, found)
         best = maximum(best, cosine)
     return i32(team_min(where(best >= team_max(best), real(found), 32.0 * real(VERTEX_CHUNKS))))

@@ -71,7 +71,7 @@ class LobeScratch(Record):
         return {
             "row": 32 * search.row_chunks, "amplitudes": directions, "visits": directions,
             "seeds": lobes, "kept": lobes, "integrals": lobes, "sums": 4 * lobes,
-        }  # fmt: skip
+        }
 
 
 @func

@@ -61,7 +61,7 @@ class Boot(Record):
         return {
             "gradients": 3 * signals, "leverage": signals, "fit": signals * getter.groups * getter.fit_steps,
             "pattern": wide, "bias": wide, "change": wide * getter.coefficients,
-        }  # fmt: skip
+        }
 
 
 class BootScratch(Record):

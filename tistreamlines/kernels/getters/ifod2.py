@@ -80,7 +80,7 @@ def arc_of_lane() -> i32:
 @func
 def likelihood(
     method: Fod, volume: Volume, stopping: Stopping, scratch: ArcScratch, centre: vec3, d: vec3, u: vec3, arc: vec3, rules: Rules
-) -> real:  # fmt: skip
+) -> real:
     """Logarithm of the probability of each lane's arc without the amplitude at its begin, which all have in common.
 
     The lanes of an arc look at the end of one of its parts each, and then add up what all of them have found.

@@ -118,7 +118,7 @@ def put_frame(scratch: PttScratch, t: vec3, n: vec3, b: vec3):
 @func
 def carry_frame(
     method: Ptt, scratch: PttScratch, code: i32, k1: real, k2: real, c0: u32, c1: u32, c2: u32, key: Ints
-) -> vec3:  # fmt: skip
+) -> vec3:
     """Move the frame along an arc of these curvatures; return the displacement in mm (DIPY's ``propagate``)."""
     t = held(scratch, 0)
     n = held(scratch, 3)
@@ -209,7 +209,7 @@ def store_frame(state: Frame, scratch: PttScratch, held: Reals, place: i32, stri
 @func
 def support_of(
     volume: Volume, p: vec3, method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2: u32, key: Ints
-):  # fmt: skip
+):
     """Find the PMF at the end of the probe of a step that is taken again, which the step itself does not tell."""
     t = everywhere(held(scratch, 0))
     n = everywhere(held(scratch, 3))

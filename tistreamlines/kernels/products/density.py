@@ -67,7 +67,7 @@ def beyond_border(c: real) -> i32:
 @func
 def enter(
     x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, item: i32, passage: Passage,
-) -> i32:  # fmt: skip
+) -> i32:
     """List a voxel, unless that is outside or already among the ``listed`` voxels from ``first`` on.
 
     Returns how many voxels are listed then.
@@ -138,7 +138,7 @@ def is_before(distance: i32, length: i32, down: i32, other: i32, other_length: i
 def is_next(
     left: i32, distance: i32, length: i32, down: i32, left_b: i32, distance_b: i32, length_b: i32, down_b: i32,
     left_c: i32, distance_c: i32, length_c: i32, down_c: i32,
-) -> i32:  # fmt: skip
+) -> i32:
     """Whether the border of an axis is met before those of two others, or together with them."""
     first = where(left > 0, 1, 0)
     if (left > 0) & (left_b > 0):
@@ -151,7 +151,7 @@ def is_next(
 @func
 def pass_through(
     a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, segment: i32, item: i32, passage: Passage,
-) -> i32:  # fmt: skip
+) -> i32:
     """List each voxel that holds a point of the segment from a to b, except that of a itself."""
     x = i32(floor(a[0]))
     y = i32(floor(a[1]))
@@ -225,7 +225,7 @@ def count(listed: i32, first: i32, visited: Ints, counts: Ints, by: i32, item: i
 @func
 def count_points(
     item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints, visited: Ints, counts: Ints, passage: Passage
-):  # fmt: skip
+):
     """Count a streamline whose points are in RASmm; its voxels are listed from ``slot[item]`` on."""
     place = 3 * offsets[item]
     listed = 0

@@ -51,7 +51,7 @@ class Particles(Record):
         return {
             "codes": 32 * (recovery.back_steps + recovery.front_steps + 1), "point": 96, "carried": 32 * getter.carried,
             "weight": 32, "status": 32, "taken": 32, "white": 64, "place": 1, "plan": PLAN,
-        }  # fmt: skip
+        }
 
 
 @func

@@ -111,7 +111,7 @@ def heading(stopping: Act5, p: vec3, ahead: vec3) -> vec3:
     """The direction of a step."""
     return normalised(vec3(
         (ahead[0] - p[0]) * stopping.side_x, (ahead[1] - p[1]) * stopping.side_y, (ahead[2] - p[2]) * stopping.side_z
-    ))  # fmt: skip
+    ))
 
 
 @func

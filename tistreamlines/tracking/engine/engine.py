@@ -67,7 +67,7 @@ class Engine:
     def __init__(
         self, prepared: Prepared, space: Space, device: Device, settings: Settings, filters: Sequence[Filter] = (),
         products: Sequence[Collector] = (), note: Callable[[str], object] = lambda _: None, points: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         begun = time.perf_counter()
         if prepared.getter.carried:
             settings = replace(settings, exact=True)
@@ -108,7 +108,7 @@ class Engine:
     def track(
         self, seeds: Array, first_seed: int = 0, directions: Array | None = None, *, most: int | None = None,
         enough: Callable[[], bool] = lambda: False,
-    ) -> Iterator[Batch]:  # fmt: skip
+    ) -> Iterator[Batch]:
         """Grow streamlines from seeds.
 
         Parameters
@@ -144,7 +144,7 @@ class Engine:
     def track_blocks(
         self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False,
         more: bool = True,
-    ) -> Iterator[Batch]:  # fmt: skip
+    ) -> Iterator[Batch]:
         """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
 
         ``more`` says whether blocks may follow the first one. A chunk has seeds of one block. Where ``points.ended``,

@@ -38,20 +38,20 @@ class BedpostxOptions(AngleOptions):
         None, FILES, "Samples of fibres: the folder of bedpostX, or its files merged_th1samples, merged_ph1samples, "
         "merged_f1samples and so on. Without other options, seeds are placed in the folder's nodif_brain_mask, and "
         "streamlines end outside it.", unit="FOLDER", absent="a model is fitted", common=True,
-    )  # fmt: skip
+    )
     min_f: float = option(
         0.01, MODEL, "Fibres count where their volume fraction is above this.", unit="share", low=0, high=1,
-    )  # fmt: skip
+    )
     use_f: bool = option(
         False, MODEL, "End a streamline at each step with a probability of one minus the volume fraction of the fibre "
         "that is followed.",
-    )  # fmt: skip
+    )
     random_fibre: bool = option(
         False, MODEL, "Start along any fibre of a sample, with equal probabilities, instead of along the first one.",
-    )  # fmt: skip
+    )
     modified_euler: bool = option(
         False, MODEL, "Draw a second direction one step ahead, and step along the mean of both.",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,7 +126,7 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
         method=method, scratch=heading_scratch(row), row=row, fibres=fibres, drawn=count,
         first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
         modified_euler=int(options.modified_euler), code_bits=code,
-    )  # fmt: skip
+    )
     volume = _volume(given, samples, width, np.ceil(step).astype(int) * options.modified_euler)
     return Prepared(getter, given.stop.rule, volume)
 

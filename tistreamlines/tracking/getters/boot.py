@@ -37,7 +37,7 @@ FEW = "give --dg prob, det or ptt, which need no residuals, or a series of more 
 # in order of the time saved by reading them from the shared memory of a GPU
 OFTEN_READ = (
     "method_sphere_vertices", "method_fit", "method_gradients", "method_sphere_around", "method_sphere_neighbours",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class BootOptions(VertexOptions):
     angular_weight: float = option(
         0.0, MODEL, "Weight w in ODF * (1 - w + w |cos(angle to the last step)|); 0 turns it off.", unit="weight",
         low=0, high=1,
-    )  # fmt: skip
+    )
     boot_rule: str = option(
         None, MODEL, "Draw a new bootstrap sample only if the ODF has no peak (dipy), or until a peak lies within "
         "the greatest angle (cuslines).", choices=("dipy", "cuslines"),
-    )  # fmt: skip
+    )
     negative_odf: str = option(
         "dipy", MODEL, "Whether an ODF without a positive value has one peak, as in DIPY, or none.",
         choices=("dipy", "none"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -249,14 +249,14 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         leverage=_wide(residuals.leverage, width), fit=tables.fit(matrix).ravel(), pattern=tables.pattern(degrees),
         bias=_wide(bias, 32 * tables.groups), change=tables.change(options.sh_order).ravel(), signals=tables.signals,
         min_signal=options.min_signal, angular_weight=options.angular_weight,
-    )  # fmt: skip
+    )
     peaks = most_peaks(32 * ball.vertex_chunks, options.min_separation_angle)
     # the row and the transformed signals are no longer needed when the ODF is sampled, nor the sums when the
     # coefficients are made from them, nor both while peaks are searched
     shares = {
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_peaks_candidates", 0), "scratch_sums": ("scratch_peaks_candidates", 0),
-    }  # fmt: skip
+    }
     getter = BootGetter(
         method=method, scratch=Record(), row=Row.of(row_width, given.stop.count), ball=ball, code_bits=ball.code_bits,
         candidates=max(64, 32 * tables.groups),  # the sums may lie in their place
@@ -266,7 +266,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         opdt=int(options.model == "opdt"), until_fit=int(options.boot_rule == "cuslines"),
         angular=int(options.angular_weight > 0), negative_peak=int(options.negative_odf == "dipy"), shares=shares,
         most_directions=most_directions(peaks, options),
-    )  # fmt: skip
+    )
     scratch = boot.BootScratch(
         **boot.BootScratch.sizes(getter), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(getter))
     )

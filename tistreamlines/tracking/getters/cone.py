@@ -76,7 +76,7 @@ def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
         pick=prob.drawn_vertex, read=cone.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
         method=cone.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
         scratch=cone.ConeScratch(**vars(tables.scratch), cone=PATCH * chunks, highest=PATCH), shares=shares,
-    )  # fmt: skip
+    )
 
 
 def prepare_det(given: Given, options: DetOptions) -> Prepared:
@@ -93,7 +93,7 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
     return patches_of.prepared(
         pick=det.greatest_vertex, read=patches.read_bounds, cone_chunks=int(one_chunk),
         method=det.DetPmf(**vars(patches_of.method), within=within),
-    )  # fmt: skip
+    )
 
 
 def _rows(given: Given, options: PmfOptions) -> Rows:
@@ -138,7 +138,7 @@ class PatchedTables:
         return self.tables.prepared(
             PatchedGetter, stored=int(self.stored), bounds=self.bounds, first_chunk=self.first_chunk,
             amplitudes_at=patches.samples_at if self.stored else patches.harmonics_at, **samples, **fields,
-        )  # fmt: skip
+        )
 
 
 def patched_tables(given: Given, options: PmfOptions, rows: Rows, numbers: Array) -> PatchedTables:

@@ -37,7 +37,7 @@ class FactOptions(CutoffOptions):
         "nearest", MODEL, "Follow the peaks of the nearest voxel (nearest), as tckgen does, or blend those of the "
         "eight voxels around a point that are most collinear with the last step (linear).",
         choices=("nearest", "linear"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,5 +101,5 @@ def prepare(given: Given, options: FactOptions) -> Prepared:
     getter = FactGetter(
         method=fact.Fact(threshold=options.least(given.stop.rule), cos_angle=math.cos(math.radians(options.max_angle))),
         scratch=heading_scratch(row), row=row, peak_chunks=chunks, blends=int(options.peaks_between == "linear"),
-    )  # fmt: skip
+    )
     return Prepared(getter, given.stop.rule, volume)

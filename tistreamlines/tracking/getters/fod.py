@@ -46,7 +46,7 @@ class CutoffOptions(AngleOptions):
         None, MODEL, "FOD amplitude, or length of a peak, below which a direction is not taken.", unit="amplitude",
         low=0, above=True,
         absent="0.1; 0.05 with --act",
-    )  # fmt: skip
+    )
 
     def least(self, rule: Rule) -> float:
         """Return the amplitude below which no direction is taken; it is half where five tissues end streamlines."""
@@ -65,11 +65,11 @@ class Ifod1Options(FodOptions):
     power: float | None = option(
         None, MODEL, "The probability of a step is that of the FOD to this power.", unit="power", low=0, high=100,
         above=True, absent="1 for ifod1, 1 / samples for ifod2",
-    )  # fmt: skip
+    )
     trials: int = option(
         1000, MODEL, "Random directions that are tried for a step; a streamline ends if none is accepted. As many are "
         "tried at a seed.", unit="directions", low=1, high=1000,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Ifod2Options(Ifod1Options):
         4, MODEL, "FOD amplitudes that make the probability of an arc, those at both of its ends among them. An "
         "arc has one point fewer; the last one is written, see --downsample.", unit="samples", low=2, high=30,
         foreign={"": "FSL's --samples is --bedpostx FOLDER"},
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,7 +225,7 @@ def _arc_probability(
 def _prepare(
     given: Given, options: Ifod1Options, order: int, cone: tuple[Array, float], power: float,
     kind: type[Ifod1Getter], scratch: Callable[[Row], Record], arc: int,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Make the tables of a method that draws directions from a cone.
 
     Parameters
@@ -261,13 +261,13 @@ def _prepare(
     method = fod.Fod(
         threshold=least, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials, ratio=ratio,
         power=power, grid=columns.ravel(),
-    )  # fmt: skip
+    )
     row, volume = fod_rows(given, order)
     getter = kind(
         method=method, scratch=scratch(row), row=row, half_order=order // 2, sharpness=1.0 / least, arc=arc,
         at_once=at_once, grid=len(grid), grid_chunks=chunks, powered=int(power != 1),
         code_bits=try_bits(given.stop.rule, fod.NUMBER_BITS),
-    )  # fmt: skip
+    )
     return Prepared(getter, given.stop.rule, volume)
 
 

@@ -15,7 +15,7 @@ class SphereOptions:
     sphere: str = option(
         "default", MODEL, "Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.",
         choices=("default", "full", "small"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class PeakOptions:
 
     relative_peak_threshold: float = option(
         None, MODEL, "Peaks below this share of the range of the ODF are ignored.", unit="share", low=0, high=1,
-    )  # fmt: skip
+    )
     min_separation_angle: float = option(
         None, MODEL, "Peaks closer than this to a higher peak are ignored.", unit="degrees", low=0, high=90,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class DirectionOptions:
     max_directions: int | None = option(
         None, MODEL, "Greatest number of streamlines from a seed. They follow the highest peaks.", unit="directions",
         low=1, high=1000, absent="one for each peak",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AngleOptions:
         None, GROWTH, "Greatest angle between two steps. With ptt it sets the greatest curvature: a step turns by at "
         "most this angle times the mean voxel side in mm, as in DIPY. With prob it is 30 where few directions give a "
         "model a lower order than its own.", unit="degrees", low=0, high=90, above=True, common=True,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

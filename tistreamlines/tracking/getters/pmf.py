@@ -44,13 +44,13 @@ class PmfOptions(VertexOptions):
     pmf_threshold: float = option(
         None, MODEL, "Directions with a value below this share of the greatest value are never taken. In the "
         "probes of ptt the threshold is absolute: values at or below it count as 0.", unit="share", low=0, high=1,
-    )  # fmt: skip
+    )
     pmf_rows: str = option(
         None, MODEL, "What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's "
         "SHCoeffPmfGen (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt "
         "always stores samples; with sh they keep negative values.", choices=("sh", "sampled"),
         absent="sh; sampled for a full basis", only={"source": ("model", "sh")},
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class DetOptions(PmfOptions):
     det_rule: str = option(
         "max", MODEL, "Follow the greatest value within the greatest angle (max), or the closest peak (closest).",
         choices=("max", "closest"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,14 +147,14 @@ class PmfTables:
         common: dict[str, Any] = {name: getattr(self, name) for name in COMMON} | {
             "amplitudes": amplitudes_of_harmonics if self.half_order else amplitudes_of_samples,
             "look_ahead": prefetch_along if self.half_order else None, "code_bits": self.ball.code_bits,
-        }  # fmt: skip
+        }
         return Prepared(kind(**common | fields), self.rule, self.volume)
 
 
 def pmf_tables(
     given: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
     stretch: float = 1.0, rows: Rows | None = None,
-) -> PmfTables:  # fmt: skip
+) -> PmfTables:
     """Make the tables of a getter that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
@@ -188,12 +188,12 @@ def pmf_tables(
     scratch = pmf.PmfScratch(
         row=32 * row.row_chunks, pmf=32 * ball.vertex_chunks,
         peaks=PeakScratch(kept=peaks, candidates=candidates, counter=1),
-    )  # fmt: skip
+    )
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
     return PmfTables(
         method, scratch, ball, row, rows.half_order, int(function.symmetric), candidates,
         most_directions(peaks, options), given.stop.rule, _volume(given, rows, reach, stretch),
-    )  # fmt: skip
+    )
 
 
 def _volume(given: Given, rows: Rows, reach: npt.ArrayLike, stretch: float) -> Volume:

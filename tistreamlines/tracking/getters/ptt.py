@@ -38,26 +38,26 @@ class PttOptions(PmfOptions):
     probe_length: float = option(
         1.5, MODEL, "Length of a probe, the arc along which the data support of a candidate is computed.", unit="mm",
         low=0, above=True,
-    )  # fmt: skip
+    )
     probe_radius: float = option(
         0.0, MODEL, "Radius of the circle of parallel lines of a probe, if --probe-count is above 1.", unit="mm",
         low=0,
-    )  # fmt: skip
+    )
     probe_quality: int = option(
         7, MODEL, "Number of points of a probe at which the orientation function is read.", unit="points", low=2,
         high=1000,
-    )  # fmt: skip
+    )
     probe_count: int = option(1, MODEL, "Number of parallel lines in a probe.", unit="lines", low=1, high=1000)
     data_support_exponent: float = option(
         1.0, MODEL, "Candidates are drawn with a probability proportional to their data support to this power.",
         unit="power", low=0, high=MOST_POWER, above=True,
-    )  # fmt: skip
+    )
     probe_rule: str = option(
         "dipy", MODEL, "Rule of the probes. dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a "
         "factor of the voxel size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, "
         "and any candidate is accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends "
         "streamlines there. paper follows the publication.", choices=("dipy", "tracker", "paper"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Probe:
         scalars = {
             "max_curvature": self.curvature * (1 - 2.0**-21), "step": self.step_mm, "segment": self.segment,
             "share": 1 / (self.options.probe_quality * self.options.probe_count), "power": power, "slack": 2.0**power,
-        }  # fmt: skip
+        }
         for axis, size, scale in zip("xyz", self.voxel_sizes, self.scale, strict=True):
             scalars |= {axis: 1 / float(size), f"probe_{axis}": float(scale)}
         return scalars
@@ -231,7 +231,7 @@ def prepare(
         code_bits=try_bits(given.stop.rule, ptt.NUMBER_BITS),
         method=ptt.Ptt(**vars(tables.method), cells=cells, ring=_ring(options), **probe.scalars()),
         scratch=ptt.PttScratch(**vars(tables.scratch), carried=CARRIED + 2),
-    )  # fmt: skip
+    )
 
 
 def _ordered(given: Given) -> Given:

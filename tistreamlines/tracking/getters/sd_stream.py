@@ -57,13 +57,13 @@ def prepare(given: Given, options: FodOptions) -> Prepared:
     method = sd_stream.SdStream(
         threshold=least, cos_angle=math.cos(math.radians(options.max_angle)),
         circles=columns.swapaxes(1, 2).ravel(), weights=np.pad(weights, ((0, 0), (0, 32 - weights.shape[1]))).ravel(),
-    )  # fmt: skip
+    )
     row, volume = fod_rows(given, order)
     scratch = sd_stream.SdStreamScratch(**vars(heading_scratch(row)), amplitudes=32 * chunks, derivatives=32)
     getter = SdStreamGetter(
         method=method, scratch=scratch, row=row, half_order=order // 2, sharpness=1.0 / least, circle_chunks=chunks,
         circle_points=len(parts),
-    )  # fmt: skip
+    )
     return Prepared(getter, given.stop.rule, volume)
 
 

@@ -110,7 +110,7 @@ class Chunk:
         _tell(
             space.affine, self.seeds, self.first_seed, self.seed, self.branch, self.state, offsets, begins, seeds,
             numbers, directions, reasons,
-        )  # fmt: skip
+        )
         return (offsets, seeds, numbers, directions, reasons), begins
 
     def first(self, count: int) -> Chunk:

@@ -61,7 +61,7 @@ def laid_out(
         getter, prepared.rule, selection, paged=int(device.on_host), gathers=int(not device.on_host),
         interleaved=together, directed=int(settings.directed and getter.aimed),
         one_way=settings.one_way * (1 + settings.either_sense), truncates=int(settings.truncate),
-    ), volume  # fmt: skip
+    ), volume
 
 
 class Growth:
@@ -86,7 +86,7 @@ class Growth:
     def __init__(
         self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, selection: Selection,
         products: ProductKernels,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
         self.layout, volume = laid_out(prepared, device, settings, selection)
         self._has_bits = self.layout.load.has_bits
@@ -99,7 +99,7 @@ class Growth:
         self.program = open_program(
             device, prepared.source(roots, self.layout, products.parts), exact=settings.exact,
             threads=settings.threads, profile=settings.profile, queued=QUEUES,
-        )  # fmt: skip
+        )
         x, y, z = (settings.step_mm / voxel_sizes).tolist()
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
         rules = halves.Rules(

@@ -74,7 +74,7 @@ def _largest(arrays: Arrays) -> int:
 def capacity_for(
     layout: Layout, max_steps: int, tables: int, *, asked: int | None = None, limit: int | None = None,
     free: int | None = None, most_seeds: int = MOST_SEEDS, packs: bool = True,
-) -> Capacity:  # fmt: skip
+) -> Capacity:
     """Fit a chunk to a device.
 
     Arrays that Taichi copies to or from the device are counted twice, since it needs memory for both copies.

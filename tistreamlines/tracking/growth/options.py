@@ -17,33 +17,33 @@ class GrowthOptions:
     step_size: str | float = option(
         None, GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
         otherwise="0.5vox", common=True, affects="growth",
-    )  # fmt: skip
+    )
     max_steps: int = option(
         None, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
         otherwise=500, affects="growth",
-    )  # fmt: skip
+    )
     min_length: str | float = option(
         None, GROWTH, "Drop streamlines shorter than this, in mm or, with the suffix 'vox', in units of the smallest "
         "voxel side; 0 keeps all.", unit="mm", absent=f"{SHORTEST}; 0 with --like dipy", common=True, affects="growth",
-    )  # fmt: skip
+    )
     max_length: str | float = option(
         None, GROWTH, "Greatest length of streamlines, in mm or, with the suffix 'vox', in units of the smallest voxel "
         "side; --too-long says what becomes of longer ones.", unit="mm", absent="no limit", common=True,
         affects="growth",
-    )  # fmt: skip
+    )
     too_long: str = option(
         None, GROWTH, "Drop streamlines longer than --max-length, or truncate them: then the backward half is grown "
         "after the forward half, with the length that this one leaves. With --act, they are dropped by default.",
         choices=("drop", "truncate"), otherwise="drop", affects="growth",
-    )  # fmt: skip
+    )
     one_way: bool = option(
         False, GROWTH, "Grow streamlines in one direction from the seed only: that of the initial direction, of which "
         "one of both senses is taken at random if the orientation function has both.", affects="growth",
-    )  # fmt: skip
+    )
     keep: str = option(
         None, GROWTH, "Keep all streamlines, or only those with two valid ends (valid-ends): where the stopping rule "
         "ends them validly, or where they leave the image. Ends without a direction, at the maximum number of steps or "
         "in tissue where the rule allows none are invalid.", choices=("all", "valid-ends"),
         absent="all; with --act, valid-ends", affects="growth",
-    )  # fmt: skip
+    )
     rng_seed: int = option(0, GROWTH, "RNG seed for tracking.", unit="number", low=0, high=2**64 - 1, affects="growth")

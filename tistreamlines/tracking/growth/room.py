@@ -27,7 +27,7 @@ from .memory import (
     Buffers,
     Capacity,
     capacity_for,
-)  # fmt: skip
+)
 from .settings import Settings
 
 
@@ -60,7 +60,7 @@ class Room:
         sets = (SEED_SETS, HALF_SETS)
         self._seeds, self._halves = (
             [Buffers(program, self.capacity, device.on_host) for _ in range(count)] for count in sets
-        )  # fmt: skip
+        )
         self.accepted = Buffers(program, self.capacity, device.on_host)
 
     def forget(self) -> None:
@@ -127,4 +127,4 @@ def _fit(device: Device, settings: Settings, layout: Layout, tables: int) -> Cap
     return capacity_for(
         layout, settings.max_steps, tables, asked=settings.chunk_size, limit=settings.memory_limit, free=free,
         most_seeds=most, packs=not device.on_host,
-    )  # fmt: skip
+    )

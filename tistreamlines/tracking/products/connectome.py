@@ -51,7 +51,7 @@ class Connectomes:
 
     def __init__(
         self, options: ConnectomeOptions, space: Space, step_mm: float, threads: int | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         pairs: Any = options.connectome
         self.paths = files(options)
         parcellations, self._sampled = INPUTS.take(options)
@@ -150,7 +150,7 @@ class Connectomes:
                 one.write_pairs(force)
         written = [
             one.write(made, self._measures, force) for one, made in zip(self._made, self.value, strict=True)
-        ]  # fmt: skip
+        ]
         self.told = {"matrices": [told for told, _ in written], "files": [file for _, some in written for file in some]}
         self.told |= {"samples": self._sampled.told} if self._sampled.maps else {}
         doubts = (one.doubts(made) for one, made in zip(self._made, self.value, strict=True))
@@ -184,7 +184,7 @@ class _One:
         return Matrix(
             str(one.path), one.nodes, one.names, *self.sums.matrices(measures, one.volumes),
             self.sums.unassigned, self.sums.streamlines,
-        )  # fmt: skip
+        )
 
     def write(
         self, made: Matrix, measures: Mapping[str, Measure], force: bool
@@ -193,7 +193,7 @@ class _One:
         told = {
             "labels": made.labels, "nodes": len(made.nodes), "streamlines": made.streamlines,
             "unassigned": made.unassigned,
-        }  # fmt: skip
+        }
         some = []
         for path, measure, what in written(self.path, measures):
             write_matrix(path, getattr(made, what)[measure], force=force)
@@ -216,13 +216,13 @@ class _One:
         if len(nameless):
             first = _first(nameless.tolist())
             out.append(f"{made.labels}: {len(nameless)} labels are not in the lookup table ({first}), and count as no "
-                       "node: check that the table belongs to it")  # fmt: skip
+                       "node: check that the table belongs to it")
         if missing:
             out.append(f"{made.labels}: {len(missing)} of {len(made.nodes)} nodes have no voxel ({_first(missing)}), "
-                       "and their rows are 0")  # fmt: skip
+                       "and their rows are 0")
         if made.streamlines and made.unassigned > made.streamlines / 2:
             out.append(f"{made.labels}: {made.unassigned:,} of {made.streamlines:,} streamlines have an end without a "
-                       "node: check that the parcellation lies in the space of the tracked image")  # fmt: skip
+                       "node: check that the parcellation lies in the space of the tracked image")
         return out
 
 
@@ -242,7 +242,7 @@ def many_groups(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
     if (count := sum(map(len, names))) <= MOST_GROUPS:
         return ()
     return (f"--groups: up to {count:,} groups are written, and trx-python opens a file for each: allow it more open "
-            "files (ulimit -n), or give parcellations of fewer nodes",)  # fmt: skip
+            "files (ulimit -n), or give parcellations of fewer nodes",)
 
 
 def lengths_of(batch: Batch, program: Program | None = None) -> Array:

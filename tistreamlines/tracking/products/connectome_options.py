@@ -26,49 +26,49 @@ class ConnectomeOptions:
         None, OUTPUT, "Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, "
         ".csv, .tsv or .npy, with its standard errors and its nodes in files beside it. Without --output, no "
         "streamline is written.", unit="LABELS FILE", absent="not written", affects="run",
-    )  # fmt: skip
+    )
     connectome_assignment: str = option(
         RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius, that "
         "of its own voxel, or the first one on the way back to the middle.",
         choices=(RADIAL, END_VOXEL, REVERSE), requires=("connectome",), affects="run",
-    )  # fmt: skip
+    )
     connectome_radius: float | None = option(
         None, OUTPUT, "How far a node of --connectome is looked for.", unit="mm", low=0, above=True,
         absent="4 with --connectome-assignment radial, any distance with reverse", requires=("connectome",),
         affects="run",
-    )  # fmt: skip
+    )
     connectome_measure: OneOrMore[str] | None = option(
         None, OUTPUT, f"What --connectome says of two nodes: {', '.join(MEASURES)}. The first one is written to its "
         "FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
         affects="run",
-    )  # fmt: skip
+    )
     connectome_sample: OneOrMore[ImageLike] | None = option(
         None, OUTPUT, "Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, "
         "where NAME is that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean "
         "computes it: weighted by length, and with 0 outside the map. The map can have any grid.", unit="MAP",
         absent="none", requires=("connectome",), affects="run",
-    )  # fmt: skip
+    )
     connectome_nodes: OneOrMore[TableLike] | None = option(
         None, OUTPUT, "Lookup table whose nodes are the rows of --connectome, in its order: of FreeSurfer, MRtrix3, "
         "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
         absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
-    )  # fmt: skip
+    )
     connectome_pairs: bool = option(
         False, OUTPUT, "Also write the two nodes of each streamline, 0 for none, to a file beside each matrix of "
         "--connectome (_pairs.tsv): a line for each streamline, in the order of the tractogram.",
         requires=("connectome",), affects="run",
-    )  # fmt: skip
+    )
     weights: str | None = option(
         None, OUTPUT, "Weigh the streamlines in --connectome, --density and --ends: sift2 for the weights of --sift2, "
         "or a text file of weights in the order of the streamlines, as tcksift2 writes it. All measures and maps are "
         "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 alone, track "
         "writes weights by what it tracks beside the tractogram, NAME_weights.txt.", unit="sift2 or FILE",
         absent="each streamline counts the same", affects="run",
-    )  # fmt: skip
+    )
     connectome_zero_diagonal: bool = option(
         False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "
         "count.", requires=("connectome",), affects="run",
-    )  # fmt: skip
+    )
 
 
 def tables_of(options: ConnectomeOptions) -> Sequence[Any]:
@@ -79,7 +79,7 @@ def tables_of(options: ConnectomeOptions) -> Sequence[Any]:
         return (given or (None,)) * len(pairs)
     if len(given) != len(pairs):
         raise ParameterError(f"--connectome-nodes is there {len(given)} times, --connectome {len(pairs)} times: give "
-                             "one table for all parcellations, or one for each")  # fmt: skip
+                             "one table for all parcellations, or one for each")
     return given
 
 

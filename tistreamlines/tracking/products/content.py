@@ -39,37 +39,37 @@ class ContentOptions:
         "values; beside a .tck file, they are written to *_samples.csv. The map can have any grid. For a run in parts, "
         "this and the other options of what a tractogram holds are given to tistreamlines join.", unit="FILE",
         absent="none", excludes=("part",), common=True, affects="run",
-    )  # fmt: skip
+    )
     sample_points: bool = option(
         False, OUTPUT, "Write the values of --sample at each point, too. This needs a .trx or a .trk file.",
         requires=("sample",), affects="run",
-    )  # fmt: skip
+    )
     endpoints_only: bool = option(
         False, OUTPUT, "Write only the first and the last point of each streamline. Maps of --density and values of "
         "--sample are those of whole streamlines.", excludes=("compress", "downsample", "part"), affects="run",
-    )  # fmt: skip
+    )
     compress: float | None = option(
         None, OUTPUT, "Leave out points that are at most so far from the line between those that are left, as DIPY's "
         "compress_streamlines does. Maps of --density and values of --sample are those of whole streamlines.",
         unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "downsample", "part"),
         affects="run",
-    )  # fmt: skip
+    )
     downsample: int | None = option(
         None, OUTPUT, "Write every N-th point, counted from the seed, and both ends, as MRtrix3's tckgen does; 1 "
         "writes all. Maps, matrices and values of --sample are those of whole streamlines.", unit="N", low=1,
         high=10_000, absent="1; samples - 1 for ifod2, which are the ends of its arcs",
         excludes=("endpoints_only", "compress", "part"), affects="run",
-    )  # fmt: skip
+    )
     groups: bool = option(
         False, OUTPUT, "Write a group for each node of --connectome to the tractogram: the streamlines of which an end "
         "belongs to the node, as FILE_NODE. This needs a .trx file.", requires=("connectome",), excludes=("part",),
         affects="run",
-    )  # fmt: skip
+    )
     points: str = option(
         "float32", OUTPUT, "Type of the points of a .trx file. float16 halves their size, and rounds them by up to "
         "0.03 mm along an axis at up to 128 mm from the origin, 0.06 mm at up to 256 mm.",
         choices=("float32", "float16"), excludes=("part",), affects="run",
-    )  # fmt: skip
+    )
 
 
 class Content:

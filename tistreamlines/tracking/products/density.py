@@ -80,7 +80,7 @@ class MapGrid:
                 "points": batch.points[offsets[0] : offsets[-1]].ravel(),
                 "offsets": (offsets - offsets[0]).astype(np.int32),
                 "slot": (begins[part] - begins[part.start]).astype(np.int32),
-            }, int(sizes[part].sum())  # fmt: skip
+            }, int(sizes[part].sum())
 
 
 def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
@@ -211,7 +211,7 @@ def check_size(space: Space) -> int:
     if voxels > MOST_VOXELS or max(space.shape) > MOST_SIDE:
         shape = " x ".join(map(str, space.shape))
         raise ParameterError(f"a density map of {shape} voxels is too large, beyond {MOST_VOXELS:,} or {MOST_SIDE:,} "
-                             "along an axis: give a --density-voxel or --density-grid of larger voxels")  # fmt: skip
+                             "along an axis: give a --density-voxel or --density-grid of larger voxels")
     return voxels
 
 
@@ -233,7 +233,7 @@ def _sides(extent: Array, voxel_mm: float, more: float = 0.0) -> tuple[int, int,
         shape = np.maximum(np.ceil(extent / voxel_mm + more), 1)
     if not (shape <= MOST_SIDE).all():
         raise ParameterError(f"--density-voxel is {voxel_mm:g} mm: {extent.max():.4g} mm would have more than "
-                             f"{MOST_SIDE:,} voxels along an axis, give larger ones")  # fmt: skip
+                             f"{MOST_SIDE:,} voxels along an axis, give larger ones")
     return int(shape[0]), int(shape[1]), int(shape[2])
 
 

@@ -42,7 +42,7 @@ class Sums(Density):
     def __init__(
         self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
         weighted: bool = False, weights: Array | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(space, step_mm, threads)
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
@@ -210,7 +210,7 @@ class MeanSample(MeanLength):
     def __init__(
         self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
         weighted: bool = False, weights: Array | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(space, step_mm, threads, None, weighted, weights)
         assert sampled is not None
         self._sampler = Sampler({"map": sampled}, 1)
@@ -223,7 +223,7 @@ class MeanSample(MeanLength):
 
 SUMS: dict[str, type[Sums]] = {
     "count": Count, "direction": Directions, "length": TotalLength, "mean-length": MeanLength, "sample": MeanSample,
-}  # fmt: skip
+}
 
 
 def segments(points: Array, offsets: Array) -> Array:
@@ -239,7 +239,7 @@ def in_fixed_point(lengths: Array, offsets: Array) -> Array:
     longest = of_each(np.add, lengths, offsets).max(initial=0)
     if not longest < LONGEST_MM:
         raise ParameterError(f"a streamline of {longest:.0f} mm is too long for this --density-kind, which maps those "
-                             f"below {LONGEST_MM} mm: lower --max-length, or leave --density-kind out")  # fmt: skip
+                             f"below {LONGEST_MM} mm: lower --max-length, or leave --density-kind out")
     return np.rint(lengths * OF_MM).astype(np.int32)
 
 

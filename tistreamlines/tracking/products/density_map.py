@@ -37,25 +37,25 @@ class DensityOptions:
         None, OUTPUT, "Write a map of how many streamlines pass through each voxel, .nii or .nii.gz. A streamline "
         "counts once in each voxel that it passes. Without --output, only maps are written.",
         unit="FILE", absent="not written", affects="run",
-    )  # fmt: skip
+    )
     density_voxel: float | None = option(
         None, OUTPUT, "Side of the voxels of --density and --ends. They cover the image that is tracked, along its "
         "axes.", unit="mm", low=0, above=True, absent="the voxels of the image that is tracked", needs_one=MAPS,
         excludes=("density_grid",), affects="run",
-    )  # fmt: skip
+    )
     density_grid: ImageLike | None = option(
         None, OUTPUT, "Image whose grid --density and --ends have; it may be rotated or sheared.", unit="FILE",
         absent="that of the image that is tracked", needs_one=MAPS, excludes=("density_voxel",), affects="run",
-    )  # fmt: skip
+    )
     density_kind: str = option(
         "count", OUTPUT, "What --density has in each voxel: the count of the streamlines that pass it, their mean "
         "direction as three colours, their length within the voxel (mm), the mean length of these streamlines (mm), or "
         "the mean of a sampled map along them.", choices=KINDS, requires=("density",), affects="run",
-    )  # fmt: skip
+    )
     density_sample: ImageLike | None = option(
         None, OUTPUT, "Map that is sampled along streamlines for --density-kind sample, on any grid.", unit="FILE",
         absent="none", requires=("density", "density_kind"), affects="run",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class EndsOptions:
         None, OUTPUT, "Write a map of how many streamlines end in each voxel, .nii or .nii.gz. Both ends of a "
         "streamline count. Without --output, only maps are written.", unit="FILE",
         absent="not written", affects="run",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class CountMap:
 
     def __init__(
         self, path: PathLike | None, options: MapOptions, space: Space, step_mm: float, threads: int | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         if options.density_grid is not None:
             space = grid_of_map(options.density_grid)
         elif options.density_voxel is not None:
@@ -155,7 +155,7 @@ class CountMap:
             )
         self.told = {
             "path": str(self._path), "sha256": sidecar.sha256(self._path), "shape": space.shape, "affine": space.affine,
-        }  # fmt: skip
+        }
 
 
 class DensityMap(CountMap):

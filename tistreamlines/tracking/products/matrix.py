@@ -53,7 +53,7 @@ MEASURES: dict[str, Measure] = {
         "number of streamlines divided by the mean number of voxels of the two nodes",
         lambda sums, volume: _ratio(sums[..., COUNT], volume), (COUNT,),
     ),
-}  # fmt: skip
+}
 
 
 def mean_sample(name: str, place: int) -> Measure:
@@ -68,7 +68,7 @@ def mean_sample(name: str, place: int) -> Measure:
         f"mean, over the streamlines, of the mean of {name} along each of them",
         lambda sums, volume: _ratio(sums[..., SAMPLED + place], sums[..., COUNT]), (COUNT, SAMPLED + place),
         total=False,
-    )  # fmt: skip
+    )
 
 
 def weighted(measure: Measure) -> Measure:
@@ -79,7 +79,7 @@ def weighted(measure: Measure) -> Measure:
     return Measure(
         f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.made(sums[..., SAMPLED:], volume),
         tuple(SAMPLED + column for column in measure.columns), measure.total,
-    )  # fmt: skip
+    )
 
 
 def weighted_columns(lengths: Array, samples: Array | None) -> Array:
@@ -174,7 +174,7 @@ class EdgeSums:
         self._sums.fill(
             insert_edges, len(found), found, np.ascontiguousarray(lengths), numbers,
             NO_SAMPLES if samples is None else samples, self.nodes, BLOCKS, self._kept, INVERSE * UNITS,
-        )  # fmt: skip
+        )
 
     def _count(self, unassigned: int, streamlines: int) -> None:
         with self._sums.lock:

@@ -70,7 +70,7 @@ class Parcellation:
         greatest = int(labels.max())
         if named is None and greatest > GREATEST:
             raise InputError(f"{path}: has labels up to {greatest:,}, each with a row; give the lookup table whose "
-                             "nodes are the rows (--connectome-nodes), or convert the labels")  # fmt: skip
+                             "nodes are the rows (--connectome-nodes), or convert the labels")
         self.nodes = np.array(list(named or range(1, greatest + 1)), np.int64)
         self.names = tuple((named or {int(label): str(label) for label in self.nodes}).values())
         if len(self.nodes) > GREATEST:
@@ -88,7 +88,7 @@ class Parcellation:
         self._own = spread("parcels", Parcels(
             **vars(affine_record(to_voxel)), across=across, deep=deep, high=high, back=affine_of(self.space),
             nodes=rows,
-        )) | spread("search", _search(self.space, radius if rule == RADIAL else 0.0))  # fmt: skip
+        )) | spread("search", _search(self.space, radius if rule == RADIAL else 0.0))
 
     @property
     def needs_points(self) -> bool:
@@ -117,7 +117,7 @@ class Parcellation:
         values = self._own | {
             "points": batch.points.astype(np.float64).ravel(), "offsets": batch.offsets.astype(np.int32),
             "steps": steps, "radius": float(self._radius), "found": found,
-        }  # fmt: skip
+        }
         _program().run("node_along", len(found), values)
         return found.reshape(-1, 2)
 
@@ -129,7 +129,7 @@ def _search(space: Space, radius: float) -> Search:
     sides = np.ceil((radius + beside) * np.linalg.norm(np.linalg.inv(axes), axis=1))
     if (voxels := math.prod((2 * sides + 1).tolist())) > MOST_VOXELS:
         raise ParameterError(f"--connectome-radius {radius:g} reaches {voxels:.2g} voxels, and a node is looked for in "
-                             f"at most {MOST_VOXELS:,}: give a smaller one")  # fmt: skip
+                             f"at most {MOST_VOXELS:,}: give a smaller one")
     most = sides.astype(int)
     high, deep, across = np.mgrid[-most[2] : most[2] + 1, -most[1] : most[1] + 1, -most[0] : most[0] + 1]
     offsets = np.stack([across, deep, high], axis=-1).reshape(-1, 3)

@@ -41,7 +41,7 @@ def no_amounts(points: Array, offsets: Array) -> Array:
 
 def passages(
     grid: MapGrid, batch: Batch, shares: int = 0, spans: Callable[[Array, Array], Array] = no_amounts
-) -> Iterator[Passed]:  # fmt: skip
+) -> Iterator[Passed]:
     """Yield the voxels that the streamlines of a batch pass, for as many at a time as can be listed.
 
     Parameters
@@ -59,7 +59,7 @@ def passages(
         passage = {
             "listed": listed, "here": np.empty(count, np.int32), "shared": np.zeros(count * shares, np.int32),
             "spans": spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(), "amounts": amounts.ravel(),
-        }  # fmt: skip
+        }
         own = {"visited": visited} | {f"passage_{name}": one for name, one in passage.items()}
         program.run("count_points", count, values | own)
         streamline = np.repeat(np.arange(count), listed)

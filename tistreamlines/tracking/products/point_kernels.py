@@ -54,7 +54,7 @@ class Movable(Protocol):
 
 def launch(
     program: Program, kernel: Func, count: int, values: Mapping[str, Any], filled: Mapping[str, int]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Run a kernel on arrays of the host, which are copied to where the program runs.
 
     Parameters
@@ -74,7 +74,7 @@ def launch(
         given = {
             name: program.array(one if len(one) else np.zeros(1, one.dtype)) if isinstance(one, np.ndarray) else one
             for name, one in values.items() if name in taken
-        }  # fmt: skip
+        }
         given |= {name: program.empty(max(size, 1), INTS) for name, size in filled.items() if name in taken}
         program.run(kernel.__name__, count, given)
     except DeviceMemoryError as error:

@@ -31,7 +31,7 @@ class SampleTableOptions:
         None, OUTPUT, "Write the values of --sample to this table, .csv or .tsv: a line of names, then a row for each "
         "streamline. Without --output, no streamline is written.", unit="FILE", absent="not written",
         requires=("sample",), affects="run",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -63,4 +63,4 @@ class SampledMeans:
         return self._notes + [
             f"{self._paths[name]}: {count:,} streamlines leave the map, outside which its value counts as 0: check "
             "that it covers all streamlines" for name, count in self._outside.items() if count
-        ]  # fmt: skip
+        ]

@@ -94,7 +94,7 @@ def unmet_maps(sampler: Sampler, paths: Mapping[str, Any]) -> list[str]:
     return [
         f"{path}: no point of a streamline lies in this map, so all its values are 0: check that it lies in the space "
         "of the streamlines" for name, path in paths.items() if name in sampler.unmet
-    ]  # fmt: skip
+    ]
 
 
 class Sampler:

@@ -40,11 +40,11 @@ class TargetOptions:
         "probtrackx2's --os2t and --s2tastext: the table FILE, .csv, .tsv or FSL's text matrix_seeds_to_all_targets, "
         "and beside it a map for each target, seeds_to_NAME.nii.gz. Without --output, no streamline is written.",
         unit="SEEDS FILE", absent="not written", requires=("targets",), affects="run",
-    )  # fmt: skip
+    )
     targets: OneOrMore[ImageLike] | None = option(
         None, OUTPUT, "Mask that is a target of --seeds-to-targets, on any grid. NAME is that of its file.",
         unit="MASK", absent="none", requires=("seeds_to_targets",), affects="run",
-    )  # fmt: skip
+    )
 
 
 class Targets:
@@ -151,7 +151,7 @@ class TargetMatrix(PairMatrix):
         return TargetCounts(
             self._sums.take(), self.rows.voxels, tuple(self.targets.paths), self.rows.space.shape, self._streamlines,
             self._seeded, self._counted,
-        )  # fmt: skip
+        )
 
     def write(self, made: TargetCounts, *, force: bool) -> list[dict[str, str]]:
         """Write the table, the coordinates of its rows if it lacks them, and the maps; return what the record says."""
@@ -169,7 +169,7 @@ class TargetMatrix(PairMatrix):
         return {
             "seeds": self.rows.path, "targets": self.targets.paths, "shape": [len(made.rows), len(made.targets)],
             "streamlines": made.streamlines, "seeded": made.seeded, "counted": made.counted,
-        }  # fmt: skip
+        }
 
     def doubts(self, made: TargetCounts) -> list[str]:
         """Return why the counts may be wrong."""
@@ -177,13 +177,13 @@ class TargetMatrix(PairMatrix):
         out = list(dict.fromkeys([*self.rows.doubts, *self.targets.doubts]))
         if made.streamlines and not made.seeded:
             out.append(f"{self.path}: none of {made.streamlines:,} streamlines begins in a voxel of {self.rows.path}: "
-                       f"check that it lies {advice}")  # fmt: skip
+                       f"check that it lies {advice}")
         reached = np.bincount(made.counts.indices, minlength=len(made.targets))
         missed = [path for path, count in zip(self.targets.paths.values(), reached, strict=True) if not count]
         if made.seeded and missed:
             named = ", ".join(missed[:NAMED]) + (", ..." if len(missed) > NAMED else "")
             out.append(f"{self.path}: {len(missed)} of {len(made.targets)} targets are reached by no streamline "
-                       f"({named}): check that they lie {advice}")  # fmt: skip
+                       f"({named}): check that they lie {advice}")
         return out
 
 
@@ -202,7 +202,7 @@ def names_of(images: Iterable[Any]) -> dict[str, Any]:
         name = file if isinstance(image, InMemory) else Path(file).stem
         if name.lower() in taken:
             raise ParameterError(f"--targets {image}: its map would have the name of that of {taken[name.lower()]}, "
-                                 f"seeds_to_{name}.nii.gz; give a file of another name")  # fmt: skip
+                                 f"seeds_to_{name}.nii.gz; give a file of another name")
         named[name] = taken[name.lower()] = image
     return named
 
@@ -222,7 +222,7 @@ def files(options: TargetOptions) -> tuple[Path, ...]:
         path = Path(given)
         if path.suffix.lower() not in SUFFIXES:
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(TABLES)} or .txt, "
-                              "or give FSL's name, matrix_seeds_to_all_targets")  # fmt: skip
+                              "or give FSL's name, matrix_seeds_to_all_targets")
         out += files_of(path, names)
     return tuple(out)
 

@@ -129,7 +129,7 @@ class Unpacker:
             laid = Laid(
                 seed=chunk.seed, branch=chunk.branch, initial=initial, first=first, point=chunk.seeds.ravel(),
                 offset=begins, slot=grown.slot, state=chunk.state.ravel(), cropped=cropped.ravel(), order=order,
-            )  # fmt: skip
+            )
             values = self.values | rules | spread("laid", laid)
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
             self.program.run("unpack", len(order) // LANES if self.abreast else 2 * count, values)

@@ -54,7 +54,7 @@ def read_mask(image: Any, warn: Tell) -> MaskImage:
     if size > MOST_VOXELS or max(space.shape) > MOST_SIDE:
         shape = " x ".join(map(str, space.shape))
         raise InputError(f"{opened}: a mask of {shape} voxels is too large, beyond {MOST_VOXELS:,} or "
-                         f"{MOST_SIDE:,} along an axis: crop it, or give one of larger voxels")  # fmt: skip
+                         f"{MOST_SIDE:,} along an axis: crop it, or give one of larger voxels")
     return MaskImage(str(opened), space, load_mask(opened, space, warn=warn, labels=True))
 
 

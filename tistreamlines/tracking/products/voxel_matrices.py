@@ -34,16 +34,16 @@ class SeedMatrixOptions:
         None, OUTPUT, "Write how many streamlines from each voxel of the mask SEEDS pass each other voxel of it to "
         "FILE, .npz or .dot, as probtrackx2's matrix1. Without --output, no streamline is written.", unit="SEEDS FILE",
         absent="not written", affects="run",
-    )  # fmt: skip
+    )
     seed_matrix_targets: OneOrMore[ImageLike] | None = option(
         None, OUTPUT, "Mask for --seed-matrix, whose voxels are the columns, as in probtrackx2's matrix2. One for all "
         "matrices, or one for each.", unit="FILE", absent="the voxels of SEEDS", requires=("seed_matrix",),
         affects="run",
-    )  # fmt: skip
+    )
     seed_matrix_min_length: float = option(
         0.0, OUTPUT, "Length below which --seed-matrix leaves streamlines out, as probtrackx2's --distthresh1.",
         unit="mm", low=0, requires=("seed_matrix",), affects="run",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class VoxelMatrixOptions:
         None, OUTPUT, "Write how many streamlines pass both of two voxels of MASK, for each pair of them, to FILE, "
         ".npz or .dot, as probtrackx2's matrix3. Without --output, no streamline is written.", unit="MASK FILE",
         absent="not written", affects="run",
-    )  # fmt: skip
+    )
     voxel_matrix_min_length: float = option(
         0.0, OUTPUT, "Length below which --voxel-matrix leaves streamlines out, as probtrackx2's --distthresh3.",
         unit="mm", low=0, requires=("voxel_matrix",), affects="run",
-    )  # fmt: skip
+    )
 
 
 class VoxelMatrices:
@@ -102,7 +102,7 @@ class VoxelMatrices:
         self.told = {
             "matrices": [one.told(made) for one, made in both],
             "files": [file for one, made in both for file in one.write(made, force=force)],
-        }  # fmt: skip
+        }
         self.doubts = tuple(dict.fromkeys(text for one, made in both for text in one.doubts(made)))
 
 
@@ -135,7 +135,7 @@ def _targets(options: SeedMatrixOptions) -> Sequence[Any]:
         return (given or (None,)) * len(pairs)
     if len(given) != len(pairs):
         raise ParameterError(f"--seed-matrix-targets is there {len(given)} times, --seed-matrix {len(pairs)} times: "
-                             "give one mask for all matrices, or one for each")  # fmt: skip
+                             "give one mask for all matrices, or one for each")
     return given
 
 

@@ -93,7 +93,7 @@ class VoxelMatrix(PairMatrix):
         """Return what was made so far."""
         return VoxelCounts(
             self._sums.take(), self.rows.voxels, self.columns.voxels, self._streamlines, self._counted
-        )  # fmt: skip
+        )
 
     def write(self, made: VoxelCounts, *, force: bool) -> list[dict[str, str]]:
         """Write the matrix and the coordinates of its voxels; return what the record says of the files."""
@@ -112,14 +112,14 @@ class VoxelMatrix(PairMatrix):
         return {
             "rows": self.rows.path, "columns": self.columns.path, "shape": [len(made.rows), len(made.columns)],
             "pairs": int(made.counts.nnz), "streamlines": made.streamlines, "counted": made.counted,
-        }  # fmt: skip
+        }
 
     def doubts(self, made: VoxelCounts) -> list[str]:
         """Return why the matrix may be wrong."""
         out = list(dict.fromkeys([*self.rows.doubts, *self.columns.doubts]))
         if made.streamlines and not made.counted:
             out.append(f"{self.path}: none of {made.streamlines:,} streamlines {self.holds}: check that "
-                       f"{self.rows.path} lies in the space of the tracked image")  # fmt: skip
+                       f"{self.rows.path} lies in the space of the tracked image")
         return out
 
 

@@ -27,7 +27,7 @@ class WaytotalOptions:
     waytotal: PathLike | None = option(
         None, OUTPUT, "Write the number of streamlines, all that are selected, to a file, as probtrackx2's waytotal. "
         "Without --output, no streamline is written.", unit="FILE", absent="not written", affects="run",
-    )  # fmt: skip
+    )
 
 
 class DeviceCount(Collector):

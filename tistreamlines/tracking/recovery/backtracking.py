@@ -18,7 +18,7 @@ class BacktrackOptions:
     backtrack: bool = option(
         False, SEEDS, "Where a streamline ends invalidly, it goes back a little and takes other steps, farther back "
         "after every third failure, as in MRtrix3's tckgen.", excludes=("pft", "stop_when_included"),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

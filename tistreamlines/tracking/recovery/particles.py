@@ -26,26 +26,26 @@ class ParticleOptions:
         False, SEEDS, "Particle filtering: where a streamline ends invalidly or finds no direction, it goes back a "
         "little, and particles look for another way. The points where the stopping rule ends a streamline are kept, as "
         "in DIPY.", excludes=("limit_mask", "stop_when_included", "too_long"),
-    )  # fmt: skip
+    )
     pft_back: float = option(
         2.0, SEEDS, "How far a streamline goes back before particles are sent out.", unit="mm", low=0, above=True,
         requires=("pft",),
-    )  # fmt: skip
+    )
     pft_front: float = option(
         1.0, SEEDS, "How far particles go beyond the point where the streamline stopped.", unit="mm", low=0,
         requires=("pft",),
-    )  # fmt: skip
+    )
     pft_particles: int = option(
         15, SEEDS, "Number of particles.", unit="particles", low=1, high=LANES, requires=("pft",),
-    )  # fmt: skip
+    )
     pft_max_trial: int = option(
         20, SEEDS, "How often particles may be sent out for each half of a streamline.", unit="trials", low=1,
         high=255, requires=("pft",),
-    )  # fmt: skip
+    )
     pft_min_wm: float = option(
         0.0, SEEDS, "Share of white matter that a streamline must have met before it may end in grey matter. Until "
         "then it goes on.", unit="share", low=0, high=1, requires=("pft",),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,4 +86,4 @@ def particle_filtering_of(options: ParticleOptions, step_mm: float) -> ParticleF
     return ParticleFiltering(
         particles=options.pft_particles, back_steps=back, front_steps=front, trials=options.pft_max_trial,
         min_white=float(options.pft_min_wm),
-    )  # fmt: skip
+    )

@@ -16,7 +16,7 @@ Numbers = npt.NDArray[np.int32]
 def first_found(
     count: int, width: int,
     attempt: Callable[[Numbers, Numbers], tuple[npt.NDArray[np.floating], npt.NDArray[np.bool_]]],
-) -> tuple[Found, Numbers]:  # fmt: skip
+) -> tuple[Found, Numbers]:
     """Return what the first attempt that succeeds finds at each of ``count`` seeds.
 
     Parameters

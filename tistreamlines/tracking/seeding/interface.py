@@ -187,7 +187,7 @@ class InterfaceSeeds(Seeds):
 def interface_seeds(
     path: AnyPath, voxels: Voxels, weights: Floats, affine: npt.NDArray[np.float64], space: Space, count: int, key: int,
     threads: int | None = None,
-) -> InterfaceSeeds:  # fmt: skip
+) -> InterfaceSeeds:
     """Return seeds at the interface in a segmentation; without voxels, points are drawn in those that it passes.
 
     Raises

@@ -113,7 +113,7 @@ def drawn(
     rules = {
         "rules_step_x": 0.0, "rules_step_y": 0.0, "rules_step_z": 0.0, "rules_max_steps": 0,
         "rules_key": np.array([key], np.uint64).view(np.int32), "rules_first_seed": first,
-    }  # fmt: skip
+    }
     NumbaProgram(Source([kernel]), threads=threads).run(kernel.__name__, count, {**rules, **values, "out": out})
     return out[: width * count].reshape(-1, width)
 

@@ -23,19 +23,19 @@ class SurfaceOptions:
         "both hemispheres: GIFTI, or FreeSurfer's geometry (lh.white). With --seed-mask, seeds lie in the mask.",
         unit="FILE", absent="as --seed-mask",
         excludes=("seeds", "seed_sphere", "seed_image", "seed_gmwmi", "seeds_per_voxel", "seed_grid"),
-    )  # fmt: skip
+    )
     seeds_per_vertex: int | None = option(
         None, SEEDS, "Number of seeds at each vertex of the surfaces, instead of --nseeds random seeds on them.",
         unit="seeds", low=1, high=1_000_000, absent="--nseeds in all", requires=("seed_surface",),
         excludes=("nseeds", "seed_seed"),
-    )  # fmt: skip
+    )
     surface_direction: str = option(
         FREE, SEEDS, "Direction in which the one streamline of a seed of --seed-surface starts: along the normal, out "
         "of the surface, or inward, into white matter. The other half starts in the opposite direction, without "
         "--one-way. free starts along the peaks, as other seeds do.", choices=DIRECTIONS, requires=("seed_surface",),
-    )  # fmt: skip
+    )
     surface_space: str = option(
         AUTO, SEEDS, "Coordinates of --seed-surface: RASmm (scanner), or FreeSurfer's (tkras), which are moved to "
         "RASmm by the geometry of their volume in the file. auto takes what the file says.", choices=SPACES,
         requires=("seed_surface",),
-    )  # fmt: skip
+    )

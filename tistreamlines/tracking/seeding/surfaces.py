@@ -160,7 +160,7 @@ def surface_seeds(
     paths: Sequence[AnyPath], space: Space, count: int, key: int, threads: int | None = None, *,
     given: str = AUTO, direction: str = FREE, each: int | None = None, mask: Mask | None = None, note: Tell = silent,
     warn: Tell = silent,
-) -> Seeds:  # fmt: skip
+) -> Seeds:
     """Return seeds on surfaces.
 
     Parameters
@@ -218,7 +218,7 @@ def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: Mask | 
 def _at_vertices(
     vertices: Floats, triangles: npt.NDArray[np.int64], senses: Floats | None, space: Space, each: int,
     mask: Mask | None,
-) -> VertexSeeds:  # fmt: skip
+) -> VertexSeeds:
     """Return seeds at vertices, along the sums of the normals of their triangles, weighted by area."""
     keep = np.ones(len(vertices), bool) if mask is None else mask.holds(vertices)
     if not keep.any():

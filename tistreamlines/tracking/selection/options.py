@@ -34,27 +34,27 @@ class RegionOptions:
     include: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Keep streamlines that visit this region: a mask image on any grid, or a sphere in RASmm. With "
         "several regions, all must be visited.", unit=SPEC, absent="none", common=True, affects="growth",
-    )  # fmt: skip
+    )
     exclude: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Drop streamlines that visit this region. They end at once.", unit=SPEC, absent="none",
         common=True, affects="growth",
-    )  # fmt: skip
+    )
     include_ordered: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Keep streamlines that enter these regions in the order in which they are given, and none "
         "before its turn.", unit=SPEC, absent="none", requires=("one_way",), affects="growth",
-    )  # fmt: skip
+    )
     limit_mask: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "End streamlines where they leave this region. The point outside is dropped, and so are seeds "
         "outside. Several regions count as one.", unit=SPEC, absent="the whole image", affects="growth",
-    )  # fmt: skip
+    )
     stop_when_included: bool = option(
         False, REGIONS, "End streamlines once they have visited all regions of --include and --include-ordered. The "
         "backward half is grown after the forward half.", affects="growth",
-    )  # fmt: skip
+    )
     ends_in: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Keep streamlines with an end in this region; with two regions, those with one end in each.",
         unit=SPEC, absent="none", affects="growth",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class SelectionOptions:
         None, REGIONS, "Track until this number of streamlines is accepted: the first ones in the order of the seeds, "
         "the same on every device.", unit="streamlines", low=1, high=2**32 - 1, absent="those of all seeds",
         excludes=("nseeds",), common=True, affects="growth",
-    )  # fmt: skip
+    )
     max_seeds: int | None = option(
         None, REGIONS, "Greatest number of seeds of --select.", unit="seeds", low=1, high=2**32 - 1,
         absent=f"{SEEDS_EACH} times --select", requires=("select",), affects="growth",
-    )  # fmt: skip
+    )
     time_limit: float | None = option(
         None, REGIONS, "Begin no further seeds after so long a time of tracking. The result then depends on the speed "
         "of the device.", unit="s", low=0, above=True, absent="no limit", affects="growth",
-    )  # fmt: skip
+    )
 
 
 def check_regions(asked: Asked, space: Space) -> None:

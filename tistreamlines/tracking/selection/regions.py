@@ -77,7 +77,7 @@ class Regions(Filter):
                       [one for one in placed if isinstance(one[0], Sphere)], space, words),
             side_x=sides[0], side_y=sides[1], side_z=sides[2],
             further=np.array([*np.transpose(sums)[1:].ravel(), len(included["include_ordered"])], np.int32),
-        )  # fmt: skip
+        )
         collects = any(asked.get(name) for name in ROLES if name != "limit_mask")
         self._selection = BitsOfPoints(filter=record, more=words - 1, collects=int(collects), in_turn=stops)
 
@@ -148,7 +148,7 @@ def _places(
         "word_stride": sum(one.shape[1] for one in bits_of_voxels),
         "spheres": len(spheres), "balls": np.append(balls, np.float32(0)),
         "ball_bits": np.append(ball_bits, np.int32(0)),
-    }  # fmt: skip
+    }
 
 
 def _by_grid(masks: Sequence[Marked]) -> dict[tuple[bytes, tuple[int, ...]], list[Marked]]:

@@ -35,15 +35,15 @@ class Act5Options(BacktrackOptions):
     act: ImageLike | None = option(
         None, SEEDS, "Five-tissue-type image (5TT) on any grid: streamlines end by MRtrix3's anatomical constraints.",
         unit="FILE", absent="none", common=True,
-    )  # fmt: skip
+    )
     crop_at_gmwmi: bool = option(
         False, SEEDS, "Move ends in cortical grey matter back to its interface with white matter.", requires=("act",),
-    )  # fmt: skip
+    )
     sgm_truncation: str | None = option(
         None, SEEDS, "Where a streamline ends that has passed through subcortical grey matter: before it enters, where "
         "it leaves, at the least amplitude of the FOD, at any point, or at a point drawn by its amplitude.",
         choices=tuple(CUTS), absent="minimum", requires=("act",),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,7 +97,7 @@ def prepare(
     own = maps["act"]
     if not own.values[..., five_tissues.WHITES].any():
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
-                         "of MRtrix3's 5TT images")  # fmt: skip
+                         "of MRtrix3's 5TT images")
     x, y, z = map(float, sides)
     record = five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(own).fields())
     crops = options.crop_at_gmwmi
@@ -105,7 +105,7 @@ def prepare(
         stopping=record, cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
         crop=cropping.crop_at_interface if crops else None, note_point=cropping.keep_point_before if crops else None,
         recovery=Backtracking(rejects=act5.rejects_end) if options.backtrack else Recovery(),
-    ))  # fmt: skip
+    ))
 
 
 def tissues_of(maps: Mapping[str, Any]) -> OwnMap | None:

@@ -37,27 +37,27 @@ class FractionOptions:
     include_map: ImageLike | None = option(
         None, SEEDS, "Share of each voxel where streamlines may end: grey matter, and the background.", unit="FILE",
         absent="made of the tissue fractions", requires=("exclude_map",), excludes=(*TISSUES, "pve"),
-    )  # fmt: skip
+    )
     exclude_map: ImageLike | None = option(
         None, SEEDS, "Share of each voxel where streamlines must not end: cerebrospinal fluid.", unit="FILE",
         absent="made of the tissue fractions", requires=("include_map",), excludes=(*TISSUES, "pve"),
-    )  # fmt: skip
+    )
     pve: ImageLike | None = option(
         None, SEEDS, "Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal "
         "fluid. The files of FSL's FAST have the opposite order.", unit="FILE", absent="none", excludes=TISSUES,
-    )  # fmt: skip
+    )
     pve_wm: ImageLike | None = option(
         None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "
         "may end.", unit="FILE", absent="none", requires=TISSUES[1:], common=True,
-    )  # fmt: skip
+    )
     pve_gm: ImageLike | None = option(
         None, SEEDS, "Share of grey matter in each voxel.", unit="FILE", absent="none",
         requires=(TISSUES[0], TISSUES[2]), common=True,
-    )  # fmt: skip
+    )
     pve_csf: ImageLike | None = option(
         None, SEEDS, "Share of cerebrospinal fluid in each voxel.", unit="FILE", absent="none", requires=TISSUES[:2],
         common=True,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

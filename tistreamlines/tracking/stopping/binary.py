@@ -29,7 +29,7 @@ class BinaryOptions:
         None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; from 0.5 on it is "
         "inside.", unit="FILE", absent="--mask; one of them is needed, but not with ifod1, ifod2, sd_stream",
         common=True,
-    )  # fmt: skip
+    )
 
 
 def prepare(

@@ -30,15 +30,15 @@ class ThresholdOptions:
     stop_map: ImageLike | None = option(
         None, SEEDS, "Streamlines end where this map is at or below its threshold. Its values are not scaled.",
         unit="FILE", absent="FA", common=True,
-    )  # fmt: skip
+    )
     stop_threshold: float | None = option(
         None, SEEDS, "Threshold of --stop-map, in the unit of the map.", unit="value",
         absent="the value of --fa-threshold", requires=("stop_map",), common=True,
-    )  # fmt: skip
+    )
     fa_threshold: float = option(
         0.1, SEEDS, "Streamlines end where FA (or the stop map) is at or below this value.", unit="FA", low=0, high=1,
         excludes=("stop_threshold",), common=True,
-    )  # fmt: skip
+    )
 
     @property
     def threshold(self) -> float:

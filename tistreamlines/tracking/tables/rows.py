@@ -113,7 +113,7 @@ def _from_a_cache_line(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
 def build_volume(
     data: npt.NDArray[Any], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
     channels: npt.NDArray[np.float32],
-) -> Volume:  # fmt: skip
+) -> Volume:
     """Make the index volume and the rows.
 
     Parameters

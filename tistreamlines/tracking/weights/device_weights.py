@@ -118,7 +118,7 @@ class DeviceWeights:
             words=program.array(in_memory(part.words)) if waiting is None else None,
             share=program.empty(lanes, INTS), coefficients=program.array(np.zeros(lanes, np.int32)),
             after=program.empty(lanes, INTS), roughness=program.empty(lanes, INTS), excluded=self._excluded,
-        )  # fmt: skip
+        )
         values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
         self._pieces.append(_Piece(part.order, len(part.depth), values, waiting))
 

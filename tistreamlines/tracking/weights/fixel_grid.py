@@ -97,5 +97,5 @@ class FixelTable:
             deep=deep, high=high, row=row, first=(np.cumsum(counts) - counts).astype(np.int32),
             lobes=self.lobes.ravel(), vertices=np.asarray(sphere.vertices, np.float32), cells=cells,
             units=1.0 / self.unit_mm,
-        )  # fmt: skip
+        )
         return grid, FixelSizes(ball=ball, cell_sizes=cell_sizes, words=self.lobes.shape[1])

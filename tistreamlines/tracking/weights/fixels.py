@@ -67,7 +67,7 @@ def fixels_of(
     given: FodImage | Samples, device: Device, threads: int | None, note: Tell, *, tissues: Any = None,
     proc_mask: Any = None, scale_grey: bool = False, dilate: bool = True, null_lobes: bool = False,
     told: Callable[[float], object] = lambda _: None,
-) -> Fixels:  # fmt: skip
+) -> Fixels:
     """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
 
     If both the seeds and the weights of a run ask for the same fixels, they are found once.
@@ -119,7 +119,7 @@ def fixels_of(
         lobes = find_lobes(
             given.along_scanner_axes(inside), given.basis, Thresholds(), device, table=True, dilate=dilate,
             threads=threads, told=told,
-        )  # fmt: skip
+        )
         assert lobes.words is not None
         found, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
     if not len(fibres):

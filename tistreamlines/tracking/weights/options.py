@@ -30,46 +30,46 @@ class Sift2Options:
         "its fibres, and write their weights to FILE, .txt, as MRtrix3's tcksift2: in the order of the streamlines. "
         "FOD is an image of fibre orientation distributions, or tracked for those that are tracked.", unit="FOD FILE",
         absent="not written", excludes=("part",), affects="run",
-    )  # fmt: skip
+    )
     sift2_basis: str | None = option(
         None, OUTPUT, "Basis of the harmonics of --sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",
         unit="NAME", absent="tournier07 for a .mif; other files need it", **NEEDS,
-    )  # fmt: skip
+    )
     sift2_act: ImageLike | None = option(
         None, OUTPUT, "Five-tissue-type (5TT) image: a voxel counts for --sift2 with the square of its share of white "
         "matter.", unit="FILE", absent="the image of --act, if there is one", excludes=("sift2_proc_mask",), **NEEDS,
-    )  # fmt: skip
+    )
     sift2_proc_mask: ImageLike | None = option(
         None, OUTPUT, "How much each voxel counts for --sift2; an image on any grid.", unit="FILE",
         absent="1 for each voxel with an FOD", excludes=("sift2_act",), **NEEDS,
-    )  # fmt: skip
+    )
     sift2_csv: PathLike | None = option(
         None, OUTPUT, "Table of the iterations of --sift2, with the columns of tcksift2 -csv.", unit="FILE",
         absent="not written", **ITERATED,
-    )  # fmt: skip
+    )
     sift2_mu: PathLike | None = option(
         None, OUTPUT, "File for the proportionality coefficient mu, as of tcksift2 -out_mu.", unit="FILE",
         absent="not written; the record has it", **NEEDS,
-    )  # fmt: skip
+    )
     sift2_coeffs: PathLike | None = option(
         None, OUTPUT, "File for the coefficients, the logarithms of the weights, as of tcksift2 -out_coeffs.",
         unit="FILE", absent="not written", **NEEDS,
-    )  # fmt: skip
+    )
     sift2_linear: bool = option(
         False, OUTPUT, "Estimate the weights of --sift2 in one pass, without iterations.", **NEEDS
     )
     sift2_reg_tikhonov: float = option(
         Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor",
         low=0, **ITERATED,
-    )  # fmt: skip
+    )
     sift2_reg_tv: float = option(
         Rules.reg_tv, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the mean "
         "of each fixel.", unit="factor", low=0, **ITERATED,
-    )  # fmt: skip
+    )
     sift2_min_td_frac: float = option(
         Rules.min_td_frac, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less than "
         "this part of that of its fibres.", unit="share", low=0, high=1, **ITERATED,
-    )  # fmt: skip
+    )
     sift2_min_iters: int = option(
         Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED
     )
@@ -85,31 +85,31 @@ class Sift2Options:
     sift2_max_coeff_step: float = option(
         Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.",
         unit="coefficient", low=0, above=True, **ITERATED,
-    )  # fmt: skip
+    )
     sift2_min_cf_decrease: float = option(
         Rules.min_cf_decrease, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part of the "
         "first one.", unit="share", low=0, high=1, **ITERATED,
-    )  # fmt: skip
+    )
     sift2_fd_scale_gm: bool = option(
         False, OUTPUT, "Lower fibre densities where there is grey matter, as tcksift2 -fd_scale_gm. This needs five "
         "tissues.", **NEEDS,
-    )  # fmt: skip
+    )
     sift2_fd_thresh: float = option(
         Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0,
         **NEEDS,
-    )  # fmt: skip
+    )
     sift2_remove_untracked: bool = option(
         False, OUTPUT, "Fixels that no streamline visits do not count for --sift2.", **NEEDS
     )
     sift2_no_dilate_lut: bool = option(
         False, OUTPUT, "For --sift2, a streamline visits a fixel only where its direction lies within the lobe, as "
         "with tcksift2 -no_dilate_lut; by default, other directions belong to a lobe nearby.", **NEEDS,
-    )  # fmt: skip
+    )
     sift2_make_null_lobes: bool = option(
         False, OUTPUT, "For --sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit "
         "in directions outside all lobes, as with tcksift2 -make_null_lobes.",
         requires=("sift2_no_dilate_lut",), affects="run",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class DynamicOptions:
         absent="as --seed-mask",
         one_of="place of seeds",
         excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
-    )  # fmt: skip
+    )
     seed_dynamic_basis: str | None = option(
         None, SEEDS, "Basis of the harmonics of --seed-dynamic: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",
         unit="NAME", absent="that of --sh-basis, or tournier07 for a .mif", **SEEDED,
-    )  # fmt: skip
+    )
     seed_round: int = option(
         500, SEEDS, "Seeds of --seed-dynamic between two comparisons of streamlines with fibres; later, a twentieth of "
         "all seeds before.", unit="seeds", low=1, high=2**24, **SEEDED,
-    )  # fmt: skip
+    )
 
 
 def rules_of(options: Sift2Options) -> Rules:
@@ -139,7 +139,7 @@ def rules_of(options: Sift2Options) -> Rules:
     known = {name: getattr(options, f"sift2_{name}") for name in (
         "reg_tikhonov", "reg_tv", "min_td_frac", "min_iters", "max_iters", "max_coeff_step", "min_cf_decrease",
         "fd_thresh", "remove_untracked", "linear",
-    )}  # fmt: skip
+    )}
     least, most = options.sift2_min_factor, options.sift2_max_factor
     least, most = -math.inf if not least else math.log(least), math.inf if most is None else math.log(most)
     return Rules(**known, min_coeff=least, max_coeff=most, statistics=options.sift2_csv is not None)

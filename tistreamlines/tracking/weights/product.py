@@ -34,7 +34,7 @@ COLUMNS = (
     "Iteration", "Cost_data", "Cost_reg_tik", "Cost_reg_tv", "Cost_reg", "Cost_total", "Streamlines", "Fixels_excluded",
     "Step_min", "Step_mean", "Step_mean_abs", "Step_var", "Step_max", "Coeff_min", "Coeff_mean", "Coeff_mean_abs",
     "Coeff_var", "Coeff_max", "Coeff_norm",
-)  # fmt: skip
+)
 
 
 class Sift2Weights:
@@ -78,7 +78,7 @@ class Sift2Weights:
             given, self._device, self._threads, notes.append, tissues=tissues_of(options),
             proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
             dilate=not options.sift2_no_dilate_lut, null_lobes=options.sift2_make_null_lobes, told=told,
-        )  # fmt: skip
+        )
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
@@ -141,13 +141,13 @@ class Sift2Weights:
             "files": [{"path": str(one), "sha256": sidecar.sha256(one)} for one in self.paths], "fod": str(self._fod),
             "fixels": self._fixels.table.count, "streamlines": self._count,
             "mu": None if np.isnan(found.mu) else found.mu, "iterations": max(len(found.iterations) - 1, 0),
-        } | _costs(found.iterations)  # fmt: skip
+        } | _costs(found.iterations)
         known = found.iterations[0].streamlines if found.iterations else 0 if np.isnan(found.mu) else self._count
         if known < FEW * self._count:
             self.doubts += (
                 f"{self._fod}: {self._count - known:,} of {self._count:,} streamlines visit no fixel that counts, and "
                 "have the weight 1: check that FODs and streamlines lie in one space",
-            )  # fmt: skip
+            )
 
 
 def _costs(iterations: tuple[Iteration, ...]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _costs(iterations: tuple[Iteration, ...]) -> dict[str, Any]:
         "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
         "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
         "excess": [first.excess, last.excess],
-    }  # fmt: skip
+    }
 
 
 def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, force: bool) -> None:
@@ -169,6 +169,6 @@ def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, f
          one.excluded, *vars(one.step).values(), *vars(one.coefficients).values(),
          one.coefficients.square * (count - 1))
         for one in iterations
-    ]  # fmt: skip
+    ]
     with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
         np.savetxt(file, rows, "%.10g", ",", header=",".join(COLUMNS), comments="")

@@ -60,7 +60,7 @@ class Room:
     def __init__(
         self, fixels: int, device: Device, threads: int | None = None, *, limit: int | None = None,
         beside: Path = Path(),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.fixels, self.device, self._limit = fixels, device, limit
         self.threads = (threads or usable_cores()) if device.on_host else 1
         self._file = VisitFile(beside)

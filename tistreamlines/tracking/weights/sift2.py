@@ -173,7 +173,7 @@ class _Compared:
 def sift2(
     fixels: Fixels, parts: list[VisitList], count: int, device: Device, rules: Rules | None = None, *,
     threads: int | None = None, told: Told = lambda *_: None, room: Room | None = None,
-) -> Weights:  # fmt: skip
+) -> Weights:
     """Weigh streamlines.
 
     Parameters
@@ -245,7 +245,7 @@ def _iterated(
     bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
     visiting = int(np.count_nonzero(held.fetched("share") > 0))
     rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()), fixels.explained,
-                      fixels.excess)]  # fmt: skip
+                      fixels.excess)]
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
@@ -259,7 +259,7 @@ def _iterated(
         rows.append(Iteration(
             len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()),
             fixels.explained, fixels.excess, **spread,
-        ))  # fmt: skip
+        ))
         told(rows[-1].number, rows[-1].data / rows[0].total, rows[-1].regularisation / rows[0].total)
         falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total
         if rows[-1].number >= rules.max_iters or not (falls or rows[-1].number < rules.min_iters):

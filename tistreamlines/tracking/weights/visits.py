@@ -125,7 +125,7 @@ class Visitor:
         side = float(table.space.voxel_sizes.min())
         if step_mm > LONGEST * side:
             raise InputError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the FODs, of {side:g} mm: "
-                             "check the voxel sizes in their header")  # fmt: skip
+                             "check the voxel sizes in their header")
         self._ratio = max(1, math.ceil(min(step_mm / (FINE * side), MOST_PARTS) * (1 - ROUNDED)))
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
         grid, sizes = table.record()
@@ -171,7 +171,7 @@ class Visitor:
         found = Found(
             begin=program.array(begin.astype(np.int32)), depth=program.array(depth.astype(np.int32)),
             words=program.empty(total, INTS), visited=program.empty(LANES * len(depth), INTS),
-        )  # fmt: skip
+        )
         values = given | spread("found", found)
         program.run(visit_fixels.__name__, len(depth), values)
         return begin, program.host(found.words, total), program.host(found.visited, LANES * len(depth))
