@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from .arrays import Array
 from .errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from nibabel.spatialimages import SpatialImage
 
-    PointsLike = str | os.PathLike[str] | npt.NDArray[Any] | Sequence[Any]
-    ImageLike = str | os.PathLike[str] | npt.NDArray[Any] | SpatialImage
+    PointsLike = str | os.PathLike[str] | Array | Sequence[Any]
+    ImageLike = str | os.PathLike[str] | Array | SpatialImage
     BallLike = str | Sequence[float]  # x, y, z and a radius
     Value = TypeVar("Value")
     OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple

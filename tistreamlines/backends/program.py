@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..linker.coming import Coming
-
-Array = npt.NDArray[Any]
 
 
 class Program(Protocol):

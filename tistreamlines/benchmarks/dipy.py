@@ -6,13 +6,12 @@ import itertools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from .cases import COMMON, STOP
 from .problem import Problem
 from .tracked import Track, timed
 
-Array = npt.NDArray[Any]
 # DIPY's trackers draw for a seed at x, y, z (voxels) from stream int((2 x + 3 y + 5 z) random_seed): with a small
 # random_seed, many seeds share a stream
 MANY_STREAMS = 1_000_000

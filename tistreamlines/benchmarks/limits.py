@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..backends import open_program
 from ..backends.program import Program
 from ..devices import Device, free_memory
@@ -24,7 +24,6 @@ from ..errors import DeviceError
 from ..linker.lang import *
 from ..linker.source import Source
 
-Array = npt.NDArray[Any]
 BLOCKS = 128  # of 32 reals, copied by a team at a time: 16 kB
 ITEM = 32 * BLOCKS
 MASK = 0x3FFFFF  # sums of BLOCKS numbers below this fit an int32

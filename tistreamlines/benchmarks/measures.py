@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import Space
 
 if TYPE_CHECKING:
     from ..phantom.phantom import Phantom
     from .tracked import Tracked
 
-Array = npt.NDArray[Any]
 MIDDLE_MM = 2.0
 BINS = 40
 

@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import Space
 from . import cuslines, dipy
 from .cases import METHODS, SEED_FA, STOP
 from .mrtrix import ALGORITHMS
 from .problem import Problem
-
-Array = npt.NDArray[Any]
 
 
 @dataclass

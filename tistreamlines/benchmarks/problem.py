@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..fit import csd, shells
 from ..fit.frames import place_gradients
@@ -25,8 +25,6 @@ from ..space.batch import Space
 from ..space.harmonics import highest_order
 from ..space.sphere import load_sphere
 from .cases import SEED_FA, Case, Method
-
-Array = npt.NDArray[Any]
 
 
 @dataclass

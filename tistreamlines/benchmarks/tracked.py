@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..arrays import Array
 
 
 @dataclass

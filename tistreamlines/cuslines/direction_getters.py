@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
     from dipy.core.sphere import Sphere
 
-Array = npt.NDArray[Any]
 PMF_THRESHOLD = 0.05  # cuslines' PMF_THRESHOLD_P
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 from . import arrays
-
-Array = npt.NDArray[Any]
 
 
 class DirectionGetter:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..devices import choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from trx.trx_file_memmap import TrxFile
 
 __all__ = ["BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
-Array = npt.NDArray[Any]
 
 
 class Tracker:

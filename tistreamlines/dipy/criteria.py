@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from dipy.tracking.stopping_criterion import StreamlineStatus
 
+from ..arrays import Array
 from ..errors import InputError, ParameterError
 from ..tracking.stopping import anatomy, binary, threshold
 from ..tracking.tables.given import StopTables
 from .volumes import volume
 
-Array = npt.NDArray[Any]
 WANTED = "an array (x, y, z)"
 HALF, SURE = 0.5, 0.45  # share of white matter at which an exponent shows best, and how far from it it still shows
 DRAWS, ERRORS = 20_000, 5.0  # of a criterion that draws random numbers, and standard errors that are tolerated

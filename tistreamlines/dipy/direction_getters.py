@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy.typing as npt
 from dipy import direction as dipys
 from dipy.data import default_sphere
 
+from ..arrays import Array
 from ..errors import ParameterError
 from ..tracking.getters.boot import ATTEMPTS
 from . import fields
@@ -16,7 +16,6 @@ from .fields import Field
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
 
-Array = npt.NDArray[Any]
 PEAKS = {"relative_peak_threshold": 0.5, "min_separation_angle": 25.0}  # defaults of DIPY's peak_directions
 B_TOL = 20
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..cuslines import arrays
 from ..errors import InputError, ParameterError
 from ..fit.dipy_private import fit_matrices
@@ -20,7 +20,6 @@ from .volumes import volume
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
 
-Array = npt.NDArray[Any]
 MODEL_NAMES = {"OpdtModel": "opdt", "CsaOdfModel": "csa"}
 RESIDUALS_ORDER = 4  # of DIPY's BootDirectionGetter, unless the model has an attribute sh_order
 SMOOTH = 0.006  # DIPY's default

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import ParameterError
 from ..options.parameters import Parameters, options
 from ..run.log import Log, Watcher
@@ -20,7 +20,6 @@ from ..tracking.tables.given import Given
 from . import criteria, more, volumes
 from .fields import Field
 
-Array = npt.NDArray[Any]
 MOST_STEPS = 10_000  # of a half, as with max_steps
 
 

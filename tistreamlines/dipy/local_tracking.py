@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
 from . import volumes
@@ -20,7 +20,6 @@ from .more import More, with_more
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Array = npt.NDArray[Any]
 
 
 class LocalTracking:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
 
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

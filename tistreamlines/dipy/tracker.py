@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
 from . import fields, volumes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
     from typing_extensions import Unpack
 
-Array = npt.NDArray[Any]
 PROBE = ("probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent")
 ANY_PEAK = {"relative_peak_threshold": 0.05, "min_separation_angle": 0.0}  # with which lengths are nearest to EuDX's
 UNIT = (0.99, 1.01)  # lengths that DIPY takes for those of unit vectors

@@ -12,8 +12,6 @@ from ..errors import InputError, ParameterError
 from ..space.batch import Space
 from ..tracking.seeding.seeds import check_inside
 
-Array = npt.NDArray[Any]
-
 
 def volume(name: str, value: Any, ndim: int, wanted: str) -> npt.NDArray[np.float32]:
     """Return an array of ``ndim`` axes as float32; ``wanted`` says in errors what to give."""

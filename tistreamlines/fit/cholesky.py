@@ -9,11 +9,11 @@ the results are bit-identical for every CPU and number of threads.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..backends.numba.cache import Function, text_of
 from ..space.sphere import padded
 
@@ -21,7 +21,7 @@ _deconvolve = Function(text_of(Path(__file__).with_name("cholesky_kernels.py")),
 ENDS = 3  # ways to end: converged, unfinished, singular
 
 
-def _table(values: npt.NDArray[Any], rows: int, width: int, extra: int = 0) -> npt.NDArray[np.float64]:
+def _table(values: Array, rows: int, width: int, extra: int = 0) -> npt.NDArray[np.float64]:
     """Pad a matrix with zeros to (rows, width), flatten it, and append more zeros."""
     out = np.zeros(rows * width + extra)
     out[: rows * width].reshape(rows, width)[: values.shape[0], : values.shape[1]] = values
@@ -48,8 +48,8 @@ class Deconvolution:
     """
 
     def __init__(
-        self, design: npt.NDArray[Any], positivity: npt.NDArray[Any], normal: npt.NDArray[Any],
-        unconstrained: npt.NDArray[Any], tau: float, convergence: int,
+        self, design: Array, positivity: Array, normal: Array,
+        unconstrained: Array, tau: float, convergence: int,
     ) -> None:
         signals, self.coefficients = design.shape
         n, width = self.coefficients, padded(self.coefficients + 1)  # one more column for the right-hand side
@@ -62,7 +62,7 @@ class Deconvolution:
         self._rule, self._width = (float(tau), int(convergence)), width
 
     def fit(
-        self, data: npt.NDArray[Any], voxels: npt.NDArray[np.int64], volumes: npt.NDArray[np.int64],
+        self, data: Array, voxels: npt.NDArray[np.int64], volumes: npt.NDArray[np.int64],
         out: npt.NDArray[np.float32], finished: npt.NDArray[np.int64], stop: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
         """Deconvolve voxels in one call, without the GIL.
@@ -91,7 +91,7 @@ class Deconvolution:
         _deconvolve(data, voxels, volumes, *self._tables, *self._rule, *self._memory(), ends, out, finished, stop)
         return ends[1:]
 
-    def _memory(self) -> list[npt.NDArray[Any]]:
+    def _memory(self) -> list[Array]:
         """Return the arrays that the kernel works in, from ``matrix`` to ``signals``."""
         moments, _, normal, table, sampling = self._tables
         n, signals = self.coefficients, len(moments) // self._width

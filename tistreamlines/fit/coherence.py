@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..arrays import Array
+
 STEPS = 4  # of a path, each as long as the smallest voxel size
 PLACES = 4000  # maximum number of voxels in which paths start
 LEAST_PLACES = 300  # with fewer starting voxels no frame is chosen

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..devices import usable_cores
 from ..errors import InputError
 from ..space.harmonics import order_of
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from .cholesky import Deconvolution
 
-Array = npt.NDArray[Any]
 POLL = 0.1  # s between two reports of progress
 MOST_SOLUTIONS = 50  # DIPY's default
 DIPYS_WEIGHT = 1.0  # its lambda_

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from .csd import DIPYS_WEIGHT, Deconvolved, System, deconvolved
 from .response import response_fa
 from .tensor import anisotropy
@@ -37,7 +38,6 @@ from .threads import in_threads, single_blas
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
-Array = npt.NDArray[Any]
 HALVINGS = 3  # of DIPY's weight, that are tried
 WIDTH = 0.04  # by which the logarithm of GCV must be higher for a weight to count e times less
 SHARPER = 1.2  # halvings

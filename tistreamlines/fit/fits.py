@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
@@ -66,7 +67,7 @@ class Fits:
     def anisotropy(self) -> Map:
         """Fit FA to the shell nearest to b = 1000; return it, (x, y, z) float32, 0 outside the mask."""
 
-        def unpack(arrays: Mapping[str, npt.NDArray[Any]], _: object) -> tuple[Mask, Map]:
+        def unpack(arrays: Mapping[str, Array], _: object) -> tuple[Mask, Map]:
             _check_form("fa", arrays["fa"], self._shape, "f")
             return self._kept_mask(arrays), arrays["fa"]
 
@@ -105,7 +106,7 @@ class Fits:
         response: Any = options.response  # Parameters has made numbers text
         causes["response"] = identity(response)
 
-        def unpack(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any]) -> tuple[Map, dict[str, Any]]:
+        def unpack(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Map, dict[str, Any]]:
             mask = self._kept_mask(arrays)
             _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
             return _spread(mask, arrays["harmonics"]), dict(values["chosen"])
@@ -125,7 +126,7 @@ class Fits:
     def _shape(self) -> tuple[int, ...]:
         return self._dwi.data.shape[:3]
 
-    def _kept_mask(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mask:
+    def _kept_mask(self, arrays: Mapping[str, Array]) -> Mask:
         _check_form("mask", arrays["mask"], self._shape, "b")
         return arrays["mask"]
 
@@ -138,13 +139,13 @@ class Fits:
             raise InputError(f"{dwi.path}: {error.on_command_line}") from error
 
 
-def _check_form(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], kind: str) -> None:
+def _check_form(name: str, array: Array, shape: tuple[int, ...], kind: str) -> None:
     """Raise ValueError if an array that was kept has another shape or type than the one that is needed."""
     if array.shape != shape or array.dtype.kind != kind:
         raise ValueError(f"{name} is {array.dtype} {array.shape}, not {shape}")
 
 
-def _spread(mask: Mask, inside: npt.NDArray[Any]) -> Map:
+def _spread(mask: Mask, inside: Array) -> Map:
     """Return the coefficients of all voxels (x, y, z, n) from those in the mask."""
     whole = np.zeros((*mask.shape, inside.shape[1]), np.float32)
     whole[mask] = inside

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
 from ..space.sphere import load_sphere
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ..io.orientations import Orientations
     from ..space.batch import Space
 
-Array = npt.NDArray[Any]
 SAME = 1e-4  # largest difference in direction cosines between equal frames
 BRIGHT = 0.1  # of the 99th percentile of the mean b0: darker voxels are not examined
 # tournier07 of MRtrix3, descoteaux07_legacy of DIPY, and then those that programs seldom write

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..backends import open_program
 from ..devices import Device
 from ..errors import InputError
@@ -30,7 +31,6 @@ from ..space.harmonics import order_of, to_descoteaux
 from ..space.polynomials import from_harmonics
 from ..space.sphere import Ball, padded, sphere_tables
 
-Array = npt.NDArray[Any]
 VOXELS = 8192  # in a launch, so that none is long
 SLOTS = 8  # lobes of a voxel for which there is room at first
 LOBES = 126  # the most that the table of directions can number

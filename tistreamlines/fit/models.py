@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError, ParameterError
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
@@ -20,7 +21,6 @@ from .csd_weight import chosen_weight
 from .response import FEWEST_FIBRES, csd_response, described, iterative_response
 from .threads import in_threads, single_blas
 
-Array = npt.NDArray[Any]
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
 DIPYS_SMOOTHING = 0.006  # its smooth

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix
 from ..space.sphere import load_sphere
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
     from dipy.reconst.csdeconv import AxSymShResponse
 
-Array = npt.NDArray[Any]
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre
 RANKED, TESTED, FIBRES = 4096, 1024, 300  # voxels of the first pass, of the others, and that make the response

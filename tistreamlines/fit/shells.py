@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError, ParameterError
 from ..io.nifti import B0_THRESHOLD
 from ..option import flag
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..io.nifti import Dwi
 
-Array = npt.NDArray[Any]
 Volumes = npt.NDArray[np.bool_]
 # s/mm2, below which two b-values are neighbours, and neighbours that a b-value needs, itself included; MRtrix3's
 NEIGHBOUR, LINKAGE = 80.0, 3

@@ -25,15 +25,14 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..linker.store import is_own, opened
 from ..plugins import digests
 from .drafts import hidden_folder
 from .regular import is_of_this_user
 from .source import source_hash
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 Entry = tuple[dict[str, Array], dict[str, Any]]
 SEAL = "seal"  # a member of each file

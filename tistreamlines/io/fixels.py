@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import OutputError
 from ..space.batch import Space
 from .drafts import hidden_folder
@@ -66,7 +66,7 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
 
 
 def write_fixels(
-    folder: Path, index: npt.NDArray[np.uint32], images: Mapping[str, npt.NDArray[Any]], space: Space, suffix: str, *,
+    folder: Path, index: npt.NDArray[np.uint32], images: Mapping[str, Array], space: Space, suffix: str, *,
     force: bool,
 ) -> None:
     """Write fixels.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..option import flag
 from ..space.harmonics import order_of
@@ -97,5 +97,5 @@ def other_kind(path: Path, image: Any) -> str:
     return ""
 
 
-def _are_signed(values: npt.NDArray[Any]) -> bool:
+def _are_signed(values: Array) -> bool:
     return (values < 0).sum() > SIGNED * np.count_nonzero(values)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError, TrackingError
 from ..space.batch import Space
 from .in_memory import InMemory
@@ -212,7 +213,7 @@ def grid_of(path: Path, image: Any, *, sheared: bool = False) -> Space:
     return space
 
 
-def read_array(path: Path, image: Any) -> npt.NDArray[Any]:
+def read_array(path: Path, image: Any) -> Array:
     """Return all values of an image, scaled as its header says."""
     with reading(path):
         return np.asarray(unpacked(image).dataobj)
@@ -255,7 +256,7 @@ def _check_volumes(path: Path, data: npt.NDArray[np.float32]) -> None:
         check_finite(path, data[..., first : first + VOLUMES_AT_ONCE], first)
 
 
-def without_nan(path: Path, data: npt.NDArray[Any], note: Tell, together: int = 1) -> npt.NDArray[Any]:
+def without_nan(path: Path, data: Array, note: Tell, together: int = 1) -> Array:
     """Replace NaN, which programs write where nothing was fitted, by 0, and tell ``note`` how many there are.
 
     ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
@@ -270,7 +271,7 @@ def without_nan(path: Path, data: npt.NDArray[Any], note: Tell, together: int = 
     return np.where(missing, data.dtype.type(0), data)
 
 
-def check_finite(path: Path, data: npt.NDArray[Any], first_volume: int = 0) -> None:
+def check_finite(path: Path, data: Array, first_volume: int = 0) -> None:
     """Raise an InputError at the first value that is NaN, infinite or larger than LARGEST."""
     finite = np.abs(data) <= LARGEST
     if finite.all():
@@ -300,7 +301,7 @@ class Ordering:
     flips: tuple[int, ...]
     difference: float
 
-    def applied(self, data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def applied(self, data: Array) -> Array:
         """Return the values (x, y, z, ...) in the order of the reference."""
         return np.flip(data.transpose(*self.axes, *range(3, data.ndim)), self.flips)
 

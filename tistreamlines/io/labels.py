@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..space.batch import Space
 from .images import AnyPath, grid_of, open_image, read_array
@@ -62,7 +62,7 @@ def read_labels(path: AnyPath) -> Labels:
     return Labels(path, grid_of(path, image, sheared=True), whole(path, values, scaled=scaled))
 
 
-def whole(path: Path, values: npt.NDArray[Any], *, scaled: bool = False) -> npt.NDArray[np.int64]:
+def whole(path: Path, values: Array, *, scaled: bool = False) -> npt.NDArray[np.int64]:
     """Return the labels of an image, (x, y, z), as whole numbers from 0 on; reals may be integers that are scaled."""
     if values.dtype.kind != "f":
         labels = values
@@ -80,7 +80,7 @@ def whole(path: Path, values: npt.NDArray[Any], *, scaled: bool = False) -> npt.
     return found
 
 
-def _refuse(path: Path, values: npt.NDArray[Any], wrong: npt.NDArray[np.bool_], must: str) -> None:
+def _refuse(path: Path, values: Array, wrong: npt.NDArray[np.bool_], must: str) -> None:
     """Raise an InputError that names the first of the values that are no labels."""
     if not wrong.any():
         return

@@ -6,11 +6,10 @@ import gzip
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import Space
 from .writer import completed
 
@@ -24,7 +23,7 @@ NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
 def write_map(
-    path: Path, values: npt.NDArray[Any], space: Space, *, force: bool, keys: Mapping[str, str] = NO_KEYS
+    path: Path, values: Array, space: Space, *, force: bool, keys: Mapping[str, str] = NO_KEYS
 ) -> None:
     """Write a map; the same values have the same bytes at any time and under any name.
 
@@ -51,14 +50,14 @@ def write_map(
         draft.write_bytes(content)
 
 
-def map_content(suffix: str, values: npt.NDArray[Any], space: Space, *, keys: Mapping[str, str] = NO_KEYS) -> bytes:
+def map_content(suffix: str, values: Array, space: Space, *, keys: Mapping[str, str] = NO_KEYS) -> bytes:
     """Return the bytes of an image that :func:`write_map` writes to a file whose name ends so."""
     content = mif_content(values, space, keys) if suffix.lower() == MIF else _nifti_content(values, space)
     # the header of gzip would name the file and the hour
     return gzip.compress(content, LEVEL, mtime=0) if suffix.lower() == ".gz" else content
 
 
-def _nifti_content(values: npt.NDArray[Any], space: Space) -> bytes:
+def _nifti_content(values: Array, space: Space) -> bytes:
     import nibabel as nib
 
     kind = nib.Nifti1Image if max(values.shape) <= LARGEST_SIDE else nib.Nifti2Image
@@ -67,7 +66,7 @@ def _nifti_content(values: npt.NDArray[Any], space: Space) -> bytes:
     return image.to_bytes()
 
 
-def mif_content(values: npt.NDArray[Any], space: Space, keys: Mapping[str, str] = NO_KEYS) -> bytes:
+def mif_content(values: Array, space: Space, keys: Mapping[str, str] = NO_KEYS) -> bytes:
     """Return the bytes of an image in MRtrix3's format, which :mod:`.mif` reads, with the axes as in the grid.
 
     Parameters

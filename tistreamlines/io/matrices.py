@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from .tabular import cell_of_name
 from .writer import completed
 
@@ -65,7 +65,7 @@ def _texts(row: npt.NDArray[np.float64]) -> list[str]:
 
 
 def write_nodes(
-    path: Path, labels: npt.NDArray[Any], names: Sequence[str], voxels: npt.NDArray[Any], *, force: bool
+    path: Path, labels: Array, names: Sequence[str], voxels: Array, *, force: bool
 ) -> None:
     """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated.
 
@@ -77,7 +77,7 @@ def write_nodes(
         rows.writerows(zip(labels.tolist(), map(cell_of_name, names), voxels.tolist(), strict=True))
 
 
-def write_pairs(path: Path, pairs: npt.NDArray[Any], *, force: bool) -> None:
+def write_pairs(path: Path, pairs: Array, *, force: bool) -> None:
     """Write two nodes a line, tab-separated, without a heading: the file that MRtrix3's connectome2tck reads."""
     with completed(path, force=force) as draft, draft.open("w", encoding="ascii") as file:
         for first in range(0, len(pairs), 1 << 16):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from .stored import Gradients, StoredImage, content_of
 
@@ -218,7 +219,7 @@ def _check_length(header: Header, values: Values, size: int, packed: int | None 
 def _load(
     header: Header, values: Values, size: int, kind: np.dtype[Any] | None, shape: tuple[int, ...],
     ranks: tuple[int, ...], axes: list[int],
-) -> npt.NDArray[Any]:
+) -> Array:
     """Return the values as stored, as a view with the axes of the image; ``kind`` is None for bits."""
     if values.path.suffix.lower() == ".gz":
         content = content_of(str(values.path), values.offset + size)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from .drafts import hidden_folder
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class View(NamedTuple):
 VIEWS = (View("axial", 0, 1, 2, 1), View("coronal", 0, 2, 1, -1), View("sagittal", 1, 2, 0, 1))
 
 
-def grey(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def grey(values: Array) -> npt.NDArray[np.uint8]:
     """Return an image for pictures, of the same shape, so bright that few voxels are white."""
     inside = values[values > 0.1 * values.max(initial=0)]
     white = max(float(np.percentile(inside, 99)) if len(inside) else 0.0, 1e-12)

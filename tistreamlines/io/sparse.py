@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from .writer import completed
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
         _write_lines(draft, (columns.indices + 1, column, columns.data), (*shape, 0))
 
 
-def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, force: bool) -> None:
+def write_coordinates(path: Path, voxels: Array, *, numbered: bool, force: bool) -> None:
     """Write the voxel coordinates of the rows of a matrix as FSL does, a line for each, from 0 on.
 
     Parameters
@@ -70,7 +70,7 @@ def write_coordinates(path: Path, voxels: npt.NDArray[Any], *, numbered: bool, f
 
 
 def write_voxel_table(
-    path: Path, counts: csr_matrix, voxels: npt.NDArray[Any], names: Sequence[str], *, force: bool
+    path: Path, counts: csr_matrix, voxels: Array, names: Sequence[str], *, force: bool
 ) -> None:
     """Write a matrix of few columns whose rows are voxels as text, a line for each row, with its zeros.
 
@@ -109,7 +109,7 @@ def write_voxel_table(
             file.writelines((separator or "  ").join(map(str, row)) + "\n" for row in rows.tolist())
 
 
-def _write_lines(draft: Path, columns: Sequence[npt.NDArray[Any]], *last: tuple[int, ...]) -> None:
+def _write_lines(draft: Path, columns: Sequence[Array], *last: tuple[int, ...]) -> None:
     """Write lines of whole numbers, two spaces apart as FSL's."""
     with draft.open("w", newline="", encoding="ascii") as file:
         for first in range(0, len(columns[0]), LINES_AT_ONCE):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..devices import host_memory, usable_cores
 from ..devices.threads import thread_pool
 
@@ -23,7 +24,7 @@ BLOCK = 1 << 21  # bytes of values that a thread converts at a time, which its c
 LINE = 64  # bytes
 BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .mgz
 DENSEST, DENSEST_OF_OTHERS = 1033, 1 << 20  # bytes that one of gzip's may unpack to, and one of any other format
-Scaling = list[tuple[np.ufunc, npt.NDArray[Any]]]  # operations, each with a number
+Scaling = list[tuple[np.ufunc, Array]]  # operations, each with a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class StoredImage:
     shape: tuple[int, ...]
     affine: npt.NDArray[np.float64]
     kind: np.dtype[Any]
-    load: Callable[[], npt.NDArray[Any]]
+    load: Callable[[], Array]
     slope: float = 1.0
     inter: float = 0.0
     gradients: Callable[[], Gradients] | None = None
@@ -78,7 +79,7 @@ class StoredImage:
         return self.kind
 
     @property
-    def dataobj(self) -> npt.NDArray[Any]:
+    def dataobj(self) -> Array:
         """The values, scaled."""
         values = self.load()
         for step, number in _scaling(self.kind, self.slope, self.inter):
@@ -173,7 +174,7 @@ def floats(image: Any, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     return values, expected
 
 
-def _stored(image: Any) -> tuple[npt.NDArray[Any], Scaling]:
+def _stored(image: Any) -> tuple[Array, Scaling]:
     """Return the values without scaling, and the operations that scale them, as nibabel does."""
     if isinstance(image, StoredImage):
         return image.load(), _scaling(image.kind, image.slope, image.inter)
@@ -211,7 +212,7 @@ def _bounded(kind: np.dtype[Any], scaling: Scaling, limit: float) -> bool:
     return bool((np.abs(ends) <= limit).all())
 
 
-def _places(stored: npt.NDArray[Any]) -> Generator[Any, None, None]:
+def _places(stored: Array) -> Generator[Any, None, None]:
     """Divide an image into blocks of all x and n, whose rows are contiguous in the file and in the result."""
     row, (_, width, depth, _) = stored[:, 0, 0].nbytes, stored.shape
     deep, wide = min(depth, max(1, BLOCK // row)), max(1, BLOCK // (row * depth))
@@ -220,7 +221,7 @@ def _places(stored: npt.NDArray[Any]) -> Generator[Any, None, None]:
             yield np.s_[:, y : y + wide, z : z + deep]
 
 
-def _spaced(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _spaced(block: Array) -> Array:
     """Copy the volumes of a block an odd number of cache lines apart; those a power of 2 apart evict each other."""
     kind, size = block.dtype.newbyteorder("="), block[..., 0].size
     lines = size * kind.itemsize // LINE + 1 | 1

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..option import FARTHEST
 from ..space.batch import Batch, Space
@@ -141,8 +141,8 @@ def _own(file: Trx) -> set[str]:
 
 
 def batch_of(
-    points: npt.NDArray[Any], lengths: npt.NDArray[Any], numbers: npt.NDArray[Any] | None = None,
-    seeds: npt.NDArray[Any] | None = None,
+    points: Array, lengths: Array, numbers: Array | None = None,
+    seeds: Array | None = None,
 ) -> Batch:
     """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch."""
     zeros: Any = np.zeros

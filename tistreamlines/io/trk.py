@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import Batch, Space
 
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
@@ -64,11 +65,11 @@ class TrkSink:
         return self._path
 
 
-def _header(space: Space) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+def _header(space: Space) -> tuple[Array, npt.NDArray[np.float64]]:
     from nibabel.orientations import aff2axcodes
     from nibabel.streamlines.trk import get_affine_trackvis_to_rasmm, header_2_dtype
 
-    header: npt.NDArray[Any] = np.zeros((), header_2_dtype.newbyteorder("<"))
+    header: Array = np.zeros((), header_2_dtype.newbyteorder("<"))
     header["magic_number"] = b"TRACK"
     header["version"] = 2
     header["hdr_size"] = header.dtype.itemsize

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count, pairwise
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import Batch, Space
 
 try:
@@ -43,7 +44,7 @@ OFFSETS_AT_ONCE = 1 << 20
 BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
 
 
-Late = Callable[[], Mapping[str, npt.NDArray[Any]]]  # see open_writer
+Late = Callable[[], Mapping[str, Array]]  # see open_writer
 
 
 class TrxSink:
@@ -170,9 +171,9 @@ def member_names(texts: Iterable[str], most: int = 64) -> list[str]:
     return names
 
 
-def members_of(batch: Batch) -> dict[str, npt.NDArray[Any]]:
+def members_of(batch: Batch) -> dict[str, Array]:
     """Return the arrays of a batch besides points and offsets, by the name of their member."""
-    found: dict[str, npt.NDArray[Any]] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
+    found: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
     found |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
     return found | {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
 
@@ -182,7 +183,7 @@ def member_of_points(names: Iterable[str]) -> str:
     return next((name for name in names if name.startswith("positions.3.float")), "")
 
 
-def mapped(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def mapped(path: Path) -> tuple[Array, npt.NDArray[np.int64]]:
     """Map the points of a file of :class:`TrxSink`; what is changed in them stays in memory.
 
     Returns

@@ -20,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..space.batch import MOST_POINTS
 from .images import grid_of
@@ -78,7 +79,7 @@ class Member:
         """Return what reads the rows, from the first one on."""
         return Rows(self)
 
-    def blocks(self, count: int) -> Generator[npt.NDArray[Any], None, None]:
+    def blocks(self, count: int) -> Generator[Array, None, None]:
         """Read so many rows, a block at a time."""
         rows = self.rows()
         for first in range(0, count, ROWS_AT_ONCE):
@@ -91,7 +92,7 @@ class Rows:
     def __init__(self, member: Member) -> None:
         self._member, self._file = member, member.stored.open()
 
-    def take(self, count: int) -> npt.NDArray[Any]:
+    def take(self, count: int) -> Array:
         """Return the next rows, (count, columns)."""
         content = self._file.read(count * self._member.width)
         if len(content) != count * self._member.width:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..space.batch import Space
 from ..space.resampling import resampled
@@ -31,7 +31,7 @@ TRACKED = "the series or orientations"
 def load_volume(
     path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), reference: AnyPath | None = None,
     *, nearest: bool, place: Tell | None = None,
-) -> tuple[Path, npt.NDArray[Any]]:
+) -> tuple[Path, Array]:
     """Read an image, and take its values at the voxels of a grid if it has another one.
 
     Parameters
@@ -95,7 +95,7 @@ def load_volume(
     return path, values
 
 
-def check_overlap(path: Path, values: npt.NDArray[Any], stored: Space, space: Space) -> None:
+def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> None:
     """Raise an InputError if an image (x, y, z, ...) on a grid of its own is 0 or missing wherever the series lies."""
     for every in (4, 1):  # hardly ever is each voxel looked at
         x, y, z = (-(-size // every) for size in space.shape)

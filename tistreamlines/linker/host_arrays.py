@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from .coming import Coming
 from .records import REALS
-
-Array = npt.NDArray[Any]
 
 
 class HostArrays:

@@ -57,17 +57,12 @@ def spread_contexts(tree: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.Func
     contexts: dict[str, list[ast.arg]] = {}
     for argument in tree.args.args:
         kind = scope.get(argument.annotation.id) if isinstance(argument.annotation, ast.Name) else None
-        if is_context(kind):
+        if isinstance(kind, type) and issubclass(kind, lang.Context):
             contexts[argument.arg] = parameters_of_context(kind)
         arguments += contexts.get(argument.arg, [argument])
     tree.args.args = arguments
     ContextSpreader(tree.name, contexts, scope).generic_visit(tree)
     return tree
-
-
-def is_context(value: Any) -> bool:
-    """Whether a value is a context, a record whose fields go by their own names."""
-    return isinstance(value, type) and issubclass(value, lang.Context)
 
 
 def parameters_of_context(context: type[lang.Context]) -> list[ast.arg]:
@@ -106,7 +101,7 @@ class ContextSpreader(ast.NodeTransformer):
     def context_of(self, node: ast.expr) -> type[lang.Context] | None:
         """Return the context that an expression makes, if it makes one."""
         kind = self.scope.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
-        return kind if is_context(kind) else None
+        return kind if isinstance(kind, type) and issubclass(kind, lang.Context) else None
 
     def fields(self, node: ast.expr, context: type[lang.Context]) -> list[ast.expr]:
         """Return the values of the fields of a context that an expression makes."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import Space
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

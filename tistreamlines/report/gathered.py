@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import Batch, Space
 from ..tracking.products.density import Density
 
@@ -42,7 +40,7 @@ class Gathered:
         self._kept.append(some)
         self._count += len(some)
 
-    def density(self) -> npt.NDArray[Any]:
+    def density(self) -> Array:
         """Wait for all batches; return how many streamlines pass each voxel, (x, y, z)."""
         return self._density.counts()
 

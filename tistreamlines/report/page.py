@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..io.picture import LETTERS, VIEWS
 from . import content, weighing
 from .histogram import bins, nice
 from .matrix import connectomes
 from .views import Scene, ramp_of
 
-Array = npt.NDArray[Any]
 HERE = Path(__file__).parent
 QUALITY = 82  # of pictures in JPEG
 UNFOLDED = 4  # connectomes that are shown at once

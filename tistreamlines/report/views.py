@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..io.picture import VIEWS, View, coloured
 from ..space.batch import Batch, Space, last_points
 from .frame import Frame
 
-Array = npt.NDArray[Any]
 LONGEST = 620  # pixels of the longest side of a picture
 MOST_SEGMENTS = 900_000  # of the streamlines that are drawn
 MOST_SAMPLES = 4_000_000  # places of segments that are looked at in a view

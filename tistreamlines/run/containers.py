@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError, ParameterError
 from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
@@ -47,7 +48,7 @@ class Packing:
             raise ParameterError(f"pos_dtype is {self.dtype}: give float16 or float32")
 
 
-def sequence(points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ArraySequence:
+def sequence(points: Array, lengths: npt.NDArray[np.int64]) -> ArraySequence:
     """Wrap points (p, 3) of streamlines of the given numbers of points, without a copy."""
     from nibabel.streamlines.array_sequence import ArraySequence
 
@@ -139,7 +140,7 @@ def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxF
     return trx
 
 
-def _converted(points: npt.NDArray[Any], dtype: np.dtype[Any], path: Path) -> npt.NDArray[Any]:
+def _converted(points: Array, dtype: np.dtype[Any], path: Path) -> Array:
     """Copy points in blocks to a memory-mapped file of another type."""
     out = np.memmap(path, dtype, "w+", shape=points.shape)
     for first in range(0, len(points), POINTS_AT_ONCE):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError, OutputError, ParameterError
 from ..io.five_tissues import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, TOLERANCE, WHITE, check_fractions
 from ..io.images import Opened, grid_of, open_image
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from ..option import ImageLike, PathLike
 
-Array = npt.NDArray[Any]
 # FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
 LABELS = {
     CORTICAL: "3 8 17-18 42 47 53-54 96-97 1000-1035 1100-1181 1200-1202 1205-1207 1210-1212 2000-2035 2100-2181 "

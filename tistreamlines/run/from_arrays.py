@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
+from ..arrays import Array
 from ..options.parameters import Parameters
 from ..tracking.registry import METHODS
 from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
-
-Array = npt.NDArray[Any]
 
 
 def prepare_arrays(

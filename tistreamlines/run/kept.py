@@ -9,11 +9,11 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular
@@ -86,7 +86,7 @@ class Stored:
         for _ in self.batches():
             pass
 
-    def _check(self, starts: npt.NDArray[np.int64], read: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _check(self, starts: npt.NDArray[np.int64], read: Mapping[str, Array]) -> None:
         """Raise ValueError unless the arrays fit each other, and the seeds are those that the record tells of."""
         if {len(starts) - 1, *map(len, read.values())} != {self.streamlines} or (np.diff(starts) < 1).any():
             raise ValueError("its arrays do not fit each other")
@@ -111,14 +111,14 @@ def damaged(path: Path, reason: object) -> InputError:
     return InputError(f"{path}: is damaged ({reason}): track it again")
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+def _member(archive: zipfile.ZipFile, name: str) -> Array:
     """Read an array, whose checksum is compared; its name ends with the columns, if there are several, and the type."""
     _, *columns, dtype = name.split(".")
     array = np.frombuffer(archive.read(name), np.dtype(dtype).newbyteorder("<"))
     return array.reshape(-1, int(columns[0])) if columns else array
 
 
-def _data(archive: zipfile.ZipFile, folder: str) -> dict[str, npt.NDArray[Any]]:
+def _data(archive: zipfile.ZipFile, folder: str) -> dict[str, Array]:
     """Read what was sampled: arrays of a folder besides those that every file has."""
     names = (name for name in archive.namelist() if name.startswith(f"{folder}/") and name not in MEMBERS.values())
     return {name.split("/")[1].split(".")[0]: _member(archive, name) for name in names}

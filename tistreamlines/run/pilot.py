@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..tracking.engine.engine import Engine
 from ..tracking.seeding.seeds import Seeds
 
@@ -45,7 +45,7 @@ class Pilot:
         """Seeds per second."""
         return self.seeds / max(self.seconds, 1e-9)
 
-    def spread(self, counts: npt.NDArray[Any], run: float) -> float:
+    def spread(self, counts: Array, run: float) -> float:
         """Return two standard errors of the sum over the ``run`` seeds, relative to it, given that of each seed here.
 
         The seeds of the pilot are a random sample of those of the run, or the other way round.

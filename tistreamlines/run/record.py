@@ -10,8 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
+from ..arrays import Array
 from ..io.source import source_hash, with_plugins
 from ..io.trx import contents
 from ..io.writer import explained
@@ -23,12 +22,12 @@ from ..tracking.growth.statistics import LABELS
 OURS = "tistreamlines"
 
 
-def stop_reasons(counts: npt.NDArray[Any]) -> dict[str, int]:
+def stop_reasons(counts: Array) -> dict[str, int]:
     """Return by name how many ends stopped for each reason, including those of streamlines that were dropped."""
     return {reason.name.lower(): int(counts[reason]) for reason in Stop if reason is not Stop.GROWING}
 
 
-def dropped(counts: npt.NDArray[Any]) -> dict[str, int]:
+def dropped(counts: Array) -> dict[str, int]:
     """Return by name how many streamlines were dropped for each reason."""
     return {verdict.name.lower(): int(counts[verdict]) for verdict in Verdict if verdict is not Verdict.ACCEPTED}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..io.images import existing
 from ..options.parameters import Parameters
@@ -96,7 +97,7 @@ class TrackResult(Result):
     products: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def density(self) -> npt.NDArray[Any] | None:
+    def density(self) -> Array | None:
         """How many streamlines pass through each voxel, (x, y, z) int32, if ``density`` names a file for this map.
 
         With a ``density_kind``, what the map has in its place: (x, y, z) float32, or (x, y, z, 3) of directions.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS, MODELS, order_for
@@ -44,7 +45,6 @@ from .inputs import (
 from .log import Log
 from .seeds import Region, seeds_of
 
-Array = npt.NDArray[Any]
 Shapes = Callable[[], tuple[Prepared, Space]]
 SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
 

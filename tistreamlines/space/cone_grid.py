@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..arrays import Array
+
 FINEST = 0.001  # radians between the angles that are tried for the spacing
 
 

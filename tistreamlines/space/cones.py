@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from .nearest_vertex import compact_order, products
 from .sphere import padded
 
-Array = npt.NDArray[Any]
 PATCH = 32  # vertices
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..kernels.lanes import HALF_WIDTH, Cells
 from ..linker.parts import Part
 
-Array = npt.NDArray[Any]
 SIZE = 48  # cells along an edge of each of the three maps
 WORD = 30  # bits of a word for vertex indices
 TWIN = 1e-9  # difference of cosines that rounding may cause

@@ -9,14 +9,11 @@ is 2e-7 at order 4, 1e-6 at order 8 and 2e-5 at order 12; with a matrix of harmo
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from .harmonics import sampling_matrix, spiral
-
-Array = npt.NDArray[Any]
 
 
 def powers(order: int) -> list[tuple[int, int, int]]:

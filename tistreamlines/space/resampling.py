@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Array
 from .batch import Space
 
 
 def resampled(
-    values: npt.NDArray[Any], grid: Space, space: Space, *, nearest: bool
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    values: Array, grid: Space, space: Space, *, nearest: bool
+) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return the values of an image at the centres of the voxels of another grid.
 
     Parameters

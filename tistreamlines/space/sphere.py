@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import ParameterError
 from ..kernels.orientation.peaks import Sphere
 from ..linker.parts import Part, host
 
-Array = npt.NDArray[Any]
 MOST_COMPARED = 12  # neighbours of a vertex among which those of ``around`` are chosen
 MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each chunk
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}

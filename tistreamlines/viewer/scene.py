@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..errors import InputError
 from ..io.images import grid_of, open_image, read_array
 from ..io.tck import TckSink
@@ -100,7 +100,7 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
     )
 
 
-def opened_image(image: Any) -> tuple[str, Space, npt.NDArray[Any]]:
+def opened_image(image: Any) -> tuple[str, Space, Array]:
     """Return the name, the grid and the values (x, y, z) of an image; NaN and infinite values become 0."""
     from ..io.in_memory import source_of
 
@@ -122,7 +122,7 @@ def _tck(batch: Batch, space: Space) -> bytes:
         return sink.finish().read_bytes()
 
 
-def _nifti(values: npt.NDArray[Any], space: Space) -> bytes:
+def _nifti(values: Array, space: Space) -> bytes:
     import nibabel as nib
 
     # viewers show counts beyond float32's 24 bits as well as any, and know no integers of 64

@@ -18,8 +18,8 @@ from multiprocessing.connection import wait
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
 from ..space.batch import Batch, Space
@@ -34,7 +34,6 @@ from .remote import Counts, Range, Remote
 from .shared import packed
 from .sliced import Sliced
 
-Array = npt.NDArray[Any]
 EACH = 2  # ranges that a worker has at a time: one in work, and the next
 AHEAD = 4  # ranges for each worker, from the first unfinished one on, that may be handed out: bounds the memory
 GPU_SEEDS = 65536  # fewest of a range on a GPU in hardware, near the end: with half of it, Vulkan takes 25 % longer

@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Array
 from ..space.batch import PER_STREAMLINE, Batch
 
-Array = npt.NDArray[Any]
 HEADER = struct.Struct("<Q")
 GRAIN = 2**22  # bytes; memory is as large as a multiple, so that most of it can be used again
 

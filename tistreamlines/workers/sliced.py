@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
-
-Array = npt.NDArray[Any]
+from ..arrays import Array
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...devices.threads import submit_once, thread_pool
 from ...linker.coming import Coming
 from ...linker.source import Source
 from ..faults import point
 from .program import NumbaProgram
 
-Array = npt.NDArray[Any]
 Users = tuple["Future[None]", ...]  # a kernel's shares, one for each thread, and what else uses an array
 NONE_LEFT = 2**62  # number of an item that no kernel has
 LARGE = 2**22  # bytes of an array for which NumPy asks for pages of 2 MB

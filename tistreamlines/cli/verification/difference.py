@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...space.batch import Batch
 
 # Type of the file for each field of a batch, and its number of columns if more than one.
@@ -18,7 +18,7 @@ WIDTHS = {"points": 3, "seeds": 3}
 COMPARED_AT_ONCE = 1 << 20
 
 
-def members(batch: Batch) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def members(batch: Batch) -> Iterator[tuple[str, Array]]:
     """Yield the name and the array of each stored field of a batch, in the type of its file."""
     for name, dtype in MEMBERS.items():
         yield name, np.ascontiguousarray(getattr(batch, name), dtype)
@@ -62,14 +62,14 @@ class StoredRun:
     """The arrays of a run in a folder, memory-mapped: see MEMBERS; points and seeds have three columns."""
 
     def __init__(self, folder: Path) -> None:
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._arrays: dict[str, Array] = {}
         for name, dtype in MEMBERS.items():
             path, width = folder / name, WIDTHS.get(name, 1)
             empty = path.stat().st_size == 0
-            flat: npt.NDArray[Any] = np.empty(0, dtype) if empty else np.memmap(path, dtype, "r")
+            flat: Array = np.empty(0, dtype) if empty else np.memmap(path, dtype, "r")
             self._arrays[name] = flat.reshape(-1, width) if width > 1 else flat
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+    def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
 
 
@@ -93,7 +93,7 @@ def first_difference(a: StoredRun, b: StoredRun) -> Difference | None:
     return Difference(row, *keys[0], half, step, points)
 
 
-def _first_unequal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> int | None:
+def _first_unequal(a: Array, b: Array) -> int | None:
     """Return the first row whose bits differ, or that only one array has; None if there is none."""
     for first in range(0, min(len(a), len(b)), COMPARED_AT_ONCE):
         some = [x[first : first + COMPARED_AT_ONCE] for x in (a[: len(b)], b[: len(a)])]
@@ -104,11 +104,11 @@ def _first_unequal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> int | None:
     return None if len(a) == len(b) else min(len(a), len(b))
 
 
-def _bits(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _bits(x: Array) -> Array:
     return x.view("<u4") if x.dtype.kind == "f" else x
 
 
-def _first_step(a: npt.NDArray[Any], b: npt.NDArray[Any], seed: npt.NDArray[Any]) -> tuple[str, int, Any]:
+def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, Any]:
     """Return the half, the step and the points at which two streamlines of one seed first differ."""
     found = []
     middles = [int(((x.astype(float) - seed) ** 2).sum(axis=1).argmin()) for x in (a, b)]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.stop_reasons import Stop
 from ...space.geodesic import half_sphere
 from ...space.polynomials import monomials
@@ -18,7 +17,6 @@ from ..products.unpacking import Grown, own_memory
 from ..tables.given import Prepared
 from .engine import Engine
 
-Array = npt.NDArray[Any]
 LEAST_PEAK = 0.25  # of the greatest amplitude of a voxel, as for peaks of other getters by default
 AT_ONCE = 2048  # voxels
 

@@ -16,8 +16,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.verdicts import Verdict
@@ -35,7 +35,6 @@ from ..seeding.directed import initial_codes
 from ..selection.filters import Filter, Length
 from ..tables.given import Prepared
 
-Array = npt.NDArray[Any]
 FEWEST_SELECTED = 1024  # seeds of a chunk if a number of streamlines is asked for, at least
 LOOK_SECONDS = 0.0003  # between looks at whether a chunk has ended
 SPARE = 1.25  # times as many seeds as are expected to give that number

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError, ParameterError
 from ...io.samples import Samples
 from ...kernels.getters import bedpostx, headings
@@ -25,7 +25,6 @@ from .shared import heading_scratch
 if TYPE_CHECKING:
     from ...option import OneOrMore
 
-Array = npt.NDArray[Any]
 MOST_BITS = 30  # of a step's code
 PHILOX_OPERATIONS = 100  # operations for four random words
 

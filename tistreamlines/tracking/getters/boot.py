@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError
 from ...fit import dipy_private
 from ...fit.shells import shells
@@ -31,7 +32,6 @@ from .shared import VertexGetter, harmonic_operations, most_directions, peak_rul
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
-Array = npt.NDArray[Any]
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
 FEW = "give --dg prob, det or ptt, which need no residuals, or a series of more directions"
 # in order of the time saved by reading them from the shared memory of a GPU

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.getters import det, prob
 from ...kernels.getters.vertex_steps import choose_in_cone
 from ...kernels.orientation import cone, patches
@@ -19,7 +20,6 @@ from ..tables.given import Given, OrientationFunctions, Prepared
 from .pmf import DetOptions, PmfGetter, PmfOptions, PmfTables, Rows, pmf_tables, rows_of
 from .shared import harmonic_operations, peak_rule
 
-Array = npt.NDArray[Any]
 WIDE = 0.8  # of all patches, which a step of prob reads on average
 TOGETHER = 3  # patches; a cone of 20 degrees touches as many of them on average
 LINE = 16  # reals in a line of a processor's cache

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError
 from ...kernels.getters import fact, sd_stream
 from ...kernels.getters.direction_codes import HALF
@@ -24,7 +23,6 @@ from ..tables.rows import build_volume
 from .fod import CutoffOptions
 from .shared import heading_scratch
 
-Array = npt.NDArray[Any]
 CHUNK = 96  # numbers of 32 peaks in a row
 PEAK_OPERATIONS = 20  # operations for the cosine of a peak
 

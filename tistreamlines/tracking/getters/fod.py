@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
 from ...kernels.getters import fod, headings, ifod1, ifod2
@@ -32,7 +31,6 @@ from ..tables.rows import build_volume
 from .options import AngleOptions
 from .shared import harmonic_operations, heading_scratch, try_bits
 
-Array = npt.NDArray[Any]
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
 FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm

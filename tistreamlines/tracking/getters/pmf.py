@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
 from ...kernels.getters.vertex_steps import prefetch_along
@@ -32,7 +33,6 @@ from ..tables.rows import build_volume, kept
 from .options import VertexOptions
 from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
 
-Array = npt.NDArray[Any]
 COMMON = ("method", "scratch", "ball", "row", "half_order", "symmetric", "candidates", "most_directions", "shares")
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_around", "method_sphere_neighbours")
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import ParameterError
 from ...kernels.getters import dead_ends, ptt
 from ...kernels.getters.reads import read_stop
@@ -22,7 +21,6 @@ from ..tables.given import Given, OrientationFunctions, Prepared
 from .pmf import PmfGetter, PmfOptions, pmf_tables
 from .shared import try_bits
 
-Array = npt.NDArray[Any]
 MOST_POWER = 100  # two to this power still fits a float32
 CARRIED = 10  # numbers kept from step to step: a frame, and the PMF at the end of the last probe
 OFTEN_READ = ("method_sphere_vertices", "method_cells_first")

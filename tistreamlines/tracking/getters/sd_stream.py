@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.getters import sd_stream
 from ...kernels.getters.direction_codes import HALF
 from ...kernels.getters.reads import read_row
@@ -19,7 +18,6 @@ from ..tables.given import Given, Prepared
 from .fod import FodGetter, FodOptions, fod_rows, order_of_fods
 from .shared import harmonic_operations, heading_scratch
 
-Array = npt.NDArray[Any]
 CIRCLES = 3  # great circles, as many as a quadratic form of two variables has numbers
 USUAL_ROUNDS = 2  # of a step, at least: one that moves, and one that finds that it need not
 ROUND_OPERATIONS = 120  # operations of a round besides its amplitudes

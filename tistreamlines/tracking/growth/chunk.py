@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import Verdict
 from ...space.batch import Space
 
-Array = npt.NDArray[Any]
 _KERNELS = text_of(Path(__file__).with_name("chunk_kernels.py"))
 _enlist, _tally = Function(_KERNELS, "enlist"), Function(_KERNELS, "tally")
 _count, _places, _tell = Function(_KERNELS, "count"), Function(_KERNELS, "places"), Function(_KERNELS, "tell")

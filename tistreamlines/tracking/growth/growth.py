@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends import open_program
 from ...devices import Device
 from ...devices.threads import thread_pool
@@ -34,7 +34,6 @@ from .settings import Settings
 from .started import Launched, Started, split
 from .statistics import Statistics
 
-Array = npt.NDArray[Any]
 # well under the two seconds after which desktop systems reset a GPU, and what a GPU may take that the CPU emulates
 GPU_SECONDS, SOFTWARE_SECONDS = 0.4, 2.0
 RETURNS = 8  # of the greatest number of steps: what a half may take in a launch that goes back, which counts as a step

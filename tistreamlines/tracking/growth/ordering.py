@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.numba.cache import Function, text_of
 
 CELL_BITS = 5  # 32 cells along each axis
@@ -16,7 +16,7 @@ _exclusive, _along_curve = Function(_KERNELS, "exclusive"), Function(_KERNELS, "
 _exclusive_in_order = Function(_KERNELS, "exclusive_in_order")
 
 
-def exclusive_sum(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def exclusive_sum(counts: Array) -> npt.NDArray[np.int64]:
     """Return the sum of all counts (n,) before each one."""
     out = np.empty(len(counts), np.int64)
     _exclusive(np.ascontiguousarray(counts), out)

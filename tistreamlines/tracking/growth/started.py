@@ -9,13 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...linker.coming import Coming
 from .chunk import Chunk, enlisted
 from .ordering import exclusive_sum_in_order
 
-Array = npt.NDArray[Any]
 Coded = tuple[Array, int, Array | None]  # (n, 3) seeds, number of the first, and (n,) codes of given directions
 
 

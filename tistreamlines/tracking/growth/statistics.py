@@ -6,11 +6,10 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import Verdict
 
@@ -57,7 +56,7 @@ class Statistics:
     """
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    counts: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(1 + len(Stop) + len(Verdict), np.int64))
+    counts: Array = field(default_factory=lambda: np.zeros(1 + len(Stop) + len(Verdict), np.int64))
     streamlines: int = 0
     points: int = 0
     copied_bytes: int = 0
@@ -68,12 +67,12 @@ class Statistics:
         return int(self.counts[0])
 
     @property
-    def stop_reasons(self) -> npt.NDArray[Any]:
+    def stop_reasons(self) -> Array:
         """Number of half-streamlines by stop reason."""
         return self.counts[1 : 1 + len(Stop)]
 
     @property
-    def verdicts(self) -> npt.NDArray[Any]:
+    def verdicts(self) -> Array:
         """Number of streamlines by verdict."""
         return self.counts[1 + len(Stop) :]
 

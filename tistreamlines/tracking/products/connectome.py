@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.program import Program
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
@@ -32,7 +32,6 @@ from .point_kernels import launch, program_of
 from .sampled_means import SampledMeans
 from .weighing import are_weighted, check_weights, weight_unit
 
-Array = npt.NDArray[Any]
 MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group

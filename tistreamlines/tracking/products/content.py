@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import OutputError, ParameterError
 from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
@@ -225,7 +226,7 @@ def _chosen(batch: Batch, chosen: npt.NDArray[np.bool_]) -> Batch:
     return _of_points(batch, batch.points[chosen], np.diff(np.cumsum(chosen)[batch.offsets[1:] - 1], prepend=0))
 
 
-def _of_points(batch: Batch, points: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> Batch:
+def _of_points(batch: Batch, points: Array, lengths: npt.NDArray[np.int64]) -> Batch:
     """Return a batch with fewer points, without what was known of each of those before."""
     return replace(batch, points=points, offsets=np.concatenate([[0], np.cumsum(lengths)]), data_per_point={})
 

@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.program import Program
 from ...devices import host_memory, usable_cores
 from ...devices.threads import thread_pool
@@ -29,7 +29,6 @@ from ..growth.ordering import exclusive_sum
 from .point_kernels import launch, program_of
 from .unpacking import affine_record
 
-Array = npt.NDArray[Any]
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
 MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which NIfTI bounds
 MOST_THREADS = 4

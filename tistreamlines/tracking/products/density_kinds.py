@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.program import Program
 from ...errors import ParameterError
 from ...space.batch import Batch, Space, last_points, of_each
@@ -21,7 +21,6 @@ from .passages import Passed, no_amounts, passages
 from .samples import Sampler, unit_of
 from .weighing import weight_unit
 
-Array = npt.NDArray[Any]
 OF_MM = float(1 << 16)  # a length of 1 mm
 OF_ONE = float(1 << 30)  # a component of 1 of a direction
 LONGEST_MM = 1 << 15  # of a streamline, so that what it has in a voxel fits 32 bits

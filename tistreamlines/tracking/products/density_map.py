@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io import sidecar
@@ -108,7 +109,7 @@ class CountMap:
         self.paths = (self._path,)
         self._step_mm = step_mm
         self._device: DeviceDensity | None = None
-        self.value: npt.NDArray[Any] = np.zeros((0, 0, 0), np.int32)
+        self.value: Array = np.zeros((0, 0, 0), np.int32)
         self.told: dict[str, Any] = {}
         self.doubts: tuple[str, ...] = ()
         images = [str(one) for one in (options.density_grid, options.density_sample) if one is not None]

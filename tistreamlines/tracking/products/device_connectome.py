@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...devices.threads import thread_pool
 from ...kernels.products.lengths import measure_steps
 from ...linker.records import INTS, spread
@@ -20,7 +20,6 @@ from ..growth.memory import WORD, memory_for
 from .products import Collector
 from .unpacking import affine_of
 
-Array = npt.NDArray[Any]
 AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
 ADDED = 1 << 15  # streamlines that a thread adds at once
 WAITING = 4  # of these for each thread, at most

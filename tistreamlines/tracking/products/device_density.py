@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.products.density import count_steps
 from ...kernels.products.ends import count_ends
 from ...linker.lang import Func
@@ -23,7 +23,6 @@ from .point_kernels import Listing
 from .products import Collector
 from .unpacking import affine_of
 
-Array = npt.NDArray[Any]
 Delta = tuple[Array, Array]  # voxels in which streamlines were counted, and how many in each
 
 

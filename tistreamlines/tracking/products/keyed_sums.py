@@ -8,11 +8,10 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.numba.cache import Function, text_of
 
-Array = npt.NDArray[Any]
 MOST_DIRECT = 1 << 25  # sums, a quarter of a gigabyte, of which only pages that are added to take memory
 SPARSE = 16  # places for each key that is there, at most
 FEWEST = 1 << 14  # keys that a table has room for

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.products.lengths import UNITS
 from .keyed_sums import KeyedSums, insert_edges
 
-Array = npt.NDArray[Any]
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io.labels import read_labels
@@ -19,7 +19,6 @@ from ...linker.source import Source
 from ...space.batch import Batch, Space
 from .unpacking import affine_of, affine_record
 
-Array = npt.NDArray[Any]
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
 GREATEST = 10_000  # label that may be the number of a row

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.products.density import count_points
 from ...space.batch import Batch
 from ..growth.ordering import exclusive_sum
 from .density import MapGrid
 from .point_kernels import program_of
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...devices.threads import submit_once, thread_pool
 from ...kernels.products.points import pack
 from ...linker.lang import Func
@@ -28,7 +28,6 @@ from ..growth.growth import Growth
 from ..growth.memory import PARTS_AHEAD
 from .unpacking import Grown, Unpacker, between
 
-Array = npt.NDArray[Any]
 # a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
 Piece = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import OutputError, ParameterError
 from ...io.in_memory import InMemory
 from ...io.maps import write_map
@@ -26,7 +26,6 @@ from .voxel_matrix import PairMatrix, beside, hashed
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
 
-Array = npt.NDArray[Any]
 SUFFIXES = (*TABLES, ".txt", "")  # FSL's file has none
 NAMED = 5  # targets that a warning names
 

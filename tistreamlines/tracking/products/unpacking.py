@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.products.points import Affine, Laid, unpack
 from ...linker.lang import LANES, fields_of
 from ...linker.records import REALS, spread
@@ -18,7 +18,6 @@ from ..growth.chunk import Chunk
 from ..parts import Layout
 from ..tables.given import Prepared
 
-Array = npt.NDArray[Any]
 WHOLE = 31  # bits of a code that has a word of its own: codes are no negative numbers
 NONE = np.zeros(1, np.int32)  # in place of an array that is not read
 

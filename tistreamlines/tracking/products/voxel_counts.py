@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ..growth.ordering import exclusive_sum
 from .density import in_parts
 from .keyed_sums import KeyedSums
@@ -16,7 +17,6 @@ from .keyed_sums import KeyedSums
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-Array = npt.NDArray[Any]
 PAIRS_AT_ONCE = 1 << 20
 
 
@@ -78,7 +78,7 @@ class TargetCounts:
     seeded: int
     counted: int
 
-    def map_of(self, target: str) -> npt.NDArray[Any]:
+    def map_of(self, target: str) -> Array:
         """Return the map of a target, (x, y, z): its counts in the voxels of the mask, 0 elsewhere.
 
         Raises

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError
 from ...io.images import Tell, grid_of, open_image
 from ...io.nifti import load_mask
 from ...space.batch import Batch, Space
 from .density import MOST_SIDE, MOST_VOXELS, MapGrid
 from .passages import passages
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...io import sidecar
 from ...io.maps import write_map
 from ...io.sparse import write_coordinates, write_sparse
@@ -18,8 +18,6 @@ from ...space.batch import Batch
 from .connectome import lengths_of
 from .voxel_counts import PairSums, VoxelCounts, pairs_of
 from .voxel_mask import VoxelMask
-
-Array = npt.NDArray[Any]
 
 
 class PairMatrix:

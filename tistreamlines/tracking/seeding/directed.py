@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import ParameterError
 from ...fit.threads import in_threads
 from ...option import flag
 from ...space.nearest_vertex import closest_vertices
 from ..tables.given import Prepared
 
-Array = npt.NDArray[Any]
 BLOCK = 512  # directions that are compared with all vertices at once
 UNIT = 1e-3  # how far a length may be from 1
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError
 from ...io.images import AnyPath, Tell, existing, reading, silent
 from ...io.in_memory import InMemory
@@ -58,7 +58,7 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     return seeds
 
 
-def _numbers(given: AnyPath, path: Path) -> npt.NDArray[Any]:
+def _numbers(given: AnyPath, path: Path) -> Array:
     if isinstance(given, InMemory):
         return np.asarray(given.values)
     if path.suffix.lower() == ".npy":

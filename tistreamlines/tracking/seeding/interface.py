@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.numba.cache import Function, text_of
 from ...errors import InputError, ParameterError
 from ...fit.threads import in_threads, single_blas
@@ -209,7 +209,7 @@ def interface_seeds(
     return seeds
 
 
-def _any_of_cells(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _any_of_cells(values: Array) -> npt.NDArray[np.bool_]:
     """Return whether any of the eight corners of each cell is true, (x - 1, y - 1, z - 1)."""
     for axis in range(3):
         count = values.shape[axis]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import ParameterError
 from ...option import flag
 from ...space.batch import Space
@@ -55,7 +55,7 @@ class SeedsPerVoxel(Seeds):
         numbers = np.arange(first, first + self.within(first, count))
         return in_voxels(self.voxels, numbers % len(self.voxels), first, self.key, self.threads)
 
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], None]:
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, None]:
         """Return a seed in the voxel of each number."""
         return in_voxels(self.voxels, numbers % len(self.voxels), int(numbers[0]), self.key, self.threads), None
 
@@ -219,7 +219,7 @@ class SeedsElsewhere(Seeds):
         if not len(self._cells):
             raise ParameterError(f"{flag('seed_mask')} lies outside the image: check its affine")
 
-    def _moved(self, points: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def _moved(self, points: Array) -> npt.NDArray[np.float64]:
         """Return points of the other grid in voxel coordinates of the image."""
         return self.space.to_voxel(Space(self.affine, self.space.shape).to_ras(points))
 
@@ -227,7 +227,7 @@ class SeedsElsewhere(Seeds):
         """Return the seeds from number ``first`` on."""
         return self._moved(self.own.points(first, count))
 
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], None]:
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, None]:
         """Return seeds that stand for those of these numbers."""
         return self._moved(self.own.sample(numbers)[0]), None
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError
 from ...linker.lang import Func
 from ...space.batch import Batch, Space
@@ -37,7 +38,7 @@ class Seeds(ABC):
     doubts: Sequence[str] = ()
 
     @abstractmethod
-    def points(self, first: int, count: int) -> npt.NDArray[Any]:
+    def points(self, first: int, count: int) -> Array:
         """Return (count, 3) voxel coordinates (centre of a voxel = integer) of the seeds from number ``first`` on."""
 
     @abstractmethod
@@ -48,7 +49,7 @@ class Seeds(ABC):
         """Return how many of ``count`` seeds from number ``first`` on there are."""
         return max(min(count, self.count - first), 0)
 
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.float64] | None]:
         """Return points and directions that are distributed as those of the seeds of ascending numbers (m,).
 
         Seeds at random places stand for each other; where the place depends on the number, these very ones are taken.
@@ -145,7 +146,7 @@ class GivenSeeds(Seeds):
         """Return seeds from number ``first`` on."""
         return self.voxel_points[first : first + count]
 
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.float64] | None]:
         """Return the seeds of these numbers, and their directions."""
         return self.voxel_points[numbers], None if self.along is None else self.along[numbers]
 
@@ -185,7 +186,7 @@ class RandomSeeds(Seeds):
         return corners_of(self.voxels)
 
 
-def check_inside(points: npt.NDArray[Any], space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:
+def check_inside(points: Array, space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:
     """Check that at least nine of ten seeds lie in the image, and suggest other coordinates if not.
 
     Parameters
@@ -217,7 +218,7 @@ def check_inside(points: npt.NDArray[Any], space: Space, given: Literal["voxel",
     raise InputError(f"{name}: as {SPACES[given]} {outside} of {count} seeds lie outside the image, {advice}")
 
 
-def count_inside(points: npt.NDArray[Any], space: Space) -> int:
+def count_inside(points: Array, space: Space) -> int:
     """Count the points (n, 3), voxel, in the image."""
     return int(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).sum())
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...io.images import Tell, grid_of, open_image, silent
 from ...io.nifti import load_mask
 from ...option import ball_of
@@ -55,7 +56,7 @@ class Mask:
 Region = Sphere | Mask
 
 
-def box_around(voxels: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
+def box_around(voxels: Array) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
     """Return the first voxel of the smallest box around the voxels that are not 0, and the one after its last."""
     held = [np.flatnonzero(voxels.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
     return np.array([some[0] for some in held]), np.array([some[-1] + 1 for some in held])

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import VALID, Stop
 from ...kernels.verdicts import Verdict
 from ..growth.chunk import Chunk
 from ..parts import Selection
-
-Array = npt.NDArray[Any]
 
 
 class Filter(Protocol):

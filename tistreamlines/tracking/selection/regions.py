@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.selection import bits
 from ...kernels.selection import regions as kernels
 from ...kernels.selection.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, MOST_INCLUDES, SECOND_END, WORD_BITS
@@ -24,7 +24,6 @@ from .files import Mask, Region, Sphere, box_around
 from .filters import Filter
 from .voxel_bits import mark_ball, mark_voxels
 
-Array = npt.NDArray[Any]
 Asked = Mapping[str, Sequence[Region]]  # by the name of the option
 Marked = tuple[Mask, int, int]  # with its word and its bit in it
 ROLES = ("include", "include_ordered", "exclude", "limit_mask", "ends_in")

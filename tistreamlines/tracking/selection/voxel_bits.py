@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from itertools import product
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...kernels.selection.regions import MIXED
 
-Array = npt.NDArray[Any]
 SLACK = 1e-3  # voxels or mm: more than the rounding of points, which have float32
 
 

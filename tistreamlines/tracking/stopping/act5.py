@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError, ParameterError
 from ...kernels.stopping import act5, cropping, five_tissues
 from ...linker.lang import Func, Record, Stage
@@ -22,7 +22,6 @@ from .own_grid import OwnMap
 if TYPE_CHECKING:
     from ...option import ImageLike
 
-Array = npt.NDArray[Any]
 NAME = "act5"
 MOST_LOOKED_AT = 1_000_000  # voxels
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))

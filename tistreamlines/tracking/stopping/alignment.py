@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...io.samples import Samples
 from ...space.batch import Space
 from ...space.harmonics import BASES
@@ -25,7 +25,6 @@ from ...space.resampling import resampled
 from ..tables.given import OrientationFunctions
 from .own_grid import OwnMap
 
-Array = npt.NDArray[Any]
 CELL = 3.6  # mm: sizes are averaged over cells of about so much
 REACH, NEAR = 40.0, 8.0  # mm
 BETTER = 0.12  # by which a correlation is higher

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError, ParameterError
 from ...kernels.recovery.backtracking import rejects_invalid
 from ...kernels.stopping import act, cmc
@@ -23,7 +24,6 @@ from .own_grid import OwnMap
 if TYPE_CHECKING:
     from ...option import ImageLike
 
-Array = npt.NDArray[Any]
 INCLUDED = ("include_map", "exclude_map")
 TISSUES = ("pve_wm", "pve_gm", "pve_csf")
 MAPS = dict.fromkeys((*INCLUDED, *TISSUES), 0) | {"pve": len(TISSUES)}  # options, and volumes of a 4-D image

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError, ParameterError
 from ...kernels.stopping import binary
 from ...option import SEEDS, option
@@ -18,7 +18,6 @@ from ..tables.given import StopTables
 if TYPE_CHECKING:
     from ...option import ImageLike
 
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...linker.parts import Part
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ...arrays import Array
+
 NAMES = ("white matter", "grey matter", "cerebrospinal fluid")
 ORDERS = tuple(permutations(range(3)))  # the first is the right one
 WHITE, GREY, FLUID, OUTSIDE = range(4)

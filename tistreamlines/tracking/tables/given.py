@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func
@@ -22,7 +23,6 @@ from ..parts import Getter, Layout, Rule
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

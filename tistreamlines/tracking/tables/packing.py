@@ -14,15 +14,15 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ... import plugins
+from ...arrays import Array
 from ...linker.lang import Func, Reals, Record, fields_of
 from ...linker.parts import Part
 from ...space.batch import Space
 from .given import Prepared
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 ROOMS = "tistreamlines.kernels.", "tistreamlines.tracking.", "tistreamlines.space.", "tistreamlines.linker.lang"
 
 
@@ -33,7 +33,7 @@ def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, dict[str, A
     return arrays, values | {"affine": space.affine.tolist(), "shape": space.shape}
 
 
-def unpack_prepared(arrays: Mapping[str, npt.NDArray[Any]], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
+def unpack_prepared(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
     """Undo :func:`pack_prepared`.
 
     Raises
@@ -75,7 +75,7 @@ def _check_volume(volume: Any, shape: tuple[int, ...], width: int) -> None:
         raise ValueError("volume.index names rows that do not exist")
 
 
-def _check_array(place: str, array: npt.NDArray[Any], real: bool, size: int) -> None:
+def _check_array(place: str, array: Array, real: bool, size: int) -> None:
     """Check type and size of an array."""
     if array.dtype.kind not in ("f" if real else "iu") or array.shape != (size,):
         raise ValueError(f"{place} is {array.dtype} {array.shape}, not {size} {'reals' if real else 'integers'}")
@@ -100,7 +100,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
     return {"kernel": _place(value)}
 
 
-def _decoded(value: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+def _decoded(value: Any, arrays: Mapping[str, Array]) -> Any:
     if isinstance(value, list):
         return tuple(_decoded(item, arrays) for item in value)
     if not isinstance(value, dict):

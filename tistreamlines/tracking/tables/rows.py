@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError
 from ...fit.threads import in_threads
 from ...kernels.interpolate import Volume
@@ -57,7 +57,7 @@ def touched(
 
 
 def kept(
-    given: Given, values: npt.NDArray[Any], reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
+    given: Given, values: Array, reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
 ) -> npt.NDArray[np.bool_]:
     """Return the voxels that get a row.
 
@@ -111,7 +111,7 @@ def _from_a_cache_line(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
 
 
 def build_volume(
-    data: npt.NDArray[Any], keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
+    data: Array, keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
     channels: npt.NDArray[np.float32],
 ) -> Volume:
     """Make the index volume and the rows.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends import open_program
 from ...devices.threads import thread_pool
 from ...kernels.weights.sift2 import (
@@ -33,7 +34,6 @@ from .room import Buffer, Room
 from .visit_file import Stored, in_memory
 from .visits import VisitList, together
 
-Array = npt.NDArray[Any]
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
 

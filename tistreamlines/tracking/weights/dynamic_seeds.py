@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...devices import choose
 from ...devices.threads import thread_pool
 from ...errors import InputError
@@ -32,7 +33,6 @@ from .fixels import Fixels, fixels_of, inside_of
 from .followed import Fods, given_fods
 from .visits import Visitor
 
-Array = npt.NDArray[Any]
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
 SHARE = 20  # a round has at least one for so many seeds before it
 MASK_PARTS = 2**16  # how much a voxel counts is rounded to whole parts of 1, so that sums are exact

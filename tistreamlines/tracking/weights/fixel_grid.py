@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import InputError
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid
 from ...linker.parts import Part
@@ -17,8 +16,6 @@ from ...space.geodesic import half_sphere
 from ...space.nearest_vertex import CellSizes, cell_table
 from ...space.sphere import Ball, sphere_tables
 from ..products.unpacking import affine_record
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...devices import Device
 from ...errors import InputError, ParameterError
 from ...fit.fod_image import FodImage
@@ -25,7 +26,6 @@ from .fixel_grid import FixelTable
 from .sticks import sticks
 from .voxel_masks import given_mask, tissue_mask
 
-Array = npt.NDArray[Any]
 _IN_USE: WeakValueDictionary[tuple[Any, ...], Fixels] = WeakValueDictionary()
 
 

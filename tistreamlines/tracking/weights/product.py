@@ -27,7 +27,6 @@ from .room import Room
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
 from .visits import VisitList, Visitor
 
-Array = npt.NDArray[Any]
 WAITING = 2  # batches that may wait until their visits are found
 FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned
 COLUMNS = (

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends.program import Program
 from ...devices import Device, usable_cores
 from ...errors import ParameterError
@@ -18,7 +18,6 @@ from ...linker.records import INTS
 from .visit_file import WORD, Stored, VisitFile, in_memory
 from .visits import VisitList
 
-Array = npt.NDArray[Any]
 MOST_WORDS = 2**27  # visits that a launch reads on a GPU: 512 MB
 MOST_READ = 2**22  # visits that a thread of the host reads from a file at once: 16 MB; more would not be faster
 ENDLESS = 2**62

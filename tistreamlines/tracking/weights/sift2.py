@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...devices import Device
 from ...errors import InputError
 from ...kernels.weights.sift2 import HIGHEST
@@ -25,7 +25,6 @@ from .room import Room
 from .rules import Rules
 from .visits import VisitList
 
-Array = npt.NDArray[Any]
 Told = Callable[[int, float, float], object]
 NO_BOUND = 1e30  # of coefficients, in place of infinity
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
 from ...space.geodesic import half_sphere
 from ...space.sphere import padded
 
-Array = npt.NDArray[Any]
 LEAST = 0.05  # mean volume fraction of a fibre that counts, as for FSL's images of dyads
 TOGETHER = 1 << 12  # voxels whose fibres are compared with all directions at once
 

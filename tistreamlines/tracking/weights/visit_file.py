@@ -13,11 +13,10 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...errors import OutputError
 
-Array = npt.NDArray[Any]
 WORD = 4  # bytes
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends import open_program
 from ...devices import Device
 from ...errors import InputError
@@ -22,7 +23,6 @@ from ...space.batch import Batch
 from .fixel_grid import FixelTable
 from .visit_file import Stored, adjoin, in_memory, joined
 
-Array = npt.NDArray[Any]
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
 LONGEST = 128  # voxels that a step may be long: time and memory grow with the steps along its curve

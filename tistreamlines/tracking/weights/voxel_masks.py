@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ...arrays import Array
 from ...backends import open_program
 from ...devices import Device
 from ...errors import InputError
@@ -20,7 +20,6 @@ from ...linker.source import Source
 from ...space.batch import Space
 from ..stopping.own_grid import MapCount, OwnMap
 
-Array = npt.NDArray[Any]
 TOGETHER = 2**15  # voxels in a launch
 SAME = 1e-4  # difference of affines of one grid, mm
 
