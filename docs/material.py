@@ -82,7 +82,8 @@ def make_regions(folder: Path) -> None:
     thalamus[tuple(np.argwhere(labels == low)[:4].T)] = True
     regions = {
         "thalamus": thalamus, "cortex": labels == high, "left_precentral": labels == high, "brainstem": labels == low,
-        "midline": inside & (x == 0), "brain_3mm": inside, "T1_all_fast_firstseg": 10 * thalamus,
+        "motor": labels == high, "sensory": labels == low, "prefrontal": ~np.isin(labels, [0, low, high]),
+        "midline": inside & (x == x[inside].min()), "brain_3mm": inside, "T1_all_fast_firstseg": 10 * thalamus,
     }
     for name, values in regions.items():
         _save(folder / f"{name}.nii.gz", values.astype(np.uint8), nodes.affine)
@@ -150,6 +151,7 @@ STEPS: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
     (make_maps, ("FA.nii.gz", "MD.nii.gz", "fa.nii.gz", "subject.bedpostX")),
     (make_regions, (
         "thalamus.nii.gz", "cortex.nii.gz", "left_precentral.nii.gz", "brainstem.nii.gz", "midline.nii.gz",
+        "motor.nii.gz", "sensory.nii.gz", "prefrontal.nii.gz",
         "brain_3mm.nii.gz", "T1_all_fast_firstseg.nii.gz", "aparc+aseg.mgz", "lh.white", "rh.white",
     )),
     (make_tissues, ("5tt.nii.gz",)),

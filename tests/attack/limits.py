@@ -19,10 +19,10 @@ COMMANDS = {
 
 def low(rng: random.Random, room: Room) -> list[str]:
     """Run a command with a limit that is far too low, or nearly high enough."""
-    command, name = rng.choice(sorted(COMMANDS)), rng.choice(("AS", "AS", "NOFILE", "STACK", "DATA"))
+    command, name = rng.choice(sorted(COMMANDS)), rng.choice(("AS", "AS", "NOFILE", "STACK", "DATA", "FSIZE"))
     value = {
-        "AS": rng.randrange(200, 900) << 20, "NOFILE": rng.randint(5, 20), "STACK": rng.choice((1 << 18, 1 << 20)),
-        "DATA": rng.randrange(300, 2000) << 20,
+        "AS": rng.randrange(200, 900) << 20, "NOFILE": rng.randint(5, 20), "DATA": rng.randrange(300, 2000) << 20,
+        "STACK": rng.choice((1 << 17, 1 << 18, 1 << 20)), "FSIZE": int(10 ** rng.uniform(1, 6)),
     }[name]
     room.did.append(f"RLIMIT_{name} {value}, {command}")
     limit = partial(resource.setrlimit, getattr(resource, f"RLIMIT_{name}"), (value, value))

@@ -18,7 +18,7 @@ TABLES: dict[str, tuple[str | bytes, str, tuple[int, ...], str | None]] = {
     "some nodes only": ("3 three\n1 one\n", ".txt", DONE, OTHER),
     "nodes without voxels": (TABLE + "99 none\n1000000000 far\n", ".txt", DONE, OTHER),
     "other nodes": ("77 none\n", ".txt", REFUSED, OTHER),
-    "a label twice": (TABLE + "2 again\n", ".txt", REFUSED, OTHER),
+    "a label twice, as in tables for labelconvert": (TABLE + "2 again\n", ".txt", DONE, SAME),
     "a label below 0": ("index\tname\n-2\tbelow\n1\tone\n", ".tsv", REFUSED, OTHER),
     "a label of 19 digits": (TABLE + "9" * 18 + " far\n", ".txt", EITHER, OTHER),
     "a label of 30 digits": (TABLE + "9" * 30 + " far\n", ".txt", REFUSED, OTHER),

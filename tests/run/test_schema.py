@@ -84,6 +84,12 @@ class TestRecords:
         assert renewed or not ended
         assert place not in (("part",), ("result",), ("part", "of"), ("result", "seeds")) or not ended
 
+    @pytest.mark.parametrize("reasons", ["stop_reasons", "written_stop_reasons"])
+    def test_ends_are_those_of_the_streamlines(self, parts, reasons, tmp_path):
+        record = parts[1].with_suffix(".json")
+        change(record, ("result", reasons, "no_direction"), 10**6, renewed=True)
+        refused(r"record part2\.json has 100\d+ ends of \d+ streamlines", parts, tmp_path / "b.trx")
+
     @pytest.mark.parametrize("value", [10**12, 999_999_999])
     def test_parts_without_number_are_counted_soon(self, parts, tmp_path, value):
         record = parts[1].with_suffix(".json")

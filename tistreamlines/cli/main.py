@@ -38,6 +38,7 @@ ADVICE = {
     errno.ENAMETOOLONG: "give a shorter name", errno.ENOSPC: "free some space", errno.EDQUOT: "free some space",
     errno.EAGAIN: "raise the limit of processes (ulimit -u)", errno.ENOMEM: "close other programs",
     errno.EACCES: "check its permissions", errno.EPERM: "check its permissions", errno.EROFS: "choose another folder",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
 }
 _formatted = warnings.formatwarning
 THREADS = "raise the limit of processes (ulimit -u), or give fewer with --threads"

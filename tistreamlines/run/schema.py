@@ -106,6 +106,11 @@ class Record:
         """Compare fields that depend on each other."""
         if self.step_mm == 0:
             raise RecordError("has 0 as step_mm")
+        written = self.result.n_streamlines  # each streamline is written or dropped, and has two ends
+        grown = written + sum(self.result.dropped.values())
+        for count, reasons in ((grown, self.result.stop_reasons), (written, self.result.written_stop_reasons)):
+            if sum(reasons.values()) != 2 * count:
+                raise RecordError(f"has {sum(reasons.values())} ends of {count} streamlines")
         if self.part is not None and part_of(self.parameters.get("part")) != (self.part.number, self.part.of):
             raise RecordError(f"has {self.parameters.get('part')} as part of its parameters")
         if self.piece is not None and self.piece.seeds != self.result.seeds:
