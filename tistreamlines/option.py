@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from .arrays import Array
+from .aliases import Array
 from .errors import ParameterError
 
 if TYPE_CHECKING:

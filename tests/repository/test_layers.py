@@ -14,7 +14,7 @@ from tistreamlines.devices import ARCHS
 PACKAGE = Path(tistreamlines.__file__).parent
 MAP = ROOT / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
-ASIDE = ("__init__", "__main__", "arrays", "errors", "option", "plugins", "helpers", "distributed")
+ASIDE = ("__init__", "__main__", "aliases", "errors", "option", "plugins", "helpers", "distributed")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -24,7 +24,7 @@ def mapped(within: str = "") -> dict[str, str]:
 
 
 ROOMS, PARTS = mapped(), mapped("tracking/")
-BELOW, ABOVE = ("arrays", "errors", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
+BELOW, ABOVE = ("aliases", "errors", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
 PART_RANKS = {part: rank for rank, part in enumerate(("parts", *PARTS, "references", "registry"))}
 

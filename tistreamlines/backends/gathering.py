@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..linker.records import INTS
+from ..linker.records import INTS, Arguments
 
 
 class Gathering:
@@ -18,7 +18,7 @@ class Gathering:
     """
 
     empty: Callable[[int, str], Any]
-    run: Callable[[str, int, dict[str, Any]], None]
+    run: Callable[[str, int, Arguments], None]
     _copy_later: Callable[[Any, np.ndarray], Callable[[], None] | None]
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Gathering:
         return np.empty(size, np.int32)
 
     def gather(
-        self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int
+        self, name: str, count: int, values: Arguments, out: np.ndarray, most: int
     ) -> Callable[[], None] | None:
         """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
 

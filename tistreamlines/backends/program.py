@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..linker.coming import Coming
+from ..linker.records import Arguments
 
 
 class Program(Protocol):
@@ -51,7 +52,7 @@ class Program(Protocol):
         """
         ...
 
-    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+    def run(self, name: str, count: int, values: Arguments) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
 
     def submit(self) -> None:
@@ -65,7 +66,7 @@ class Program(Protocol):
         ...
 
     def gather(
-        self, name: str, count: int, values: dict[str, Any], out: npt.NDArray[np.int32], most: int
+        self, name: str, count: int, values: Arguments, out: npt.NDArray[np.int32], most: int
     ) -> Callable[[], None] | None:
         """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from .cases import COMMON, STOP
 from .problem import Problem
 from .tracked import Track, timed

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..backends import open_program
 from ..backends.program import Program
 from ..devices import Device, free_memory

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import Space
 
 if TYPE_CHECKING:

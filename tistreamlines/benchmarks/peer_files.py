@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import Space
 from . import cuslines, dipy
 from .cases import METHODS, SEED_FA, STOP

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..fit import csd, shells
 from ..fit.frames import place_gradients

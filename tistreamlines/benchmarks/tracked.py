@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 
 
 @dataclass

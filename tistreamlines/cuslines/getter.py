@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..space.batch import Space

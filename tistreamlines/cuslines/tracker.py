@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..devices import choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from dipy.tracking.stopping_criterion import StreamlineStatus
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError, ParameterError
 from ..tracking.stopping import anatomy, binary, threshold
 from ..tracking.tables.given import StopTables

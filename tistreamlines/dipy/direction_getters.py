@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dipy import direction as dipys
 from dipy.data import default_sphere
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import ParameterError
 from ..tracking.getters.boot import ATTEMPTS
 from . import fields

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..cuslines import arrays
 from ..errors import InputError, ParameterError
 from ..fit.dipy_private import fit_matrices

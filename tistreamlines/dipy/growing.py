@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import ParameterError
 from ..options.parameters import Parameters, options
 from ..run.log import Log, Watcher

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
 from . import volumes

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 
 STEPS = 4  # of a path, each as long as the smallest voxel size
 PLACES = 4000  # maximum number of voxels in which paths start

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from .csd import DIPYS_WEIGHT, Deconvolved, System, deconvolved
 from .response import response_fa
 from .tensor import anisotropy

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
 from ..space.sphere import load_sphere

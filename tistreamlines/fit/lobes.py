@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..backends import open_program
 from ..devices import Device
 from ..errors import InputError

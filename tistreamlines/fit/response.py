@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix
 from ..space.sphere import load_sphere

@@ -26,7 +26,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..linker.store import is_own, opened
 from ..plugins import digests
 from .drafts import hidden_folder

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import OutputError
 from ..space.batch import Space
 from .drafts import hidden_folder

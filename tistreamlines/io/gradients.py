@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..option import flag
 from ..space.harmonics import order_of

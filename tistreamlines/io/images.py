@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError, TrackingError
 from ..space.batch import Space
 from .in_memory import InMemory

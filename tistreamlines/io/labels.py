@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import Space
 from .images import AnyPath, grid_of, open_image, read_array

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import Space
 from .writer import completed
 

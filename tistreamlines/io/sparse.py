@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from .writer import completed
 
 if TYPE_CHECKING:

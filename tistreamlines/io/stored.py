@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..devices import host_memory, usable_cores
 from ..devices.threads import thread_pool
 

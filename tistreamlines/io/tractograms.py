@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..option import FARTHEST
 from ..space.batch import Batch, Space

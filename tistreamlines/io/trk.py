@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import Batch, Space
 
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,

@@ -22,7 +22,7 @@ from typing import IO, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import Batch, Space
 
 try:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from .coming import Coming
-from .records import REALS
+from .records import REALS, Arguments
 
 
 class HostArrays:
@@ -67,10 +67,10 @@ class HostArrays:
         """Return 0: the time in kernels is not measured here."""
         return 0.0
 
-    def gather(self, name: str, count: int, values: dict[str, Any], out: Array, most: int) -> None:
+    def gather(self, name: str, count: int, values: Arguments, out: Array, most: int) -> None:
         """Run a kernel that fills the int32 array ``out``."""
         self.run(name, count, values | {"out": out})
 
-    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+    def run(self, name: str, count: int, values: Arguments) -> None:
         """Run a kernel."""
         raise NotImplementedError

@@ -5,11 +5,10 @@ The kernels' division, square root and logarithm work on float32 bits; here nump
 
 from __future__ import annotations
 
-from typing import Any
-
 from .dialect import Dialect, calls
 from .host_arrays import HostArrays
 from .link import link
+from .records import Arguments
 from .source import Source
 from .store import load
 
@@ -59,7 +58,7 @@ class Program(HostArrays):
         self.scratch = source.scratch
         self.module = load(linked.text)
 
-    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+    def run(self, name: str, count: int, values: Arguments) -> None:
         """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""
         team = {n: self.empty(size, kind) for n, (kind, size) in self.scratch.items()}
         both, function = values | team, getattr(self.module, name)

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import lang
 
+Arguments = dict[str, Any]  # of a kernel by flat name: numbers, and arrays of the host or of a device
 REAL, INT, WORD, BOOL, VEC, WORDS, REALS, INTS, NOTHING = "real int word bool vec words reals ints nothing".split()
 KINDS = {
     lang.real: REAL, lang.i32: INT, lang.u32: WORD, lang.vec3: VEC, lang.words: WORDS, lang.Reals: REALS,
@@ -27,9 +28,9 @@ def flat_fields(prefix: str, record: type[lang.Record]) -> list[tuple[str, str]]
     return out
 
 
-def spread(prefix: str, record: lang.Record) -> dict[str, Any]:
+def spread(prefix: str, record: lang.Record) -> Arguments:
     """Values of a record by flat name, as kernels take them: ``volume_rows``, ``method_sphere_vertices``."""
-    out: dict[str, Any] = {}
+    out: Arguments = {}
     for field, value in vars(record).items():
         name = f"{prefix}_{field}"
         out |= spread(name, value) if isinstance(value, lang.Record) else {name: value}

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import Space
 
 

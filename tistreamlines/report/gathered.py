@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import Batch, Space
 from ..tracking.products.density import Density
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..io.picture import LETTERS, VIEWS
 from . import content, weighing
 from .histogram import bins, nice

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..io.picture import VIEWS, View, coloured
 from ..space.batch import Batch, Space, last_points
 from .frame import Frame

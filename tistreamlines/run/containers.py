@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError, ParameterError
 from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError, OutputError, ParameterError
 from ..io.five_tissues import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, TOLERANCE, WHITE, check_fractions
 from ..io.images import Opened, grid_of, open_image

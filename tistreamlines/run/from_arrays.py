@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays import Array
+from ..aliases import Array
 from ..options.parameters import Parameters
 from ..tracking.registry import METHODS
 from ..tracking.stopping import threshold

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..tracking.engine.engine import Engine
 from ..tracking.seeding.seeds import Seeds
 

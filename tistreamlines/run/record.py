@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ..arrays import Array
+from ..aliases import Array
 from ..io.source import source_hash, with_plugins
 from ..io.trx import contents
 from ..io.writer import explained

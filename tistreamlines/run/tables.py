@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS, MODELS, order_for

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 
 FINEST = 0.001  # radians between the angles that are tried for the spacing
 

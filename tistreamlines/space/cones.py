@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from ..aliases import Array
 from .nearest_vertex import compact_order, products
 from .sphere import padded
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..kernels.lanes import HALF_WIDTH, Cells
 from ..linker.parts import Part
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from .harmonics import sampling_matrix, spiral
 
 

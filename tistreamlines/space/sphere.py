@@ -8,7 +8,7 @@ from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import ParameterError
 from ..kernels.orientation.peaks import Sphere
 from ..linker.parts import Part, host

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..errors import InputError
 from ..io.images import grid_of, open_image, read_array
 from ..io.tck import TckSink

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
 from ..space.batch import Batch, Space

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..aliases import Array
 from ..space.batch import PER_STREAMLINE, Batch
 
 HEADER = struct.Struct("<Q")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..arrays import Array
+from ..aliases import Array
 
 
 @dataclass(frozen=True)

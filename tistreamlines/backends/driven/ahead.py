@@ -10,8 +10,8 @@ import json
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from ...aliases import Json
 from ...devices import Device, alone
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
@@ -24,7 +24,7 @@ main()
 """
 
 
-def compiled(device: Device, text: str, exact: bool) -> dict[str, Any]:
+def compiled(device: Device, text: str, exact: bool) -> Json:
     """Return the compiled kernels of a module of Taichi's.
 
     Returns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from ...aliases import Json
 from ...devices import Device
 from ...errors import DeviceError
 from ..cuda import gpu as cuda
@@ -12,8 +13,8 @@ from ..cuda.kernels import Kernel as CudaKernel
 from ..vulkan import gpu as vulkan
 from ..vulkan.kernels import Kernel as VulkanKernel
 
-GPUS: dict[str, Any] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
-KERNELS: dict[str, Any] = {"cuda": CudaKernel, "vulkan": VulkanKernel}
+GPUS: dict[str, type[Any]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
+KERNELS: dict[str, type[Any]] = {"cuda": CudaKernel, "vulkan": VulkanKernel}
 _opened: dict[tuple[str, int], Any] = {}
 _opening = threading.Lock()
 
@@ -42,6 +43,6 @@ def opened(device: Device) -> Any:
         return _opened[key]
 
 
-def kernel_on(gpu: Any, told: dict[str, Any]) -> Any:
+def kernel_on(gpu: Any, told: Json) -> Any:
     """Hand a device a kernel that was compiled; see :func:`.ahead.compiled`. The caller holds the device's lock."""
     return KERNELS[gpu.device.arch](gpu, told)

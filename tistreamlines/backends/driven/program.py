@@ -15,7 +15,7 @@ import numpy as np
 from ...devices import Device
 from ...errors import DeviceError
 from ...linker.coming import Coming
-from ...linker.records import INTS, REALS
+from ...linker.records import INTS, REALS, Arguments
 from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
@@ -153,7 +153,7 @@ class DrivenProgram(Gathering):
         """Wait for the device."""
         self._gpu.sync()
 
-    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+    def run(self, name: str, count: int, values: Arguments) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if not count:
             return

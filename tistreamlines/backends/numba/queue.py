@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...devices.threads import submit_once, thread_pool
 from ...linker.coming import Coming
+from ...linker.records import Arguments
 from ...linker.source import Source
 from ..faults import point
 from .program import NumbaProgram
@@ -54,7 +55,7 @@ class QueuedProgram(NumbaProgram):
         self._last[id(array)] = ()
         return array
 
-    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+    def run(self, name: str, count: int, values: Arguments) -> None:
         """Run a kernel, or launch it if it is one of the queued ones."""
         used = [id(values[n]) for n, _ in self.signatures[name] if n in values and id(values[n]) in self._last]
         before = {self._last[one] for one in used}
@@ -64,7 +65,7 @@ class QueuedProgram(NumbaProgram):
         else:
             self._launch(name, count, values, used, before)
 
-    def _launch(self, name: str, count: int, values: dict[str, Any], used: list[int], before: set[Users]) -> None:
+    def _launch(self, name: str, count: int, values: Arguments, used: list[int], before: set[Users]) -> None:
         """Let threads run a kernel when those before it are done."""
         point(name)
         following = np.zeros(1, np.int64)

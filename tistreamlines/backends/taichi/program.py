@@ -19,7 +19,7 @@ from ...devices import Device
 from ...linker.coming import Coming
 from ...linker.dialect import Dialect
 from ...linker.once import link_once
-from ...linker.records import INTS, REALS
+from ...linker.records import INTS, REALS, Arguments
 from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
@@ -224,7 +224,7 @@ class TaichiProgram(Gathering):
         with self.runtime.turn(self.exact):
             self.ti.sync()
 
-    def run(self, name: str, count: int, values: dict[str, Any]) -> None:
+    def run(self, name: str, count: int, values: Arguments) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if count:
             point(name)

@@ -6,10 +6,10 @@ import base64
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ...aliases import Json
 from ...devices import Device
 from ..driven.reading import kernels_of
 from .gpu import PLACES
@@ -19,7 +19,7 @@ SPIRV_VERSION = 0x10500
 BOUND = {(2, PLACES[0]), (1, PLACES[1])}  # Taichi's kinds of buffers that ``gpu`` binds, and where
 
 
-def made(device: Device, text: str, exact: bool) -> dict[str, Any]:
+def made(device: Device, text: str, exact: bool) -> Json:
     """Compile a module by ``ti.aot``; see :func:`..driven.ahead.compiled`. The code is SPIR-V.
 
     It needs what :func:`.gpu.able` asks for.
@@ -39,20 +39,20 @@ def made(device: Device, text: str, exact: bool) -> dict[str, Any]:
         return {one["name"]: _kernel(one, Path(place), exact) for one in told["kernels"]}
 
 
-def _kernel(told: dict[str, Any], place: Path, exact: bool) -> dict[str, Any]:
+def _kernel(told: Json, place: Path, exact: bool) -> Json:
     return {
         "places": [_place(one) for one in told["ctx_attribs"]["args_type_"]["content"]["elements_"]],
         "tasks": [_task(one, place, exact) for one in told["tasks_attribs"]],
     }
 
 
-def _place(argument: dict[str, Any]) -> int:
+def _place(argument: Json) -> int:
     """Return where a number is, or the address of an array; the array's length, which comes before it, is not read."""
     fields = {one["name"]: one["offset"] for one in argument["type"]["content"].get("elements_", [])}
     return argument["offset"] + fields.get("data_ptr", 0)
 
 
-def _task(told: dict[str, Any], place: Path, exact: bool) -> dict[str, Any]:
+def _task(told: Json, place: Path, exact: bool) -> Json:
     bound = {(bind["buffer"]["type"], bind["binding"]) for bind in told["buffer_binds"]}
     if not bound <= BOUND:
         raise RuntimeError(f"Taichi binds other buffers than are known: {sorted(bound - BOUND)}")

@@ -7,6 +7,7 @@ import ctypes as c
 import struct
 from typing import Any
 
+from ...aliases import Json
 from ..driven.memory import Buffer
 from . import api
 from .api import structure
@@ -22,7 +23,7 @@ class Kernel:
     told : what was compiled; see :func:`..driven.ahead.compiled`.
     """
 
-    def __init__(self, gpu: Gpu, told: dict[str, Any]) -> None:
+    def __init__(self, gpu: Gpu, told: Json) -> None:
         self._gpu, self._places = gpu, told["places"]
         self._tasks = [(self._pipeline(base64.b64decode(one["code"])), one["groups"], one["threads"]) for one in told["tasks"]]
 

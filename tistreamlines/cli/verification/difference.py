@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...space.batch import Batch
 
 # Type of the file for each field of a batch, and its number of columns if more than one.

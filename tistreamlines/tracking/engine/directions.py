@@ -6,7 +6,7 @@ from copy import copy
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.stop_reasons import Stop
 from ...space.geodesic import half_sphere
 from ...space.polynomials import monomials

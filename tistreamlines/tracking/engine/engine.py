@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.verdicts import Verdict

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...fit import dipy_private
 from ...fit.shells import shells

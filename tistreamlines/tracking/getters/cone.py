@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.getters import det, prob
 from ...kernels.getters.vertex_steps import choose_in_cone
 from ...kernels.orientation import cone, patches

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...kernels.getters import fact, sd_stream
 from ...kernels.getters.direction_codes import HALF

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
 from ...kernels.getters import fod, headings, ifod1, ifod2

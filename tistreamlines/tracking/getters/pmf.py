@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
 from ...kernels.getters.vertex_steps import prefetch_along

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import ParameterError
 from ...kernels.getters import dead_ends, ptt
 from ...kernels.getters.reads import read_stop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.getters import sd_stream
 from ...kernels.getters.direction_codes import HALF
 from ...kernels.getters.reads import read_row

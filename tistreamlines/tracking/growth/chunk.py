@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import Verdict

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends import open_program
 from ...devices import Device
 from ...devices.threads import thread_pool
@@ -21,7 +21,7 @@ from ...kernels.interpolate import Volume
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY
 from ...linker.coming import Coming
-from ...linker.records import spread
+from ...linker.records import Arguments, spread
 from ..parts import Layout, ProductKernels, Selection
 from ..tables.given import Prepared
 from ..tables.rows import CUBE, interleaved
@@ -111,11 +111,11 @@ class Growth:
         self.room = Room(self.program, device, settings, self.layout, tables)
         with memory_for("the tables"):
             self._tables = values | {name: self.program.array(array) for name, array in arrays.items()}
-        self._ended: dict[str, Any] = {}  # what of the kernels' arguments belongs to the chunk that has ended last
+        self._ended: Arguments = {}  # what of the kernels' arguments belongs to the chunk that has ended last
         self.forget_pace()
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Arguments:
         """The kernels' arguments by flat name, with those of the chunk that has ended last, until the next launch."""
         return self._tables | self._ended
 
@@ -179,7 +179,7 @@ class Growth:
 
         return Coming(wait, coming.is_there)
 
-    def _direct(self, codes: Array, own: dict[str, Any]) -> None:
+    def _direct(self, codes: Array, own: Arguments) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
         if self.layout.getter.aimed and not self.layout.directed:
             raise ParameterError("the kernels are linked for seeds without directions: give seeds without directions")
@@ -266,7 +266,7 @@ class Growth:
             self._advance(launched.own, count, self._begin(growing)[0])
             coming = self._coming(launched)
 
-    def _advance(self, own: dict[str, Any], count: int, steps: int, sides: int | None = None) -> None:
+    def _advance(self, own: Arguments, count: int, steps: int, sides: int | None = None) -> None:
         """Launch the halves of streamlines, together or in turn; if ``sides`` is 1, the forward halves."""
         in_turn = self.in_turn or sides == 1
         stride, sides = (2, sides or self.sides) if in_turn else (1, 1)

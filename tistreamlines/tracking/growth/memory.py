@@ -10,7 +10,7 @@ from typing import Any
 from ...backends.faults import no_memory
 from ...backends.program import Program
 from ...errors import DeviceMemoryError, ParameterError
-from ...linker.records import INTS
+from ...linker.records import INTS, Arguments
 from ...linker.source import Arrays
 from ...space.sphere import padded
 from ..parts import Layout
@@ -154,7 +154,7 @@ class Buffers:
                 self._held[name] = self._program.empty(held, kind), held
         return self._held[name][0]
 
-    def hold_all(self, names: Iterable[str], count: int) -> dict[str, Any]:
+    def hold_all(self, names: Iterable[str], count: int) -> Arguments:
         """Return arrays by name."""
         return {name: self.hold(name, count) for name in names}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 
 CELL_BITS = 5  # 32 cells along each axis

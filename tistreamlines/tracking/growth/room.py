@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ...backends.program import Program
 from ...devices import Device, free_memory, usable_cores
+from ...linker.records import Arguments
 from ...space.sphere import padded
 from ..parts import Layout
 from .memory import (
@@ -67,11 +67,11 @@ class Room:
         """Expect of the next chunk's seeds what can be expected of any."""
         self.density, self.points = float(DIRECTIONS), float("inf")
 
-    def for_seeds(self, count: int) -> dict[str, Any]:
+    def for_seeds(self, count: int) -> Arguments:
         """Return arrays for the next chunk's seeds, by flat name."""
         return _next(self._seeds).hold_all(self._names[0], count)
 
-    def for_halves(self, count: int) -> dict[str, Any]:
+    def for_halves(self, count: int) -> Arguments:
         """Return arrays for the halves of the next chunk's streamlines, by flat name."""
         return _next(self._halves).hold_all(self._names[1], padded(count, self._together))
 

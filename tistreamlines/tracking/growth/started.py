@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...linker.coming import Coming
+from ...linker.records import Arguments
 from .chunk import Chunk, enlisted
 from .ordering import exclusive_sum_in_order
 
@@ -39,7 +40,7 @@ class Started:
 
     block: Coded
     counts: Array
-    own: dict[str, Any]
+    own: Arguments
     order: Callable[[], Array]
 
     @cached_property
@@ -80,7 +81,7 @@ class Launched:
     block: Coded
     count: int
     listed: Callable[[], Chunk]
-    own: dict[str, Any]
+    own: Arguments
     steps: int
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import Verdict
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array, Json
 from ...backends.program import Program
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
@@ -70,7 +70,7 @@ class Connectomes:
         self._waiting: deque[Future[_Held]] = deque()
         self._program: Program | None = None  # None: threads of the host measure
         self.value: tuple[Matrix, ...] = ()
-        self.told: dict[str, Any] = {}
+        self.told: Json = {}
         self.doubts: tuple[str, ...] = ()
 
     def move_to(self, program: Program) -> None:
@@ -187,7 +187,7 @@ class _One:
 
     def write(
         self, made: Matrix, measures: Mapping[str, Measure], force: bool
-    ) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    ) -> tuple[Json, list[dict[str, str]]]:
         """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
         told = {
             "labels": made.labels, "nodes": len(made.nodes), "streamlines": made.streamlines,

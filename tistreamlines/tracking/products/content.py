@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import OutputError, ParameterError
 from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.program import Program
 from ...devices import host_memory, usable_cores
 from ...devices.threads import thread_pool
@@ -23,7 +23,7 @@ from ...errors import ParameterError
 from ...kernels.products.density import Grid, count_points
 from ...kernels.products.ends import count_end_points
 from ...linker.lang import LANES
-from ...linker.records import spread
+from ...linker.records import Arguments, spread
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
 from .point_kernels import launch, program_of
@@ -69,7 +69,7 @@ class MapGrid:
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
 
-    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Any], int]]:
+    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[Arguments, int]]:
         """Yield what ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
         first, sizes = some.start, self.each(batch.lengths[some] - 1)
         begins = exclusive_sum(sizes)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.program import Program
 from ...errors import ParameterError
 from ...space.batch import Batch, Space, last_points, of_each

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array, Json
 from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io import sidecar
@@ -110,7 +110,7 @@ class CountMap:
         self._step_mm = step_mm
         self._device: DeviceDensity | None = None
         self.value: Array = np.zeros((0, 0, 0), np.int32)
-        self.told: dict[str, Any] = {}
+        self.told: Json = {}
         self.doubts: tuple[str, ...] = ()
         images = [str(one) for one in (options.density_grid, options.density_sample) if one is not None]
         self._places = " and ".join(images) or "its grid"

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...devices.threads import thread_pool
 from ...kernels.products.lengths import measure_steps
-from ...linker.records import INTS, spread
+from ...linker.records import INTS, Arguments, spread
 from ...space.batch import Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
@@ -40,7 +40,7 @@ class DeviceConnectomes(Collector):
 
     def __init__(self, space: Space, takers: Sequence[Any], threads: int = 1) -> None:
         self._own, self._takers = spread("affine", affine_of(space)), tuple(takers)
-        self._arrays: dict[str, Any] = {}
+        self._arrays: Arguments = {}
         self._threads = threads
         self._last: list[tuple[Array, Array]] = []  # parts of a chunk that may be taken back
         self._adding: deque[Future[None]] = deque()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.products.density import count_steps
 from ...kernels.products.ends import count_ends
 from ...linker.lang import Func
 from ...linker.parts import Part
-from ...linker.records import INTS, spread
+from ...linker.records import INTS, Arguments, spread
 from ...space.batch import Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
@@ -55,7 +54,7 @@ class DeviceDensity(Collector):
         self._longest = int(self._by_steps[-1])
         self._own = spread("affine", affine_of(space)) | self._grid.values
         self._listed = min(PART_WORDS, self.most_listed)
-        self._arrays: dict[str, Any] = {}
+        self._arrays: Arguments = {}
         self.total: Array = np.zeros(0, np.int64)
         self._launched: list[tuple[int, int]] = []
         self._streamlines = 0

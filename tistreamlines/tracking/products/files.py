@@ -10,6 +10,7 @@ from weakref import finalize
 import numpy as np
 import numpy.typing as npt
 
+from ...aliases import Json
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .products import Collector
@@ -30,7 +31,7 @@ class ProductFile(Protocol):
 
     paths: tuple[Path, ...]
     value: Any
-    told: dict[str, Any]
+    told: Json
     doubts: tuple[str, ...]
 
     def add(self, batch: Batch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 
 MOST_DIRECT = 1 << 25  # sums, a quarter of a gigabyte, of which only pages that are added to take memory

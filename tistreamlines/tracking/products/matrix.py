@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.products.lengths import UNITS
 from .keyed_sums import KeyedSums, insert_edges
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io.labels import read_labels

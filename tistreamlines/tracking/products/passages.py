@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.products.density import count_points
 from ...space.batch import Batch
 from ..growth.ordering import exclusive_sum

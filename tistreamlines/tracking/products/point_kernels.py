@@ -18,7 +18,7 @@ from ...kernels.products.ends import count_end_points
 from ...kernels.products.lengths import measure_points
 from ...linker.lang import Func
 from ...linker.parts import Part
-from ...linker.records import INTS
+from ...linker.records import INTS, Arguments
 from ...linker.source import Source
 
 
@@ -54,7 +54,7 @@ class Movable(Protocol):
 
 def launch(
     program: Program, kernel: Func, count: int, values: Mapping[str, Any], filled: Mapping[str, int]
-) -> dict[str, Any]:
+) -> Arguments:
     """Run a kernel on arrays of the host, which are copied to where the program runs.
 
     Parameters

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...devices.threads import submit_once, thread_pool
 from ...kernels.products.points import pack
 from ...linker.lang import Func

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...aliases import Json
 from ...devices.threads import thread_pool
 from ...io import sidecar
 from ...io.tabular import Table
@@ -60,7 +61,7 @@ class SampleTable:
         self._made: list[Future[dict[str, Values]]] = []
         self.paths = (self._path,)
         self.value: dict[str, Values] = {}
-        self.told: dict[str, Any] = {}
+        self.told: Json = {}
         self._notes, self.doubts = notes, tuple(notes)
 
     def add(self, batch: Batch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...aliases import Json
 from ...space.batch import Batch
 from .content import names_of
 from .samples import Sampler, leave, load_sampled, unit_of
@@ -50,7 +51,7 @@ class SampledMeans:
         return np.rint(np.nan_to_num(means) * self.units).astype(np.int64)  # without points, there is no edge either
 
     @property
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Json:
         """What the record says of the maps."""
         return {
             name: {"path": str(path), "unit": 1 / unit, "streamlines_outside": self._outside[name]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import OutputError, ParameterError
 from ...io.in_memory import InMemory
 from ...io.maps import write_map

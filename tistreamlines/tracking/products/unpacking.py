@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.products.points import Affine, Laid, unpack
 from ...linker.lang import LANES, fields_of
-from ...linker.records import REALS, spread
+from ...linker.records import REALS, Arguments, spread
 from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
 from ..parts import Layout
@@ -107,9 +106,9 @@ class Unpacker:
         affine = affine_of(space)
         read = {name for name, _ in self.program.signatures["unpack"]}
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name in read}
-        self.values: dict[str, Any] = spread("affine", affine) | tables | prepared.scalars
+        self.values: Arguments = spread("affine", affine) | tables | prepared.scalars
 
-    def batch(self, grown: Grown, rules: dict[str, Any]) -> Batch:
+    def batch(self, grown: Grown, rules: Arguments) -> Batch:
         """Return a batch of streamlines in RASmm; several threads may call this at once.
 
         Parameters

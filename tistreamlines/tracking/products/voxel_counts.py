@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ..growth.ordering import exclusive_sum
 from .density import in_parts
 from .keyed_sums import KeyedSums

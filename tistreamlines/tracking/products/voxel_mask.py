@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...io.images import Tell, grid_of, open_image
 from ...io.nifti import load_mask

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...aliases import Json
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...errors import OutputError, ParameterError
@@ -76,7 +77,7 @@ class VoxelMatrices:
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
         self._waiting: deque[Future[None]] = deque()
         self.value: tuple[Any, ...] = ()
-        self.told: dict[str, Any] = {}
+        self.told: Json = {}
         self.doubts: tuple[str, ...] = ()
 
     def add(self, batch: Batch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array, Json
 from ...io import sidecar
 from ...io.maps import write_map
 from ...io.sparse import write_coordinates, write_sparse
@@ -61,7 +61,7 @@ class PairMatrix:
         """Write the files; return what the record says of them."""
         raise NotImplementedError
 
-    def told(self, made: Any) -> dict[str, Any]:
+    def told(self, made: Any) -> Json:
         """Return what the record says of the matrix."""
         raise NotImplementedError
 
@@ -105,7 +105,7 @@ class VoxelMatrix(PairMatrix):
             write_map(files[2], column, self.columns.space, force=force)
         return hashed((self.path, *files))
 
-    def told(self, made: VoxelCounts) -> dict[str, Any]:
+    def told(self, made: VoxelCounts) -> Json:
         """Return what the record says of the matrix."""
         return {
             "rows": self.rows.path, "columns": self.columns.path, "shape": [len(made.rows), len(made.columns)],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ...aliases import Json
 from ...io import sidecar
 from ...io.writer import completed
 from ...linker.lang import Func
@@ -78,7 +78,7 @@ class Waytotal:
         self.paths = (self._path,)
         self._device = DeviceCount()
         self.value = 0
-        self.told: dict[str, Any] = {}
+        self.told: Json = {}
         self.doubts: tuple[str, ...] = ()
 
     def add(self, batch: Batch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import ParameterError
 from ...fit.threads import in_threads
 from ...option import flag

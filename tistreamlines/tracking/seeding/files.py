@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...io.images import AnyPath, Tell, existing, reading, silent
 from ...io.in_memory import InMemory

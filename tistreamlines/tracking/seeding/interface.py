@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 from ...errors import InputError, ParameterError
 from ...fit.threads import in_threads, single_blas

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...linker.lang import Func
 from ...space.batch import Batch, Space

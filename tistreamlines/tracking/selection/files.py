@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...io.images import Tell, grid_of, open_image, silent
 from ...io.nifti import load_mask
 from ...option import ball_of

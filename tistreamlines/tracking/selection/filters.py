@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import VALID, Stop
 from ...kernels.verdicts import Verdict

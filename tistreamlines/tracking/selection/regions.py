@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.selection import bits
 from ...kernels.selection import regions as kernels
 from ...kernels.selection.regions import EXCLUDE, FIRST_END, INCLUDES, LIMIT, MOST_INCLUDES, SECOND_END, WORD_BITS

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...kernels.selection.regions import MIXED
 
 SLACK = 1e-3  # voxels or mm: more than the rounding of points, which have float32

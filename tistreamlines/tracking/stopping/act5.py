@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...kernels.stopping import act5, cropping, five_tissues
 from ...linker.lang import Func, Record, Stage

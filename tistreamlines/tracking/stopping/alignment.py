@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...io.samples import Samples
 from ...space.batch import Space
 from ...space.harmonics import BASES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...kernels.recovery.backtracking import rejects_invalid
 from ...kernels.stopping import act, cmc

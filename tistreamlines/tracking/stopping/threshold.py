@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...kernels.stopping import threshold
 from ...option import SEEDS, flag, option

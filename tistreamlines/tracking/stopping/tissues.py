@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 
 NAMES = ("white matter", "grey matter", "cerebrospinal fluid")
 ORDERS = tuple(permutations(range(3)))  # the first is the right one

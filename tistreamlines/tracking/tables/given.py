@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func
 from ...linker.parts import Part
-from ...linker.records import INTS, REALS, memory, spread
+from ...linker.records import INTS, REALS, Arguments, memory, spread
 from ...linker.source import Arrays, Source
 from ...space.sphere import load_sphere
 from ..parts import Getter, Layout, Rule
@@ -158,7 +158,7 @@ class Prepared:
     volume: Volume
 
     @cached_property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Arguments:
         """Arrays and numbers by the name of the kernels' argument, e.g. ``volume_rows``."""
         records = {"method": self.getter.method, "stopping": self.rule.stopping, "volume": self.volume}
         spread_records = [spread(name, record) for name, record in records.items()]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ... import plugins
-from ...arrays import Array
+from ...aliases import Array, Json
 from ...linker.lang import Func, Reals, Record, fields_of
 from ...linker.parts import Part
 from ...space.batch import Space
@@ -26,7 +26,7 @@ Arrays = dict[str, Array]
 ROOMS = "tistreamlines.kernels.", "tistreamlines.tracking.", "tistreamlines.space.", "tistreamlines.linker.lang"
 
 
-def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, dict[str, Any]]:
+def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, Json]:
     """Convert tables and space to arrays by name, and to values for JSON."""
     arrays: Arrays = {}
     values = {part.name: _encoded(getattr(prepared, part.name), part.name, arrays) for part in fields(Prepared)}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...fit.threads import in_threads
 from ...kernels.interpolate import Volume

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends import open_program
 from ...devices.threads import thread_pool
 from ...kernels.weights.sift2 import (
@@ -28,7 +28,7 @@ from ...kernels.weights.sift2 import (
 )
 from ...linker.lang import LANES
 from ...linker.parts import Part
-from ...linker.records import INTS, REALS, spread
+from ...linker.records import INTS, REALS, Arguments, spread
 from ...linker.source import Source
 from .room import Buffer, Room
 from .visit_file import Stored, in_memory
@@ -55,7 +55,7 @@ class _Piece:
 
     order: Array
     teams: int
-    values: dict[str, Any]
+    values: Arguments
     waiting: Array | Stored | None
 
 
@@ -129,14 +129,14 @@ class DeviceWeights:
         groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
         return list(thread_pool("weights", self._threads).map(work, groups, self._buffers))
 
-    def _launch(self, kernel: str, piece: _Piece, given: dict[str, Any], buffer: Buffer) -> None:
+    def _launch(self, kernel: str, piece: _Piece, given: Arguments, buffer: Buffer) -> None:
         """Run a kernel for a piece, once the visits that it takes are there."""
         values = piece.values | given
         if piece.waiting is not None and WORDS in dict(self._program.signatures[kernel]):
             values[WORDS] = buffer.filled(piece.waiting)
         self._program.run(kernel, piece.teams, values)
 
-    def _run(self, kernel: str, given: dict[str, Any]) -> None:
+    def _run(self, kernel: str, given: Arguments) -> None:
         """Run a kernel for all streamlines."""
 
         def work(some: Sequence[_Piece], buffer: Buffer) -> None:
@@ -145,7 +145,7 @@ class DeviceWeights:
 
         self._each(work)
 
-    def _added(self, kernel: str, name: str, words: int, given: dict[str, Any]) -> Array:
+    def _added(self, kernel: str, name: str, words: int, given: Arguments) -> Array:
         """Run a kernel that adds to so many words, its argument ``name``; return each thread's, (threads, words)."""
 
         def work(some: Sequence[_Piece], buffer: Buffer) -> Array:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...devices import choose
 from ...devices.threads import thread_pool
 from ...errors import InputError

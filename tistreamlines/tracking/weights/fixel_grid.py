@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import InputError
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid
 from ...linker.parts import Part

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...devices import Device
 from ...errors import InputError, ParameterError
 from ...fit.fod_image import FodImage

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...aliases import Json
 from ...devices import Device, choose
 from ...devices.threads import thread_pool
 from ...io import sidecar
@@ -66,7 +67,7 @@ class Sift2Weights:
         self._count = 0
         self.paths = files(options)
         self.value: Weights | None = None
-        self.told: dict[str, Any] = {}
+        self.told: Json = {}
         self.doubts: tuple[str, ...] = ()
 
     def follow(self, followed: Fods | None, told: Callable[[float], object] = lambda _: None) -> None:
@@ -149,7 +150,7 @@ class Sift2Weights:
             )
 
 
-def _costs(iterations: tuple[Iteration, ...]) -> dict[str, Any]:
+def _costs(iterations: tuple[Iteration, ...]) -> Json:
     """Return what the record says of the first and the last state."""
     if not iterations:
         return {}

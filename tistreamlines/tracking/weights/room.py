@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends.program import Program
 from ...devices import Device, usable_cores
 from ...errors import ParameterError

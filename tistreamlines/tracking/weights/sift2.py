@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...devices import Device
 from ...errors import InputError
 from ...kernels.weights.sift2 import HIGHEST

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
 from ...space.geodesic import half_sphere

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...errors import OutputError
 
 WORD = 4  # bytes

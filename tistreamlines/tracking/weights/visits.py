@@ -6,18 +6,17 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends import open_program
 from ...devices import Device
 from ...errors import InputError
 from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, Found, visit_fixels
 from ...linker.lang import LANES
-from ...linker.records import INTS, spread
+from ...linker.records import INTS, Arguments, spread
 from ...linker.source import Source
 from ...space.batch import Batch
 from .fixel_grid import FixelTable
@@ -164,7 +163,7 @@ class Visitor:
         lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
         return _trimmed(lanes, begin, words, visited.reshape(teams, LANES), most)
 
-    def _visit(self, depth: Array, given: dict[str, Any]) -> tuple[Array, Array, Array]:
+    def _visit(self, depth: Array, given: Arguments) -> tuple[Array, Array, Array]:
         """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
         program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
         total = int(LANES * (depth + 1).sum())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array
+from ...aliases import Array
 from ...backends import open_program
 from ...devices import Device
 from ...errors import InputError
