@@ -166,6 +166,10 @@ def kinds() -> dict[str, dict[str, Any]]:
             "peaks": d["peaks"], "dg": "det", "stopping": "binary", "stop_mask": d["seed"], "seed_mask": d["seed"],
             "seed_grid": 1,
         },
+        "fact, act5": region | {
+            "peaks": 0.35 * d["peaks"], "dg": "fact", "act": tissues_of(d), "step_size": "0.5vox", "nseeds": 60,
+            "keep": "all",
+        },
         "prob of peaks, selected": stop | region | {"peaks": d["peaks"], "dg": "prob", "select": 20},
         "ptt of an odf": stop | region | {"odf": d["odf"], "dg": "ptt", "nseeds": 20},
         "bedpostx": region | {"bedpostx": str(samples(False)), "nseeds": 60},
@@ -206,7 +210,8 @@ def values(folder: Path) -> dict[str, Any]:
     }
     words = {
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
-        "det_rule": "closest", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy", "negative_odf": "none",
+        "det_rule": "closest", "peaks_between": "linear", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy",
+        "negative_odf": "none",
         "sh_basis": "tournier07", "seed_dynamic_basis": "tournier07",
         "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "sgm_truncation": "exit", "arch": "cpu", "compiler": "taichi",

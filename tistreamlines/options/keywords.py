@@ -100,6 +100,7 @@ class Options(TypedDict, total=False):
     random_fibre: bool | None
     modified_euler: bool | None
     # Orientations from a file, instead of a model
+    peak_width: float | None
     sh: ImageLike | None
     sh_basis: Literal[
         "descoteaux07", "descoteaux07_legacy", "tournier07", "tournier07_legacy", "descoteaux07_full",
@@ -109,7 +110,6 @@ class Options(TypedDict, total=False):
     odf: ImageLike | None
     pmf: ImageLike | None
     peaks: ImageLike | None
-    peak_width: float | None
     peaks_frame: Literal["auto", "scanner", "voxel"] | None
     asymmetric: bool | None
     bedpostx: OneOrMore[PathLike] | None

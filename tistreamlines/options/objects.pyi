@@ -110,6 +110,7 @@ class Prob(Choice):
         max_angle: float | None = ...,
         pmf_threshold: float | None = ...,
         pmf_rows: Literal["sh", "sampled"] | None = ...,
+        peak_width: float | None = ...,
     ) -> None: ...
 
 class Det(Choice):
@@ -125,6 +126,7 @@ class Det(Choice):
         max_angle: float | None = ...,
         pmf_threshold: float | None = ...,
         pmf_rows: Literal["sh", "sampled"] | None = ...,
+        peak_width: float | None = ...,
         det_rule: Literal["max", "closest"] | None = ...,
     ) -> None: ...
 
@@ -141,6 +143,7 @@ class Ptt(Choice):
         max_angle: float | None = ...,
         pmf_threshold: float | None = ...,
         pmf_rows: Literal["sh", "sampled"] | None = ...,
+        peak_width: float | None = ...,
         probe_length: float | None = ...,
         probe_radius: float | None = ...,
         probe_quality: int | None = ...,

@@ -172,15 +172,8 @@ class FileOptions:
         None, FILES, "Like --odf, but without negative values.", unit="FILE", absent="a model is fitted",
     )
     peaks: ImageLike | None = option(
-        None, FILES, "Peaks, three volumes (x, y, z) per peak; the length of a peak is its amplitude. A function on "
-        "the sphere is made of them for other getters than fact, with a lobe for each peak.", unit="FILE",
-        absent="a model is fitted", common=True,
-    )
-    peak_width: float = option(
-        15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
-        "order 8. With 0, a peak is the nearest vertex of --sphere alone, and most streamlines end where the peaks of "
-        "neighbouring voxels differ by more than --max-angle.", unit="degrees", low=0, high=45,
-        only={"source": ("peaks",)},
+        None, FILES, "Peaks, three volumes (x, y, z) per peak, as long as their amplitudes. fact follows them as they "
+        "are, other getters lobes in their place.", unit="FILE", absent="a model is fitted", common=True,
     )
     peaks_frame: str = option(
         "auto", FILES, "Axes of --peaks, as for --sh. auto chooses the axes with which the peaks of neighbouring "

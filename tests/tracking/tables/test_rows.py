@@ -59,6 +59,9 @@ def followed(dg: str) -> Any:
         drawn[..., :3] /= np.linalg.norm(drawn[..., :3], axis=-1, keepdims=True)
         drawn[..., 3] = 0.5
         return Samples(drawn, np.ones(SHAPE, bool), Space(np.diag([*SIDES, 1.0]), SHAPE))
+    if dg == "fact":
+        peaks = np.random.default_rng(7).normal(0, 0.3, (*SHAPE, 24)).astype(np.float32)
+        return OrientationFunctions("peaks", peaks)
     if "pmf" not in METHODS[dg].follows:
         harmonics = np.random.default_rng(7).normal(0.5, 0.3, (*SHAPE, 15)).astype(np.float32)
         return OrientationFunctions("sh", harmonics, "descoteaux07")

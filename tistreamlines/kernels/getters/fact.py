@@ -1,13 +1,11 @@
 """FACT: a step follows the peak of a voxel that is most collinear with the last one (Mori et al. 1999).
 
-Nothing is drawn but the direction from which the first peak is sought, as in MRtrix3's tckgen.  Each lane compares one peak.
-The code of a step is its direction; see :mod:`.direction_codes`.
+Nothing is drawn but the direction from which the first peak is sought, as in MRtrix3's tckgen.  The code of a step is its direction; see :mod:`.direction_codes`.
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import reciprocal_root
 from ..halves import *
 from ..interpolate import Corners, Volume, find_corners, inside, row_start
 from ..orientation.peaks import LEAVES, NONE, dot
@@ -15,40 +13,49 @@ from .direction_codes import decoded, encoded
 from .fod import start_of
 from .headings import HeadingScratch
 
-PEAK_CHUNKS = Constant("peaks of a voxel, rounded up, in units of 32")
+PEAKS = Constant("peaks of a voxel")
 BLENDS = Constant("1: peaks of the eight voxels around a point are blended, 0: those of the nearest voxel count")
 SHORT = 1e-30  # squared length of what is no peak
 
 
 class Fact(Record):
-    """Tables of the method: length below which no peak is followed, and cosine of the greatest angle.
+    """Tables of the method: length below which no peak is followed, and squared cosine of the greatest angle.
 
-    A row has x of all peaks of a chunk, then y, then z.
+    A row has x, y and z of each peak in turn.
     """
 
     threshold: real
-    cos_angle: real
+    cos_squared: real
 
 
 @func
 def collinear_peak(volume: Volume, row: i32, d: vec3, method: Fact) -> vec3:
-    """The peak of a row that is most collinear with a direction, in its sense; zeros if none lies within the angle."""
+    """The peak of a row that is most collinear with a direction, in its sense; zeros if none lies within the angle.
+
+    The squared cosines of two peaks are compared without a division.
+    """
     best = 0.0
-    peak = vec3(0.0, 0.0, 0.0)
-    for chunk in unrolled(PEAK_CHUNKS):
-        x = at(volume.rows, row + 96 * chunk)
-        y = at(volume.rows, row + 96 * chunk + 32)
-        z = at(volume.rows, row + 96 * chunk + 64)
-        squared = (x * x + y * y) + z * z
-        cosine = ((x * d[0] + y * d[1]) + z * d[2]) * reciprocal_root(maximum(squared, SHORT))
-        collinear = where((squared > SHORT) & (absolute(cosine) >= method.cos_angle), absolute(cosine), 0.0)
-        most = team_max(collinear)
-        if most > best:
-            best = most
-            number = minimum(team_first(collinear == most), 31)
-            sense = where(team_value(cosine, number) < 0.0, -1.0, 1.0)
-            peak = vec3(sense * team_value(x, number), sense * team_value(y, number), sense * team_value(z, number))
-    return peak
+    length = 1.0
+    chosen = -1
+    for peak in range(PEAKS):
+        c = row + 3 * peak
+        squared = (volume.rows[c] * volume.rows[c] + volume.rows[c + 1] * volume.rows[c + 1]) + volume.rows[c + 2] * volume.rows[c + 2]
+        along = (volume.rows[c] * d[0] + volume.rows[c + 1] * d[1]) + volume.rows[c + 2] * d[2]
+        share = along * along
+        within = (squared > SHORT) & (share >= method.cos_squared * squared)
+        closer = within & (share * length > best * squared)
+        best = where(closer, share, best)
+        length = where(closer, squared, length)
+        chosen = where(closer, c, chosen)
+    x = 0.0
+    y = 0.0
+    z = 0.0
+    if chosen >= 0:
+        x = volume.rows[chosen]
+        y = volume.rows[chosen + 1]
+        z = volume.rows[chosen + 2]
+    sense = where((x * d[0] + y * d[1]) + z * d[2] < 0.0, -1.0, 1.0)
+    return vec3(sense * x, sense * y, sense * z)
 
 
 @func

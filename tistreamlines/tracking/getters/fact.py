@@ -23,8 +23,7 @@ from ..tables.rows import build_volume
 from .fod import CutoffOptions
 from .shared import heading_scratch
 
-CHUNK = 96  # numbers of 32 peaks in a row
-PEAK_OPERATIONS = 20  # operations for the cosine of a peak
+PEAK_OPERATIONS = 20  # operations that compare a peak
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ class FactGetter(Getter):
     move: Stage = sd_stream.move_to_peak
     along: Func = fact.length_along
     code_bits: int = 2 * HALF
-    peak_chunks: int
+    peaks: int
     blends: int
     aimed: bool = host(default=True)
 
     def count_step(self) -> tuple[int, int]:
         """Return a lower bound of the bytes read and the operations done for a step."""
         voxels, maps = (8 if self.blends else 1), self.row.stop_channels
-        return voxels * 4 * CHUNK * self.peak_chunks + 32 * maps, voxels * 32 * PEAK_OPERATIONS + 16 * maps
+        return 12 * voxels * self.peaks + 32 * maps, voxels * self.peaks * PEAK_OPERATIONS + 16 * maps
 
 
 def prepare(given: Given, options: FactOptions) -> Prepared:
@@ -85,19 +84,20 @@ def prepare(given: Given, options: FactOptions) -> Prepared:
     peaks = function.values.reshape(*function.values.shape[:3], -1)
     if peaks.shape[:3] != maps.shape[:3]:
         raise InputError(f"peaks are {peaks.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
-    chunks = max(-(-peaks.shape[3] // CHUNK), 1)
-    width = padded(CHUNK * chunks + given.stop.count)
+    # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
+    width = padded(max(peaks.shape[3], 32 * (given.stop.count > 1)) + given.stop.count)
 
     def fill_rows(values: Array, rows: Array) -> None:
-        vectors = np.zeros((len(values), 32 * chunks, 3))
-        vectors[:, : values.shape[1] // 3] = values.reshape(len(values), -1, 3)
-        rows[:, : CHUNK * chunks] = vectors.reshape(-1, chunks, 32, 3).swapaxes(2, 3).reshape(len(values), -1)
+        rows[:, : values.shape[1]] = values
 
     # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
     volume = build_volume(peaks, np.logical_or.reduce(peaks, axis=-1), width, fill_rows, maps)
     row = Row.of(width, given.stop.count)
+    method = fact.Fact(
+        threshold=options.least(given.stop.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
+    )
     getter = FactGetter(
-        method=fact.Fact(threshold=options.least(given.stop.rule), cos_angle=math.cos(math.radians(options.max_angle))),
-        scratch=heading_scratch(row), row=row, peak_chunks=chunks, blends=int(options.peaks_between == "linear"),
+        method=method, scratch=heading_scratch(row), row=row, peaks=peaks.shape[3] // 3,
+        blends=int(options.peaks_between == "linear"),
     )
     return Prepared(getter, given.stop.rule, volume)

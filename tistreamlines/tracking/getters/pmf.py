@@ -23,7 +23,7 @@ from ...kernels.orientation.peaks import PeakScratch
 from ...kernels.orientation.samples import amplitudes_of_samples
 from ...linker.lang import Func
 from ...linker.parts import host
-from ...option import MODEL, option
+from ...option import FILES, MODEL, option
 from ...space.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
 from ...space.polynomials import from_harmonics
 from ...space.sphere import SPHERES, Ball, most_peaks, padded, sphere_tables
@@ -50,6 +50,12 @@ class PmfOptions(VertexOptions):
         "SHCoeffPmfGen (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt "
         "always stores samples; with sh they keep negative values.", choices=("sh", "sampled"),
         absent="sh; sampled for a full basis", only={"source": ("model", "sh")},
+    )
+    peak_width: float = option(
+        15.0, FILES, "Standard deviation of the lobe of a peak of --peaks. The default is about that of a fODF of "
+        "order 8. With 0, a peak is the nearest vertex of --sphere alone, and most streamlines end where the peaks of "
+        "neighbouring voxels differ by more than --max-angle.", unit="degrees", low=0, high=45,
+        only={"source": ("peaks",)},
     )
 
 
