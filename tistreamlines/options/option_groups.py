@@ -172,8 +172,8 @@ class FileOptions:
         None, FILES, "Like --odf, but without negative values.", unit="FILE", absent="a model is fitted",
     )
     peaks: ImageLike | None = option(
-        None, FILES, "Peaks, three volumes (x, y, z) per peak, as long as their amplitudes. fact follows them as they "
-        "are, other getters lobes in their place.", unit="FILE", absent="a model is fitted", common=True,
+        None, FILES, "Peaks, three volumes (x, y, z) each, as long as their amplitudes. fact follows them, other "
+        "getters lobes made of them.", unit="FILE", absent="a model is fitted", common=True,
     )
     peaks_frame: str = option(
         "auto", FILES, "Axes of --peaks, as for --sh. auto chooses the axes with which the peaks of neighbouring "
