@@ -59,6 +59,11 @@ def _default_methods() -> str:
     return default_method(FITTED) + "".join(others)
 
 
+def _named(name: str, title: str) -> str:
+    """Return the name of a row with its title, if that says more."""
+    return name if name == title.lower() else f"{name}, {title}"
+
+
 @dataclass(frozen=True)
 class SeedOptions:
     """Options of the seeds and of the region in which models are fitted."""
@@ -143,7 +148,7 @@ class MethodChoice:
         affects="defaults",
     )
     dg: str = option(
-        None, MODEL, "Direction getter: " + "; ".join(f"{name}, {row.title}" for name, row in METHODS.items()) + ".",
+        None, MODEL, "Direction getter: " + "; ".join(_named(name, row.title) for name, row in METHODS.items()) + ".",
         choices=METHODS.keys(), absent=_default_methods(), foreign=GETTERS_ELSEWHERE, common=True,
     )
 
