@@ -45,8 +45,8 @@ class AngleOptions:
     """The option of every method. Its default depends on the method."""
 
     max_angle: float = option(
-        None, GROWTH, "Greatest angle between two steps. With ptt it sets the greatest curvature: a step turns by at "
-        "most this angle times the mean voxel side in mm, as in DIPY. With prob it is 30 where few directions give a "
+        None, GROWTH, "Greatest angle between two steps. With ptt a step turns by at most this angle times the mean "
+        "voxel side in mm, as in DIPY. With prob it is 30 where few directions give a "
         "model a lower order than its own.", unit="degrees", low=0, high=90, above=True, common=True,
     )
 
