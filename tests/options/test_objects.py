@@ -84,7 +84,7 @@ def test_what_contradicts_or_is_out_of_place_is_refused(given, words):
 
 
 def test_an_unknown_option_is_refused_at_once():
-    with pytest.raises(TypeError, match=r"^Prob: .*'probe_length'; its options are model, .* or pmf_rows$"):
+    with pytest.raises(TypeError, match=r"^Prob: .*'probe_length'; its options are model, .* or peak_width$"):
         ts.Prob(probe_length=2)
     with pytest.raises(ts.ParameterError, match=r"^'probe' is no direction getter: give one of boot, prob"):
         ts.choice("dg", "probe")

@@ -345,10 +345,10 @@ class TestGetters:
                 assert checked(name, option, word.upper(), "word") == word
 
     @pytest.mark.parametrize(("named", "words"), [
-        ({"dg": "FACT"}, "dg has no 'FACT': give det, with the peaks"),
-        ({"dg": "Tensor_Prob"}, "no tensor is tracked"),
+        ({"dg": "Tensor_Det"}, "or fact and the tensor's peaks"),
+        ({"dg": "Tensor_Prob"}, "no tensor is fitted"),
         ({"dg": "closest"}, "give det, and det_rule closest"),
-        ({"model": "dti"}, "no tensor is tracked: give csd"),
+        ({"model": "dti"}, "no tensor is (tracked|fitted): give csd"),
         ({"model": "msmt_csd"}, "give its orientation functions as sh FILE"),
         ({"like": "tckgen"}, "with tckgen's defaults"),
         ({"dg": "ifod2", "samples": "sub.bedpostX/merged"}, "FSL's samples is bedpostx FOLDER"),

@@ -6,7 +6,7 @@ import numpy as np
 from distributions import unit
 
 from tistreamlines.kernels.getters.fod import Fod, across, amplitude
-from tistreamlines.kernels.getters.headings import Heading, HeadingScratch
+from tistreamlines.kernels.getters.headings import Heading
 from tistreamlines.kernels.getters.ifod1 import move_on_course
 from tistreamlines.kernels.getters.ifod2 import (
     ARC,
@@ -18,7 +18,7 @@ from tistreamlines.kernels.getters.ifod2 import (
     likelihood,
     move_along_arc,
 )
-from tistreamlines.kernels.halves import Rules, Stopping
+from tistreamlines.kernels.halves import Position, Rules, Run, Stopping
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.kernels.lanes import everywhere
 from tistreamlines.linker.lang import Reals, at, func, i32, lanes, put, u32, vec3
@@ -57,13 +57,13 @@ def likelihoods(
 
 
 @func
-def arcs(item: i32, volume: Volume, method: Fod, scratch: ArcScratch, rules: Rules, directions: Reals, out: Reals):
+def arcs(item: i32, run: Run, directions: Reals, out: Reals):
     """The points of an arc from the origin, and the directions at them."""
     state = Arc()
     state.d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
     p = vec3(0.0, 0.0, 0.0)
     for part in range(ARC):
-        p = move_along_arc(state, scratch, p, item, volume, method, u32(7), u32(part + 1), u32(0), rules)
+        p = move_along_arc(Position(p, item, state, 0, u32(7), u32(part + 1), u32(0)), run)
         d = heading_of(state)
         for i in range(3):
             out[(item * ARC + part) * 6 + i] = p[i]
@@ -71,13 +71,11 @@ def arcs(item: i32, volume: Volume, method: Fod, scratch: ArcScratch, rules: Rul
 
 
 @func
-def courses(
-    item: i32, volume: Volume, method: Fod, scratch: HeadingScratch, rules: Rules, directions: Reals, out: Reals
-):
+def courses(item: i32, run: Run, directions: Reals, out: Reals):
     """A step from the origin."""
     state = Heading()
     state.d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
-    p = move_on_course(state, scratch, vec3(0.0, 0.0, 0.0), item, volume, method, u32(7), u32(1), u32(0), rules)
+    p = move_on_course(Position(vec3(0.0, 0.0, 0.0), item, state, 0, u32(7), u32(1), u32(0)), run)
     for i in range(3):
         out[3 * item + i] = p[i]
 

@@ -15,6 +15,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
 from typing import IO, ClassVar
@@ -24,11 +25,6 @@ import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
-
-try:
-    from isal.isal_zlib import crc32  # seven times as fast
-except ImportError:
-    from zlib import crc32
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters
@@ -45,6 +41,21 @@ BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for
 
 
 Late = Callable[[], Mapping[str, Array]]  # see open_writer
+
+
+@cache
+def _crc32() -> Callable[..., int]:
+    """Return the function that computes the checksum of a member."""
+    try:
+        from isal.isal_zlib import crc32  # seven times as fast
+    except ImportError:
+        from zlib import crc32
+    return crc32
+
+
+def crc32(data: memoryview | bytes, before: int = 0) -> int:
+    """Return the checksum that ZIP archives have, of data that follow others with a checksum."""
+    return _crc32()(data, before)
 
 
 class TrxSink:
