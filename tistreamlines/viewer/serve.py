@@ -32,6 +32,7 @@ class PageServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 4 * MOST_WAITING  # with five, the default, clients of a burst try again after seconds
 
     def __init__(self, page: bytes) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
