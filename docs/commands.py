@@ -103,7 +103,7 @@ def inputs(step: Step) -> list[str]:
     """Files and folders of the reader that a command names."""
     words = shlex.split(step.command, comments=True)
     names = {name for name in NAMES for word in words if word == name or word.startswith(f"{name}/")}
-    if "dwi.nii.gz" in names:  # which may be given without those beside it
+    if "dwi.nii.gz" in names:  # a command finds the gradients beside the series
         names |= {"dwi.bval", "dwi.bvec"}
     return sorted(names & STEPS.get(step.page, NAMES))
 
@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="PAGE", help="a page, such as docs/tutorial.md")
     parser.add_argument("--list", action="store_true", help="print the commands, and why some cannot run here")
     chosen = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's & makes this and its commands ignore
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # commands in the background of a shell ignore Ctrl-C
     all_steps = [step for page in PAGES if not chosen.only or page in chosen.only for step in steps(page)]
     if chosen.list:
         for step in all_steps:

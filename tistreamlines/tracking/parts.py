@@ -310,9 +310,9 @@ class Layout(Part):
         See :class:`tistreamlines.tracking.growth.chunk.Chunk`.
         """
         carries = self.getter.carried > 0
-        values: list[tuple[str, bool | int, tuple[int, ...]]] = [
-            ("state", True, (2, 2)), ("verdict", self.selection.has_bits, ()), ("initial", carries, ()),
-            ("first", carries and self.takes_back, ()), ("cropped", self.rule.crops, (2,)),
+        values: list[tuple[str, str, bool | int, tuple[int, ...]]] = [
+            ("state", "halves_state", True, (2, 2)), ("verdict", "verdict", self.selection.has_bits, ()),
+            ("initial", "halves_initial", carries, ()), ("first", "halves_first", carries and self.takes_back, ()),
+            ("cropped", "halves_cropped", self.rule.crops, (2,)),
         ]
-        names = {"verdict": "verdict"}
-        return {name: (names.get(name, f"halves_{name}"), shape) for name, needed, shape in values if needed}
+        return {name: (array, shape) for name, array, needed, shape in values if needed}

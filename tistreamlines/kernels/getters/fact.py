@@ -1,13 +1,14 @@
 """FACT: a step follows the peak of a voxel that is most collinear with the last one (Mori et al. 1999).
 
-Nothing is drawn but the direction from which the first peak is sought, as in MRtrix3's tckgen.  The code of a step is its direction; see :mod:`.direction_codes`.
+Nothing is drawn but the direction from which the first peak is sought, as in MRtrix3's tckgen.  The code of a step is its
+direction; see :mod:`.direction_codes`.
 """
 
 from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import *
-from ..interpolate import Corners, Volume, find_corners, inside, row_start
+from ..interpolate import Corners, Volume, find_corners, row_start
 from ..orientation.peaks import LEAVES, NONE, dot
 from .direction_codes import decoded, encoded
 from .fod import start_of
@@ -88,15 +89,6 @@ def peak_at(volume: Volume, p: vec3, d: vec3, method: Fact) -> vec3:
 def blended(peak: vec3, weight: real, more: vec3) -> vec3:
     """The sum of a peak and of the share of another one."""
     return vec3(peak[0] + weight * more[0], peak[1] + weight * more[1], peak[2] + weight * more[2])
-
-
-@func
-def length_along(volume: Volume, p: vec3, d: vec3) -> real:
-    """The share of the voxel nearest to a point that has peaks: 1 or 0, so that a half is cut where peaks end."""
-    share = 0.0
-    if inside(volume.shape, p) == 1:
-        share = where(nearest_row(volume, p) > 0, 1.0, 0.0)
-    return share
 
 
 @func

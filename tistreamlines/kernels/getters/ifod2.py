@@ -238,7 +238,7 @@ def set_out_on_arc(position: Position, side: i32, first: i32, run: Run) -> i32:
     position.state.d = setting_out(position.code, side)
     position.state.s = position.state.d
     position.state.turn = position.state.d
-    none = position.code & 0  # a lane value where 32 run.halves set out together
+    none = position.code & 0  # a lane value where 32 halves set out together
     position.state.cosine = real(none + 1)
     position.state.sine = real(none)
     position.state.part = none

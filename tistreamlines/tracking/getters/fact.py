@@ -47,7 +47,6 @@ class FactGetter(Getter):
     set_out: Stage = sd_stream.set_out_to_peak
     choose: Func = fact.choose_fixel
     move: Stage = sd_stream.move_to_peak
-    along: Func = fact.length_along
     code_bits: int = 2 * HALF
     peaks: int
     blends: int
