@@ -158,7 +158,17 @@ def calls(options, folder):
 
 
 def test_every_function_shows_its_progress(options, tmp_path, monkeypatch):
+    """Each stage waits until its line is printed, since a stage may take less than the time between two lines."""
     monkeypatch.setattr(progress, "MINUTE", 0.001)
+    begin = Bar.stage
+
+    def begin_and_wait(bar, name):
+        begin(bar, name)
+        deadline = time.monotonic() + 30
+        while f"{STAGES[name]}: " not in shown.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    monkeypatch.setattr(Bar, "stage", begin_and_wait)
     for name, call in calls(options, tmp_path).items():
         with contextlib.redirect_stderr(io.StringIO()) as shown:
             assert call(progress=True) == call() > 0
