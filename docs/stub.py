@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     BallLike = option.BallLike | Sphere
 
 
-class Options(TypedDict, total=False):
-    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
+class ProductOptions(TypedDict, total=False):
+    """Options of what a tractogram holds, and of what is made of the streamlines besides."""
 
 '''
-PRODUCTS_HEAD = '''
+OPTIONS_HEAD = '''
 
-class ProductOptions(TypedDict, total=False):
-    """Those of what a tractogram holds, and of what is made of the streamlines besides."""
+class Options(ProductOptions, total=False):
+    """Those, and the others that ``tistreamlines track --help-all`` explains, in its order."""
 
 '''
 HEAD = '''"""Objects beside keywords. This file is written by ``python docs/generate.py``."""
@@ -85,20 +85,27 @@ def types() -> dict[str, str]:
 
 def keywords() -> str:
     """Return the text of the keywords."""
+    kinds, joined = types(), joined_options()
+    products = _fields({name: kind for name, kind in kinds.items() if name in joined})
+    others = _fields({name: kind for name, kind in kinds.items() if name not in joined})
+    others += ["# objects that stand for several options", f"{objects.MADE}: Sequence[Product] | None"]
+    products, others = (textwrap.indent("\n".join(lines), " " * 4) + "\n" for lines in (products, others))
+    return KEYWORDS_HEAD + products + OPTIONS_HEAD + others
+
+
+def _fields(kinds: dict[str, str]) -> list[str]:
+    """Return the lines of fields, each group below its title."""
     lines, group = [], ""
-    for name, row in types().items():
+    for name, kind in kinds.items():
         if options()[name].group != group:
             group = options()[name].group
             lines.append(f"# {group}")
-        line = f"{name}: {row}"
+        line = f"{name}: {kind}"
         if len(line) > WIDTH - 4:
-            words = textwrap.fill(row[row.index("[") + 1 : row.index("]")] + ",", WIDTH - 8)
+            words = textwrap.fill(kind[kind.index("[") + 1 : kind.index("]")] + ",", WIDTH - 8)
             line = f"{name}: Literal[\n{textwrap.indent(words, ' ' * 4)}\n] | None"
         lines.append(line)
-    lines += ["# objects that stand for several of these options", f"{objects.MADE}: Sequence[Product] | None"]
-    own = [f"{name}: {row}" for name, row in types().items() if name in joined_options()]
-    whole, some = (textwrap.indent("\n".join(rows), " " * 4) + "\n" for rows in (lines, own))
-    return KEYWORDS_HEAD + whole + PRODUCTS_HEAD + some
+    return lines
 
 
 def stub() -> str:

@@ -20,8 +20,67 @@ if TYPE_CHECKING:
     BallLike = option.BallLike | Sphere
 
 
-class Options(TypedDict, total=False):
-    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
+class ProductOptions(TypedDict, total=False):
+    """Options of what a tractogram holds, and of what is made of the streamlines besides."""
+
+    # Output
+    sample: OneOrMore[ImageLike] | None
+    sample_points: bool | None
+    endpoints_only: bool | None
+    compress: float | None
+    downsample: int | None
+    groups: bool | None
+    points: Literal["float32", "float16"] | None
+    sample_table: PathLike | None
+    density: PathLike | None
+    density_voxel: float | None
+    density_grid: ImageLike | None
+    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
+    density_sample: ImageLike | None
+    ends: PathLike | None
+    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
+    connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
+    connectome_radius: float | None
+    connectome_measure: OneOrMore[str] | None
+    connectome_sample: OneOrMore[ImageLike] | None
+    connectome_nodes: OneOrMore[TableLike] | None
+    connectome_pairs: bool | None
+    weights: str | None
+    connectome_zero_diagonal: bool | None
+    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    seed_matrix_targets: OneOrMore[ImageLike] | None
+    seed_matrix_min_length: float | None
+    seeds_to_targets: OneOrMore[tuple[ImageLike, PathLike]] | None
+    targets: OneOrMore[ImageLike] | None
+    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
+    voxel_matrix_min_length: float | None
+    sift2: OneOrMore[tuple[ImageLike, PathLike]] | None
+    sift2_basis: str | None
+    sift2_act: ImageLike | None
+    sift2_proc_mask: ImageLike | None
+    sift2_csv: PathLike | None
+    sift2_mu: PathLike | None
+    sift2_coeffs: PathLike | None
+    sift2_linear: bool | None
+    sift2_reg_tikhonov: float | None
+    sift2_reg_tv: float | None
+    sift2_min_td_frac: float | None
+    sift2_min_iters: int | None
+    sift2_max_iters: int | None
+    sift2_min_factor: float | None
+    sift2_max_factor: float | None
+    sift2_max_coeff_step: float | None
+    sift2_min_cf_decrease: float | None
+    sift2_fd_scale_gm: bool | None
+    sift2_fd_thresh: float | None
+    sift2_remove_untracked: bool | None
+    sift2_no_dilate_lut: bool | None
+    sift2_make_null_lobes: bool | None
+    waytotal: PathLike | None
+
+
+class Options(ProductOptions, total=False):
+    """Those, and the others that ``tistreamlines track --help-all`` explains, in its order."""
 
     # Seeds and region
     mask: ImageLike | None
@@ -138,59 +197,6 @@ class Options(TypedDict, total=False):
     bids_out: PathLike | None
     json_stats: PathLike | None
     report: PathLike | None
-    sample: OneOrMore[ImageLike] | None
-    sample_points: bool | None
-    endpoints_only: bool | None
-    compress: float | None
-    downsample: int | None
-    groups: bool | None
-    points: Literal["float32", "float16"] | None
-    sample_table: PathLike | None
-    density: PathLike | None
-    density_voxel: float | None
-    density_grid: ImageLike | None
-    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
-    density_sample: ImageLike | None
-    ends: PathLike | None
-    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
-    connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
-    connectome_radius: float | None
-    connectome_measure: OneOrMore[str] | None
-    connectome_sample: OneOrMore[ImageLike] | None
-    connectome_nodes: OneOrMore[TableLike] | None
-    connectome_pairs: bool | None
-    weights: str | None
-    connectome_zero_diagonal: bool | None
-    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
-    seed_matrix_targets: OneOrMore[ImageLike] | None
-    seed_matrix_min_length: float | None
-    seeds_to_targets: OneOrMore[tuple[ImageLike, PathLike]] | None
-    targets: OneOrMore[ImageLike] | None
-    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
-    voxel_matrix_min_length: float | None
-    sift2: OneOrMore[tuple[ImageLike, PathLike]] | None
-    sift2_basis: str | None
-    sift2_act: ImageLike | None
-    sift2_proc_mask: ImageLike | None
-    sift2_csv: PathLike | None
-    sift2_mu: PathLike | None
-    sift2_coeffs: PathLike | None
-    sift2_linear: bool | None
-    sift2_reg_tikhonov: float | None
-    sift2_reg_tv: float | None
-    sift2_min_td_frac: float | None
-    sift2_min_iters: int | None
-    sift2_max_iters: int | None
-    sift2_min_factor: float | None
-    sift2_max_factor: float | None
-    sift2_max_coeff_step: float | None
-    sift2_min_cf_decrease: float | None
-    sift2_fd_scale_gm: bool | None
-    sift2_fd_thresh: float | None
-    sift2_remove_untracked: bool | None
-    sift2_no_dilate_lut: bool | None
-    sift2_make_null_lobes: bool | None
-    waytotal: PathLike | None
     # Running
     part: str | None
     resume: bool | None
@@ -203,63 +209,5 @@ class Options(TypedDict, total=False):
     memory_limit: float | None
     cache_dir: PathLike | None
     shared_cache: bool | None
-    # objects that stand for several of these options
+    # objects that stand for several options
     products: Sequence[Product] | None
-
-
-class ProductOptions(TypedDict, total=False):
-    """Those of what a tractogram holds, and of what is made of the streamlines besides."""
-
-    sample: OneOrMore[ImageLike] | None
-    sample_points: bool | None
-    endpoints_only: bool | None
-    compress: float | None
-    downsample: int | None
-    groups: bool | None
-    points: Literal["float32", "float16"] | None
-    sample_table: PathLike | None
-    density: PathLike | None
-    density_voxel: float | None
-    density_grid: ImageLike | None
-    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
-    density_sample: ImageLike | None
-    ends: PathLike | None
-    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
-    connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
-    connectome_radius: float | None
-    connectome_measure: OneOrMore[str] | None
-    connectome_sample: OneOrMore[ImageLike] | None
-    connectome_nodes: OneOrMore[TableLike] | None
-    connectome_pairs: bool | None
-    weights: str | None
-    connectome_zero_diagonal: bool | None
-    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
-    seed_matrix_targets: OneOrMore[ImageLike] | None
-    seed_matrix_min_length: float | None
-    seeds_to_targets: OneOrMore[tuple[ImageLike, PathLike]] | None
-    targets: OneOrMore[ImageLike] | None
-    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
-    voxel_matrix_min_length: float | None
-    sift2: OneOrMore[tuple[ImageLike, PathLike]] | None
-    sift2_basis: str | None
-    sift2_act: ImageLike | None
-    sift2_proc_mask: ImageLike | None
-    sift2_csv: PathLike | None
-    sift2_mu: PathLike | None
-    sift2_coeffs: PathLike | None
-    sift2_linear: bool | None
-    sift2_reg_tikhonov: float | None
-    sift2_reg_tv: float | None
-    sift2_min_td_frac: float | None
-    sift2_min_iters: int | None
-    sift2_max_iters: int | None
-    sift2_min_factor: float | None
-    sift2_max_factor: float | None
-    sift2_max_coeff_step: float | None
-    sift2_min_cf_decrease: float | None
-    sift2_fd_scale_gm: bool | None
-    sift2_fd_thresh: float | None
-    sift2_remove_untracked: bool | None
-    sift2_no_dilate_lut: bool | None
-    sift2_make_null_lobes: bool | None
-    waytotal: PathLike | None
