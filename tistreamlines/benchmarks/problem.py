@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -206,26 +204,6 @@ def fetch_stanford() -> tuple[str, ...]:
         return tuple(map(str, get_fnames(name="stanford_hardi")))
     except (FetcherError, OSError) as error:
         raise InputError(f"stanford: DIPY cannot download it ({error}): try again, or name other cases") from error
-
-
-@contextmanager
-def problems_of(data: Path) -> Generator[Callable[[Method, int], Problem], None, None]:
-    """Fit a series once, for scripts that track it with several methods.
-
-    Parameters
-    ----------
-    data : Path
-        Folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz.
-
-    Yields
-    ------
-    callable
-        Returns the :class:`Problem` of a method and a number of seeds. Its files are deleted at the end of the block.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        paths = tuple(str(data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
-        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(data / "mask.nii.gz"))
-        yield partial(Problem, Path(folder))
 
 
 def save_problem(

@@ -1,4 +1,4 @@
-"""Benchmark results as Markdown, as the README's table, and as the three output files of a benchmark."""
+"""Benchmark results as Markdown, and as the three output files of a benchmark."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .forms import Record, Table
-from .tables import files_summary, sections, summary
+from .tables import sections
 
 
 def markdown(results: Record) -> str:
@@ -31,7 +31,7 @@ def markdown(results: Record) -> str:
     for section in sections(results):
         blocks += [f"## {_escaped(section.title)}", *map(_escaped, section.notes)]
         for table in section.tables:
-            blocks += [f"### {_escaped(table.title)}"] * bool(table.title) + [_markdown_table(table)]
+            blocks += [f"### {_escaped(table.title)}"] * bool(table.title) + [markdown_table(table)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -83,28 +83,8 @@ def _put(path: Path, text: str) -> Path:
     return path
 
 
-def rows_for_readme(list_of_results: Iterable[Record]) -> str:
-    """Return the README's table: throughput of each arch and of the fastest peer on the same data.
-
-    Parameters
-    ----------
-    list_of_results : iterable of dict
-        Results of each computer.
-
-    Returns
-    -------
-    str
-        A Markdown table.
-    """
-    return _markdown_table(summary(list_of_results))
-
-
-def files_for_readme(list_of_results: Iterable[Record]) -> str:
-    """Return the README's table of whole commands in Markdown, from the results of each computer."""
-    return _markdown_table(files_summary(list_of_results))
-
-
-def _markdown_table(table: Table) -> str:
+def markdown_table(table: Table) -> str:
+    """Write a table as Markdown, without its title."""
     rules = ["---:" if k and table.numeric(k) else "---" for k in range(len(table.head))]
     rows = [map(_escaped, table.head), rules, *(map(_escaped, row) for row in table.rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..devices import ARCHS, ON_HOST
 from .cases import METHODS
-from .file_tables import file_groups, files_section, longer, phases
+from .file_tables import files_section
 from .forms import (
     UNKNOWN,
     Columns,
@@ -97,7 +97,7 @@ def summary(list_of_results: Iterable[Record]) -> Table:
             ours = {run["target"]: run for run in done(runs) if run.get("kind") == "arch" and throughput(run)}
             if ours:
                 seeds = next(iter(ours.values())).get("nseeds")
-                row = {"machine": _machine_name(results, ours), "data": f"{case}, {count(seeds)} seeds", "getter": way}
+                row = {"machine": machine_name(results, ours), "data": f"{case}, {count(seeds)} seeds", "getter": way}
                 key = tuple(row.values())
                 row |= {arch: _rate(results, run) for arch, run in ours.items()}
                 rows[key] = row | _beside(list(ours.values()), runs)
@@ -107,30 +107,6 @@ def summary(list_of_results: Iterable[Record]) -> Table:
     ways = list(METHODS)
     order = sorted(rows, key=lambda key: (*key[:2], ways.index(key[2]) if key[2] in ways else len(ways)))
     return tabled("", columns, (rows[key] for key in order))
-
-
-def files_summary(list_of_results: Iterable[Record]) -> Table:
-    """Return a table of the seconds of whole commands, warm and cold, and of how much longer the fastest peer takes.
-
-    Of results with the same machine, data and getter, the newest counts.
-    """
-    found: dict[tuple[str, ...], dict[str, str | None]] = {}
-    ages: dict[tuple[str, ...], str] = {}
-    columns, last = dict.fromkeys(("machine", "data", "getter", *reversed(ARCHS))), "times as long as ours"
-    for results in list_of_results:
-        for (case, way), rows in file_groups(results).items():
-            ended = {(row["target"], row["kind"]): row for row in done(rows)}
-            archs = [row["arch"] for row in done(rows) if row["arch"]]
-            key = (_machine_name(results, archs), f"{case}, {count(rows[0]['nseeds'])} seeds", way)
-            if str(results.get("created")) < ages.setdefault(key, ""):
-                continue
-            ages[key] = str(results.get("created"))
-            line: dict[str, str | None] = dict(zip(("machine", "data", "getter"), key, strict=True))
-            for target in dict.fromkeys(target for target, _ in ended):
-                line[target] = phases(*(ended.get((target, kind), {}).get("seconds") for kind in ("warm", "cold")))
-            columns |= dict.fromkeys(line)
-            found[key] = line | {last: phases(*(longer(done(rows), kind) for kind in ("warm", "cold")))}
-    return tabled("", {name: cell(name) for name in (*columns, last)}, found.values())
 
 
 def _rate(results: Record, run: Record) -> str:
@@ -159,7 +135,7 @@ def _devices(results: Record, arch: str) -> list[Record]:
     return [device for device in found if device["arch"] == arch]
 
 
-def _machine_name(results: Record, archs: Iterable[str]) -> str:
+def machine_name(results: Record, archs: Iterable[str]) -> str:
     """Return the names of the hardware devices and the processor."""
     found = [device["name"] for arch in archs for device in _devices(results, arch) if not device.get("software")]
     cores = at(results, "machine", "cores")
@@ -280,5 +256,3 @@ def _limits_section(results: Record) -> Section:
     tables = [tabled("", limit, limits), tabled("Share of the limits", share, runs)]
     notes = failed if limits or failed else ["The limits of the devices were not measured."]
     return Section("limits", "Limits of the devices", notes, tables)
-
-
