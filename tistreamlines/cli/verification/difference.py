@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,9 @@ def members(batch: Batch) -> Iterator[tuple[str, Array]]:
     """Yield the name and the array of each stored field of a batch, in the type of its file."""
     for name, dtype in MEMBERS.items():
         yield name, np.ascontiguousarray(getattr(batch, name), dtype)
+
+
+PointPair = tuple[list[float] | None, list[float] | None]  # of both runs; None where a streamline has ended
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Difference:
     direction: int
     half: str | None = None
     step: int | None = None
-    points: tuple[list[float] | None, list[float] | None] = (None, None)
+    points: PointPair = (None, None)
 
     def __str__(self) -> str:
         """Describe the difference in one line."""
@@ -96,8 +98,8 @@ def first_difference(a: StoredRun, b: StoredRun) -> Difference | None:
 def _first_unequal(a: Array, b: Array) -> int | None:
     """Return the first row whose bits differ, or that only one array has; None if there is none."""
     for first in range(0, min(len(a), len(b)), COMPARED_AT_ONCE):
-        some = [x[first : first + COMPARED_AT_ONCE] for x in (a[: len(b)], b[: len(a)])]
-        same = _bits(some[0]) == _bits(some[1])
+        last = min(first + COMPARED_AT_ONCE, len(a), len(b))
+        same = _bits(a[first:last]) == _bits(b[first:last])
         rows = same.all(axis=1) if same.ndim > 1 else same
         if not rows.all():
             return first + int(np.argmin(rows))
@@ -108,9 +110,9 @@ def _bits(x: Array) -> Array:
     return x.view("<u4") if x.dtype.kind == "f" else x
 
 
-def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, Any]:
+def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, PointPair]:
     """Return the half, the step and the points at which two streamlines of one seed first differ."""
-    found = []
+    differences = []
     middles = [int(((x.astype(float) - seed) ** 2).sum(axis=1).argmin()) for x in (a, b)]
     halves = {
         "forward": (a[middles[0] :], b[middles[1] :]),
@@ -119,7 +121,6 @@ def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, Any]:
     for half, (p, q) in halves.items():
         step = _first_unequal(np.ascontiguousarray(p), np.ascontiguousarray(q))
         if step is not None:
-            points = tuple(x[step].tolist() if step < len(x) else None for x in (p, q))
-            found.append((step, half, points))
-    step, half, points = min(found, key=lambda one: one[0])
-    return half, step, points
+            points = p[step].tolist() if step < len(p) else None, q[step].tolist() if step < len(q) else None
+            differences.append((half, step, points))
+    return min(differences, key=lambda difference: difference[1])
