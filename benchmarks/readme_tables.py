@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.file_tables import file_groups
-from tistreamlines.benchmarks.forms import Record, Table, cell, count, number, tabled
+from tistreamlines.benchmarks.forms import Table, cell, count, number, tabled
 from tistreamlines.benchmarks.report import markdown_table
 from tistreamlines.benchmarks.tables import done, machine_name, summary
 from tistreamlines.devices import ARCHS
@@ -13,17 +14,17 @@ from tistreamlines.devices import ARCHS
 LONGER = "times as long as ours"
 
 
-def throughput_table(list_of_results: Iterable[Record]) -> str:
+def throughput_table(list_of_results: Iterable[Json]) -> str:
     """Return the table of the throughput of each arch and of the fastest peer on the same data, in Markdown."""
     return markdown_table(summary(list_of_results))
 
 
-def files_table(list_of_results: Iterable[Record]) -> str:
+def files_table(list_of_results: Iterable[Json]) -> str:
     """Return the table of whole commands, from the results of each computer, in Markdown."""
     return markdown_table(files_summary(list_of_results))
 
 
-def files_summary(list_of_results: Iterable[Record]) -> Table:
+def files_summary(list_of_results: Iterable[Json]) -> Table:
     """Return a table of the seconds of whole commands, warm and cold, and of how much longer the fastest peer takes.
 
     Of results with the same machine, data and getter, the newest counts.
@@ -48,12 +49,12 @@ def files_summary(list_of_results: Iterable[Record]) -> Table:
     return tabled("", {name: cell(name) for name in (*columns, LONGER)}, lines.values())
 
 
-def with_first_processes(rows: Iterable[Record]) -> list[Record]:
+def with_first_processes(rows: Iterable[Json]) -> list[Json]:
     """Return rows in which the first process of a peer is cold.
 
     Earlier results have one row for a peer. Where that is of one process, it was the first.
     """
-    renamed: list[Record] = []
+    renamed: list[Json] = []
     for row in rows:
         alone = not any(before["target"] == row["target"] for before in renamed)
         first = not row.get("arch") and row["kind"] == "warm" and alone and len(row.get("repeats", ())) == 1
@@ -68,7 +69,7 @@ def phases(warm: float | None, cold: float | None) -> str | None:
     return number(warm) + (f" ({number(cold)} cold)" if cold is not None else "")
 
 
-def longer(rows: list[Record], kind: str) -> float | None:
+def longer(rows: list[Json], kind: str) -> float | None:
     """Return how many times as long as our fastest command the fastest peer takes, both of one kind."""
     ours, peers = ([row["seconds"] for row in rows if row["kind"] == kind and bool(row["arch"]) is own]
                    for own in (True, False))

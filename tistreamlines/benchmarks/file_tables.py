@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .forms import Columns, Record, Section, cell, count, getter, number, tabled
+from ..aliases import Json
+from .forms import Columns, Section, cell, count, getter, number, tabled
 
 STAGES = ("start and exit", "load", "fit", "prepare", "compile", "track", "write")
 _NOTE = (
@@ -12,16 +13,16 @@ _NOTE = (
 )
 
 
-def file_groups(results: Record) -> dict[tuple[str, str], list[Record]]:
+def file_groups(results: Json) -> dict[tuple[str, str], list[Json]]:
     """Return the rows of whole commands of each case and method, each with its ``label``."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    found: dict[tuple[str, str], list[Json]] = {}
     for row in results.get("files") or ():
         group = found.setdefault((str(row.get("case")), getter(row)), [])
         group.append({**row, "label": f"{row['target']}, {row['kind']}"})
     return found
 
 
-def files_section(results: Record) -> Section:
+def files_section(results: Json) -> Section:
     """Return the section with a table for each case and method, and one of failures."""
     columns: Columns = {"target": cell("label"), "seconds": cell("seconds", form=number)}
     columns |= {f"{stage}, s": cell("stages", stage, form=number) for stage in STAGES}

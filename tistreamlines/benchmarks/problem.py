@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ..space.batch import Space
 from ..space.harmonics import highest_order
 from ..space.sphere import load_sphere
 from .cases import SEED_FA, Case, Method
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Problem:
         return self._array("data")
 
     @cached_property
-    def gtab(self) -> Any:
+    def gtab(self) -> GradientTable:
         """DIPY's gradient table."""
         from dipy.core.gradients import gradient_table
 
@@ -172,9 +175,10 @@ def series_of(case: Case, paths: tuple[str, ...], mask: str | None) -> tuple[nif
     if case.phantom is not None:
         from dipy.core.gradients import gradient_table
 
-        made = make_phantom(**case.phantom)
-        gtab = gradient_table(made.bvals, bvecs=made.bvecs)
-        return nifti.Dwi(made.data, Space(made.affine, made.mask.shape), gtab, Path(case.name)), made.mask, made
+        phantom = make_phantom(**case.phantom)
+        gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
+        space = Space(phantom.affine, phantom.mask.shape)
+        return nifti.Dwi(phantom.data, space, gtab, Path(case.name)), phantom.mask, phantom
     if case.fetched:
         paths = fetch_stanford()
     dwi = nifti.load_dwi(*paths)

@@ -6,15 +6,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from .forms import Record, Table
+from ..aliases import Json
+from .forms import Table
 from .tables import sections
 
 
-def markdown(results: Record) -> str:
+def markdown(results: Json) -> str:
     """Write results as Markdown.
 
     Parameters
@@ -35,7 +34,7 @@ def markdown(results: Record) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def write(results: Record, folder: str | Path) -> list[Path]:
+def write(results: Json, folder: str | Path) -> list[Path]:
     """Write results.json, report.md and report.html; each file appears only when it is complete.
 
     Parameters
@@ -61,7 +60,7 @@ def write(results: Record, folder: str | Path) -> list[Path]:
     return [first, _put(folder / "report.md", markdown(results)), _put(folder / "report.html", html(results))]
 
 
-def write_json(results: Record, folder: str | Path) -> Path:
+def write_json(results: Json, folder: str | Path) -> Path:
     """Write only results.json, like :func:`write`; return its path."""
     from ..io.writer import explained
 
@@ -97,13 +96,13 @@ def _escaped(text: str) -> str:
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
 
 
-def _json(results: Record) -> str:
+def _json(results: Json) -> str:
     """Return JSON with each entry of a list or record on its own line, which suits line-based diffs."""
-    plain = _finite(results)
-    return "{\n" + ",\n".join(f" {_dumped(key)}: {_entries(value)}" for key, value in plain.items()) + "\n}\n"
+    entries = [f" {_dumped(name)}: {_entries(_finite(value))}" for name, value in results.items()]
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-def _entries(value: Any) -> str:
+def _entries(value: object) -> str:
     if isinstance(value, dict) and value:
         lines = [f"{_dumped(key)}: {_dumped(item)}" for key, item in value.items()]
         return "{\n  " + ",\n  ".join(lines) + "\n }"
@@ -112,15 +111,13 @@ def _entries(value: Any) -> str:
     return _dumped(value)
 
 
-def _dumped(value: Any) -> str:
+def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by null, and arrays by lists."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
+def _finite(value: object) -> object:
+    """Replace NaN and infinity by null."""
+    if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]

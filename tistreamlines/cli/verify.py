@@ -148,34 +148,28 @@ def _on_phantom(shared: Json) -> bool:
 
 def _getters(named: tuple[str, ...], shared: Json, given_series: bool) -> list[str]:
     """Return the getters to test; their parameters are checked before any run starts."""
-    if named:
-        able = [_with_input(Parameters.given(shared | {"dg": dg})) for dg in named]
-    elif given_series or not _on_phantom(shared):
+    if not named and (given_series or not _on_phantom(shared)):
         able = [Parameters.given(shared)]
     else:
-        able = _able(shared)
+        able = _able(shared, named)
     for chosen in able:
         if not given_series and not _on_phantom(shared) and needs_series(chosen):
             raise ParameterError(needs_series(chosen))
     return list(dict.fromkeys(chosen.dg for chosen in able))
 
 
-def _with_input(chosen: Parameters) -> Parameters:
-    """Return the parameters, or raise an error if the getter follows no series, and nothing else is given."""
-    if chosen.source == FITTED and not follows_series(chosen):
-        raise ParameterError(needs_series(chosen))
-    return chosen
-
-
-def _able(shared: Json) -> list[Parameters]:
-    """Return the parameters of every getter that allows the given options; at least one does, or an error says why."""
+def _able(shared: Json, named: tuple[str, ...]) -> list[Parameters]:
+    """Return the parameters of the named getters, or of all that allow the given options, of which there is one."""
     able, refused = [], []
-    for dg in METHODS:
+    for dg in named or METHODS:
         try:
-            able.append(_with_input(Parameters.given(shared | {"dg": dg})))
+            chosen = Parameters.given(shared | {"dg": dg})
+            if chosen.source == FITTED and not follows_series(chosen):
+                raise ParameterError(needs_series(chosen))
+            able.append(chosen)
         except ParameterError as error:
             refused.append(error)
-    if not able:
+    if refused and (named or not able):
         raise refused[0]
     return able
 

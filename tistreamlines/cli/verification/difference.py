@@ -60,22 +60,17 @@ class Difference:
         return f"{text}, step {self.step} {self.half}: {ends[0]} against {ends[1]}"
 
 
-class StoredRun:
-    """The arrays of a run in a folder, memory-mapped: see MEMBERS; points and seeds have three columns."""
-
-    def __init__(self, folder: Path) -> None:
-        self._arrays: dict[str, Array] = {}
-        for name, dtype in MEMBERS.items():
-            path, width = folder / name, WIDTHS.get(name, 1)
-            empty = path.stat().st_size == 0
-            flat: Array = np.empty(0, dtype) if empty else np.memmap(path, dtype, "r")
-            self._arrays[name] = flat.reshape(-1, width) if width > 1 else flat
-
-    def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+def stored_run(folder: Path) -> dict[str, Array]:
+    """Return the arrays of a run in a folder, memory-mapped: see MEMBERS; points and seeds have three columns."""
+    arrays: dict[str, Array] = {}
+    for name, dtype in MEMBERS.items():
+        empty = (folder / name).stat().st_size == 0
+        flat: Array = np.empty(0, dtype) if empty else np.memmap(folder / name, dtype, "r")
+        arrays[name] = flat.reshape(-1, WIDTHS[name]) if name in WIDTHS else flat
+    return arrays
 
 
-def first_difference(a: StoredRun, b: StoredRun) -> Difference | None:
+def first_difference(a: dict[str, Array], b: dict[str, Array]) -> Difference | None:
     """Return the first streamline and step at which two runs differ in any bit; None if they are identical."""
     names = ("seed_number", "direction_number", "lengths")
     apart = {name: _first_unequal(a[name], b[name]) for name in names}

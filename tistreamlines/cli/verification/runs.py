@@ -25,7 +25,7 @@ from ...errors import ParameterError, TrackingError
 from ...helpers import helper
 from ...run.api import stream
 from ...run.log import Watcher
-from .difference import MEMBERS, Difference, StoredRun, first_difference, members
+from .difference import MEMBERS, Difference, first_difference, members, stored_run
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
@@ -186,7 +186,7 @@ def compare(
             if reference is None:
                 reference, run = arrays, replace(run, outcome="reference")
             else:
-                difference = first_difference(StoredRun(reference), StoredRun(arrays))
+                difference = first_difference(stored_run(reference), stored_run(arrays))
                 run = replace(run, outcome="differs" if difference else "equal", difference=difference)
         yield run
         if arrays != reference:
