@@ -24,10 +24,11 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
+from problems import problems_of
 
 from tistreamlines.benchmarks import dipy as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS
-from tistreamlines.benchmarks.problem import Problem, problems_of
+from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.devices import choose
 from tistreamlines.fit.models import BASIS
 from tistreamlines.kernels.stop_reasons import VALID

@@ -21,10 +21,11 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from dipy.data import get_sphere
+from problems import problems_of
 
 from tistreamlines.benchmarks import cuslines as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
-from tistreamlines.benchmarks.problem import Problem, problems_of
+from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.cuslines import tracker as drop_in
 
 

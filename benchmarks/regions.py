@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 from anatomy import tissues
+from problems import problems_of
 
 from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
-from tistreamlines.benchmarks.problem import Problem, problems_of
+from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.devices import choose
 from tistreamlines.fit.models import BASIS
 from tistreamlines.options.parameters import Parameters

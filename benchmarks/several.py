@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from problems import problems_of
 
 from tistreamlines.benchmarks.cases import METHODS
-from tistreamlines.benchmarks.problem import Problem, problems_of
+from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.benchmarks.targets import prepared_for
 from tistreamlines.devices import Device, choose, choose_several, numbered, usable_cores
 from tistreamlines.run.record import versions

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from readme_tables import files_table, throughput_table
 from truth.means import SCAN, means
 
 from tistreamlines.benchmarks.compare import committed
-from tistreamlines.benchmarks.report import files_for_readme, rows_for_readme
 from tistreamlines.fit.models import MODELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.option import flag
@@ -109,12 +109,12 @@ def _number(value: Any) -> str:
 
 def speed() -> str:
     """Throughput of each arch beside the fastest peer on the same data."""
-    return rows_for_readme(committed(RESULTS, "suite-*.json"))
+    return throughput_table(committed(RESULTS, "suite-*.json"))
 
 
 def files_to_file() -> str:
     """Seconds of whole commands, from files to a tractogram."""
-    return files_for_readme(committed(RESULTS, "*files-to-file.json"))
+    return files_table(committed(RESULTS, "*files-to-file.json"))
 
 
 def compilers() -> str:

@@ -16,7 +16,7 @@ from tistreamlines.benchmarks import cuslines, drawing, files, page, worker
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.files import files_to_file
 from tistreamlines.benchmarks.problem import Problem, save_problem
-from tistreamlines.benchmarks.report import files_for_readme, markdown
+from tistreamlines.benchmarks.report import markdown
 from tistreamlines.benchmarks.schedule import Schedule
 from tistreamlines.benchmarks.targets import TARGETS
 from tistreamlines.space.sphere import load_sphere
@@ -130,7 +130,7 @@ def test_the_report_has_a_table_and_bars():
     results = {"schema": 1, "files": [row, failed]}
     text = markdown(results)
     assert "| cuda, warm | 3.25 | 0.750 | 1.00 | 1.50 | 31,837 | 1,629,645 |" in text
-    slow = {**row, "target": "tckgen", "arch": "", "seconds": 200, "repeats": [200]}
+    slow = {**row, "target": "tckgen", "arch": "", "kind": "cold", "seconds": 200, "repeats": [200]}
     assert "| tckgen, cold | 200 |" in markdown({"schema": 1, "files": [row, slow]})
     assert "| dipy, warm | prob | timeout | stopped after 600 s |" in text
     assert "There are no runs" not in text
@@ -138,49 +138,6 @@ def test_the_report_has_a_table_and_bars():
     assert any(identity.startswith("files-") for identity in found.ids)
     assert "start and exit" in " ".join(found.words)
     assert set(drawing.FILE_PARTS) <= set(drawing.STAND_INS)
-
-
-def whole(target: str, kind: str, seconds: float, repeats: int = 3) -> dict:
-    """A row of a result."""
-    arch = target if target in ("cpu", "cuda", "vulkan") else ""
-    return {
-        "case": "brain", "dg": "prob", "model": "csd", "target": target, "arch": arch, "kind": kind, "nseeds": 1000,
-        "status": "ok", "reason": "", "seconds": seconds, "repeats": [seconds] * repeats,
-    }
-
-
-def cells(*rows: dict) -> dict[str, str]:
-    """The README's line on one machine, by column."""
-    head, _, line = files_for_readme([{"schema": 1, "files": list(rows)}]).splitlines()
-    return dict(zip(*([cell.strip() for cell in text.strip("|").split("|")] for text in (head, line)), strict=True))
-
-
-def test_ratios_are_of_warm_to_warm_and_of_cold_to_cold():
-    seconds = {"cuda": (4, 3), "vulkan": (5, 2), "cuslines-cuda": (28, 14), "dipy": (24, 24)}
-    kinds = ("cold", "warm")
-    found = cells(*(whole(name, *row, 1) for name, pair in seconds.items() for row in zip(kinds, pair, strict=True)))
-    assert found["cuda"] == "3.00 (4.00 cold)"
-    assert found["cuslines-cuda"] == "14.0 (28.0 cold)"
-    assert found["dipy"] == "24.0 (24.0 cold)"
-    assert found["times as long as ours"] == "7.00 (6.00 cold)"  # 14 / 2, 24 / 4
-
-
-def test_a_peer_of_an_earlier_result_was_timed_in_its_first_process():
-    """It has no row of its own for that; beside it, no warm command is quoted as faster."""
-    ours = [whole("cuda", "cold", 4, 1), whole("cuda", "warm", 3)]
-    found = cells(*ours, whole("cuslines-cuda", "warm", 28, 1))
-    assert (found["cuslines-cuda"], found["times as long as ours"]) == ("28.0 cold", "7.00 cold")
-    found = cells(*ours, whole("cuslines-cuda", "warm", 15, 3))  # the median of three is no first process
-    assert (found["cuslines-cuda"], found["times as long as ours"]) == ("15.0", "5.00")
-    assert "times as long as ours" not in cells(*ours)
-
-
-def test_the_newest_result_of_a_machine_counts():
-    old, new = ({"schema": 1, "created": created, "files": [whole("cuda", "warm", seconds)]}
-                for created, seconds in (("2026-01-01", 3), ("2026-02-01", 2)))
-    other = {"schema": 1, "files": [{**whole("cuda", "warm", 9), "dg": "det"}]}
-    lines = files_for_readme([new, other, old]).splitlines()[2:]
-    assert sorted(line.split("|")[-2].strip() for line in lines) == ["2.00", "9.00"]
 
 
 # ------------------------------------------------------------------------------------------------ asymmetric PMF

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from reports import EVIL, HASH, Page, cells, made_up, named, part_of, peer, run, sweep
+from reports import EVIL, HASH, Page, cells, made_up, named, part_of, sweep
 
 from tistreamlines.benchmarks import forms, page, report, sweep_tables
 from tistreamlines.errors import OutputError
@@ -173,25 +173,6 @@ def test_results_are_kept_where_a_plot_cannot_be_drawn(results, tmp_path, monkey
     assert {path.name for path in tmp_path.iterdir()} == {"results.json", "report.md"}
 
 
-def test_rows_for_readme(results):
-    other = copy.deepcopy(results)
-    other["machine"] = {"cpu": "other", "cores": 64, "devices": []}
-    other["runs"] = other["runs"][:1]
-    other["machine"]["devices"] = [{"arch": "vulkan", "name": "llvmpipe", "software": True}]
-    other["runs"][0] |= {"target": "vulkan"}
-    text = report.rows_for_readme([results, other])
-    head = ["machine", "data", "getter", "cpu", "vulkan", "cuda", "fastest peer", "fastest of ours beside it"]
-    assert cells(text, "machine") == head
-    machine = "NVIDIA H200; AMD EPYC 9V74, 2 cores"
-    row = cells(text, machine, "brain, 20,000 seeds", "boot")
-    assert row[3:7] == ["0.742", "–", "124", "dipy (1,000 seeds) (0.00520)"]
-    ratio = re.fullmatch(r"([\d,]+) times", row[7])
-    assert float(ratio[1].replace(",", "")) == pytest.approx(124_321 / 5.2, rel=5e-3)
-    assert cells(text, machine, "brain, 20,000 seeds", "prob")[6:] == ["dipy (1 thread) (0.162)", "1,074 times"]
-    assert cells(text, "other, 64 cores")[3:] == ["–", "0.742 (software)", "–", "none ran", "–"]
-    assert len(text.splitlines()) == 2 + 3
-
-
 def test_the_straight_line_through_times_is_that_of_the_busy_device():
     exact = sweep("cuda", "boot", 1e8)
     exact["values"] = [100, *exact["values"]]
@@ -217,12 +198,6 @@ def test_models_of_one_getter_are_kept_apart(results):
     assert named(text, "brain, boot-csa", "cuda")["Mpoints/s"] == "249"
     assert "density-4-figure_1" in Page(page.html(results)).ids
     assert "density-3-figure_1" not in Page(page.html(results)).ids
-
-
-def test_a_peer_of_another_model_is_no_peer(results):
-    results["runs"] = [run("boot", "cuda", 1e8), peer("boot", "dipy", 1e4, model="csa")]
-    machine = "NVIDIA H200; AMD EPYC 9V74, 2 cores"
-    assert cells(report.rows_for_readme([results]), machine)[-1] == "none ran"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from getters import ON_A_SERIES, WITH_PEAKS
 
 import tistreamlines as ts
 from tistreamlines.cli.verification import runs as verifying
-from tistreamlines.cli.verification.difference import StoredRun, first_difference, members
+from tistreamlines.cli.verification.difference import first_difference, members, stored_run
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import list_devices
 from tistreamlines.errors import ParameterError
@@ -266,7 +266,7 @@ def keep(tmp_path):
         (tmp_path / name).mkdir()
         for member, array in members(kept):
             (tmp_path / name / member).write_bytes(array.tobytes())
-        return StoredRun(tmp_path / name)
+        return stored_run(tmp_path / name)
 
     return call
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from ..aliases import Json
 
 STOP = 0.1  # FA
 SEED_FA = 0.25
@@ -21,7 +22,7 @@ class Case:
         Name on the command line.
     title : str
         Description.
-    phantom : mapping, optional
+    phantom : dict, optional
         Arguments of :func:`tistreamlines.phantom.phantom.make_phantom` if the image is a phantom.
     fetched : bool
         True for DIPY's Stanford HARDI, which is downloaded.
@@ -29,15 +30,14 @@ class Case:
 
     name: str
     title: str
-    phantom: Mapping[str, Any] | None = None
+    phantom: Json | None = None
     fetched: bool = False
 
     def scaled(self, factor: float) -> Case:
         """Return the same phantom with ``factor`` times the voxels along each axis."""
-        made = dict(self.phantom or {})
-        made["shape"] = tuple(round(factor * side) for side in made["shape"])
-        made["voxel_mm"] /= factor
-        return replace(self, phantom=made)
+        phantom = self.phantom or {}
+        shape = tuple(round(factor * side) for side in phantom["shape"])
+        return replace(self, phantom=phantom | {"shape": shape, "voxel_mm": phantom["voxel_mm"] / factor})
 
 
 CASES = {
@@ -68,7 +68,7 @@ class Method:
         Order of the fitted harmonics; CSD uses a lower one if there are too few directions.
     sphere : str
         One of :data:`tistreamlines.space.sphere.SPHERES`.
-    options : mapping
+    options : dict
         Other options of the getter.
     """
 
@@ -78,7 +78,7 @@ class Method:
     max_steps: int = 500
     order: int = 8
     sphere: str = "default"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ..aliases import Json
 from . import SCHEMA
 
-Run = dict[str, Any]
-Results = dict[str, Any]
 SAME = ("case", "dg", "model", "target", "nseeds", "exact")  # two runs are compared if these are equal
 LEAST_SECONDS = 0.005  # shorter times are not compared
 FIGURES = {"streamlines": 0.01, "mean_points": 0.02}  # accepted relative difference
@@ -41,7 +40,7 @@ class Finding:
         return f"{self.where}: {self.what}"
 
 
-def compare(new: Results, *earlier: Results, slower: float = 1.25) -> list[Finding]:
+def compare(new: Json, *earlier: Json, slower: float = 1.25) -> list[Finding]:
     """Compare each run of new results with the same run of earlier ones.
 
     Of several earlier runs, one with the same device, threads and chunk size is preferred, then the newest. Times are
@@ -61,27 +60,27 @@ def compare(new: Results, *earlier: Results, slower: float = 1.25) -> list[Findi
         In the order of the new runs; differences between archs of the new results come last.
     """
     runs = new.get("runs") or []
-    before: dict[tuple, list[tuple[Results, Run]]] = {}
+    before: dict[tuple, list[tuple[Json, Json]]] = {}
     for results in earlier:
         for run in results.get("runs") or []:
             if run.get("status") == "ok":
                 before.setdefault(_key(run), []).append((results, run))
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for run in runs:
         if alike := before.get(_key(run)):
             old, other = max(alike, key=lambda pair, run=run: _likeness(new, run, *pair))
             timed = _same("threads", run, other) and _same_device(new, old, run, other)
-            found += _beside(run, other, _name(run, runs), slower if timed else None)
-    return found + list(_archs_apart(runs))
+            findings += _beside(run, other, _name(run, runs), slower if timed else None)
+    return findings + list(_archs_apart(runs))
 
 
-def _likeness(new: Results, run: Run, old: Results, other: Run) -> tuple:
+def _likeness(new: Json, run: Json, old: Json, other: Json) -> tuple:
     """Rank an earlier run by device, threads and chunk size, on which times depend, and by date."""
     alike = _same_device(new, old, run, other), _same("threads", run, other), _same("chunk_size", run, other)
     return *alike, str(old.get("created", ""))
 
 
-def committed(folder: Path | str, names: str = "*.json") -> list[Results]:
+def committed(folder: Path | str, names: str = "*.json") -> list[Json]:
     """Return the results of schema 1 in a folder.
 
     Parameters
@@ -91,38 +90,38 @@ def committed(folder: Path | str, names: str = "*.json") -> list[Results]:
     names : str
         Pattern of the file names.
     """
-    found = []
+    all_results = []
     for path in sorted(Path(folder).glob(names)):
         try:
             results = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if isinstance(results, dict) and results.get("schema") == SCHEMA:
-            found.append(results)
-    return found
+            all_results.append(results)
+    return all_results
 
 
-def _key(run: Run) -> tuple:
+def _key(run: Json) -> tuple:
     return tuple(run.get(name) for name in SAME)
 
 
-def _same(name: str, run: Run, other: Run) -> bool:
+def _same(name: str, run: Json, other: Json) -> bool:
     return run.get(name) == other.get(name)
 
 
-def _same_device(new: Results, old: Results, run: Run, other: Run) -> bool:
+def _same_device(new: Json, old: Json, run: Json, other: Json) -> bool:
     """Whether two runs were on the same computer, and with the same device or the same number of them."""
 
-    def machine(results: Results) -> tuple:
-        said = results.get("machine") or {}
-        devices = [(device["arch"], device["name"]) for device in said.get("devices") or []]
-        own = [device for device in devices if device[0] == run.get("target")]
-        return said.get("cpu"), said.get("cores"), own or devices
+    def machine(results: Json) -> tuple:
+        described = results.get("machine") or {}
+        devices = [(device["arch"], device["name"]) for device in described.get("devices") or []]
+        target = [device for device in devices if device[0] == run.get("target")]
+        return described.get("cpu"), described.get("cores"), target or devices
 
     return machine(new) == machine(old) and _same("devices", run, other)
 
 
-def _name(run: Run, runs: list[Run], first: tuple[str, ...] = ("case", "dg", "target")) -> str:
+def _name(run: Json, runs: list[Json], first: tuple[str, ...] = ("case", "dg", "target")) -> str:
     """Name a run by its first fields, and by settings that distinguish it from runs with the same ones."""
     beside = [other for other in runs if all(other.get(name) == run.get(name) for name in first)]
     words = [str(run.get(name)) for name in first]
@@ -134,7 +133,7 @@ def _name(run: Run, runs: list[Run], first: tuple[str, ...] = ("case", "dg", "ta
     return " ".join(words)
 
 
-def _beside(run: Run, other: Run, where: str, slower: float | None) -> Iterator[Finding]:
+def _beside(run: Json, other: Json, where: str, slower: float | None) -> Iterator[Finding]:
     """Yield the differences between a run and an earlier successful one; compare times only if ``slower`` is given."""
     if run.get("status") in LOST:
         reason = f" ({run['reason']})" if run.get("reason") else ""
@@ -149,10 +148,10 @@ def _beside(run: Run, other: Run, where: str, slower: float | None) -> Iterator[
 
 
 # ---------------------------------------------------------------------------------------------------------- times
-def _slower(run: Run, other: Run, where: str, factor: float) -> Iterator[Finding]:
-    times, earlier = _times(run), _times(other)
-    for name in [name for name in times if name in earlier]:
-        now, then = times[name], earlier[name]
+def _slower(run: Json, other: Json, where: str, factor: float) -> Iterator[Finding]:
+    earlier = _times(other)
+    for name, now in _times(run).items():
+        then = earlier.get(name, math.inf)
         noise = max(_spread(run) * now, _spread(other) * then)
         # a time that was too short to compare may have grown
         if now > factor * max(then, LEAST_SECONDS) and now - then > noise:
@@ -160,7 +159,7 @@ def _slower(run: Run, other: Run, where: str, factor: float) -> Iterator[Finding
             yield Finding("slower", where, f"{name} {_text(now)}, was {_text(then)}{ratio}")
 
 
-def _times(run: Run) -> dict[str, float]:
+def _times(run: Json) -> dict[str, float]:
     """Return the times that are compared, in seconds by name: tracking, its stages, preparing and writing."""
     seconds = run.get("seconds") or {}
     known = {name: seconds.get(name) for name in ("track", "prepare", "write")}
@@ -168,7 +167,7 @@ def _times(run: Run) -> dict[str, float]:
     return {name: float(value) for name, value in (known | stages).items() if isinstance(value, (int, float))}
 
 
-def _spread(run: Run) -> float:
+def _spread(run: Json) -> float:
     """Return the range of the tracking times relative to the median; it is also used for the other times."""
     seconds = run.get("seconds") or {}
     repeats = [value for value in seconds.get("repeats") or [] if value is not None]
@@ -182,7 +181,7 @@ def _text(seconds: float) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ what comes out
-def _bits(run: Run) -> str:
+def _bits(run: Json) -> str:
     """Return the hash of an exact run, else ''."""
     return str(run.get("sha256") or "") if run.get("exact") else ""
 
@@ -191,7 +190,7 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.5g}"
 
 
-def _other_figures(run: Run, other: Run, where: str) -> Iterator[Finding]:
+def _other_figures(run: Json, other: Json, where: str) -> Iterator[Finding]:
     for name, share in FIGURES.items():
         now, then = run.get(name), other.get(name)
         if now is not None and then is not None and abs(now - then) > share * abs(then):
@@ -203,9 +202,9 @@ def _other_figures(run: Run, other: Run, where: str) -> Iterator[Finding]:
         yield Finding("other figures", where, f"density correlation with dipy {now:.3f}, was {then:.3f}")
 
 
-def _archs_apart(runs: list[Run]) -> Iterator[Finding]:
+def _archs_apart(runs: list[Json]) -> Iterator[Finding]:
     """Exact runs of one problem whose bits are not the same on all archs."""
-    problems: dict[tuple, list[Run]] = {}
+    problems: dict[tuple, list[Json]] = {}
     for run in runs:
         if run.get("status") == "ok" and _bits(run):
             problems.setdefault(tuple(run.get(name) for name in SAME if name != "target"), []).append(run)
@@ -214,7 +213,7 @@ def _archs_apart(runs: list[Run]) -> Iterator[Finding]:
         for run in same:
             archs.setdefault(_bits(run), []).append(run["target"])
         if len(archs) > 1:
-            one, *others = (" and ".join(names) for names in archs.values())
+            first, *others = (" and ".join(names) for names in archs.values())
             where = _name(same[0], [run for run in runs if _bits(run)], ("case", "dg"))
-            what = f"bits of {one} differ from those of {', from those of '.join(others)}"
+            what = f"bits of {first} differ from those of {', from those of '.join(others)}"
             yield Finding("archs differ", where, what)

@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,10 @@ def missing(backend: str) -> str:
         return "cuslines is not installed: pip install cuslines"
     needed = MODULES[backend.split("-")[0]][3]
     try:
-        found = importlib.util.find_spec(needed)
+        installed = importlib.util.find_spec(needed) is not None
     except ModuleNotFoundError:
-        found = None
-    return "" if found else f"cuslines' {backend} needs {needed}, which is not installed"
+        installed = False
+    return "" if installed else f"cuslines' {backend} needs {needed}, which is not installed"
 
 
 def import_patched(copy: Path) -> None:
@@ -59,7 +60,7 @@ def import_patched(copy: Path) -> None:
     sys.path.insert(0, str(copy))
 
 
-def _on_device(texture: Any) -> Any:
+def _on_device(texture: Any) -> int:
     """Copy a texture's handle to device memory; return its address as an int that also has ``getPtr``."""
     runtime = importlib.import_module("cuda.bindings.runtime")
 
@@ -72,13 +73,13 @@ def _on_device(texture: Any) -> Any:
     return Place(place)
 
 
-def _getter(module: Any, prefix: str, problem: Problem, sphere: Any) -> tuple[Any, np.ndarray]:
+def _getter(module: ModuleType, prefix: str, problem: Problem, sphere: object) -> tuple[Any, np.ndarray]:
     """Return the direction getter and the volume that it tracks."""
     if problem.method.dg == "boot":
-        own = problem.method.options
-        fit = {"sh_order_max": problem.method.order, "sh_lambda": own["sm_lambda"], "min_signal": own["min_signal"]}
+        options = problem.method.options
+        fit = {"sh_lambda": options["sm_lambda"], "min_signal": options["min_signal"]}
         kind = getattr(module, f"{prefix}BootDirectionGetter")
-        return kind.from_dipy_opdt(problem.gtab, sphere, **fit), problem.data
+        return kind.from_dipy_opdt(problem.gtab, sphere, sh_order_max=problem.method.order, **fit), problem.data
     kind = {"prob": "ProbDirectionGetter", "ptt": "PttDirectionGetter"}[problem.method.dg]
     return getattr(module, prefix + kind)(), problem.pmf
 

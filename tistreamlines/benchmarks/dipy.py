@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +13,17 @@ from .cases import COMMON, STOP
 from .problem import Problem
 from .tracked import Track, timed
 
+if TYPE_CHECKING:
+    from dipy.tracking.direction_getter import DirectionGetter
+    from dipy.tracking.local_tracking import LocalTracking
+    from dipy.tracking.stopping_criterion import StoppingCriterion
+
 # DIPY's trackers draw for a seed at x, y, z (voxels) from stream int((2 x + 3 y + 5 z) random_seed): with a small
 # random_seed, many seeds share a stream
 MANY_STREAMS = 1_000_000
 
 
-def dipy_getter(problem: Problem) -> Any:
+def dipy_getter(problem: Problem) -> DirectionGetter:
     """Return DIPY's direction getter for a problem."""
     from dipy.data import default_sphere
     from dipy.direction import (
@@ -40,7 +46,9 @@ def dipy_getter(problem: Problem) -> Any:
     return kind.from_shcoeff(problem.csd.astype(float), **common, **method.options)
 
 
-def local_lines(problem: Problem, getter: Any, random_seed: int, count: int | None = None, **others: Any) -> Any:
+def local_lines(
+    problem: Problem, getter: DirectionGetter, random_seed: int, count: int | None = None, **others: bool
+) -> LocalTracking:
     """Return an iterable over the streamlines of DIPY's LocalTracking from the first ``count`` seeds."""
     from dipy.tracking.local_tracking import LocalTracking
 
@@ -50,7 +58,7 @@ def local_lines(problem: Problem, getter: Any, random_seed: int, count: int | No
     )
 
 
-def initial_directions(problem: Problem, getter: Any) -> tuple[Array, Array]:
+def initial_directions(problem: Problem, getter: DirectionGetter) -> tuple[Array, Array]:
     """Return the peaks of a DIPY getter at the seeds.
 
     Returns
@@ -59,13 +67,14 @@ def initial_directions(problem: Problem, getter: Any) -> tuple[Array, Array]:
         Index of the seed of each peak.
     directions : (n, 3) float64
     """
-    found = [getter.initial_direction(np.ascontiguousarray(seed)) for seed in problem.seeds]
-    return np.repeat(np.arange(len(found)), [len(directions) for directions in found]), np.concatenate(found)
+    peaks = [getter.initial_direction(np.ascontiguousarray(seed)) for seed in problem.seeds]
+    return np.repeat(np.arange(len(peaks)), list(map(len, peaks))), np.concatenate(peaks)
 
 
 def threaded_lines(
-    problem: Problem, number: Array, directions: Array, random_seed: int, criterion: Any = None, **others: Any
-) -> Any:
+    problem: Problem, number: Array, directions: Array, random_seed: int,
+    criterion: StoppingCriterion | None = None, **others: object,
+) -> Iterable[Array]:
     """Return an iterable over the streamlines of DIPY's threaded trackers, which need initial directions."""
     from dipy.data import default_sphere
     from dipy.tracking import tracker
@@ -81,7 +90,7 @@ def threaded_lines(
     )
 
 
-def _criterion(problem: Problem) -> Any:
+def _criterion(problem: Problem) -> StoppingCriterion:
     from dipy.tracking.stopping_criterion import ThresholdStoppingCriterion
 
     return ThresholdStoppingCriterion(problem.fa.astype(float), STOP)
@@ -99,7 +108,7 @@ def open_threaded(problem: Problem) -> Track:
     random_seeds = itertools.count(1)
 
     def run(count: int) -> list[Array]:
-        some = number < count
-        return list(threaded_lines(problem, number[some], directions[some], next(random_seeds)))
+        tracked = number < count
+        return list(threaded_lines(problem, number[tracked], directions[tracked], next(random_seeds)))
 
     return timed(run)

@@ -7,9 +7,9 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from .forms import Record
+from ..aliases import Json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,11 +23,12 @@ _TARGETS = (
 )
 _PARTS = (("#9a7fc7", "#b79be6"), ("#7a828c", "#8b949e"), ("#1f6f8b", "#58b7d3"), ("#c27a1f", "#e3a557"))
 _SHARES = _PARTS[2:]
-FILE_PARTS = ("target-7", "target-4", "target-0", "part-0", "part-1", "part-2", "part-3")  # colours of whole commands
+BAR_PARTS = tuple(f"part-{k}" for k in range(len(_PARTS)))
+FILE_PARTS = ("target-7", "target-4", "target-0", *BAR_PARTS)  # colours of whole commands
 _PALETTE = [
     *_INKS.items(),
     *((f"target-{k}", pair) for k, pair in enumerate(_TARGETS)),
-    *((f"part-{k}", pair) for k, pair in enumerate(_PARTS)),
+    *zip(BAR_PARTS, _PARTS, strict=True),
     *((f"share-{k}", pair) for k, pair in enumerate(_SHARES)),
 ]
 STAND_INS = {name: f"#fb01{k:02x}" for k, (name, _) in enumerate(_PALETTE)}
@@ -51,7 +52,7 @@ class Style(NamedTuple):
     line: str
 
 
-def styles(results: Record) -> dict[str, Style]:
+def styles(results: Json) -> dict[str, Style]:
     """Return the style of each target of the results; lines of peers are dashed."""
     peers = {run["target"] for run in results.get("runs") or () if run.get("kind") == "peer"}
     records = [*(results.get("runs") or ()), *(results.get("sweeps") or ())]
@@ -111,7 +112,7 @@ def wrapped(name: str, width: int = 24) -> str:
     return "\n".join(textwrap.fill(line, width) for line in name.splitlines())
 
 
-def tick(value: float, _: Any = None) -> str:
+def tick(value: float, _: object = None) -> str:
     """Format a number without an exponent, also as a formatter of matplotlib."""
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.6g}"
 

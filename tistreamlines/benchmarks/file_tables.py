@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .forms import Columns, Record, Section, cell, count, getter, number, tabled
+from ..aliases import Json
+from .forms import Columns, Section, cell, count, getter, number, tabled
 
 STAGES = ("start and exit", "load", "fit", "prepare", "compile", "track", "write")
 _NOTE = (
@@ -12,34 +13,16 @@ _NOTE = (
 )
 
 
-def file_groups(results: Record) -> dict[tuple[str, str], list[Record]]:
+def file_groups(results: Json) -> dict[tuple[str, str], list[Json]]:
     """Return the rows of whole commands of each case and method, each with its ``label``."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    found: dict[tuple[str, str], list[Json]] = {}
     for row in results.get("files") or ():
         group = found.setdefault((str(row.get("case")), getter(row)), [])
-        before = {one["kind"] for one in group if one["target"] == row["target"]}
-        # earlier results have one row for a peer; where that is of one process, it was the first
-        first = not row.get("arch") and row["kind"] == "warm" and not before and len(row.get("repeats", ())) == 1
-        kind = "cold" if first else row["kind"]
-        group.append({**row, "kind": kind, "label": f"{row['target']}, {kind}"})
+        group.append({**row, "label": f"{row['target']}, {row['kind']}"})
     return found
 
 
-def phases(warm: float | None, cold: float | None) -> str | None:
-    """Write a number of warm processes and that of cold ones: '2.77 (3.86 cold)'."""
-    if warm is None:
-        return None if cold is None else f"{number(cold)} cold"
-    return number(warm) + (f" ({number(cold)} cold)" if cold is not None else "")
-
-
-def longer(rows: list[Record], kind: str) -> float | None:
-    """Return how many times as long as our fastest command the fastest peer takes, both of one kind."""
-    ours, peers = ([row["seconds"] for row in rows if row["kind"] == kind and bool(row["arch"]) is own]
-                   for own in (True, False))
-    return min(peers) / min(ours) if ours and peers else None
-
-
-def files_section(results: Record) -> Section:
+def files_section(results: Json) -> Section:
     """Return the section with a table for each case and method, and one of failures."""
     columns: Columns = {"target": cell("label"), "seconds": cell("seconds", form=number)}
     columns |= {f"{stage}, s": cell("stages", stage, form=number) for stage in STAGES}

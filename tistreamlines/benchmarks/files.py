@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from .. import __version__
+from ..aliases import Json
 from ..devices import NUMBERED, ON_HOST
 from ..option import flag
 from ..phantom.phantom import make_phantom, save_phantom
@@ -26,11 +26,10 @@ from .runs import run_module
 from .schedule import Schedule
 from .targets import Target
 
-Row = dict[str, Any]
 CACHES = {"XDG_CACHE_HOME": "xdg", "CUDA_CACHE_PATH": "cuda", "NUMBA_CACHE_DIR": "numba"}  # folders of compiled code
 
 
-def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Callable[[Row], object]) -> None:
+def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Callable[[Json], object]) -> None:
     """Time the command of each target.
 
     Parameters
@@ -84,13 +83,13 @@ class _Command:
     def out(self) -> Path:
         return self.folder / ("out.tck" if self.target.name in ALGORITHMS else "out.trx")
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[Json]:
         """Yield the row of each kind. A process with empty caches comes first, and one that fills the cache of fits."""
         if reason := self.target.missing():
             yield self._head("warm") | {"status": "missing", "reason": reason}
             return
         peer, kinds = self.target.kind == "peer", self.schedule.whole
-        command, cached = self._peer() if peer else self._own(), ["--cache-dir", str(self.folder / "cache")]
+        command, cached = self._peer() if peer else self._ours(), ["--cache-dir", str(self.folder / "cache")]
         first = self._row("cold", command)
         if peer or "cold" in kinds or first["status"] != "ok":
             yield first
@@ -100,7 +99,7 @@ class _Command:
             self._once([*command, *cached])
             yield self._row("cached", [*command, *cached])
 
-    def _own(self) -> list[str]:
+    def _ours(self) -> list[str]:
         method, schedule = self.method, self.schedule
         options = {
             "mask": self.paths[3], "dg": method.dg, "like": "dipy", "model": method.model, "sh_order": method.order,
@@ -112,8 +111,8 @@ class _Command:
             options["threads"] = schedule.threads
         if schedule.devices and self.target.name in NUMBERED:
             options["devices"] = schedule.devices
-        given = [str(word) for name, value in options.items() for word in (flag(name), value)]
-        return ["tistreamlines", "track", *self.paths[:3], *given, "--force", "--quiet"]
+        words = [str(word) for name, value in options.items() for word in (flag(name), value)]
+        return ["tistreamlines", "track", *self.paths[:3], *words, "--force", "--quiet"]
 
     def _peer(self) -> list[str]:
         job = {
@@ -124,41 +123,41 @@ class _Command:
         (self.folder / "job.json").write_text(json.dumps(job))
         return ["tistreamlines.benchmarks.peer_files", str(self.folder / "job.json")]
 
-    def _head(self, kind: str) -> Row:
+    def _head(self, kind: str) -> Json:
         arch = self.target.name if self.target.kind == "arch" else ""
         return {
             "dg": self.method.dg, "model": self.method.model, "target": self.target.name, "arch": arch, "kind": kind,
             "nseeds": self.schedule.nseeds, "threads": self.schedule.threads, "status": "ok", "reason": "",
         }
 
-    def _row(self, kind: str, module: list[str]) -> Row:
+    def _row(self, kind: str, module: list[str]) -> Json:
         """Run a command repeatedly; the stages are those of the process of median duration."""
-        found: list[Row] = []
+        processes: list[Json] = []
         limit = 1 if kind == "cold" else self.schedule.repeat
         # a slow peer is not repeated
         seconds = self.schedule.seconds if self.target.kind == "peer" else math.inf
-        while len(found) < limit and sum(one["seconds"] for one in found) < seconds:
-            found.append(self._once(module))
-            if found[-1]["status"] != "ok":
-                return self._head(kind) | found[-1]
-        middle = sorted(found, key=lambda one: one["seconds"])[(len(found) - 1) // 2]
+        while len(processes) < limit and sum(process["seconds"] for process in processes) < seconds:
+            processes.append(self._once(module))
+            if processes[-1]["status"] != "ok":
+                return self._head(kind) | processes[-1]
+        middle = sorted(processes, key=lambda process: process["seconds"])[(len(processes) - 1) // 2]
         streamlines, points = counted(self.out)
         return self._head(kind) | middle | {
-            "repeats": [one["seconds"] for one in found], "streamlines": streamlines, "points": points,
+            "repeats": [process["seconds"] for process in processes], "streamlines": streamlines, "points": points,
             "version": _version(self.target),
         }
 
-    def _once(self, module: list[str]) -> Row:
+    def _once(self, module: list[str]) -> Json:
         self.out.unlink(missing_ok=True)
         caches = {name: str(self.folder / folder) for name, folder in CACHES.items()}
         begun = time.perf_counter()
         status, reason = run_module(module, self.schedule.time_limit, os.environ | caches)
         seconds = time.perf_counter() - begun
-        row: Row = {"status": status, "reason": reason, "seconds": round(seconds, 3)}
+        row: Json = {"status": status, "reason": reason, "seconds": round(seconds, 3)}
         if status == "ok":
-            said = json.loads((self.folder / "stats.json").read_text())
-            stages = {name: took for name, took in said["seconds"].items() if name not in ("kernels", "total")}
-            row |= {"device": said.get("device", ""), "stages": stages}
+            stats = json.loads((self.folder / "stats.json").read_text())
+            stages = {name: took for name, took in stats["seconds"].items() if name not in ("kernels", "total")}
+            row |= {"device": stats.get("device", ""), "stages": stages}
             stages["start and exit"] = round(max(seconds - sum(stages.values()), 0.0), 3)
         return row
 

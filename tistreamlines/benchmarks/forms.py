@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..aliases import Json
 from .cases import METHODS
 
-Record = Mapping[str, Any]  # results, or one of the records in them
-Columns = dict[str, Callable[[Any], Any]]
+Columns = dict[str, Callable[[Json], "str | None"]]
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 UNKNOWN = "–"
 
@@ -37,19 +40,19 @@ class Section(NamedTuple):
     group: tuple[str, str] = ("", "")
 
 
-def at(record: Any, *keys: str) -> Any:
+def at(record: Json, *keys: str) -> Any:
     """Return the value under nested keys; None if one is missing."""
-    for key in keys:
-        record = record.get(key) if isinstance(record, Mapping) else None
-    return record
+    for key in keys[:-1]:
+        record = record.get(key) or {}
+    return record.get(keys[-1])
 
 
-def known(value: Any) -> bool:
+def known(value: object) -> TypeGuard[float]:
     """Whether a value is a finite number."""
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def number(value: Any, digits: int = 3) -> str:
+def number(value: object, digits: int = 3) -> str:
     """Format a number with this many significant digits and no exponent."""
     if not known(value):
         return UNKNOWN
@@ -57,36 +60,36 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{value:,.{max(0, decimals)}f}"
 
 
-def count(value: Any) -> str:
+def count(value: object) -> str:
     """Format an integer with thousands separators."""
     return f"{value:,}" if isinstance(value, int) else number(value)
 
 
-def percent(value: Any) -> str:
+def percent(value: object) -> str:
     """Format a fraction as a percentage."""
     return f"{number(100 * value)} %" if known(value) else UNKNOWN
 
 
-def size(value: Any) -> str:
+def size(value: object) -> str:
     """Format a number of bytes in MiB or GiB."""
     if not known(value):
         return UNKNOWN
     return f"{number(value / 2**30)} GiB" if value >= 2**30 else f"{number(value / 2**20)} MiB"
 
 
-def cell(*keys: str, form: Callable[[Any], str] = str) -> Callable[[Any], Any]:
+def cell(*keys: str, form: Callable[..., str] = str) -> Callable[[Json], str | None]:
     """Return a function that formats the value under nested keys of a record."""
     return lambda record: None if at(record, *keys) is None else form(at(record, *keys))
 
 
-def tabled(title: str, columns: Columns, records: Iterable[Any]) -> Table:
+def tabled(title: str, columns: Columns, records: Iterable[Json]) -> Table:
     """Return a table with a row for each record, without columns that are entirely unknown."""
     rows = [[str(form(record) or UNKNOWN) for form in columns.values()] for record in records]
     kept = [k for k in range(len(columns)) if any(row[k] != UNKNOWN for row in rows)]
     return Table(title, tuple(list(columns)[k] for k in kept), [tuple(row[k] for k in kept) for row in rows])
 
 
-def getter(record: Record) -> str:
+def getter(record: Json) -> str:
     """Return the method of a run or sweep: the direction getter, with its model if it is not the default."""
     pair = record.get("dg"), record.get("model")
     return next((name for name, method in METHODS.items() if (method.dg, method.model) == pair), str(pair[0]))

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..backends import open_program
 from ..backends.program import Program
 from ..devices import Device, free_memory
@@ -175,7 +174,7 @@ def _chain_rate(program: Program, device: Device, seconds: float) -> float:
     return 4 * STEPS * values["turns"] * 32 * CHAINS / best
 
 
-def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = None) -> dict[str, Any]:
+def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = None) -> Json:
     """Measure what a device can do at most, exact as trackers run, and check what it has computed.
 
     Taichi is global to a process: measure a GPU before another program is opened on one, or in a process of its own.
@@ -207,7 +206,7 @@ def measure_limits(device: Device, seconds: float = 0.5, threads: int | None = N
 
 
 def shares(
-    run: dict[str, Any], limits: dict[str, Any] | None, bytes_a_point: float | None, operations_a_point: float | None
+    run: Json, limits: Json | None, bytes_a_point: float | None, operations_a_point: float | None
 ) -> dict[str, float | None] | None:
     """Set what a run has done beside what its device can do: ``limit_share`` of the results.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..space.batch import Space
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def length_ks(one: Array, other: Array) -> float:
     # rounded, so that equal numbers of steps give equal lengths
     one, other = np.round(one, 2), np.round(other, 2)
     every = np.concatenate([one, other])
-    shares = [np.searchsorted(np.sort(some), every, side="right") / len(some) for some in (one, other)]
+    shares = [np.searchsorted(np.sort(lengths), every, side="right") / len(lengths) for lengths in (one, other)]
     return float(np.abs(shares[0] - shares[1]).max())
 
 
@@ -79,15 +80,15 @@ def identical(one: Tracked, other: Tracked) -> float:
     return len(a & b) / max(len(a | b), 1)
 
 
-def summary(tracked: Tracked, space: Space) -> dict[str, Any]:
+def summary(tracked: Tracked, space: Space) -> Json:
     """Return the statistics of a run; see the schema in :mod:`tistreamlines.benchmarks`."""
     count, points = len(tracked.offsets) - 1, np.diff(tracked.offsets)
     mm = lengths_mm(tracked) if count else np.zeros(0)
     centre = space.to_ras((np.asarray(space.shape) - 1) / 2)
     crossing, commissural = crossings(tracked, float(centre[0]))
 
-    def of(some: Array, figure: Any) -> float:
-        return round(float(figure(some)), 3) if count else 0.0
+    def of(values: Array, figure: Callable[[Array], SupportsFloat]) -> float:
+        return round(float(figure(values)), 3) if count else 0.0
 
     return {
         "streamlines": count, "points": int(points.sum()), "mean_points": of(points, np.mean),
@@ -97,7 +98,7 @@ def summary(tracked: Tracked, space: Space) -> dict[str, Any]:
 
 
 # ----------------------------------------------------------------------------------------------------------- truth
-def truth(phantom: Phantom, tracked: Tracked) -> dict[str, Any]:
+def truth(phantom: Phantom, tracked: Tracked) -> Json:
     """Return the Tractometer measures of streamlines in a phantom (Maier-Hein et al. 2017).
 
     A connection is valid if its ends lie in the two end regions of one bundle, and invalid if they lie in end regions
@@ -110,25 +111,25 @@ def truth(phantom: Phantom, tracked: Tracked) -> dict[str, Any]:
     voxel = np.clip(np.rint(space.to_voxel(ends)).astype(int), 0, np.asarray(space.shape) - 1)
     at = [tuple(voxel[k].T) for k in range(2)]
     valid, near = np.zeros(count, bool), np.zeros((2, count), bool)
-    found, overlap, overreach = 0, [], []
+    joined, overlap, overreach = 0, [], []
     for bundle in phantom.bundles:
         a, b = bundle.ends
         joins = (a[at[0]] & b[at[1]]) | (b[at[0]] & a[at[1]])
         valid |= joins
         near |= np.stack([(a | b)[place] for place in at])
-        found += bool(joins.any())
-        visited, inside = density(_some(tracked, joins), space) > 0, bundle.membership > 0
+        joined += bool(joins.any())
+        visited, inside = density(_selected(tracked, joins), space) > 0, bundle.membership > 0
         overlap.append((visited & inside).sum() / inside.sum())
         overreach.append((visited & ~inside).sum() / inside.sum())
     invalid = near.all(axis=0) & ~valid
     shares = {"valid": valid.mean(), "invalid": invalid.mean(), "none": (~valid & ~invalid).mean()} if count else {}
     return {k: round(float(v), 4) for k, v in shares.items()} | {
-        "bundles": found, "overlap": round(float(np.mean(overlap)), 4),
+        "bundles": joined, "overlap": round(float(np.mean(overlap)), 4),
         "overreach": round(float(np.mean(overreach)), 4),
     }
 
 
-def _some(tracked: Tracked, kept: Array) -> Tracked:
+def _selected(tracked: Tracked, kept: Array) -> Tracked:
     """Return the streamlines selected by a boolean array (n,)."""
     lengths = np.diff(tracked.offsets)
     points = tracked.points[np.repeat(kept, lengths)]

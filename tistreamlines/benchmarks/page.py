@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from ..aliases import Json
 from . import drawing, plots
 from .file_tables import file_groups
-from .forms import Record, Section, Table
+from .forms import Section, Table
 from .sweep_tables import sweep_axis, sweeps
 from .tables import groups, sections
 
@@ -34,7 +35,7 @@ th{font-weight:600}th:first-child{min-width:8rem}.number{text-align:right}td.num
 """
 
 
-def html(results: Record) -> str:
+def html(results: Json) -> str:
     """Write results as one HTML page.
 
     Parameters
@@ -61,7 +62,7 @@ def html(results: Record) -> str:
     )
 
 
-def _section(place: int, part: Section, results: Record, looks: dict[str, drawing.Style]) -> str:
+def _section(place: int, part: Section, results: Json, looks: dict[str, drawing.Style]) -> str:
     """Return a section: notes, plots and tables."""
     figures = _FIGURES.get(part.kind)
     blocks = [f'<section id="section-{place}">', f"<h2>{escape(part.title)}</h2>"]
@@ -72,7 +73,7 @@ def _section(place: int, part: Section, results: Record, looks: dict[str, drawin
     return "\n".join([*blocks, "</section>"])
 
 
-def _run_figures(place: int, part: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
+def _run_figures(place: int, part: Section, results: Json, looks: dict[str, drawing.Style]) -> Iterable[str]:
     runs = groups(results)[part.group]
     key = " ".join(part.group)
     lengths, densities = ((results.get(kind) or {}).get(key) or {} for kind in ("lengths", "densities"))
@@ -86,19 +87,19 @@ def _run_figures(place: int, part: Section, results: Record, looks: dict[str, dr
     yield _figure(maps, "Density of streamlines, the maximum along the view.", "No density maps were kept.")
 
 
-def _file_figures(place: int, _: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
+def _file_figures(place: int, _: Section, results: Json, looks: dict[str, drawing.Style]) -> Iterable[str]:
     for k, ((case, getter), rows) in enumerate(file_groups(results).items()):
         bars = plots.file_bars(f"files-{place}-{k}", rows)
         yield _figure(bars, f"Time from files to a tractogram: {case}, {getter}.", "No command ended well.")
 
 
-def _limit_figures(place: int, _: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
+def _limit_figures(place: int, _: Section, results: Json, looks: dict[str, drawing.Style]) -> Iterable[str]:
     bars = plots.limit_bars(f"limits-{place}", results)
     words = "Counted bytes and operations a second over those of the device. Reads that stay in its caches count too."
     yield _figure(bars, words, "No shares of the limits are known.")
 
 
-def _sweep_figures(place: int, _: Section, results: Record, looks: dict[str, drawing.Style]) -> Iterable[str]:
+def _sweep_figures(place: int, _: Section, results: Json, looks: dict[str, drawing.Style]) -> Iterable[str]:
     found = sweeps(results)
     for k, ((name, case, getter), members) in enumerate(found.items()):
         lines = plots.sweep_lines(f"sweep-{place}-{k}", members, looks)

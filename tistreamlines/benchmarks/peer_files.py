@@ -16,16 +16,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..space.batch import Space
 from . import cuslines, dipy
 from .cases import METHODS, SEED_FA, STOP
 from .mrtrix import ALGORITHMS
 from .problem import Problem
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+    from nibabel.nifti1 import Nifti1Image
 
 
 @dataclass
@@ -39,11 +43,11 @@ class FilesProblem(Problem):
     sparing: bool = False
 
     @cached_property
-    def image(self) -> Any:
+    def image(self) -> Nifti1Image:
         """The series, a nibabel image."""
         import nibabel
 
-        return nibabel.load(self.paths[0])
+        return nibabel.Nifti1Image.from_filename(self.paths[0])
 
     @cached_property
     def data(self) -> Array:
@@ -51,7 +55,7 @@ class FilesProblem(Problem):
         return np.asarray(self.image.dataobj)
 
     @cached_property
-    def gtab(self) -> Any:
+    def gtab(self) -> GradientTable:
         """DIPY's gradient table."""
         from dipy.core.gradients import gradient_table
         from dipy.io.gradients import read_bvals_bvecs
@@ -69,7 +73,7 @@ class FilesProblem(Problem):
     @cached_property
     def space(self) -> Space:
         """The grid."""
-        return Space(self.image.affine, self.mask.shape)
+        return Space(np.asarray(self.image.affine), self.mask.shape)
 
     @cached_property
     def fa(self) -> Array:
@@ -99,7 +103,7 @@ class Laps(dict[str, float]):
         self[stage], self.begun = self.get(stage, 0.0) + now - self.begun, now
 
 
-def with_python(job: dict[str, Any], lap: Laps) -> None:
+def with_python(job: Json, lap: Laps) -> None:
     """Run DIPY or cuslines."""
     peer, _, backend = job["target"].partition("-")
     problem = FilesProblem(
@@ -113,20 +117,20 @@ def with_python(job: dict[str, Any], lap: Laps) -> None:
     (_cuslines if peer == "cuslines" else _dipy)(problem, backend, job["out"], lap)
 
 
-def _cuslines(problem: Problem, backend: str, out: str, lap: Laps) -> None:
+def _cuslines(problem: FilesProblem, backend: str, out: str, lap: Laps) -> None:
     """Track with cuslines, as its run_gpu_streamlines.py does."""
     import nibabel
     from trx.trx_file_memmap import save
 
     tracker = cuslines.open_gpu_tracker(backend, problem, problem.folder)
     lap("prepare")
-    found = tracker.generate_trx(problem.seeds, nibabel.Nifti1Image(problem.fa, problem.space.affine))
+    tractogram = tracker.generate_trx(problem.seeds, nibabel.Nifti1Image(problem.fa, problem.space.affine))
     lap("track")
-    save(found, out)
+    save(tractogram, out)
     lap("write")
 
 
-def _dipy(problem: Any, backend: str, out: str, lap: Laps) -> None:
+def _dipy(problem: FilesProblem, backend: str, out: str, lap: Laps) -> None:
     """Track with DIPY, in threads if ``backend`` says so."""
     from dipy.io.stateful_tractogram import StatefulTractogram
     from dipy.io.streamline import save_tractogram
@@ -139,13 +143,13 @@ def _dipy(problem: Any, backend: str, out: str, lap: Laps) -> None:
         lines = dipy.threaded_lines(problem, *dipy.initial_directions(problem, getter), 1)
     else:
         lines = dipy.local_lines(problem, getter, 1)
-    found = StatefulTractogram(ArraySequence(lines), problem.image, Coordinates.RASMM)
+    tractogram = StatefulTractogram(ArraySequence(lines), problem.image, Coordinates.RASMM)
     lap("track")
-    save_tractogram(found, out, bbox_valid_check=False)
+    save_tractogram(tractogram, out, bbox_valid_check=False)
     lap("write")
 
 
-def with_mrtrix(job: dict[str, Any], lap: Laps) -> None:
+def with_mrtrix(job: Json, lap: Laps) -> None:
     """Run MRtrix3's commands; tckgen writes while it tracks."""
     dwi, bvals, bvecs, mask = job["paths"]
     method = METHODS[job["method"]]

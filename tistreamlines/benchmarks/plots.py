@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..aliases import Array, Json
 from .drawing import (
+    BAR_PARTS,
     FILE_PARTS,
     INK,
     QUIET,
@@ -23,15 +25,16 @@ from .drawing import (
     wrapped,
 )
 from .file_tables import STAGES
-from .forms import Record, at, known, number, percent
+from .forms import at, known, number, percent
 from .sweep_tables import straight_line, sweep_axis, sweep_throughput
 from .tables import PARTS, done, groups, throughput
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def throughput_bars(name: str, runs: Sequence[Record], looks: dict[str, Style]) -> str | None:
+def throughput_bars(name: str, runs: Sequence[Json], looks: dict[str, Style]) -> str | None:
     """Draw bars of Mpoints/s, with the status of runs that failed; None if all failed."""
     rates = [throughput(run) or 0.0 if run.get("status") == "ok" else 0.0 for run in runs]
     found = [rate for rate in rates if rate > 0]
@@ -57,7 +60,7 @@ def throughput_bars(name: str, runs: Sequence[Record], looks: dict[str, Style]) 
     return svg(name, "Throughput of each target", draw, height(len(runs)))
 
 
-def time_bars(name: str, runs: Sequence[Record]) -> str | None:
+def time_bars(name: str, runs: Sequence[Json]) -> str | None:
     """Draw bars of the fractions of time for compiling, preparing, tracking and writing; None without times."""
     split = [(run["label"], [at(run, "seconds", part) for part in PARTS]) for run in done(runs)]
     rows = [(label, [s if known(s) else 0.0 for s in seconds]) for label, seconds in split]
@@ -66,42 +69,46 @@ def time_bars(name: str, runs: Sequence[Record]) -> str | None:
         return None
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
         shares = np.array([[100 * s / sum(seconds) for s in seconds] for _, seconds in rows])
-        for k, part in enumerate(PARTS):
-            left = shares[:, :k].sum(axis=1)
-            axes.barh(range(len(rows)), shares[:, k], left=left, height=0.7, color=STAND_INS[f"part-{k}"], label=part)
-        for row, (_, seconds) in enumerate(rows):
-            beside(axes, 100, row, f"{number(sum(seconds))} s", INK)
-        name_rows(axes, [label for label, _ in rows])
+        totals = [sum(seconds) for _, seconds in rows]
+        axes = _stacked_bars(figure, [label for label, _ in rows], PARTS, BAR_PARTS, shares, totals)
         axes.set(xlim=(0, 116), xticks=range(0, 101, 20), xlabel="share of the time (%), and its sum (s)")
-        figure.legend(loc="outside upper center", ncols=len(PARTS))
 
     return svg(name, "Share of time by part", draw, height(len(rows)) + 0.3)
 
 
-def file_bars(name: str, rows: Sequence[Record]) -> str | None:
+def file_bars(name: str, rows: Sequence[Json]) -> str | None:
     """Draw bars of the seconds of whole commands, divided into stages; None without times."""
     rows = [row for row in done(rows) if row.get("stages")]
     if not rows:
         return None
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        took = np.array([[row["stages"].get(stage, 0.0) for stage in STAGES] for row in rows])
-        for k, stage in enumerate(STAGES):
-            left = took[:, :k].sum(axis=1)
-            axes.barh(range(len(rows)), took[:, k], left=left, height=0.7, color=STAND_INS[FILE_PARTS[k]], label=stage)
-        for row, total in enumerate(took.sum(axis=1)):
-            beside(axes, total, row, f"{number(total)} s", INK)
-        name_rows(axes, [row["label"] for row in rows])
-        axes.set(xlim=(0, 1.12 * took.sum(axis=1).max()), xlabel="time from the start of the process to its end (s)")
-        figure.legend(loc="outside upper center", ncols=len(STAGES))
+        seconds = np.array([[row["stages"].get(stage, 0.0) for stage in STAGES] for row in rows])
+        totals = seconds.sum(axis=1)
+        axes = _stacked_bars(figure, [row["label"] for row in rows], STAGES, FILE_PARTS, seconds, totals)
+        axes.set(xlim=(0, 1.12 * totals.max()), xlabel="time from the start of the process to its end (s)")
 
     return svg(name, "Time of whole commands by stage", draw, height(len(rows)) + 0.3)
 
 
-def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | None:
+def _stacked_bars(
+    figure: Figure, labels: Sequence[str], parts: Sequence[str], colours: Sequence[str], widths: Array,
+    totals: Sequence[float],
+) -> Axes:
+    """Draw a bar for each row of ``widths``, divided into parts, with its total in seconds beside it."""
+    axes = figure.subplots()
+    for k, (part, colour) in enumerate(zip(parts, colours, strict=True)):
+        left = widths[:, :k].sum(axis=1)
+        axes.barh(range(len(labels)), widths[:, k], left=left, height=0.7, color=STAND_INS[colour], label=part)
+    for row, (end, total) in enumerate(zip(widths.sum(axis=1), totals, strict=True)):
+        beside(axes, end, row, f"{number(total)} s", INK)
+    name_rows(axes, labels)
+    figure.legend(loc="outside upper center", ncols=len(parts))
+    return axes
+
+
+def length_lines(name: str, lengths: Json, looks: dict[str, Style]) -> str | None:
     """Draw distributions of lengths, normalised to compare different numbers of streamlines; None without data."""
     edges = np.asarray(lengths.get("edges_mm") or (), float)
     found = {target: np.asarray(counts, float) for target, counts in lengths.items() if target != "edges_mm"}
@@ -124,7 +131,7 @@ def length_lines(name: str, lengths: Record, looks: dict[str, Style]) -> str | N
     return svg(name, "Distributions of streamline lengths", draw, 3.0)
 
 
-def density_maps(name: str, densities: Record) -> str | None:
+def density_maps(name: str, densities: Json) -> str | None:
     """Draw projections of streamline density on a common logarithmic scale; None without data."""
     found = {target: np.atleast_2d(np.asarray(rows, float)) for target, rows in densities.items()}
     found = {target: rows for target, rows in found.items() if rows.size and rows.max() > 0}
@@ -155,7 +162,7 @@ def density_maps(name: str, densities: Record) -> str | None:
     return svg(name, "Maps of streamline density", draw, min(9.0, 0.3 + down * (0.4 + shape * 4.6 / across)))
 
 
-def limit_bars(name: str, results: Record) -> str | None:
+def limit_bars(name: str, results: Json) -> str | None:
     """Draw bars of the fraction of a device's bytes and operations per second that runs reach; None if unknown."""
     rows = [
         (f"{case}, {getter}\n{run['label']}", [at(run, "limit_share", kind) for kind in ("bytes", "operations")])
@@ -184,13 +191,13 @@ def limit_bars(name: str, results: Record) -> str | None:
     return svg(name, "Share of the device's limits", draw, 0.3 + height(len(rows), 0.46))
 
 
-def sweep_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> str | None:
+def sweep_lines(name: str, sweeps: Sequence[Json], looks: dict[str, Style]) -> str | None:
     """Draw Mpoints/s against the values of a sweep, with a logarithmic axis for numbers; None without data."""
     title = f"Throughput against {sweeps[0]['name']}"
     return _lines(name, title, "throughput (million points a second)", sweeps, sweep_throughput, looks)
 
 
-def time_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> str | None:
+def time_lines(name: str, sweeps: Sequence[Json], looks: dict[str, Style]) -> str | None:
     """Draw seconds against the values of a sweep, and straight-line fits; None without a fit."""
     if not any(map(straight_line, sweeps)):
         return None
@@ -199,7 +206,7 @@ def time_lines(name: str, sweeps: Sequence[Record], looks: dict[str, Style]) -> 
 
 
 def _lines(
-    name: str, title: str, label: str, sweeps: Sequence[Record], figure_of: Callable[[Record], Sequence[float | None]],
+    name: str, title: str, label: str, sweeps: Sequence[Json], figure_of: Callable[[Json], Sequence[float | None]],
     looks: dict[str, Style], fitted: bool = False,
 ) -> str | None:
     lines = [(sweep, list(zip(sweep["values"], figure_of(sweep), strict=True))) for sweep in sweeps]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +23,9 @@ from ..space.batch import Space
 from ..space.harmonics import highest_order
 from ..space.sphere import load_sphere
 from .cases import SEED_FA, Case, Method
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Problem:
         return self._array("data")
 
     @cached_property
-    def gtab(self) -> Any:
+    def gtab(self) -> GradientTable:
         """DIPY's gradient table."""
         from dipy.core.gradients import gradient_table
 
@@ -174,9 +175,10 @@ def series_of(case: Case, paths: tuple[str, ...], mask: str | None) -> tuple[nif
     if case.phantom is not None:
         from dipy.core.gradients import gradient_table
 
-        made = make_phantom(**case.phantom)
-        gtab = gradient_table(made.bvals, bvecs=made.bvecs)
-        return nifti.Dwi(made.data, Space(made.affine, made.mask.shape), gtab, Path(case.name)), made.mask, made
+        phantom = make_phantom(**case.phantom)
+        gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
+        space = Space(phantom.affine, phantom.mask.shape)
+        return nifti.Dwi(phantom.data, space, gtab, Path(case.name)), phantom.mask, phantom
     if case.fetched:
         paths = fetch_stanford()
     dwi = nifti.load_dwi(*paths)
@@ -206,26 +208,6 @@ def fetch_stanford() -> tuple[str, ...]:
         return tuple(map(str, get_fnames(name="stanford_hardi")))
     except (FetcherError, OSError) as error:
         raise InputError(f"stanford: DIPY cannot download it ({error}): try again, or name other cases") from error
-
-
-@contextmanager
-def problems_of(data: Path) -> Generator[Callable[[Method, int], Problem], None, None]:
-    """Fit a series once, for scripts that track it with several methods.
-
-    Parameters
-    ----------
-    data : Path
-        Folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz.
-
-    Yields
-    ------
-    callable
-        Returns the :class:`Problem` of a method and a number of seeds. Its files are deleted at the end of the block.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        paths = tuple(str(data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
-        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(data / "mask.nii.gz"))
-        yield partial(Problem, Path(folder))
 
 
 def save_problem(

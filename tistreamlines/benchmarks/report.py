@@ -1,4 +1,4 @@
-"""Benchmark results as Markdown, as the README's table, and as the three output files of a benchmark."""
+"""Benchmark results as Markdown, and as the three output files of a benchmark."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from .forms import Record, Table
-from .tables import files_summary, sections, summary
+from ..aliases import Json
+from .forms import Table
+from .tables import sections
 
 
-def markdown(results: Record) -> str:
+def markdown(results: Json) -> str:
     """Write results as Markdown.
 
     Parameters
@@ -31,11 +30,11 @@ def markdown(results: Record) -> str:
     for section in sections(results):
         blocks += [f"## {_escaped(section.title)}", *map(_escaped, section.notes)]
         for table in section.tables:
-            blocks += [f"### {_escaped(table.title)}"] * bool(table.title) + [_markdown_table(table)]
+            blocks += [f"### {_escaped(table.title)}"] * bool(table.title) + [markdown_table(table)]
     return "\n\n".join(blocks) + "\n"
 
 
-def write(results: Record, folder: str | Path) -> list[Path]:
+def write(results: Json, folder: str | Path) -> list[Path]:
     """Write results.json, report.md and report.html; each file appears only when it is complete.
 
     Parameters
@@ -61,7 +60,7 @@ def write(results: Record, folder: str | Path) -> list[Path]:
     return [first, _put(folder / "report.md", markdown(results)), _put(folder / "report.html", html(results))]
 
 
-def write_json(results: Record, folder: str | Path) -> Path:
+def write_json(results: Json, folder: str | Path) -> Path:
     """Write only results.json, like :func:`write`; return its path."""
     from ..io.writer import explained
 
@@ -83,28 +82,8 @@ def _put(path: Path, text: str) -> Path:
     return path
 
 
-def rows_for_readme(list_of_results: Iterable[Record]) -> str:
-    """Return the README's table: throughput of each arch and of the fastest peer on the same data.
-
-    Parameters
-    ----------
-    list_of_results : iterable of dict
-        Results of each computer.
-
-    Returns
-    -------
-    str
-        A Markdown table.
-    """
-    return _markdown_table(summary(list_of_results))
-
-
-def files_for_readme(list_of_results: Iterable[Record]) -> str:
-    """Return the README's table of whole commands in Markdown, from the results of each computer."""
-    return _markdown_table(files_summary(list_of_results))
-
-
-def _markdown_table(table: Table) -> str:
+def markdown_table(table: Table) -> str:
+    """Write a table as Markdown, without its title."""
     rules = ["---:" if k and table.numeric(k) else "---" for k in range(len(table.head))]
     rows = [map(_escaped, table.head), rules, *(map(_escaped, row) for row in table.rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -117,13 +96,13 @@ def _escaped(text: str) -> str:
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
 
 
-def _json(results: Record) -> str:
+def _json(results: Json) -> str:
     """Return JSON with each entry of a list or record on its own line, which suits line-based diffs."""
-    plain = _finite(results)
-    return "{\n" + ",\n".join(f" {_dumped(key)}: {_entries(value)}" for key, value in plain.items()) + "\n}\n"
+    entries = [f" {_dumped(name)}: {_entries(_finite(value))}" for name, value in results.items()]
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-def _entries(value: Any) -> str:
+def _entries(value: object) -> str:
     if isinstance(value, dict) and value:
         lines = [f"{_dumped(key)}: {_dumped(item)}" for key, item in value.items()]
         return "{\n  " + ",\n  ".join(lines) + "\n }"
@@ -132,15 +111,13 @@ def _entries(value: Any) -> str:
     return _dumped(value)
 
 
-def _dumped(value: Any) -> str:
+def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by null, and arrays by lists."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
+def _finite(value: object) -> object:
+    """Replace NaN and infinity by null."""
+    if isinstance(value, dict):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]

@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from .. import helpers
+from ..aliases import Json
 from .targets import Target
 from .worker import Request
 
@@ -31,9 +31,7 @@ def run_process(request: Request, time_limit: float) -> tuple[str, str]:
     return run_module(["tistreamlines.benchmarks.worker", str(request.save())], time_limit)
 
 
-def run_module(
-    module: list[str], time_limit: float, environment: Mapping[str, str] | None = None
-) -> tuple[str, str]:
+def run_module(module: list[str], time_limit: float, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Run a module with its arguments; return status and reason as :func:`run_process` does."""
     try:
         done = ended(module, time_limit, environment)
@@ -60,16 +58,16 @@ def ended(
         command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True, env=environment
     ) as process:
         try:
-            said = process.communicate(timeout=time_limit)
+            output = process.communicate(timeout=time_limit)
         except BaseException as error:
             if hasattr(os, "killpg"):  # not on Windows
                 os.killpg(process.pid, signal.SIGKILL)
             process.kill()
-            said = process.communicate()
+            output = process.communicate()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise subprocess.TimeoutExpired(command, time_limit, *said) from None
+                raise subprocess.TimeoutExpired(command, time_limit, *output) from None
             raise
-    return subprocess.CompletedProcess(command, process.returncode, *said)
+    return subprocess.CompletedProcess(command, process.returncode, *output)
 
 
 def last_line(text: str) -> str:
@@ -78,7 +76,7 @@ def last_line(text: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
-def device_limits(targets: Iterable[Target], time_limit: float, report: Callable[[str], object]) -> dict[str, Any]:
+def device_limits(targets: Iterable[Target], time_limit: float, report: Callable[[str], object]) -> Json:
     """Measure the peak rates of each arch, each in its own process.
 
     Parameters
@@ -95,7 +93,7 @@ def device_limits(targets: Iterable[Target], time_limit: float, report: Callable
     dict
         The limits by arch, or the reason why they could not be measured.
     """
-    found = {}
+    limits = {}
     for target in targets:
         if target.kind != "arch" or target.missing():
             continue
@@ -103,8 +101,8 @@ def device_limits(targets: Iterable[Target], time_limit: float, report: Callable
         try:
             done = ended(["tistreamlines.benchmarks.worker", target.name], time_limit)
         except subprocess.TimeoutExpired:
-            found[target.name] = {"reason": f"stopped after {time_limit:g} s"}
+            limits[target.name] = {"reason": f"stopped after {time_limit:g} s"}
         else:
-            said = last_line(done.stdout if done.returncode == 0 else done.stderr)
-            found[target.name] = json.loads(said) if done.returncode == 0 else {"reason": said}
-    return found
+            line = last_line(done.stderr if done.returncode else done.stdout)
+            limits[target.name] = {"reason": line} if done.returncode else json.loads(line)
+    return limits

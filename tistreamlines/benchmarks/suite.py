@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..aliases import Json
 from ..devices import ARCHS, ON_HOST
 from ..phantom.phantom import Phantom
 from ..space.batch import Space
@@ -34,8 +34,8 @@ SHARES = (0.125, 0.25, 0.5)  # fractions of the seeds that are also timed
 
 def benchmark(
     schedule: Schedule, report: Callable[[str], object], command: str = "",
-    keep: Callable[[dict[str, Any]], object] = lambda results: None,
-) -> dict[str, Any]:
+    keep: Callable[[Json], object] = lambda results: None,
+) -> Json:
     """Run a schedule and return the results.
 
     Parameters
@@ -53,14 +53,14 @@ def benchmark(
     dict
         Results of schema 1.
     """
-    results: dict[str, Any] = {
+    results: Json = {
         "schema": SCHEMA, "created": datetime.now(timezone.utc).isoformat(timespec="seconds"), "command": command,
         "commit": commit(), "machine": machine(), "limits": {}, "runs": [], "sweeps": [], "densities": {},
         "lengths": {}, "files": [],
     }
     if schedule.whole:
 
-        def add(row: dict[str, Any]) -> None:
+        def add(row: Json) -> None:
             results["files"].append(row)
             keep(results)
 
@@ -72,15 +72,15 @@ def benchmark(
         with tempfile.TemporaryDirectory() as temporary:
             folders = Folders(Path(temporary), case, schedule)
             for method in schedule.methods:
-                one = _Comparison(schedule, case, method, folders, results)
-                one.run(report)
+                comparison = _Comparison(schedule, case, method, folders, results)
+                comparison.run(report)
                 keep(results)
-                results["sweeps"] += one.sweeps
+                results["sweeps"] += comparison.sweeps
                 for sweep in schedule.sweeps:
-                    for target in one.ran:
+                    for target in comparison.ran:
                         if sweep.name not in target.varies:
                             continue
-                        report(f"{one.name}: {target.title}, {sweep.name}")
+                        report(f"{comparison.name}: {target.title}, {sweep.name}")
                         results["sweeps"] += swept(sweep, method, target, folders, schedule)
                         keep(results)
     return results
@@ -92,40 +92,38 @@ class _Comparison:
     ``ran`` are the targets that ran, even if they were too slow; ``sweeps`` the times for fewer seeds.
     """
 
-    def __init__(
-        self, schedule: Schedule, case: Case, method: Method, folders: Folders, results: dict[str, Any]
-    ) -> None:
+    def __init__(self, schedule: Schedule, case: Case, method: Method, folders: Folders, results: Json) -> None:
         self.schedule, self.case, self.method, self.results = schedule, case, method, results
         self.name = f"{case.name} {method.name}"
         self.folder, self.phantom = folders.at(1.0)
         self.problem = Problem(self.folder, method, schedule.nseeds)
         self.ran: list[Target] = []
-        self.sweeps: list[dict[str, Any]] = []
+        self.sweeps: list[Json] = []
 
     def run(self, report: Callable[[str], object]) -> None:
         """Run each target in a process, compare their streamlines, and add both to the results."""
-        runs, kept = [], {}
+        runs, tracked = [], {}
         with tempfile.TemporaryDirectory() as folder:
             for target in self.schedule.targets:
                 if self.method.name not in target.methods:
                     continue
-                own = Path(folder) / target.name
-                own.mkdir()
                 report(f"{self.name}: {target.title}")
-                row = self._one(target, own)
+                (Path(folder) / target.name).mkdir()
+                row = self._run_target(target, Path(folder) / target.name)
                 runs.append(row)
                 if row["status"] in ("ok", "timeout"):
                     self.ran.append(target)
+            for row in runs:  # not while others are timed
                 if row["status"] == "ok":
-                    kept[target.name] = own
-            tracked = {name: sorted(own.glob("tracked-*.npz")) for name, own in kept.items()}
-            self._compare(runs, {name: list(map(Tracked.load, paths)) for name, paths in tracked.items()})
+                    paths = sorted((Path(folder) / row["target"]).glob("tracked-*.npz"))
+                    tracked[row["target"]] = list(map(Tracked.load, paths))
+            self._compare(runs, tracked)
         self.results["runs"] += runs
 
-    def _one(self, target: Target, own: Path) -> dict[str, Any]:
+    def _run_target(self, target: Target, folder: Path) -> Json:
         """Return the row of a target, and record its times for fewer seeds as a sweep."""
         schedule = self.schedule
-        row: dict[str, Any] = {
+        row: Json = {
             "case": self.case.name, "dg": self.method.dg, "model": self.method.model, "target": target.name,
             "kind": target.kind, "nseeds": schedule.nseeds, "chunk_size": None,
             "threads": None if target.name in {*ARCHS} - {*ON_HOST} else schedule.threads,
@@ -135,36 +133,37 @@ class _Comparison:
         }
         if row["reason"]:
             return row
-        some = () if SWEEPS["seeds"] in schedule.sweeps else SHARES
-        counts = tuple(int(share * schedule.nseeds) for share in some if share * schedule.nseeds >= 100)
+        shares_of_seeds = () if SWEEPS["seeds"] in schedule.sweeps else SHARES
+        counts = tuple(int(share * schedule.nseeds) for share in shares_of_seeds if share * schedule.nseeds >= 100)
         request = Request(
-            str(self.folder), str(own), target.name, self.method.name, schedule.nseeds, schedule.threads,
+            str(self.folder), str(folder), target.name, self.method.name, schedule.nseeds, schedule.threads,
             devices=schedule.devices, repeat=schedule.repeat, seconds=schedule.seconds, counts=counts,
         )
         row["status"], row["reason"] = run_process(request, schedule.time_limit)
         if row["status"] != "ok":
             return row
-        found = json.loads((own / "run.json").read_text())
-        row |= {name: value for name, value in found.items() if name not in ("sweep", "work")}
+        measured = json.loads((folder / "run.json").read_text())
+        row |= {name: value for name, value in measured.items() if name not in ("sweep", "work")}
         seconds = max(row["seconds"]["track"], 1e-9)
         row["points_per_second"] = row["points"] / seconds
         row["streamlines_per_second"] = row["streamlines"] / seconds
-        row["limit_share"] = shares(row, self.results["limits"].get(target.name), *(found["work"] or (None, None)))
-        if found["sweep"]:
+        row["limit_share"] = shares(row, self.results["limits"].get(target.name), *(measured["work"] or (None, None)))
+        if measured["sweep"]:
             # without memory, which is known only for the whole run
-            rows = [*found["sweep"], [schedule.nseeds, row["seconds"]["track"], row["points"]]]
+            rows = [*measured["sweep"], [schedule.nseeds, row["seconds"]["track"], row["points"]]]
             self.sweeps.append(sweep_record(SWEEPS["seeds"], self.case, self.method, target, rows))
         return row
 
-    def _compare(self, runs: list[dict[str, Any]], tracked: dict[str, list[Tracked]]) -> None:
+    def _compare(self, runs: list[Json], tracked: dict[str, list[Tracked]]) -> None:
         """Compare each run with DIPY, each arch with the first one, and phantoms with the truth; collect plot data."""
         seen: dict[str, _Seen] = {}
         for row in runs:
             name = row["target"]
             if name in tracked:
                 # runs with the same bits share all measures
-                same = next((other for other in runs if other["target"] in seen and _equal(row, other)), None)
-                seen[name] = seen[same["target"]] if same else _Seen.of(tracked[name], self.problem.space, self.phantom)
+                bits = row["sha256"]
+                alike = next((o["target"] for o in runs if bits and o["target"] in seen and o["sha256"] == bits), None)
+                seen[name] = seen[alike] if alike else _Seen.of(tracked[name], self.problem.space, self.phantom)
         archs = [name for name in tracked if name in ARCHS]
         for row in runs:
             name = row["target"]
@@ -179,15 +178,15 @@ class _Comparison:
                 row["identical"][archs[0]] = share
             row["truth"] = seen[name].truth
         # maxima along the second axis, with rows from the top of the third axis
-        projections = {name: one.maps[0].max(axis=1).T[::-1].tolist() for name, one in seen.items()}
+        projections = {name: maps.maps[0].max(axis=1).T[::-1].tolist() for name, maps in seen.items()}
         self.results["densities"][self.name] = projections
-        self.results["lengths"][self.name] = _histograms({name: one.mm[0] for name, one in seen.items()})
+        self.results["lengths"][self.name] = _histograms({name: lengths.mm[0] for name, lengths in seen.items()})
 
-    def _agreement(self, row: dict[str, Any], own: _Seen, other: _Seen, which: int) -> None:
+    def _agreement(self, row: Json, seen: _Seen, other: _Seen, which: int) -> None:
         if which >= len(other.maps):
             return
-        density = measures.correlation(own.maps[0], other.maps[which], self.problem.mask)
-        lengths = measures.length_ks(own.mm[0], other.mm[which])
+        density = measures.correlation(seen.maps[0], other.maps[which], self.problem.mask)
+        lengths = measures.length_ks(seen.mm[0], other.mm[which])
         for figure, value in (("density_correlation", density), ("length_ks", lengths)):
             if np.isfinite(value):  # JSON has no NaN
                 row[figure][DIPY] = round(value, 4)
@@ -199,7 +198,7 @@ class _Seen:
 
     maps: list[np.ndarray]
     mm: list[np.ndarray]
-    truth: dict[str, Any] | None
+    truth: Json | None
 
     @classmethod
     def of(cls, tracked: list[Tracked], space: Space, phantom: Phantom | None) -> _Seen:
@@ -209,13 +208,9 @@ class _Seen:
         )
 
 
-def _equal(row: dict[str, Any], other: dict[str, Any]) -> bool:
-    return bool(row["sha256"]) and row["sha256"] == other.get("sha256")
-
-
-def _histograms(mm: dict[str, np.ndarray]) -> dict[str, Any]:
+def _histograms(mm: dict[str, np.ndarray]) -> Json:
     """Return histograms of lengths, mm, with common bin edges."""
-    longest = max((float(some.max()) for some in mm.values() if len(some)), default=1.0)
+    longest = max((float(lengths.max()) for lengths in mm.values() if len(lengths)), default=1.0)
     edges = np.linspace(0, longest, measures.BINS + 1)
-    counts = {name: np.histogram(some, edges)[0].tolist() for name, some in mm.items()}
+    counts = {name: np.histogram(lengths, edges)[0].tolist() for name, lengths in mm.items()}
     return {"edges_mm": edges.round(3).tolist()} | counts

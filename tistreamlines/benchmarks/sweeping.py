@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..aliases import Json
 from ..devices import usable_cores
 from ..space.sphere import load_sphere
 from .cases import Case, Method, Sweep
@@ -17,8 +18,10 @@ from .schedule import Folders, Schedule
 from .targets import Target
 from .worker import Request
 
+Row = Sequence[float | str]  # value, seconds, points and, if known, peak memory
 
-def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> list[dict[str, Any]]:
+
+def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> list[Json]:
     """Run a sweep; values whose run failed are omitted.
 
     Parameters
@@ -40,8 +43,8 @@ def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedu
 
 
 def sweep_record(
-    sweep: Sweep, case: Case, method: Method, target: Target, rows: Iterable[Sequence[Any]]
-) -> dict[str, Any]:
+    sweep: Sweep, case: Case, method: Method, target: Target, rows: Iterable[Row]
+) -> Json:
     """Return a record of the results from rows of value, seconds, points and, if known, peak memory."""
     values, seconds, points, *memory = zip(*rows, strict=True)
     return {
@@ -51,19 +54,20 @@ def sweep_record(
     }
 
 
-def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> Iterator[list[Any]]:
+def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> Iterator[Row]:
     """Yield value, seconds, points and peak memory of each run."""
     if sweep.name == "seeds":
-        yield from _run(folders.at(1.0)[0], method, target, schedule, nseeds=sweep.values[-1], counts=sweep.values)
+        changes = {"nseeds": sweep.values[-1], "counts": sweep.values}
+        yield from _run(folders.at(1.0)[0], method, target, schedule, changes)
     elif sweep.name != "voxels" or folders.case.phantom:  # only phantoms can be generated at other resolutions
         for value in sweep.values:
             folder, _ = folders.at(value if sweep.name == "voxels" else 1.0)
-            told, changes = _changed(sweep.name, value, Problem(folder, method, schedule.nseeds))
-            if told is not None:
-                yield from ([told, *row[1:]] for row in _run(folder, method, target, schedule, **changes))
+            reported, changes = _changed(sweep.name, value, Problem(folder, method, schedule.nseeds))
+            if reported is not None:
+                yield from ([reported, *row[1:]] for row in _run(folder, method, target, schedule, changes))
 
 
-def _changed(name: str, value: Any, problem: Problem) -> tuple[Any, dict[str, Any]]:
+def _changed(name: str, value: Any, problem: Problem) -> tuple[float | str | None, Json]:
     """Return the reported value, None if it is not applicable, and the changes to a request."""
     if name == "voxels":
         return problem.mask.size, {}
@@ -76,10 +80,10 @@ def _changed(name: str, value: Any, problem: Problem) -> tuple[Any, dict[str, An
     return value, {"changes": {"order": value}}
 
 
-def _run(folder: Path, method: Method, target: Target, schedule: Schedule, **changes: Any) -> list[list[Any]]:
+def _run(folder: Path, method: Method, target: Target, schedule: Schedule, changes: Json) -> list[Row]:
     common = {"nseeds": schedule.nseeds, "threads": schedule.threads, "counts": (schedule.nseeds,), "repeat": 0}
     common |= {"seconds": schedule.time_limit / 2, "devices": schedule.devices}
-    with tempfile.TemporaryDirectory() as own:
-        request = Request(str(folder), own, target.name, method.name, **(common | changes))
+    with tempfile.TemporaryDirectory() as results:
+        request = Request(str(folder), results, target.name, method.name, **(common | changes))
         status, _ = run_process(request, schedule.time_limit)
-        return json.loads((Path(own) / "run.json").read_text())["sweep"] if status == "ok" else []
+        return json.loads((Path(results) / "run.json").read_text())["sweep"] if status == "ok" else []

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from ..aliases import Json
 from ..devices import ARCHS, ON_HOST
 from .cases import METHODS
-from .file_tables import file_groups, files_section, longer, phases
+from .file_tables import files_section
 from .forms import (
     UNKNOWN,
     Columns,
-    Record,
     Section,
     Table,
     at,
@@ -29,7 +28,7 @@ from .sweep_tables import sweeps_section
 
 PARTS = ("compile", "prepare", "track", "write")
 # text for a setting, which all runs of a table share or in which they differ
-_SETTINGS: Columns = {
+_SETTINGS: dict[str, Callable[[object], str]] = {
     "model": lambda model: f"model {model}",
     "nseeds": lambda seeds: f"{count(seeds)} seeds",
     "threads": lambda threads: f"{threads} thread{'s' if threads != 1 else ''}",
@@ -39,7 +38,7 @@ _SETTINGS: Columns = {
 }
 
 
-def sections(results: Record) -> list[Section]:
+def sections(results: Json) -> list[Section]:
     """Return the sections of a report, in order, for Markdown and HTML."""
     found = [_machine_section(results)]
     table = summary([results])
@@ -55,41 +54,41 @@ def sections(results: Record) -> list[Section]:
     return [section._replace(tables=[table for table in section.tables if table.rows]) for section in found]
 
 
-def groups(results: Record) -> dict[tuple[str, str], list[Record]]:
+def groups(results: Json) -> dict[tuple[str, str], list[Json]]:
     """Return the runs of each case and method in order of appearance, each with its ``label``."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    found: dict[tuple[str, str], list[Json]] = {}
     for run in results.get("runs") or ():
         found.setdefault((str(run.get("case")), getter(run)), []).append(run)
     return {group: [{**run, "label": _label(run, runs)} for run in runs] for group, runs in found.items()}
 
 
-def _usual(runs: Sequence[Record]) -> dict[str, Any]:
+def _usual(runs: Sequence[Json]) -> Json:
     """Return the most frequent value of each setting; of several, the first."""
     found = {key: [run[key] for run in runs if run.get(key) is not None] for key in _SETTINGS}
     return {key: max(dict.fromkeys(values), key=values.count) for key, values in found.items() if values}
 
 
-def _label(run: Record, runs: Sequence[Record]) -> str:
+def _label(run: Json, runs: Sequence[Json]) -> str:
     """Name a run by its target, and by settings that differ from the most frequent ones."""
-    own = [other for other in runs if other["target"] == run["target"]]
+    same = [other for other in runs if other["target"] == run["target"]]
     # chunk sizes depend on the device, so they only distinguish runs of the same target
-    usual = _usual(runs) | {"chunk_size": _usual(own).get("chunk_size")}
+    usual = _usual(runs) | {"chunk_size": _usual(same).get("chunk_size")}
     words = [word(run[key]) for key, word in _SETTINGS.items() if run.get(key) not in (None, usual.get(key))]
     return f"{run['target']} ({', '.join(words)})" if words else str(run["target"])
 
 
-def done(runs: Iterable[Record]) -> list[Record]:
+def done(runs: Iterable[Json]) -> list[Json]:
     """Return the runs that succeeded."""
     return [run for run in runs if run.get("status") == "ok"]
 
 
-def throughput(run: Record) -> float | None:
+def throughput(run: Json) -> float | None:
     """Return the throughput of a run in Mpoints/s, None if unknown."""
     points = run.get("points_per_second")
-    return points / 1e6 if known(points) and points is not None else None
+    return points / 1e6 if known(points) else None
 
 
-def summary(list_of_results: Iterable[Record]) -> Table:
+def summary(list_of_results: Iterable[Json]) -> Table:
     """Return a table of the newest throughput of each arch, and of the fastest peer with the same case and method."""
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for results in sorted(list_of_results, key=lambda results: str(results.get("created"))):
@@ -97,69 +96,44 @@ def summary(list_of_results: Iterable[Record]) -> Table:
             ours = {run["target"]: run for run in done(runs) if run.get("kind") == "arch" and throughput(run)}
             if ours:
                 seeds = next(iter(ours.values())).get("nseeds")
-                row = {"machine": _machine_name(results, ours), "data": f"{case}, {count(seeds)} seeds", "getter": way}
+                row = {"machine": machine_name(results, ours), "data": f"{case}, {count(seeds)} seeds", "getter": way}
                 key = tuple(row.values())
                 row |= {arch: _rate(results, run) for arch, run in ours.items()}
                 rows[key] = row | _beside(list(ours.values()), runs)
-    archs = [arch for arch in reversed(ARCHS) if any(arch in row for row in rows.values())]
     last = ("fastest peer", "fastest of ours beside it")
-    columns: Columns = {name: cell(name) for name in ("machine", "data", "getter", *archs, *last)}
+    columns: Columns = {name: cell(name) for name in ("machine", "data", "getter", *reversed(ARCHS), *last)}
     ways = list(METHODS)
     order = sorted(rows, key=lambda key: (*key[:2], ways.index(key[2]) if key[2] in ways else len(ways)))
     return tabled("", columns, (rows[key] for key in order))
 
 
-def files_summary(list_of_results: Iterable[Record]) -> Table:
-    """Return a table of the seconds of whole commands, warm and cold, and of how much longer the fastest peer takes.
-
-    Of results with the same machine, data and getter, the newest counts.
-    """
-    found: dict[tuple[str, ...], dict[str, str | None]] = {}
-    ages: dict[tuple[str, ...], str] = {}
-    columns, last = dict.fromkeys(("machine", "data", "getter", *reversed(ARCHS))), "times as long as ours"
-    for results in list_of_results:
-        for (case, way), rows in file_groups(results).items():
-            ended = {(row["target"], row["kind"]): row for row in done(rows)}
-            archs = [row["arch"] for row in done(rows) if row["arch"]]
-            key = (_machine_name(results, archs), f"{case}, {count(rows[0]['nseeds'])} seeds", way)
-            if str(results.get("created")) < ages.setdefault(key, ""):
-                continue
-            ages[key] = str(results.get("created"))
-            line: dict[str, str | None] = dict(zip(("machine", "data", "getter"), key, strict=True))
-            for target in dict.fromkeys(target for target, _ in ended):
-                line[target] = phases(*(ended.get((target, kind), {}).get("seconds") for kind in ("warm", "cold")))
-            columns |= dict.fromkeys(line)
-            found[key] = line | {last: phases(*(longer(done(rows), kind) for kind in ("warm", "cold")))}
-    return tabled("", {name: cell(name) for name in (*columns, last)}, found.values())
-
-
-def _rate(results: Record, run: Record) -> str:
+def _rate(results: Json, run: Json) -> str:
     software = any(d.get("software") for d in _devices(results, run["target"]))
     return number(throughput(run)) + " (software)" * software
 
 
-def _beside(ours: Sequence[Record], runs: Sequence[Record]) -> dict[str, str]:
+def _beside(ours: Sequence[Json], runs: Sequence[Json]) -> dict[str, str]:
     """Return the fastest peer, and the ratio of the fastest arch to it."""
     peers = [run for run in done(runs) if run.get("kind") == "peer" and throughput(run)]
     if not peers:
         return {"fastest peer": "none ran"}
-    best, own = (max(some, key=lambda run: throughput(run) or 0.0) for some in (peers, ours))
+    best, fastest = (max(group, key=lambda run: throughput(run) or 0.0) for group in (peers, ours))
     return {
         "fastest peer": f"{best['label']} ({number(throughput(best))})",
-        "fastest of ours beside it": f"{_ratio(own, best)} times",
+        "fastest of ours beside it": f"{_ratio(fastest, best)} times",
     }
 
 
-def _ratio(run: Record, other: Record) -> str:
+def _ratio(run: Json, other: Json) -> str:
     return number((throughput(run) or math.nan) / (throughput(other) or math.nan))
 
 
-def _devices(results: Record, arch: str) -> list[Record]:
-    found = () if arch in ON_HOST else at(results, "machine", "devices") or ()
-    return [device for device in found if device["arch"] == arch]
+def _devices(results: Json, arch: str) -> list[Json]:
+    devices = () if arch in ON_HOST else at(results, "machine", "devices") or ()
+    return [device for device in devices if device["arch"] == arch]
 
 
-def _machine_name(results: Record, archs: Iterable[str]) -> str:
+def machine_name(results: Json, archs: Iterable[str]) -> str:
     """Return the names of the hardware devices and the processor."""
     found = [device["name"] for arch in archs for device in _devices(results, arch) if not device.get("software")]
     cores = at(results, "machine", "cores")
@@ -167,14 +141,14 @@ def _machine_name(results: Record, archs: Iterable[str]) -> str:
     return "; ".join([*dict.fromkeys(found), processor])
 
 
-def _part(run: Record, name: str) -> str | None:
+def _part(run: Json, name: str) -> str | None:
     """Format a number of streamlines, and its fraction of all streamlines of the run."""
     if not known(run.get(name)) or not run.get("streamlines"):
         return None
     return f"{count(run[name])} ({percent(run[name] / run['streamlines'])})"
 
 
-def _machine_section(results: Record) -> Section:
+def _machine_section(results: Json) -> Section:
     facts = {name: results.get(name) for name in ("created", "command", "commit", "note")}
     facts |= {name: at(results, "machine", name) for name in ("cpu", "cores", "system")}
     facts["memory"] = cell("machine", "memory_bytes", form=size)(results)
@@ -188,7 +162,7 @@ def _machine_section(results: Record) -> Section:
     return Section("machine", "Machine", [] if tables[0].rows else ["Nothing is known of the machine."], tables)
 
 
-def _runs_section(group: tuple[str, str], runs: Sequence[Record]) -> Section:
+def _runs_section(group: tuple[str, str], runs: Sequence[Json]) -> Section:
     """Return the section of a case and method: its runs, failures with reasons, and agreement of the archs."""
     ended = done(runs)
     usual = ", ".join(_SETTINGS[key](value) for key, value in _usual(runs).items() if key != "chunk_size")
@@ -206,7 +180,7 @@ def _runs_section(group: tuple[str, str], runs: Sequence[Record]) -> Section:
     return Section("runs", ", ".join(group), notes + ["Nothing ran."] * (not ended), tables, group)
 
 
-def _speed_table(runs: Sequence[Record]) -> Table:
+def _speed_table(runs: Sequence[Json]) -> Table:
     timed = sorted((run for run in runs if throughput(run)), key=lambda run: throughput(run) or 0.0)
     # relative to the CPU if it ran, else to the slowest run
     base = next((run for run in reversed(timed) if run["target"] in ON_HOST), timed[0] if timed else {})
@@ -232,7 +206,7 @@ def _speed_table(runs: Sequence[Record]) -> Table:
     return tabled("", columns, runs)
 
 
-def _time_table(runs: Sequence[Record]) -> Table:
+def _time_table(runs: Sequence[Json]) -> Table:
     columns: Columns = {"target": cell("label")}
     columns |= {f"{part}, s": cell("seconds", part, form=number) for part in (*PARTS, "total")}
     columns["stages of track, s"] = cell(
@@ -245,9 +219,9 @@ def _time_table(runs: Sequence[Record]) -> Table:
     return tabled("Time and memory", columns, runs)
 
 
-def _agreement(runs: Sequence[Record]) -> list[str]:
+def _agreement(runs: Sequence[Json]) -> list[str]:
     """Describe whether archs gave identical points for the same seeds, else the fraction of identical streamlines."""
-    alike: dict[tuple[Any, ...], list[Record]] = {}
+    alike: dict[tuple, list[Json]] = {}
     for run in runs:
         if run.get("sha256"):
             alike.setdefault(tuple(run.get(key) for key in ("model", "nseeds", "exact")), []).append(run)
@@ -264,7 +238,7 @@ def _agreement(runs: Sequence[Record]) -> list[str]:
     return said
 
 
-def _limits_section(results: Record) -> Section:
+def _limits_section(results: Json) -> Section:
     limit: Columns = {
         "arch": cell("arch"),
         "device": cell("device"),
@@ -280,5 +254,3 @@ def _limits_section(results: Record) -> Section:
     tables = [tabled("", limit, limits), tabled("Share of the limits", share, runs)]
     notes = failed if limits or failed else ["The limits of the devices were not measured."]
     return Section("limits", "Limits of the devices", notes, tables)
-
-

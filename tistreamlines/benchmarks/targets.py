@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from . import cuslines, dipy, mrtrix
 from .cases import COMMON, METHODS, STOP, SWEEPS
 from .problem import Problem
 from .tracked import Track, Tracked
+
+if TYPE_CHECKING:
+    from ..tracking.tables.given import Prepared
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Target:
     warm_up: int = 0
 
 
-def prepared_for(problem: Problem) -> Any:
+def prepared_for(problem: Problem) -> Prepared:
     """Tables of this package for a problem."""
     from ..fit.models import BASIS
     from ..run.from_arrays import prepare_arrays
@@ -56,7 +59,7 @@ def prepared_for(problem: Problem) -> Any:
     from ..tracking.tables.given import OrientationFunctions, Signals
 
     method = problem.method
-    options = COMMON | {"max_angle": method.max_angle} | dict(method.options)
+    options = COMMON | {"max_angle": method.max_angle} | method.options
     if method.model == "asymmetric":
         follows = OrientationFunctions("pmf", problem.pmf, symmetric=False)
     elif "signals" in REGISTRY[method.dg].follows:
@@ -120,10 +123,6 @@ def _no_arch(arch: str) -> str:
     return ""
 
 
-def _always() -> str:
-    return ""
-
-
 SYMMETRIC = tuple(name for name, method in METHODS.items() if method.model != "asymmetric")
 ALL, EVERY = tuple(METHODS), tuple(name for name in SWEEPS if name != "threads")
 TARGETS = {
@@ -134,9 +133,9 @@ TARGETS = {
                    (*EVERY, "threads") if arch in ON_HOST else EVERY)
             for arch in reversed(ARCHS)
         ),
-        Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", SYMMETRIC, _always, dipy.open_local,
+        Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", SYMMETRIC, str, dipy.open_local,
                ("seeds", "order", "voxels")),
-        Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), _always, dipy.open_threaded,
+        Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), str, dipy.open_threaded,
                ("seeds", "threads", "order", "voxels")),
         *(
             Target(f"cuslines-{name}", f"cuslines, {name}", "peer", methods, partial(cuslines.missing, name),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -60,19 +60,19 @@ class Track(Protocol):
     def __call__(self, count: int, keep: bool = True) -> Tracked: ...
 
 
-def timed(run: Callable[[int], Any], lines: Callable[[Any], Iterable[Any]] = iter) -> Track:
+def timed(run: Callable[[int], object], lines: Callable[..., Iterable[Array]] = iter) -> Track:
     """Return a function that measures the time of ``run(count)``, and takes the streamlines from what it returns."""
 
     def track(count: int, keep: bool = True) -> Tracked:
         begun = time.perf_counter()
-        found = run(count)
+        tracks = run(count)
         seconds = time.perf_counter() - begun
-        return joined(lines(found), seconds)
+        return joined(lines(tracks), seconds)
 
     return track
 
 
-def joined(lines: Iterable[Any], seconds: float) -> Tracked:
+def joined(lines: Iterable[Array], seconds: float) -> Tracked:
     """Concatenate streamlines, without those of a single point, which tistreamlines does not return either."""
     kept = [line for line in lines if len(line) > 1]
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in kept])]).astype(np.int64)

@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ..aliases import Json
 from ..devices import ARCHS, ON_HOST, choose, free_memory, name_of
 from ..devices.host import peak_bytes
 from ..io.writer import open_writer
@@ -60,7 +60,7 @@ class Request:
     threads: int | None = None
     chunk_size: int | None = None
     devices: str | None = None
-    changes: dict[str, Any] = field(default_factory=dict)
+    changes: Json = field(default_factory=dict)
     repeat: int = 3
     seconds: float = 30.0
     counts: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
     return time.perf_counter() - begun
 
 
-def measured(request: Request) -> dict[str, Any]:
+def measured(request: Request) -> Json:
     """Track, and return the results of the run."""
     target, folder = TARGETS[request.target], Path(request.folder)
     problem = request.load_problem()
@@ -129,17 +129,17 @@ def repeated(track: Track, request: Request, folder: Path, kept: int) -> list[Tr
 
     Two repeats of a peer are saved for comparison, since they use other RNG seeds; those of an arch are identical.
     """
-    found: list[Tracked] = []
-    while len(found) < request.repeat and (len(found) < kept or sum(t.seconds for t in found) < request.seconds):
-        keep = len(found) < kept
+    repeats: list[Tracked] = []
+    while len(repeats) < request.repeat and (len(repeats) < kept or sum(t.seconds for t in repeats) < request.seconds):
+        keep = len(repeats) < kept
         tracked = track(request.nseeds, keep)
         if keep:
-            tracked.save(folder / f"tracked-{len(found)}.npz")
-        found.append(replace(tracked, points=tracked.points[:0]))
-    return found
+            tracked.save(folder / f"tracked-{len(repeats)}.npz")
+        repeats.append(replace(tracked, points=tracked.points[:0]))
+    return repeats
 
 
-def swept(request: Request) -> dict[str, Any]:
+def swept(request: Request) -> Json:
     """Track increasing numbers of seeds, so that the peak memory so far is that of the last one."""
     problem, target = request.load_problem(), TARGETS[request.target]
     track = target.open(problem)
@@ -153,16 +153,16 @@ def swept(request: Request) -> dict[str, Any]:
     return {"sweep": rows}
 
 
-def counted_seeds(track: Track, counts: Iterable[int]) -> Iterator[list[Any]]:
+def counted_seeds(track: Track, counts: Iterable[int]) -> Iterator[list[float]]:
     """Yield seeds, seconds and points for each number of seeds; short times are the median of three."""
     for count in counts:
-        found = [track(count, False)]
-        while len(found) < 3 and sum(one.seconds for one in found) < SHORT:
-            found.append(track(count, False))
-        yield [count, float(np.median([one.seconds for one in found])), int(found[0].offsets[-1])]
+        tracked = [track(count, False)]
+        while len(tracked) < 3 and sum(t.seconds for t in tracked) < SHORT:
+            tracked.append(track(count, False))
+        yield [count, float(np.median([t.seconds for t in tracked])), int(tracked[0].offsets[-1])]
 
 
-def timed(repeats: list[Tracked]) -> dict[str, Any]:
+def timed(repeats: list[Tracked]) -> Json:
     """Return the median and range of the repeats, without the first of several, which has cold caches."""
     counted = repeats[1:] or repeats
     seconds = [tracked.seconds for tracked in counted]
@@ -180,8 +180,8 @@ def main() -> int:
         print(json.dumps(measure_limits(choose(sys.argv[1]))))
         return 0
     request = Request(**json.loads(Path(sys.argv[1]).read_text()))
-    found = measured(request) if request.repeat else swept(request)
-    (Path(request.folder) / "run.json").write_text(json.dumps(found))
+    results = measured(request) if request.repeat else swept(request)
+    (Path(request.folder) / "run.json").write_text(json.dumps(results))
     return 0
 
 

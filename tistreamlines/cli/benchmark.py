@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from ..aliases import Json
 from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, Method
 from ..benchmarks.compare import committed, compare
 from ..devices import NUMBERED, ON_HOST, choose_several
 from ..errors import InputError, OutputError
 from ..option import listed
 from ..tracking import registry
-from .options import Count, GroupedCommand, grouped, verbosity
+from .options import Count, GroupedCommand, check_series, grouped, verbosity
 from .printing import tell
 from .progress import Display
 
+if TYPE_CHECKING:
+    from ..benchmarks.targets import Target
+
+Chosen = TypeVar("Chosen")
+OR_NONE = ("--archs", "--peers", "--sweeps")  # options whose value may be none
 DEFAULT = tuple(name for name in METHODS if name in registry.METHODS)
 option = grouped("Benchmark")
 
@@ -65,28 +72,26 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @option("--against", metavar="FOLDER", help="Compare with earlier results: a folder with their JSON files.")
 @option("--out", default="benchmark", metavar="FOLDER", help="Folder for the reports; it is created if missing.")
 @verbosity
+@click.pass_context
 def benchmark(
-    series: tuple[str, ...], mask: str | None, cases: tuple[str, ...], archs: tuple[str, ...], devices: str | None,
-    peers: tuple[str, ...],
-    methods: tuple[str, ...], nseeds: int, sweeps: tuple[str, ...],
-    whole: tuple[str, ...], repeat: int, threads: int | None,
-    time_limit: float, skip_cpu: bool, fetch: bool, against: str | None, out: str, quiet: bool, verbose: bool,
+    context: click.Context, series: tuple[str, ...], against: str | None, out: str, quiet: bool, verbose: bool,
+    **_: object,
 ) -> int:
     from ..benchmarks import report, suite
     from ..benchmarks.schedule import Schedule
 
-    if len(series) not in (0, 3):
-        raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
+    check_series(series)
+    params = context.params
     earlier = _earlier(against)
-    chosen_methods = _chosen(METHODS, methods or DEFAULT, "--dg")
-    targets = _targets(archs, peers, skip_cpu)
+    methods = _chosen(METHODS, params["methods"] or DEFAULT, "--dg")
+    targets = _targets(params)
     for target in targets:
-        if devices is not None and target.name in NUMBERED:
-            choose_several(target.name, devices)
+        if params["devices"] is not None and target.name in NUMBERED:
+            choose_several(target.name, params["devices"])
     schedule = Schedule(
-        _cases(cases, series, fetch, targets), chosen_methods, targets, nseeds, threads, repeat, time_limit,
-        paths=series, mask=mask, sweeps=_chosen(SWEEPS, () if sweeps == ("none",) else sweeps, "--sweeps"),
-        whole=_whole(whole, chosen_methods), devices=devices,
+        _cases(params, targets), methods, targets, paths=series,
+        sweeps=_chosen(SWEEPS, params["sweeps"], "--sweeps"), whole=_whole(params["whole"], methods),
+        **{name: params[name] for name in ("nseeds", "threads", "repeat", "time_limit", "mask", "devices")},
     )
     folder = _folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:
@@ -95,13 +100,15 @@ def benchmark(
     report.write(results, folder)
     if not quiet:
         tell(report.markdown(results))
-    found = compare(results, *earlier) if against else []
-    for finding in found:
+    findings = compare(results, *earlier) if against else []
+    for finding in findings:
         click.echo(str(finding), err=True)
-    return int(bool(found))
+    return int(bool(findings))
 
 
-def _chosen(known: dict[str, Any], names: tuple[str, ...], option_name: str) -> list[Any]:
+def _chosen(known: Mapping[str, Chosen], names: Sequence[str], option_name: str) -> list[Chosen]:
+    if names == ("none",) and option_name in OR_NONE:
+        return []
     for name in names:
         if name not in known:
             raise click.UsageError(f"{option_name} does not know {name!r}: choose from {', '.join(known)}")
@@ -115,38 +122,36 @@ def _whole(kinds: tuple[str, ...], methods: list[Method]) -> tuple[str, ...]:
     return kinds
 
 
-def _targets(archs: tuple[str, ...], peers: tuple[str, ...], skip_cpu: bool) -> list[Any]:
-    """Return the targets with these names; without names, all available archs and all peers."""
+def _targets(params: Json) -> list[Target]:
+    """Return the targets of --archs and --peers; without names, all available archs and all peers."""
     from ..benchmarks.targets import TARGETS
 
-    ours = {name: t for name, t in TARGETS.items() if t.kind == "arch"}
-    others = {name: t for name, t in TARGETS.items() if t.kind == "peer"}
-    asked = () if archs == ("none",) else archs
-    kept = _chosen(ours, asked, "--archs") if archs else [t for t in ours.values() if not t.missing()]
-    kept = [target for target in kept if not (skip_cpu and target.name in ON_HOST)]
-    return kept + ([] if peers == ("none",) else _chosen(others, peers or tuple(others), "--peers"))
+    ours, others = ({name: t for name, t in TARGETS.items() if t.kind == kind} for kind in ("arch", "peer"))
+    archs = params["archs"] or [name for name, target in ours.items() if not target.missing()]
+    timed = [t for t in _chosen(ours, archs, "--archs") if not (params["skip_cpu"] and t.name in ON_HOST)]
+    return timed + _chosen(others, params["peers"] or list(others), "--peers")
 
 
-def _cases(names: tuple[str, ...], series: tuple[str, ...], fetch: bool, targets: list[Any]) -> list[Case]:
+def _cases(params: Json, targets: list[Target]) -> list[Case]:
     from ..devices import list_devices
 
-    if series:
-        if names:
+    if series := params["series"]:
+        if params["cases"]:
             raise click.UsageError("give DWI, BVALS and BVECS or --cases, not both")
         return [Case(Path(series[0]).name.removesuffix(".gz").removesuffix(".nii"), series[0])]
     hardware = {d.arch for d in list_devices() if d.available and d.on_gpu}
     default = "phantom" if hardware & {target.name for target in targets} else "demo"
-    chosen = _chosen(CASES, names or (default,), "--cases")
-    if any(case.fetched for case in chosen) and not fetch:
+    cases = _chosen(CASES, params["cases"] or (default,), "--cases")
+    if any(case.fetched for case in cases) and not params["fetch"]:
         raise click.UsageError("the case stanford has to be downloaded: add --fetch")
-    return chosen
+    return cases
 
 
-def _earlier(folder: str | None) -> list[Any]:
-    found = [] if folder is None else committed(folder)
-    if folder is not None and not found:
+def _earlier(folder: str | None) -> list[Json]:
+    earlier = [] if folder is None else committed(folder)
+    if folder is not None and not earlier:
         raise InputError(f"{folder}: contains no benchmark results (JSON): give --against a folder that does")
-    return found
+    return earlier
 
 
 def _folder(name: str) -> Path:

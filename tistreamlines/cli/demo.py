@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
-import numpy as np
 
+from ..aliases import Json
 from ..errors import OutputError
 from ..io.sidecar import sidecar_path
+from ..io.trx import mapped
 from ..run.api import track
 from ..run.outputs import check_names, record_at
 from .options import Count, GroupedCommand, given, grouped, parameter_options, verbosity
@@ -37,14 +37,14 @@ folder.
 @parameter_options(["arch", "exact", "threads", "force"])
 @verbosity
 @click.pass_context
-def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: Any) -> None:
+def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: object) -> None:
     from ..backends import take_compiler
     from ..io.picture import draw
     from ..options.parameters import Parameters
     from ..phantom.phantom import joined_share, make_phantom, save_phantom
     from ..run.setup import devices_of
 
-    chosen: dict[str, Any] = given(context) | {"nseeds": nseeds}
+    chosen: Json = given(context) | {"nseeds": nseeds}
     parameters = Parameters.given(chosen)
     take_compiler(parameters.compiler)
     devices_of(parameters)  # an error of the device comes before anything is written
@@ -59,7 +59,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         }
         result = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")
-        points, offsets = _read(folder / TRACTOGRAM)
+        points, offsets = mapped(folder / TRACTOGRAM)
         share = joined_share(phantom, points, offsets)
         title = f"{share.total:,} streamlines in a phantom"
         draw(points, offsets, folder / PICTURE, mask=phantom.mask, affine=phantom.affine, title=title)
@@ -88,16 +88,3 @@ def _folder(name: str, *, force: bool) -> Path:
         raise OutputError(f"{folder}: is not empty, and holds no earlier demo to replace: give another --output-dir")
     check_names(folder / TRACTOGRAM, None, {}, force=force, products={}, report=folder / REPORT)
     return folder
-
-
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return the points (p, 3) float32, RASmm, and offsets (n + 1,) int64 of a TRX file."""
-    from trx import trx_file_memmap
-
-    trx: Any = trx_file_memmap.load(str(path))
-    try:
-        streamlines = trx.streamlines
-        points = np.array(streamlines._data, np.float32).reshape(-1, 3)
-        return points, np.concatenate([[0], np.cumsum(np.asarray(streamlines._lengths, np.int64))])
-    finally:
-        trx.close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
+from ..aliases import Json
 from ..backends import compiler_told, shares_memory, try_device
 from ..devices import NUMBERED, Device, choose, list_devices
 from .printing import print_table
@@ -38,11 +38,11 @@ def devices(as_json: bool, test: bool) -> int:
     return int(any(tried.get("faults") for _, _, tried in rows))
 
 
-def _record(device: Device, automatic: bool, tried: dict[str, Any]) -> dict[str, Any]:
+def _record(device: Device, automatic: bool, tried: Json) -> Json:
     return {**device.as_dict(), "auto": automatic, **_compiler(device), **({"test": tried} if tried else {})}
 
 
-def _row(device: Device, automatic: bool, tried: dict[str, Any]) -> tuple[str, ...]:
+def _row(device: Device, automatic: bool, tried: Json) -> tuple[str, ...]:
     memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
     sort = "" if not device.available else "software" if device.software else device.kind
     number = str(device.index) if device.available and device.arch in NUMBERED else ""
@@ -54,7 +54,7 @@ def _compiler(device: Device) -> dict[str, str]:
     return compiler_told(device) if device.available else {}
 
 
-def _state(device: Device, automatic: bool, tried: dict[str, Any]) -> str:
+def _state(device: Device, automatic: bool, tried: Json) -> str:
     if not device.available:
         return f"cannot run: {device.reason}"
     words = ["chosen by --arch auto" if automatic else "ready"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import click
 
 from ..io.five_tissues import TISSUES
 from ..option import OUTPUT
-from .options import VERBOSITY, GroupedCommand, grouped, parameter_options
-from .printing import tell
+from .options import GroupedCommand, grouped, parameter_options, quiet_option
+from .printing import tell, warnings_afterwards
 
 HELP = """Make a five-tissue-type (5TT) image, for anatomically constrained tractography.
 
@@ -37,30 +34,23 @@ fractions = grouped("Tissue fractions")
 )
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")
 @fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel. FAST numbers it 1.")
-@fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel. FAST numbers "
-           "it 0.")
+@fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel. FAST numbers it 0.")
 @fractions(
     "--sgm", metavar="FILE",
     help="Subcortical grey matter: a mask, shares from 0 to 1, or labels of FreeSurfer, which FSL's "
     "FIRST writes, too.  [default: none, with a warning]",
 )
-@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
-def five_tissues(segmentation: str | None, output: str, quiet: bool, **options: Any) -> None:
-    from ..run.five_tissues import five_tissues as run
-
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", UserWarning)
-        image = run(segmentation, output, **options)
-    for one in told:
-        click.echo(f"Warning: {one.message}", err=True)
-    if not quiet:
-        volumes = image.get_fdata(dtype="float32").sum(axis=(0, 1, 2), dtype="float64") * _voxel_ml(image)
-        parts = ", ".join(f"{ml:,.1f} ml of {name}" for name, ml in zip(TISSUES, volumes, strict=True) if ml)
-        tell(f"{click.format_filename(output)}: {parts}")
-
-
-def _voxel_ml(image: Any) -> float:
-    """Return the volume of a voxel in millilitres."""
+@quiet_option
+@click.pass_context
+def five_tissues(context: click.Context, output: str, quiet: bool, **_: object) -> None:
     import numpy as np
 
-    return abs(float(np.linalg.det(image.affine[:3, :3]))) / 1000
+    from ..run.five_tissues import five_tissues as run
+
+    with warnings_afterwards():
+        image = run(**{name: value for name, value in context.params.items() if name != "quiet"})
+    if not quiet:
+        voxel_ml = abs(float(np.linalg.det(np.asarray(image.affine)[:3, :3]))) / 1000
+        volumes = image.get_fdata(dtype=np.float32).sum(axis=(0, 1, 2), dtype=np.float64) * voxel_ml
+        parts = ", ".join(f"{ml:,.1f} ml of {name}" for name, ml in zip(TISSUES, volumes, strict=True) if ml)
+        tell(f"{click.format_filename(output)}: {parts}")

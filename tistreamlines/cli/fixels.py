@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import click
 from click.core import ParameterSource
 
@@ -14,8 +11,8 @@ from ..fit.lobes import Thresholds
 from ..io.fixels import FORMATS
 from ..option import MODEL, OUTPUT, RUNNING, flag
 from ..space.harmonics import BASES
-from .options import VERBOSITY, Count, GroupedCommand, given, grouped, parameter_options
-from .printing import tell
+from .options import Count, GroupedCommand, grouped, parameter_options, quiet_option
+from .printing import tell, warnings_afterwards
 
 HELP = """Find the fixels of fibre orientation distributions (FODs).
 
@@ -76,24 +73,19 @@ lobe = grouped("Lobes")
     help="Where lobes are found. The files are the same.  [default: cpu]",
 )
 @parameter_options(("compiler", "threads"))
-@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@quiet_option
 @click.pass_context
-def fixels(
-    context: click.Context, fod: str, folder: str, fmls_no_thresholds: bool, quiet: bool, **options: Any
-) -> None:
+def fixels(context: click.Context, folder: str, fmls_no_thresholds: bool, quiet: bool, **_: object) -> None:
     from ..run.fixels import fixels as run
 
-    options |= given(context)
+    options = {name: value for name, value in context.params.items() if name not in ("fmls_no_thresholds", "quiet")}
     if fmls_no_thresholds:
         for name in ("fmls_peak_value", "fmls_integral"):
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 raise ParameterError(f"--fmls-no-thresholds and {flag(name)} exclude each other: give one of them")
             options[name] = 0.0
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", UserWarning)
-        found = run(fod, folder, **options)
-    for one in told:
-        click.echo(f"Warning: {one.message}", err=True)
+    with warnings_afterwards():
+        found = run(**options)
     if not quiet:
         voxels = int((found.index[..., 0] > 0).sum())
         tell(f"{click.format_filename(folder)}: {len(found):,} fixels in {voxels:,} voxels")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ..option import OUTPUT
 from ..options.definitions import joined_options
 from ..run.parts import join as run
-from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options
-from .printing import tell
+from .options import GroupedCommand, given, grouped, parameter_options, quiet_option
+from .printing import tell, warnings_afterwards
 
 HELP = """Join the parts of a run to the tractogram that one run would have written.
 
@@ -27,16 +25,13 @@ output can have any format. The parts are kept.
     "-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck."
 )
 @parameter_options(("force", "json_stats", "report", *joined_options()))
-@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@quiet_option
 @click.pass_context
-def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: bool, **_: Any) -> None:
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", UserWarning)
-        made = run([Path(part) for part in parts], output, **given(context))
-    for one in told:
-        click.echo(f"Warning: {one.message}", err=True)
+def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: bool, **_: object) -> None:
+    with warnings_afterwards():
+        counts = run([Path(part) for part in parts], output, **given(context))
     if not quiet:
         tell(
-            f"{click.format_filename(output)}: {made['streamlines']:,} streamlines from {made['seeds']:,} seeds, "
-            f"{made['mean_mm']:.1f} mm on average ({made['mean_points']:.1f} points); {len(parts)} parts"
+            f"{click.format_filename(output)}: {counts['streamlines']:,} streamlines from {counts['seeds']:,} seeds, "
+            f"{counts['mean_mm']:.1f} mm on average ({counts['mean_points']:.1f} points); {len(parts)} parts"
         )

@@ -7,7 +7,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -76,10 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
-def _one_line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+def _one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
     """Format a warning about a plugin as other messages are, and those of libraries as Python does."""
-    own = issubclass(category, PluginWarning)
-    return f"Warning: {message}\n" if own else _formatted(message, category, *where, **more)
+    if issubclass(category, PluginWarning):
+        return f"Warning: {message}\n"
+    return _formatted(message, category, filename, lineno, line)
 
 
 def _run(arguments: list[str]) -> int:
@@ -88,7 +91,7 @@ def _run(arguments: list[str]) -> int:
         with guarded():
             if sys.flags.optimize > 1:
                 raise TrackingError("python -OO and PYTHONOPTIMIZE=2 take away docstrings, which DIPY needs: use -O")
-            code: Any = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
+            code = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
         return code if isinstance(code, int) else DONE
     except click.ClickException as error:
         error.show()

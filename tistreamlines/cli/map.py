@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ..devices import ARCHS
@@ -42,14 +40,12 @@ tistreamlines track, which makes the same while it tracks.
 @parameter_options(("compiler", "threads", "memory_limit"))
 @verbosity
 @click.pass_context
-def map(
-    context: click.Context, tractogram: str, image: str | None, quiet: bool, verbose: bool, **_: Any
-) -> None:
+def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, verbose: bool, **_: object) -> None:
     with Display(quiet=quiet, verbose=verbose) as display:
-        made = map_tractogram(tractogram, image=image, watcher=display, **given(context))
-    for warning in made["warnings"]:
+        record = map_tractogram(tractogram, image=image, watcher=display, **given(context))
+    for warning in record["warnings"]:
         click.echo(f"Warning: {warning}", err=True)
     if not quiet:
-        tell(f"{click.format_filename(tractogram)}: {made['streamlines']:,} streamlines")
-        if (weighed := made["products"].get("sift2")) is not None:
+        tell(f"{click.format_filename(tractogram)}: {record['streamlines']:,} streamlines")
+        if (weighed := record["products"].get("sift2")) is not None:
             tell(str(weighed))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import TypeVar
 
 import click
 from click.core import ParameterSource
 
+from ..aliases import Json
 from ..option import Option, bounds, companions, flag, whole
 from ..options.parameters import absent, applies_with, defaults, kind, options
 from .hints import refuse_foreign
 
+Function = TypeVar("Function", bound=Callable[..., object])
+Decorator = Callable[[Function], Function]
 VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
 
@@ -20,7 +23,7 @@ _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
 class Count(click.IntRange):
     """A whole number of an option that is not one of tracking, such as 10k."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: int | str, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number; fail if the text means none."""
         number = whole(value) if isinstance(value, str) else value
         if number is None:
@@ -31,7 +34,7 @@ class Count(click.IntRange):
 class Word(click.Choice):  # type: ignore[type-arg]
     """The words of an option of tracking, for its help; Parameters reads the word that is given."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word as it is given."""
         return value
 
@@ -39,14 +42,13 @@ class Word(click.Choice):  # type: ignore[type-arg]
 class GroupedOption(click.Option):
     """An option that the help lists under a heading, or only the help of all options if it is not ``common``."""
 
-    def __init__(self, *args: Any, group: str, common: bool = True, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.group, self.common = group, common
+    group, common = VERBOSITY, True
 
 
-def grouped(group: str) -> Callable[..., Any]:
+@cache
+def grouped(group: str, common: bool = True) -> Callable[..., Decorator]:
     """Return a decorator like ``click.option``, for options of one group."""
-    return partial(click.option, cls=GroupedOption, group=group)
+    return partial(click.option, cls=type("GroupedOption", (GroupedOption,), {"group": group, "common": common}))
 
 
 class GroupedCommand(click.Command):
@@ -62,10 +64,10 @@ class GroupedCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.BadOptionUsage as error:
-            for one in self.get_params(ctx):
-                if error.option_name in one.opts and one.metavar:
-                    told = f"{error.message.rstrip('.')}: {error.option_name} {one.metavar}"
-                    raise click.BadOptionUsage(error.option_name, told, ctx) from error
+            for parameter in self.get_params(ctx):
+                if error.option_name in parameter.opts and parameter.metavar:
+                    message = f"{error.message.rstrip('.')}: {error.option_name} {parameter.metavar}"
+                    raise click.BadOptionUsage(error.option_name, message, ctx) from error
             raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -112,7 +114,7 @@ HELP_ALL = click.Option(
 )
 
 
-def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> Callable[[Any], Any]:
+def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> Decorator:
     """Add tracking parameters to a command as options.
 
     Parameters
@@ -125,19 +127,19 @@ def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> 
     known = options()
     chosen = list(known if names is None else names)
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Function) -> Function:
         for name in reversed(chosen):
-            option = grouped(known[name].group)
-            common = names is not None or known[name].common
+            option = known[name]
+            add = grouped(option.group, names is not None or option.common)
             short = (flag(name.removeprefix(shorten)),) if shorten and name.startswith(shorten) else ()
-            names_of = (*short, *_names(name, known[name]))
-            function = option(*names_of, common=common, **_settings(name, known[name]))(function)
+            flags = f"{flag(name)}/{flag(option.off)}" if option.off else flag(name)
+            function = add(*short, flags, name, **_settings(name, option))(function)
         return function
 
     return decorate
 
 
-def given(context: click.Context) -> dict[str, Any]:
+def given(context: click.Context) -> Json:
     """Return the parameters that the user gave on the command line, by name."""
     known = options()
     return {
@@ -147,12 +149,20 @@ def given(context: click.Context) -> dict[str, Any]:
     }
 
 
-def verbosity(function: Any) -> Any:
+def check_series(series: tuple[str, ...]) -> None:
+    """Raise a UsageError if only some of DWI, BVALS and BVECS are given."""
+    if len(series) not in (0, 3):
+        raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
+
+
+message_option = grouped(VERBOSITY)
+quiet_option = message_option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+
+
+def verbosity(function: Function) -> Function:
     """Add the options -v and -q."""
-    option = grouped(VERBOSITY)
-    quiet = option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
     told = "Print stages with their times, and tracebacks of errors."
-    return option("-v", "--verbose", is_flag=True, help=told)(quiet(function))
+    return message_option("-v", "--verbose", is_flag=True, help=told)(quiet_option(function))
 
 
 def explanation(name: str, option: Option) -> str:
@@ -176,11 +186,7 @@ def _default(name: str, option: Option) -> str:
     return f"{shown} {option.unit}" if spoken else shown
 
 
-def _names(name: str, option: Option) -> tuple[str, ...]:
-    return (f"{flag(name)}/{flag(option.off)}" if option.off else flag(name), name)
-
-
-def _settings(name: str, option: Option) -> dict[str, Any]:
+def _settings(name: str, option: Option) -> dict[str, object]:
     common = {"help": explanation(name, option), "show_default": False}
     if kind(name) == "flag":
         return {**common, "is_flag": True, "default": defaults()[name]}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -32,6 +33,16 @@ def tell(text: str) -> None:
         click.echo(f"Warning: {error.on_command_line}", err=True)
 
 
+@contextmanager
+def warnings_afterwards() -> Generator[None, None, None]:
+    """Print the warnings of a block once it has ended."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        click.echo(f"Warning: {warning.message}", err=True)
+
+
 def print_table(headings: Iterable[str], rows: Iterable[Sequence[str]], right: Container[str]) -> None:
     """Print a table as wide as the terminal, or without wrapping into a pipe; ``right`` names right-aligned columns."""
     from rich.console import Console
@@ -51,11 +62,11 @@ def print_table(headings: Iterable[str], rows: Iterable[Sequence[str]], right: C
 class _Guarded:
     """A stream that raises OutputError: at an OSError, click and rich would end the process silently."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lost = OSError(errno.EBADF, os.strerror(errno.EBADF)) if stream is None else None  # closed by the caller
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
 
 from ..devices import Device
@@ -78,6 +76,6 @@ class Display(Bar):
         super().weighing(iteration, densities, coefficients)
         self._say(self._state.description)
 
-    def _say(self, text: Any) -> None:
+    def _say(self, text: str) -> None:
         if self._verbose:
             self.console.print(text, soft_wrap=True, markup=False)

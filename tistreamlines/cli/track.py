@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ..options.parameters import Parameters
@@ -50,28 +48,28 @@ results. If the run fails, no tractogram is written.
 @click.pass_context
 def track(
     context: click.Context, series: tuple[str, ...], output: str | None, dry_run: bool, citations: bool, quiet: bool,
-    verbose: bool, **_: Any,
+    verbose: bool, **_: object,
 ) -> None:
     if citations:
         chosen = Parameters.given(given(context))
         click.echo("\n".join(references(chosen.dg, chosen.model)))
         return
     if len(series) not in (0, 1, 3):
-        told = "give DWI, BVALS and BVECS, or DWI alone with its gradients beside it, or orientations from a file"
-        if any(one.lstrip("-").replace(".", "").isdigit() for one in series):
-            told += "; the numbers of an option are joined by commas, as in --seed-sphere 10,-20,5,3"
-        raise click.UsageError(told)
+        advice = "give DWI, BVALS and BVECS, or DWI alone with its gradients beside it, or orientations from a file"
+        if any(word.lstrip("-").replace(".", "").isdigit() for word in series):
+            advice += "; the numbers of an option are joined by commas, as in --seed-sphere 10,-20,5,3"
+        raise click.UsageError(advice)
     if output is None and not dry_run and not any(context.params[name] for name in IN_PLACE):
         raise click.UsageError("Missing option '-o' / '--output'.")
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]
         if dry_run:
-            made = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context))
-            told = "\n".join(f"{name:24}{text}" for name, text in made.table().items())
+            table = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context)).table()
+            text = "\n".join(f"{name:24}{value}" for name, value in table.items())
         else:
-            told = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **given(context)))
+            text = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **given(context)))
     if dry_run or not quiet:
-        tell(told)
+        tell(text)
 
 
 def summary(result: TrackResult) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
+from ..aliases import Json
 from ..devices import ARCHS, NUMBERED, ON_HOST
 from ..errors import ParameterError
 from ..io import sidecar
@@ -21,7 +21,7 @@ from ..run.plan import needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES
-from .options import Count, GroupedCommand, given, grouped, parameter_options, verbosity
+from .options import Count, GroupedCommand, check_series, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
 from .verification import runs as verifying
@@ -69,39 +69,38 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
 @verbosity
 @click.pass_context
 def verify(
-    context: click.Context, series: tuple[str, ...], nseeds: int, archs: tuple[str, ...], devices: str | None,
-    every_compiler: bool, getters: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool,
-    verbose: bool, **_: Any,
+    context: click.Context, series: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool,
+    verbose: bool, **_: object,
 ) -> int:
-    if len(series) not in (0, 3):
-        raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
-    shared, force = _parameters(context, nseeds), bool(context.params["force"])
-    if every_compiler and "compiler" in shared:
+    check_series(series)
+    params = context.params
+    shared = _parameters(context)
+    if params["every_compiler"] and "compiler" in shared:
         raise click.UsageError("--compilers runs all of them: leave --compiler out")
-    chosen_getters = _getters(getters, shared, bool(series))
+    getters = _getters(params["getters"], shared, bool(series))
     if json_file is not None:
-        check_target(Path(json_file), force=force)
-    variants = verifying.variants(archs, devices, every_compiler)
-    chosen = {dg: [replace(variant, dg=dg) for variant in variants] for dg in chosen_getters}
+        check_target(Path(json_file), force=params["force"])
+    variants = verifying.variants(params["archs"], params["devices"], params["every_compiler"])
+    chosen = {dg: [replace(variant, dg=dg) for variant in variants] for dg in getters}
     with Display(quiet=quiet, verbose=verbose) as display:
         runs = _run(series, shared, chosen, time_limit, display)
     outcomes = {run.outcome for run in runs}
     if json_file is not None:
-        sidecar.write_json(json_file, _record(series, shared, runs), force=force)
+        sidecar.write_json(json_file, _record(series, shared, runs), force=params["force"])
     if not quiet:
         print_table(COLUMNS, map(_row, runs), ("streamlines", "points", "seconds"))
         click.echo("\n".join(_findings(runs)))
-    return int("failed" in outcomes or ("differs" in outcomes and bool(context.params["exact"])))
+    return int("failed" in outcomes or ("differs" in outcomes and params["exact"]))
 
 
 def _run(
-    series: tuple[str, ...], shared: dict[str, Any], chosen: dict[str, list[verifying.Variant]],
+    series: tuple[str, ...], shared: Json, chosen: dict[str, list[verifying.Variant]],
     time_limit: float | None, display: Display,
 ) -> list[verifying.Run]:
     """Run all variants of each getter in a temporary folder, on a small phantom if nothing is given."""
     from ..phantom.phantom import make_phantom, save_phantom
 
-    found: list[verifying.Run] = []
+    runs: list[verifying.Run] = []
     with tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
         folder = Path(name)
         common = {"cache_dir": str(folder / "cache")}  # the FA map is fitted only once
@@ -113,17 +112,16 @@ def _run(
         marks = {STOP_MASK: common["mask"]} if "mask" in common else {}  # for rules that end at a mask
         paths: dict[str, str] = dict(zip(verifying.SERIES, series, strict=bool(series)))
         for dg, variants in chosen.items():
-            own = folder / dg
-            own.mkdir()
+            (folder / dg).mkdir()
             needed = {name: file for name, file in marks.items() if Parameters.given(shared | {"dg": dg}).applies(name)}
-            found += verifying.compare(
-                paths, common | needed | shared, variants, own, time_limit=time_limit,
+            runs += verifying.compare(
+                paths, common | needed | shared, variants, folder / dg, time_limit=time_limit,
                 report=lambda variant: display.stage(str(variant)),
             )
-    return found
+    return runs
 
 
-def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifying.Run]) -> dict[str, Any]:
+def _record(series: tuple[str, ...], shared: Json, runs: list[verifying.Run]) -> Json:
     """Return the content of the --json file."""
     return {
         "equal": all(run.outcome in ("reference", "equal") for run in runs),
@@ -134,50 +132,44 @@ def _record(series: tuple[str, ...], shared: dict[str, Any], runs: list[verifyin
     }
 
 
-def _parameters(context: click.Context, nseeds: int) -> dict[str, Any]:
+def _parameters(context: click.Context) -> Json:
     """Return the parameters that all runs share."""
     stated = given(context)
     shared = {name: value for name, value in stated.items() if name in SHARED and name != "force"} | {"like": "dipy"}
     if "seeds" not in shared or "nseeds" in stated:
-        shared["nseeds"] = nseeds
+        shared["nseeds"] = context.params["nseeds"]
     return shared
 
 
-def _on_phantom(shared: dict[str, Any]) -> bool:
+def _on_phantom(shared: Json) -> bool:
     """Whether the phantom is tracked if no series is given, that is, unless orientations come from a file."""
     return not set(SOURCES) & set(shared)
 
 
-def _getters(named: tuple[str, ...], shared: dict[str, Any], given_series: bool) -> list[str]:
+def _getters(named: tuple[str, ...], shared: Json, given_series: bool) -> list[str]:
     """Return the getters to test; their parameters are checked before any run starts."""
-    if named:
-        able = [_with_input(Parameters.given(shared | {"dg": dg})) for dg in named]
-    elif given_series or not _on_phantom(shared):
+    if not named and (given_series or not _on_phantom(shared)):
         able = [Parameters.given(shared)]
     else:
-        able = _able(shared)
+        able = _able(shared, named)
     for chosen in able:
         if not given_series and not _on_phantom(shared) and needs_series(chosen):
             raise ParameterError(needs_series(chosen))
     return list(dict.fromkeys(chosen.dg for chosen in able))
 
 
-def _with_input(chosen: Parameters) -> Parameters:
-    """Return the parameters, or raise an error if the getter follows no series, and nothing else is given."""
-    if chosen.source == FITTED and not follows_series(chosen):
-        raise ParameterError(needs_series(chosen))
-    return chosen
-
-
-def _able(shared: dict[str, Any]) -> list[Parameters]:
-    """Return the parameters of every getter that allows the given options; at least one does, or an error says why."""
+def _able(shared: Json, named: tuple[str, ...]) -> list[Parameters]:
+    """Return the parameters of the named getters, or of all that allow the given options, of which there is one."""
     able, refused = [], []
-    for dg in METHODS:
+    for dg in named or METHODS:
         try:
-            able.append(_with_input(Parameters.given(shared | {"dg": dg})))
+            chosen = Parameters.given(shared | {"dg": dg})
+            if chosen.source == FITTED and not follows_series(chosen):
+                raise ParameterError(needs_series(chosen))
+            able.append(chosen)
         except ParameterError as error:
             refused.append(error)
-    if not able:
+    if refused and (named or not able):
         raise refused[0]
     return able
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,9 @@ def members(batch: Batch) -> Iterator[tuple[str, Array]]:
     """Yield the name and the array of each stored field of a batch, in the type of its file."""
     for name, dtype in MEMBERS.items():
         yield name, np.ascontiguousarray(getattr(batch, name), dtype)
+
+
+PointPair = tuple[list[float] | None, list[float] | None]  # of both runs; None where a streamline has ended
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Difference:
     direction: int
     half: str | None = None
     step: int | None = None
-    points: tuple[list[float] | None, list[float] | None] = (None, None)
+    points: PointPair = (None, None)
 
     def __str__(self) -> str:
         """Describe the difference in one line."""
@@ -58,22 +60,17 @@ class Difference:
         return f"{text}, step {self.step} {self.half}: {ends[0]} against {ends[1]}"
 
 
-class StoredRun:
-    """The arrays of a run in a folder, memory-mapped: see MEMBERS; points and seeds have three columns."""
-
-    def __init__(self, folder: Path) -> None:
-        self._arrays: dict[str, Array] = {}
-        for name, dtype in MEMBERS.items():
-            path, width = folder / name, WIDTHS.get(name, 1)
-            empty = path.stat().st_size == 0
-            flat: Array = np.empty(0, dtype) if empty else np.memmap(path, dtype, "r")
-            self._arrays[name] = flat.reshape(-1, width) if width > 1 else flat
-
-    def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+def stored_run(folder: Path) -> dict[str, Array]:
+    """Return the arrays of a run in a folder, memory-mapped: see MEMBERS; points and seeds have three columns."""
+    arrays: dict[str, Array] = {}
+    for name, dtype in MEMBERS.items():
+        empty = (folder / name).stat().st_size == 0
+        flat: Array = np.empty(0, dtype) if empty else np.memmap(folder / name, dtype, "r")
+        arrays[name] = flat.reshape(-1, WIDTHS[name]) if name in WIDTHS else flat
+    return arrays
 
 
-def first_difference(a: StoredRun, b: StoredRun) -> Difference | None:
+def first_difference(a: dict[str, Array], b: dict[str, Array]) -> Difference | None:
     """Return the first streamline and step at which two runs differ in any bit; None if they are identical."""
     names = ("seed_number", "direction_number", "lengths")
     apart = {name: _first_unequal(a[name], b[name]) for name in names}
@@ -96,8 +93,8 @@ def first_difference(a: StoredRun, b: StoredRun) -> Difference | None:
 def _first_unequal(a: Array, b: Array) -> int | None:
     """Return the first row whose bits differ, or that only one array has; None if there is none."""
     for first in range(0, min(len(a), len(b)), COMPARED_AT_ONCE):
-        some = [x[first : first + COMPARED_AT_ONCE] for x in (a[: len(b)], b[: len(a)])]
-        same = _bits(some[0]) == _bits(some[1])
+        last = min(first + COMPARED_AT_ONCE, len(a), len(b))
+        same = _bits(a[first:last]) == _bits(b[first:last])
         rows = same.all(axis=1) if same.ndim > 1 else same
         if not rows.all():
             return first + int(np.argmin(rows))
@@ -108,9 +105,9 @@ def _bits(x: Array) -> Array:
     return x.view("<u4") if x.dtype.kind == "f" else x
 
 
-def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, Any]:
+def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, PointPair]:
     """Return the half, the step and the points at which two streamlines of one seed first differ."""
-    found = []
+    differences = []
     middles = [int(((x.astype(float) - seed) ** 2).sum(axis=1).argmin()) for x in (a, b)]
     halves = {
         "forward": (a[middles[0] :], b[middles[1] :]),
@@ -119,7 +116,6 @@ def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, Any]:
     for half, (p, q) in halves.items():
         step = _first_unequal(np.ascontiguousarray(p), np.ascontiguousarray(q))
         if step is not None:
-            points = tuple(x[step].tolist() if step < len(x) else None for x in (p, q))
-            found.append((step, half, points))
-    step, half, points = min(found, key=lambda one: one[0])
-    return half, step, points
+            points = p[step].tolist() if step < len(p) else None, q[step].tolist() if step < len(q) else None
+            differences.append((half, step, points))
+    return min(differences, key=lambda difference: difference[1])

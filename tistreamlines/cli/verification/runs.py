@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
+from ...aliases import Json
 from ...backends import compiler_told, compilers_for
 from ...devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several, list_devices, name_of
 from ...errors import ParameterError, TrackingError
 from ...helpers import helper
 from ...run.api import stream
 from ...run.log import Watcher
-from .difference import MEMBERS, Difference, StoredRun, first_difference, members
+from .difference import MEMBERS, Difference, first_difference, members, stored_run
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
@@ -59,7 +60,7 @@ class Variant:
     dg: str | None = None
     devices: str | None = None
     compiler: str | None = None
-    others: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, object] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Describe the settings in a few words."""
@@ -70,11 +71,10 @@ class Variant:
         words += [] if self.threads is None else [f"{self.threads} thread{'s'[: self.threads > 1]}"]
         return ", ".join([self.arch, *words, *(f"{name} {value}" for name, value in self.others.items())])
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Json:
         """Return the settings as parameters of :func:`tistreamlines.track`."""
-        own = {"arch": self.arch, "chunk_size": self.chunk_size, "threads": self.threads, "devices": self.devices}
-        own |= {name: value for name, value in (("dg", self.dg), ("compiler", self.compiler)) if value is not None}
-        return own | dict(self.others)
+        settings = {name: value for name, value in vars(self).items() if name != "others" and value is not None}
+        return settings | dict(self.others)
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,21 @@ class Run:
     error: str = ""
     difference: Difference | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return the run as values for JSON."""
         row = asdict(self)
         return {**row.pop("variant"), **row}
 
 
-def variants(
-    archs: Sequence[str] = (), devices: str | None = None, every_compiler: bool = False
-) -> list[Variant]:
+class Job(TypedDict):
+    """The job of a process: paths by SERIES, parameters of track, and the folder for the arrays."""
+
+    series: dict[str, str]
+    parameters: Json
+    folder: str
+
+
+def variants(archs: Sequence[str] = (), devices: str | None = None, every_compiler: bool = False) -> list[Variant]:
     """Return the variants to run; the first one is the reference.
 
     Parameters
@@ -129,23 +135,23 @@ def variants(
             "--compilers needs a Vulkan device or a GPU, and two compilers for it: pip install "
             '"tistreamlines[quadrants,forge]"'
         )
-    found = []
+    runs = []
     for arch in (arch for arch in reversed(ARCHS) if arch in chosen):
-        found += [Variant(arch, compiler=name) for name in compilers.get(arch) or [None]]
+        runs += [Variant(arch, compiler=name) for name in compilers.get(arch) or [None]]
         if arch in ON_HOST:
             cores = choose(arch).cores or 1
-            found += [Variant(arch, chunk_size=size) for size in CHUNK_SIZES]
-            found += [Variant(arch, threads=n) for n in (1, 2) if n < cores]
+            runs += [Variant(arch, chunk_size=size) for size in CHUNK_SIZES]
+            runs += [Variant(arch, threads=n) for n in (1, 2) if n < cores]
     if devices is not None:
-        able = [arch for arch in NUMBERED if arch in chosen] or [found[0].arch]
+        able = [arch for arch in NUMBERED if arch in chosen] or [runs[0].arch]
         for arch in able:
             choose_several(arch, devices)
-        found += [Variant(arch, devices=devices) for arch in able]
-    return found if len(found) > 1 else 2 * found  # a single variant runs twice, to compare the two runs
+        runs += [Variant(arch, devices=devices) for arch in able]
+    return runs if len(runs) > 1 else 2 * runs  # a single variant runs twice, to compare the two runs
 
 
 def compare(
-    series: Mapping[str, str], parameters: Mapping[str, Any], chosen: Sequence[Variant], folder: Path, *,
+    series: Mapping[str, str], parameters: Json, chosen: Sequence[Variant], folder: Path, *,
     time_limit: float | None = None, report: Callable[[Variant], None] = lambda _: None,
 ) -> Iterator[Run]:
     """Run variants one after another, and compare each with the first one that succeeds.
@@ -154,7 +160,7 @@ def compare(
     ----------
     series : mapping of str to str
         Paths of ``dwi``, ``bvals`` and ``bvecs``; empty if no series is needed.
-    parameters : mapping
+    parameters : dict
         Parameters of :func:`tistreamlines.track` that all runs share.
     chosen : sequence of Variant
         Variants with the same direction getter.
@@ -172,23 +178,23 @@ def compare(
     reference: Path | None = None
     for number, variant in enumerate(chosen):
         report(variant)
-        own = folder / str(number)
-        own.mkdir()
-        job = {"series": dict(series), "parameters": {**parameters, **variant.parameters()}, "folder": str(own)}
+        arrays = folder / str(number)
+        arrays.mkdir()
+        job: Job = {"series": dict(series), "parameters": parameters | variant.parameters(), "folder": str(arrays)}
         run = run_process(job, variant, time_limit)
         if run.outcome != "failed":
             if reference is None:
-                reference, run = own, replace(run, outcome="reference")
+                reference, run = arrays, replace(run, outcome="reference")
             else:
-                difference = first_difference(StoredRun(reference), StoredRun(own))
+                difference = first_difference(stored_run(reference), stored_run(arrays))
                 run = replace(run, outcome="differs" if difference else "equal", difference=difference)
         yield run
-        if own != reference:
-            for path in own.iterdir():
+        if arrays != reference:
+            for path in arrays.iterdir():
                 path.unlink()
 
 
-def run_process(job: Mapping[str, Any], variant: Variant, time_limit: float | None) -> Run:
+def run_process(job: Job, variant: Variant, time_limit: float | None) -> Run:
     """Run a variant in a new process; any error becomes a failed run."""
     try:
         done = subprocess.run(
@@ -225,7 +231,7 @@ class _Timer(Watcher):
             self.begun = time.perf_counter()
 
 
-def work(job: Mapping[str, Any]) -> dict[str, Any]:
+def work(job: Job) -> Json:
     """Track, store the arrays in the job's folder, and return counts, seconds and the hash of points and lengths."""
     folder, timer, digest = Path(job["folder"]), _Timer(), hashlib.sha256()
     counts = {"streamlines": 0, "points": 0}
@@ -240,8 +246,10 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
             counts["points"] += len(batch.points)
         seconds = time.perf_counter() - timer.begun
     digest.update((folder / "lengths").read_bytes())
-    made = {"device": name_of(timer.devices), "compiled_by": compiler_told(timer.devices[0]).get("compiler", "")}
-    return {**made, **counts, "seconds": round(seconds, 4), "sha256": digest.hexdigest()}
+    return {
+        "device": name_of(timer.devices), "compiled_by": compiler_told(timer.devices[0]).get("compiler", ""), **counts,
+        "seconds": round(seconds, 4), "sha256": digest.hexdigest(),
+    }
 
 
 def main() -> int:
