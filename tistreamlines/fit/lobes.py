@@ -23,7 +23,7 @@ from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
 from ..kernels.fixels.watershed import Half, LobeScratch
 from ..linker.parts import Part
-from ..linker.records import INTS, REALS, memory, spread
+from ..linker.records import INTS, REALS, spread, team_memory
 from ..linker.source import Source
 from ..space.cone_grid import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
@@ -170,7 +170,7 @@ class _Search:
             ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32, lobes=LOBES,
             merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
         )
-        team = memory("scratch", LobeScratch(**LobeScratch.sizes(search)))
+        team = team_memory("scratch", LobeScratch, search)
         self._program = open_program(device, Source([kernel], [search], team), threads=threads)
         weights = np.zeros(32 * ball.vertex_chunks)
         weights[: len(directions)] = quadrature_weights()

@@ -52,7 +52,7 @@ class PeakScratch(Record):
 
     @staticmethod
     def sizes(getter):
-        return {"candidates": getter.candidates, "counter": 1}
+        return {"candidates": getter.candidates, "kept": getter.most_peaks, "counter": 1}
 
 
 @func

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...io.samples import Samples
-from ...kernels.getters import bedpostx, headings
+from ...kernels.getters import bedpostx
 from ...kernels.getters.reads import read_stop
-from ...linker.lang import Func, Record, Stage
+from ...kernels.interpolate import Volume
+from ...linker.lang import Func, Stage
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
 from ..tables.given import Given, Prepared
 from ..tables.rows import build_volume, kept
 from .options import AngleOptions
-from .shared import heading_scratch
+from .shared import CarriesHeading
 
 if TYPE_CHECKING:
     from ...option import OneOrMore
@@ -54,18 +55,14 @@ class BedpostxOptions(AngleOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BedpostxGetter(Getter):
+class BedpostxGetter(CarriesHeading, Getter):
     """Tracking through samples of fibres; see the constants of ``kernels/getters/bedpostx.py``."""
 
-    state: type[Record] = headings.Heading
     begin: Func = bedpostx.begin_by_sample
     read: Func = read_stop
     set_out: Stage = bedpostx.set_out_from_seed
-    load_state: Stage = headings.load_heading
-    store_state: Stage = headings.store_heading
     choose: Func = bedpostx.choose_fibre
     move: Stage = bedpostx.move_along_fibre
-    carried: int = 3
     fibres: int
     drawn: int
     first: int
@@ -120,9 +117,8 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
     step = given.step_mm / np.asarray(given.voxel_sizes, float)
     method = bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle)))
     width = padded(4 * count * fibres + given.stop.count)
-    row = Row.of(width, given.stop.count)
     getter = BedpostxGetter(
-        method=method, scratch=heading_scratch(row), row=row, fibres=fibres, drawn=count,
+        method=method, row=Row.of(width, given.stop.count), fibres=fibres, drawn=count,
         first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
         modified_euler=int(options.modified_euler), code_bits=code,
     )
@@ -130,15 +126,14 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
     return Prepared(getter, given.stop.rule, volume)
 
 
-def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Any:
+def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Volume:
     """Return rows of the voxels that are read: x, y, z and the volume fraction of each sample's fibres in turn."""
-    rows = samples.values.reshape(len(samples.values), -1)
+    fibres = samples.values.reshape(len(samples.values), -1)
     numbers = np.zeros((*samples.mask.shape, 1), np.int32)  # of a voxel's samples, from 1
-    numbers[samples.mask, 0] = np.arange(1, len(rows) + 1)
+    numbers[samples.mask, 0] = np.arange(1, len(fibres) + 1)
 
-    def fill_rows(some: Array, written: Array) -> None:
-        own = some[:, 0].astype(np.int64)
-        there = own > 0
-        written[there, : rows.shape[1]] = rows[own[there] - 1]
+    def fill_rows(values: Array, rows: Array) -> None:
+        number = values[:, 0].astype(np.int64)
+        rows[number > 0, : fibres.shape[1]] = fibres[number[number > 0] - 1]
 
     return build_volume(numbers, kept(given, numbers, reach), width, fill_rows, given.channels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,6 @@ from ...fit.shells import shells
 from ...kernels.getters import boot
 from ...kernels.getters.vertex_steps import prefetch_along
 from ...kernels.interpolate import Volume
-from ...kernels.orientation.peaks import PeakScratch
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -62,6 +61,7 @@ class BootOptions(VertexOptions):
 class BootGetter(VertexGetter):
     """The residual bootstrap; see the constants of ``kernels/getters/boot.py``."""
 
+    scratch: type[Record] = boot.BootScratch
     initial_directions: Func = boot.initial_directions
     next_direction: Func = boot.next_direction
     look_ahead: Stage | None = prefetch_along
@@ -258,7 +258,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         "scratch_coefficients": ("scratch_peaks_candidates", 0), "scratch_sums": ("scratch_peaks_candidates", 0),
     }
     getter = BootGetter(
-        method=method, scratch=Record(), row=Row.of(row_width, given.stop.count), ball=ball, code_bits=ball.code_bits,
+        method=method, row=Row.of(row_width, given.stop.count), ball=ball, code_bits=ball.code_bits, most_peaks=peaks,
         candidates=max(64, 32 * tables.groups),  # the sums may lie in their place
         signal_chunks=tables.chunks, passes=-(-tables.chunks // boot.PASS), coefficients=tables.coefficients,
         split=tables.split, half_order=options.sh_order // 2, groups=tables.groups, fit_steps=tables.steps,
@@ -267,10 +267,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         angular=int(options.angular_weight > 0), negative_peak=int(options.negative_odf == "dipy"), shares=shares,
         most_directions=most_directions(peaks, options),
     )
-    scratch = boot.BootScratch(
-        **boot.BootScratch.sizes(getter), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(getter))
-    )
-    return Prepared(replace(getter, scratch=scratch), given.stop.rule, volume)
+    return Prepared(getter, given.stop.rule, volume)
 
 
 def _volume(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +74,7 @@ def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
     return patches_of.prepared(
         pick=prob.drawn_vertex, read=cone.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
         method=cone.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
-        scratch=cone.ConeScratch(**vars(tables.scratch), cone=PATCH * chunks, highest=PATCH), shares=shares,
+        scratch=cone.ConeScratch, shares=shares,
     )
 
 
@@ -132,7 +131,7 @@ class PatchedTables:
         """First chunk of a row that is read at a point."""
         return self.bounds // PATCH if self.stored else 0
 
-    def prepared(self, **fields: Any) -> Prepared:
+    def prepared(self, **fields: object) -> Prepared:
         """Return the tables with a :class:`PatchedGetter`; see :meth:`.pmf.PmfTables.prepared`."""
         samples = {"amplitudes": patches.amplitudes_in_place, "read_all": patches.read_patches} if self.stored else {}
         return self.tables.prepared(
@@ -176,16 +175,16 @@ def bounded(rows: Rows, vertices: Array, numbers: Array, start: int) -> Rows:
     matrix = monomials(vertices, 2 * rows.half_order).T.astype(np.float32) if rows.half_order else None
     order, chunks = numbers[numbers >= 0], len(numbers) // PATCH
 
-    def fill(some: Array) -> Array:
-        own = np.asarray(rows.fill(some), np.float32)
-        samples = (own if matrix is None else own @ matrix)[:, order]
-        padding = np.zeros((len(own), len(numbers) - len(order)), np.float32)
-        highest = np.concatenate([samples, padding], axis=1).reshape(len(own), chunks, PATCH).max(axis=2)
+    def fill(values: Array) -> Array:
+        content = np.asarray(rows.fill(values), np.float32)
+        samples = (content if matrix is None else content @ matrix)[:, order]
+        padding = np.zeros((len(content), len(numbers) - len(order)), np.float32)
+        highest = np.concatenate([samples, padding], axis=1).reshape(len(content), chunks, PATCH).max(axis=2)
         highest = np.maximum(highest, 0.0)
-        sizes = np.abs(own).sum(axis=1, keepdims=True) if rows.half_order else highest
-        made = np.zeros((len(own), start + chunks), np.float32)
-        made[:, : rows.count] = own if rows.half_order else samples
-        made[:, start:] = highest + ROUNDING * sizes
-        return made
+        sizes = np.abs(content).sum(axis=1, keepdims=True) if rows.half_order else highest
+        filled = np.zeros((len(content), start + chunks), np.float32)
+        filled[:, : rows.count] = content if rows.half_order else samples
+        filled[:, start:] = highest + ROUNDING * sizes
+        return filled
 
     return Rows(rows.half_order, start + chunks, fill)

@@ -14,7 +14,7 @@ import numpy as np
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
-from ...kernels.getters import fod, headings, ifod1, ifod2
+from ...kernels.getters import fod, ifod1, ifod2
 from ...kernels.getters.reads import read_row, read_stop
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Record, Stage
@@ -29,7 +29,7 @@ from ..recovery.particles import ParticleFiltering
 from ..tables.given import Given, OrientationFunctions, Prepared
 from ..tables.rows import build_volume
 from .options import AngleOptions
-from .shared import harmonic_operations, heading_scratch, try_bits
+from .shared import CarriesHeading, harmonic_operations, try_bits
 
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
 FARTHEST = 15  # voxels from a point to the end of an arc
@@ -93,17 +93,13 @@ class FodGetter(Getter):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Ifod1Getter(FodGetter):
+class Ifod1Getter(CarriesHeading, FodGetter):
     """iFOD1; see the constants of ``kernels/getters/fod.py``."""
 
-    state: type[Record] = headings.Heading
     read: Func = read_row
     set_out: Stage = ifod1.set_out_on_course
-    load_state: Stage = headings.load_heading
-    store_state: Stage = headings.store_heading
     choose: Func = ifod1.choose_course
     move: Stage = ifod1.move_on_course
-    carried: int = 3
     at_once: int
     grid: int
     grid_chunks: int
@@ -127,6 +123,7 @@ class Ifod1Getter(FodGetter):
 class Ifod2Getter(Ifod1Getter):
     """iFOD2."""
 
+    scratch: type[Record] = ifod2.ArcScratch
     state: type[Record] = ifod2.Arc
     read: Func = read_stop
     set_out: Stage = ifod2.set_out_on_arc
@@ -137,18 +134,13 @@ class Ifod2Getter(Ifod1Getter):
     carried: int = 13
 
 
-def arc_scratch(row: Row) -> ifod2.ArcScratch:
-    """Return the sizes of the team memory of iFOD2."""
-    return ifod2.ArcScratch(**vars(heading_scratch(row)), shares=64)
-
-
 def prepare_first(given: Given, options: Ifod1Options) -> Prepared:
     """Make the tables of iFOD1; see :func:`_prepare`."""
     order = order_of_fods(given)
     amplitude = _lobe(order)
     power = options.power or 1.0
     cone = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
-    return _prepare(given, options, order, cone, power, Ifod1Getter, heading_scratch, 1)
+    return _prepare(given, options, order, cone, power, Ifod1Getter, 1)
 
 
 def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
@@ -160,7 +152,7 @@ def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
         raise ParameterError(f"--step-size is more than {FARTHEST} voxels: give a shorter one")
     probability = _arc_probability(_lobe(order), parts, parts * given.step_mm / side, power)
     cone = cone_grid(math.radians(options.max_angle), probability)
-    return _prepare(given, options, order, cone, power, Ifod2Getter, arc_scratch, parts)
+    return _prepare(given, options, order, cone, power, Ifod2Getter, parts)
 
 
 def order_of_fods(given: Given) -> int:
@@ -222,7 +214,7 @@ def _arc_probability(
 
 def _prepare(
     given: Given, options: Ifod1Options, order: int, cone: tuple[Array, float], power: float,
-    kind: type[Ifod1Getter], scratch: Callable[[Row], Record], arc: int,
+    kind: type[Ifod1Getter], arc: int,
 ) -> Prepared:
     """Make the tables of a method that draws directions from a cone.
 
@@ -238,8 +230,8 @@ def _prepare(
         What :func:`tistreamlines.space.cone_grid.cone_grid` returns.
     power : float
         Power of a step's probability.
-    kind, scratch : type, callable
-        The getter, and the record of its team memory.
+    kind : type
+        The getter.
     arc : int
         Parts of a step.
 
@@ -262,9 +254,8 @@ def _prepare(
     )
     row, volume = fod_rows(given, order)
     getter = kind(
-        method=method, scratch=scratch(row), row=row, half_order=order // 2, sharpness=1.0 / least, arc=arc,
-        at_once=at_once, grid=len(grid), grid_chunks=chunks, powered=int(power != 1),
-        code_bits=try_bits(given.stop.rule, fod.NUMBER_BITS),
+        method=method, row=row, half_order=order // 2, sharpness=1.0 / least, arc=arc, at_once=at_once, grid=len(grid),
+        grid_chunks=chunks, powered=int(power != 1), code_bits=try_bits(given.stop.rule, fod.NUMBER_BITS),
     )
     return Prepared(getter, given.stop.rule, volume)
 
@@ -302,8 +293,8 @@ def fod_rows(given: Given, order: int) -> tuple[Row, Volume]:
     width = padded(function.values.shape[3] + given.stop.count)
     change = from_harmonics(order).T
 
-    def fill_rows(some: Array, written: Array) -> None:
-        written[:, : some.shape[1]] = to_descoteaux(some, function.basis) @ change
+    def fill_rows(values: Array, rows: Array) -> None:
+        rows[:, : values.shape[1]] = to_descoteaux(values, function.basis) @ change
 
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
     has_fod = np.logical_or.reduce(function.values, axis=-1)

@@ -139,6 +139,7 @@ class Probe:
 class PttGetter(PmfGetter):
     """Parallel transport; see the constants of ``kernels/getters/probes.py``."""
 
+    scratch: type[Record] = ptt.PttScratch
     state: type[Record] = ptt.Frame
     begin: Func = ptt.begin_by_lanes
     read: Func = read_stop
@@ -228,7 +229,6 @@ def prepare(
         paper=int(options.probe_rule == "paper"), strict=int(options.probe_rule != "dipy"),
         code_bits=try_bits(given.stop.rule, ptt.NUMBER_BITS),
         method=ptt.Ptt(**vars(tables.method), cells=cells, ring=_ring(options), **probe.scalars()),
-        scratch=ptt.PttScratch(**vars(tables.scratch), carried=CARRIED + 2),
     )
 
 

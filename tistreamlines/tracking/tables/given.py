@@ -15,14 +15,13 @@ from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func
 from ...linker.parts import Part
-from ...linker.records import INTS, REALS, Arguments, memory, spread
+from ...linker.records import INTS, REALS, Arguments, spread, team_memory
 from ...linker.source import Arrays, Source
 from ...space.sphere import load_sphere
 from ..parts import Getter, Layout, Rule
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
-
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +178,7 @@ class Prepared:
     @property
     def scratch(self) -> Arrays:
         """Type and size of each array of team memory, by the name of the kernels' argument."""
-        return {**memory("scratch", self.getter.scratch), **self.rule.recovery.team_memory(self.getter)}
+        return team_memory("scratch", self.getter.scratch, self.getter) | self.rule.recovery.team_memory(self.getter)
 
     def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
         """Return kernels that are linked with the parts.
