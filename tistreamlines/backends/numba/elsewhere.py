@@ -26,7 +26,7 @@ WORKER = """
 from tistreamlines.backends.numba.compiling import main
 main(float(sys.argv[1]))
 """
-Kinds = Iterable[tuple[str, str, int]]
+Kinds = Iterable[tuple[object, ...]]
 _processes: dict[Hashable, list[_Process]] = {}
 _starting = threading.Lock()
 

@@ -123,10 +123,11 @@ def lengthen(method: Ptt, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real
 
 @func
 def data_support(
-    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real, ends: Reals
+    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, bends: vec3, last: real, ends: Reals
 ) -> vec3:
     """Data support of each lane's probe, and the PMF at its end (DIPY's ``calculate_data_support``).
 
+    ``bends`` are what :func:`candidate` returns, and ``last`` the PMF at the begin.
     Where two lanes share a probe, both know the result.  ``ends`` is team memory for the values that each has read, since
     all are added in the order of the segments.
     """
@@ -134,7 +135,7 @@ def data_support(
     end = lanes(0.0)
     if PARTS == 1:
         for _ in range(SEGMENTS):
-            lengthen(method, p, t, n, b, k1, k2)
+            lengthen(method, p, t, n, b, bends[0], bends[1])
             end = heard(method, volume, p, t, n, b, method.threshold)
             total = total + end
     else:
@@ -144,14 +145,14 @@ def data_support(
         normal = n
         binormal = b
         for _ in range(SEGMENTS // 2):
-            lengthen(method, there, tangent, normal, binormal, k1, k2)
+            lengthen(method, there, tangent, normal, binormal, bends[0], bends[1])
         p = either(second, there, p)
         t = either(second, tangent, t)
         n = either(second, normal, n)
         b = either(second, binormal, b)
         barrier()
         for k in range(SEGMENTS - SEGMENTS // 2):
-            lengthen(method, p, t, n, b, k1, k2)
+            lengthen(method, p, t, n, b, bends[0], bends[1])
             put(ends, 32 * k, heard(method, volume, p, t, n, b, method.threshold))
         barrier()
         first = lane() & 15

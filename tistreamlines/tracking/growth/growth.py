@@ -13,6 +13,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.program import on_device
 from ...devices import Device
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
@@ -106,11 +107,10 @@ class Growth:
         )
         self.rules = spread("rules", rules)
         values = prepared.values | spread("volume", volume) | self.rules | spread("filter", selection.filter)
-        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        tables = 4 * sum(array.size for array in arrays.values()) + products.bytes
+        tables = WORD * sum(np.size(array) for array in values.values() if np.ndim(array)) + products.bytes
         self.room = Room(self.program, device, settings, self.layout, tables)
         with memory_for("the tables"):
-            self._tables = values | {name: self.program.array(array) for name, array in arrays.items()}
+            self._tables = on_device(self.program, values)
         self._ended: Arguments = {}  # what of the kernels' arguments belongs to the chunk that has ended last
         self.forget_pace()
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.program import on_device
 from ...devices.threads import thread_pool
 from ...kernels.weights.sift2 import (
     FRACTION,
@@ -162,8 +163,7 @@ class DeviceWeights:
         It is 0 without a visit. A visit counts by its length times ``masks`` (fixels,), as in the regularisation from
         then on.
         """
-        given = {"values": values.astype(np.float32), "masks": masks.astype(np.float32)}
-        self._run("average", {name: self._program.array(one) for name, one in given.items()})
+        self._run("average", on_device(self._program, {"values": np.float32(values), "masks": np.float32(masks)}))
 
     def step(self, rows: Array, unit: float, bounds: Mapping[str, float]) -> None:
         """Find a step of each coefficient, and how far each is from those of its fixels.

@@ -27,9 +27,8 @@ from ...space.batch import Batch, Space
 from ..seeding.attempts import ATTEMPTS, first_found
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
-from ..seeding.place_seeds import draw_attempt
-from ..seeding.seeds import Seeds, along_voxel_axes, corners_of, drawn
-from .fixels import Fixels, fixels_of, inside_of
+from ..seeding.seeds import Draw, DrawnSeeds, along_voxel_axes, corners_of
+from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .followed import Fods, given_fods
 from .visits import Visitor
 
@@ -96,7 +95,7 @@ class Comparison:
 
 
 @dataclass(eq=False)
-class DynamicSeeds(Seeds):
+class DynamicSeeds(DrawnSeeds):
     """Random seeds in fixels, by how much the density of their streamlines so far is less than that of fibres.
 
     A seed lies anywhere in the voxel of its fixel. With five tissues, it is tried again in fluid, and grey matter leads
@@ -109,11 +108,9 @@ class DynamicSeeds(Seeds):
     space : grid of the image that is tracked.
     step_mm : distance of the points of a streamline.
     arch : device on which fixels and visits are found.
-    count : greatest number of seeds.
+    draw : how many there are at most, and their random numbers.
     target : streamlines that are wanted, or None.
-    key : RNG seed, 64 bits.
     fewest : seeds between two comparisons, at least.
-    threads : CPU threads; None for all cores.
 
     Attributes
     ----------
@@ -126,11 +123,9 @@ class DynamicSeeds(Seeds):
     space: Space
     step_mm: float
     arch: str
-    count: int
+    draw: Draw
     target: int | None
-    key: int
     fewest: int
-    threads: int | None = None
     either_sense = True  # a fixel has no sense
 
     def __post_init__(self) -> None:
@@ -160,13 +155,13 @@ class DynamicSeeds(Seeds):
 
     def _compared(self, told: Callable[[float], object]) -> Comparison:
         given, device, note = self._given(self.doubts.append), choose(self.arch), self.doubts.append
-        fixels = fixels_of(given, device, self.threads, note, tissues=self.tissues, told=told)
+        fixels = fixels_of(given, device, self.draw.threads, note, FixelRules(self.tissues), told)
         fixels.check_overlap(self.space, str(self.fod))
         return Comparison(fixels, self.target)
 
     @cached_property
     def _visitor(self) -> Visitor:
-        return Visitor(self._comparison.fixels.table, self.step_mm, choose(self.arch), self.threads)
+        return Visitor(self._comparison.fixels.table, self.step_mm, choose(self.arch), self.draw.threads)
 
     @cached_property
     def _segmentation(self) -> Segmentation | None:
@@ -239,7 +234,7 @@ class DynamicSeeds(Seeds):
     def _tried(self, first: int, sums: Array, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""
         table = self._comparison.fixels.table
-        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempts=attempts)
+        reals = self.draw.attempts(first, items, attempts)
         fixels = voxels_by_share(sums, reals[:, :2])
         voxels = np.stack(np.unravel_index(table.voxel_of[fixels], table.counts.shape), axis=1)
         points = table.space.to_ras(voxels + (reals[:, 2:5].astype(np.float64) - 0.5))

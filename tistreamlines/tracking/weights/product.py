@@ -21,7 +21,7 @@ from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings, bytes_of
-from .fixels import Fixels, fixels_of
+from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
 from .options import files, fod_of, rules_of, tissues_of
 from .room import Room
@@ -74,11 +74,11 @@ class Sift2Weights:
         """Find the fixels, before the first streamlines come; see :class:`.products.files.Following`."""
         options, notes = self._options, list[str]()
         given = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
-        self._fixels = fixels_of(
-            given, self._device, self._threads, notes.append, tissues=tissues_of(options),
-            proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
-            dilate=not options.sift2_no_dilate_lut, null_lobes=options.sift2_make_null_lobes, told=told,
+        rules = FixelRules(
+            tissues_of(options), options.sift2_proc_mask, options.sift2_fd_scale_gm, not options.sift2_no_dilate_lut,
+            options.sift2_make_null_lobes,
         )
+        self._fixels = fixels_of(given, self._device, self._threads, notes.append, rules, told)
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)

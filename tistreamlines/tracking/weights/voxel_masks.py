@@ -8,6 +8,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.program import on_device
 from ...devices import Device
 from ...errors import InputError
 from ...io.five_tissues import load_five_tissues
@@ -89,7 +90,7 @@ def _same(one: Space, other: Space) -> bool:
 def _counted(own: OwnMap, voxels: Array, device: Device, threads: int | None) -> Array:
     """Return the shares of cortical and subcortical grey and of white matter, (n, 3); 0 where half is unknown."""
     program = open_program(device, Source([count_tissues], [MapCount(maps=own.count)]), threads=threads)
-    held = {f"own_{name}": program.array(one) for name, one in own.fields().items()}
+    held = on_device(program, {f"own_{name}": array for name, array in own.fields().items()})
     found = []
     for first in range(0, len(voxels), TOGETHER):
         some = voxels[first : first + TOGETHER].astype(np.int32)
