@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -46,6 +46,7 @@ HELPERS = 2  # threads that order, list and count for the main one, so that no c
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 # CPU: directions of further seeds are found while streamlines grow
 QUEUES = {"start": "seeds", "enlist": "seeds", "advance": "halves", "judge": "halves"}
+Result = TypeVar("Result")
 
 
 def laid_out(
@@ -261,7 +262,7 @@ class Growth:
             steps, most, ends = tallied(state)
             self.pace.end(steps, most)
             if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
-                others = {name: one.wait().reshape(-1, *self._returned[name][1]) for name, one in coming.items()}
+                others = {name: array.wait().reshape(-1, *self._returned[name][1]) for name, array in coming.items()}
                 return others | {"state": state}
             self._advance(launched.own, count, self._begin(growing)[0])
             coming = self._coming(launched)
@@ -292,11 +293,11 @@ class Growth:
         most = self._most_steps
         return most if self.device.on_host else min(self.pace.steps(growing, seconds), most)
 
-    def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
+    def beside(self, function: Callable[..., Result], *arguments: object) -> Callable[[], Result]:
         """Call a function in another thread, while the device works; return what waits for its result."""
-        return thread_pool("beside", HELPERS).submit(function, *given).result
+        return thread_pool("beside", HELPERS).submit(function, *arguments).result
 
-    def fetch(self, array: Any, count: int) -> Array:
+    def fetch(self, array: object, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""
         self.statistics.copied_bytes += 4 * count
         return self.program.host(array, count)
@@ -346,10 +347,10 @@ class Growth:
     def _grow(self, count: int) -> None:
         """Grow from so many seeds, spread over the stored voxels, in one direction if they need directions."""
         index, shape = np.flatnonzero(self.prepared.arrays["volume_index"]), self.prepared.arrays["volume_shape"]
-        some = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
-        seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
+        voxels = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
+        seeds = np.stack(np.unravel_index(voxels, shape), axis=1).astype(np.float32)
         while len(seeds):
-            some = seeds[: self.ready()]
-            codes = np.zeros(len(some), np.int32) if self.layout.directed else None
-            seeds = seeds[len(self.finish(self.start(some, 0, codes).wait()).seeds) :]
+            chunk = seeds[: self.ready()]
+            codes = np.zeros(len(chunk), np.int32) if self.layout.directed else None
+            seeds = seeds[len(self.finish(self.start(chunk, 0, codes).wait()).seeds) :]
         self.room.forget()  # those of a run begin elsewhere

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -95,7 +94,9 @@ class Waiting:
     more : whether blocks may follow the first one.
     """
 
-    def __init__(self, blocks: Iterator[Any], coded: Callable[..., Coded], more: bool = True) -> None:
+    def __init__(
+        self, blocks: Iterator[Coded], coded: Callable[[Array, int, Array | None], Coded], more: bool = True
+    ) -> None:
         self._blocks, self._coded, self._more = blocks, coded, more
         self._here: deque[Coded] = deque()
 
@@ -103,9 +104,9 @@ class Waiting:
         """Return the next seeds, at most so many of them; None if there are none."""
         if not self.ahead:
             return None
-        some, others = split(self._here.popleft(), count)
-        self.put_back(others)
-        return some
+        ahead, behind = split(self._here.popleft(), count)
+        self.put_back(behind)
+        return ahead
 
     @property
     def ahead(self) -> int:

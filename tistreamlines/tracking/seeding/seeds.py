@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,7 @@ class Seeds(ABC):
         """
         del first
 
-    def follow(self, followed: Any) -> None:
+    def follow(self, followed: object) -> None:
         """Take what streamlines follow, if seeds depend on that; called before all else."""
         del followed
 

@@ -47,7 +47,8 @@ class Arrangement:
         most = np.where(white >= np.maximum(grey, fluid), WHITE, np.where(grey >= fluid, GREY, FLUID))
         labels = np.where(white + grey + fluid > 0.5, most, OUTSIDE).astype(np.int8)
         labels = np.pad(_cropped(labels), 1, constant_values=OUTSIDE)
-        away = np.asarray(distance_transform_cdt(labels < OUTSIDE, "taxicab"))
+        away = np.zeros(labels.shape, np.int32)
+        distance_transform_cdt(labels < OUTSIDE, "taxicab", distances=away)
         depths = [float(away[labels == tissue].mean()) if (labels == tissue).any() else 0.0 for tissue in range(3)]
         faces = np.zeros(16, np.int64)
         for axis in range(3):

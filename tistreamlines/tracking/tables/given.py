@@ -178,7 +178,8 @@ class Prepared:
     @property
     def scratch(self) -> Arrays:
         """Type and size of each array of team memory, by the name of the kernels' argument."""
-        return team_memory("scratch", self.getter.scratch, self.getter) | self.rule.recovery.team_memory(self.getter)
+        getter = self.getter
+        return {**team_memory("scratch", getter.scratch, getter), **self.rule.recovery.team_memory(getter)}
 
     def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
         """Return kernels that are linked with the parts.

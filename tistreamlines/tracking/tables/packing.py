@@ -17,6 +17,7 @@ import numpy as np
 
 from ... import plugins
 from ...aliases import Array, Json
+from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Reals, Record, fields_of
 from ...linker.parts import Part
 from ...space.batch import Space
@@ -33,7 +34,7 @@ def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, Json]:
     return arrays, values | {"affine": space.affine.tolist(), "shape": space.shape}
 
 
-def unpack_prepared(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
+def unpack_prepared(arrays: Mapping[str, Array], values: Json) -> tuple[Prepared, Space]:
     """Undo :func:`pack_prepared`.
 
     Raises
@@ -61,14 +62,15 @@ def _check_sizes(name: str, record: Record, owner: Part) -> None:
             _check_array(place, value, note is Reals, sizes[field])
 
 
-def _check_volume(volume: Any, shape: tuple[int, ...], width: int) -> None:
+def _check_volume(volume: Volume, shape: tuple[int, ...], width: int) -> None:
     """Check that each voxel has a row of ``width`` numbers within the table."""
-    _check_array("volume.shape", volume.shape, False, len(shape))
-    _check_array("volume.index", volume.index, False, math.prod(shape))
-    _check_array("volume.rows", volume.rows, True, volume.rows.size)
-    if tuple(volume.shape) != shape:
-        raise ValueError(f"volume.shape is {volume.shape}, not {shape}")
-    if volume.index.min() < 0 or 32 * int(volume.index.max()) + width > volume.rows.size:
+    sides, index, rows = (vars(volume)[name] for name in ("shape", "index", "rows"))
+    _check_array("volume.shape", sides, False, len(shape))
+    _check_array("volume.index", index, False, math.prod(shape))
+    _check_array("volume.rows", rows, True, rows.size)
+    if tuple(sides) != shape:
+        raise ValueError(f"volume.shape is {sides}, not {shape}")
+    if index.min() < 0 or 32 * int(index.max()) + width > rows.size:
         raise ValueError("volume.index names rows that do not exist")
 
 
@@ -78,7 +80,7 @@ def _check_array(place: str, array: Array, real: bool, size: int) -> None:
         raise ValueError(f"{place} is {array.dtype} {array.shape}, not {size} {'reals' if real else 'integers'}")
 
 
-def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
+def _encoded(value: object, path: str, arrays: Arrays) -> object:
     """Return a value for JSON: arrays become names, kernels and records the place of their definition."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
@@ -94,6 +96,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
     if isinstance(value, (Record, Part)):
         held = {name: _encoded(item, f"{path}.{name}", arrays) for name, item in vars(value).items()}
         return {"record": _place(type(value)), "fields": held}
+    assert isinstance(value, (Func, type))
     return {"kernel": _place(value)}
 
 
@@ -111,7 +114,7 @@ def _decoded(value: Any, arrays: Mapping[str, Array]) -> Any:
     return _found(value["kernel"])
 
 
-def _place(thing: Any) -> str:
+def _place(thing: Func | type) -> str:
     """Return the module and name of a kernel function or a record."""
     return f"{plugins.called(getattr(thing, 'function', thing).__module__)}:{thing.__name__}"
 
