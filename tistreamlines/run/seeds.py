@@ -70,9 +70,11 @@ def _dynamic(parameters: Parameters, space: Space, draw: Draw) -> Seeds:
     """Return seeds in fixels that lack streamlines."""
     from ..tracking.weights.dynamic_seeds import DynamicSeeds
 
+    fod: Any = parameters.seed_dynamic
+    act: Any = parameters.act
     return DynamicSeeds(
-        parameters.seed_dynamic, parameters.seed_dynamic_basis or parameters.sh_basis, parameters.act, space,
-        parameters.step_mm(space.voxel_sizes), parameters.arch, draw, parameters.select, parameters.seed_round,
+        fod, parameters.seed_dynamic_basis or parameters.sh_basis, act, space, parameters.step_mm(space.voxel_sizes),
+        parameters.arch, draw, parameters.select, parameters.seed_round,
     )
 
 

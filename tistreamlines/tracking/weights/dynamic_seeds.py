@@ -12,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from ...devices import choose
 from ...devices.threads import thread_pool
 from ...errors import InputError
 from ...fit.threads import single_blas
-from ...io.images import Tell
+from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..seeding.attempts import ATTEMPTS, first_found
 from ..seeding.interface import Segmentation, load_segmentation
@@ -117,9 +116,9 @@ class DynamicSeeds(DrawnSeeds):
     doubts : what looks wrong with the images, once the fixels are found.
     """
 
-    fod: Any
+    fod: AnyPath
     basis: str | None
-    tissues: Any
+    tissues: AnyPath | None
     space: Space
     step_mm: float
     arch: str
@@ -134,7 +133,7 @@ class DynamicSeeds(DrawnSeeds):
         self._made: list[tuple[int, Future[Array]]] = []
         self._last: tuple[tuple[int, int], Array] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave out what is large, or found on a device."""
         return {name: value for name, value in vars(self).items() if name not in ("_comparison", "_visitor")}
 
@@ -146,16 +145,16 @@ class DynamicSeeds(DrawnSeeds):
         """Find the fixels."""
         self._comparison = self._compared(told)
 
-    def _given(self, note: Tell | None = None) -> Fods:
+    def _fods(self, note: Tell | None = None) -> Fods:
         return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
 
     @cached_property
     def _comparison(self) -> Comparison:
         return self._compared(lambda _: None)
 
-    def _compared(self, told: Callable[[float], object]) -> Comparison:
-        given, device, note = self._given(self.doubts.append), choose(self.arch), self.doubts.append
-        fixels = fixels_of(given, device, self.draw.threads, note, FixelRules(self.tissues), told)
+    def _compared(self, progress: Callable[[float], object]) -> Comparison:
+        fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
+        fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
         return Comparison(fixels, self.target)
 
@@ -198,12 +197,12 @@ class DynamicSeeds(DrawnSeeds):
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
         """Return seeds and directions of the first round."""
-        found = self._drawn(int(numbers[0]), len(numbers))
-        return found[:, :3], found[:, 3:]
+        rows = self._drawn(int(numbers[0]), len(numbers))
+        return rows[:, :3], rows[:, 3:]
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel with an FOD, or points between voxels of the tracked image around them."""
-        inside, space = inside_of(self._given())
+        inside, space = inside_of(self._fods())
         corners = corners_of(np.argwhere(inside).astype(np.int32))
         if np.array_equal(space.affine, self.space.affine):
             return corners
@@ -227,9 +226,9 @@ class DynamicSeeds(DrawnSeeds):
                 f"streamlines lies outside the fluid of {self.tissues}: are both of one subject, in one space?"
             )
         along = self._comparison.fixels.directions[found[:, 3].astype(int)]
-        made = np.concatenate([self.space.to_voxel(found[:, :3]), along_voxel_axes(along, self.space)], axis=1)
-        self._last = (first, count), made
-        return made
+        rows = np.concatenate([self.space.to_voxel(found[:, :3]), along_voxel_axes(along, self.space)], axis=1)
+        self._last = (first, count), rows
+        return rows
 
     def _tried(self, first: int, sums: Array, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""

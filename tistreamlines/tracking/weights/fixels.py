@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,7 +15,7 @@ from ...aliases import Array
 from ...devices import Device
 from ...errors import InputError, ParameterError
 from ...fit.lobes import Thresholds, find_lobes
-from ...io.images import Tell
+from ...io.images import AnyPath, Tell
 from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
 from ...option import flag
@@ -25,9 +24,6 @@ from .fixel_grid import FixelTable
 from .followed import Fods
 from .sticks import sticks
 from .voxel_masks import given_mask, tissue_mask
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
 
 _IN_USE: WeakValueDictionary[tuple[object, ...], Fixels] = WeakValueDictionary()
 
@@ -83,8 +79,8 @@ class FixelRules:
         needs ``dilate=False``.
     """
 
-    tissues: ImageLike | None = None
-    proc_mask: ImageLike | None = None
+    tissues: AnyPath | None = None
+    proc_mask: AnyPath | None = None
     scale_grey: bool = False
     dilate: bool = True
     null_lobes: bool = False

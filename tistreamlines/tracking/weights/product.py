@@ -23,7 +23,7 @@ from ...space.batch import Batch, Space
 from ..growth.settings import Settings, bytes_of
 from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
-from .options import files, fod_of, rules_of, tissues_of
+from .options import files, pairs_of, rules_of, tissues_of
 from .room import Room
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
 from .visits import VisitList, Visitor
@@ -60,7 +60,7 @@ class Sift2Weights:
         self._options, self._threads, self._space, self._step_mm = options, threads, space, step_mm
         self._located = max(space.shape) > 1
         self._device: Device = choose(options.arch)
-        self._fod = fod_of(options)
+        self._fod = pairs_of(options)[0][0]
         self._visitor: Visitor | None = None
         self.watch: Told = lambda *_: None
         self._made: list[Future[list[VisitList]]] = []
@@ -127,22 +127,22 @@ class Sift2Weights:
     def write(self, *, force: bool) -> None:
         """Weigh the streamlines, and write the files."""
         self.weights()
-        found = self.value
-        assert found is not None
+        result = self.value
+        assert result is not None
         options, (path, *_) = self._options, self.paths
-        write_numbers(path, found.weights, force=force)
+        write_numbers(path, result.weights, force=force)
         if options.sift2_coeffs is not None:
-            write_numbers(Path(options.sift2_coeffs), found.coefficients, force=force)
+            write_numbers(Path(options.sift2_coeffs), result.coefficients, force=force)
         if options.sift2_mu is not None:
-            write_numbers(Path(options.sift2_mu), [found.mu], force=force)
+            write_numbers(Path(options.sift2_mu), [result.mu], force=force)
         if options.sift2_csv is not None:
-            _write_table(Path(options.sift2_csv), found.iterations, self._count, force=force)
+            _write_table(Path(options.sift2_csv), result.iterations, self._count, force=force)
         self.told = {
-            "files": [{"path": str(one), "sha256": sidecar.sha256(one)} for one in self.paths], "fod": str(self._fod),
-            "fixels": self._fixels.table.count, "streamlines": self._count,
-            "mu": None if np.isnan(found.mu) else found.mu, "iterations": max(len(found.iterations) - 1, 0),
-        } | _costs(found.iterations)
-        known = found.iterations[0].streamlines if found.iterations else 0 if np.isnan(found.mu) else self._count
+            "files": [{"path": str(path), "sha256": sidecar.sha256(path)} for path in self.paths],
+            "fod": str(self._fod), "fixels": self._fixels.table.count, "streamlines": self._count,
+            "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(result.iterations) - 1, 0),
+        } | _costs(result.iterations)
+        known = result.iterations[0].streamlines if result.iterations else 0 if np.isnan(result.mu) else self._count
         if known < FEW * self._count:
             self.doubts += (
                 f"{self._fod}: {self._count - known:,} of {self._count:,} streamlines visit no fixel that counts, and "
@@ -165,10 +165,10 @@ def _costs(iterations: tuple[Iteration, ...]) -> Json:
 def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, force: bool) -> None:
     """Write a line for each iteration, with the columns of tcksift2."""
     rows = [
-        (one.number, one.data, one.tikhonov, one.variation, one.regularisation, one.total, one.streamlines,
-         one.excluded, *vars(one.step).values(), *vars(one.coefficients).values(),
-         one.coefficients.square * (count - 1))
-        for one in iterations
+        (row.number, row.data, row.tikhonov, row.variation, row.regularisation, row.total, row.streamlines,
+         row.excluded, *vars(row.step).values(), *vars(row.coefficients).values(),
+         row.coefficients.square * (count - 1))
+        for row in iterations
     ]
     with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
         np.savetxt(file, rows, "%.10g", ",", header=",".join(COLUMNS), comments="")
