@@ -16,17 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
 from ..space.sphere import load_sphere
 from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, Field, coherence, field_of, lead, middle, tensor_field
 
 if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
     from ..io.nifti import Dwi
     from ..io.orientations import Orientations
     from ..space.batch import Space
@@ -60,7 +62,7 @@ class Placing:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return the entry in the record of a run."""
         return {"frame": self.frame, "decided_by": self.decided_by, "coherence": dict(self.coherence)}
 
@@ -135,7 +137,7 @@ def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, nam
     return Placing("voxel", found, "default", (), (text,))
 
 
-def _turned_table(gtab: Any, turn: Array) -> Any:
+def _turned_table(gtab: GradientTable, turn: Array) -> GradientTable:
     from dipy.core.gradients import gradient_table
 
     return gradient_table(gtab.bvals, bvecs=gtab.bvecs @ turn.T, b0_threshold=gtab.b0_threshold)

@@ -34,7 +34,7 @@ def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, Json]:
     return arrays, values | {"affine": space.affine.tolist(), "shape": space.shape}
 
 
-def unpack_prepared(arrays: Mapping[str, Array], values: Json) -> tuple[Prepared, Space]:
+def unpack_prepared(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
     """Undo :func:`pack_prepared`.
 
     Raises
