@@ -6,10 +6,10 @@ Each lane has a candidate of its own or, where PARTS is 2, lanes l and l + 16 ha
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
+from ...linker.maths import exp, log, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..interpolate import Volume
-from ..lanes import Cells, cross, either, normalised
+from ..lanes import Cells, azimuth, cross, either, normalised
 from ..orientation.pmf import Pmf
 from .arcs import binormal_after, onward, settled, tangent_after
 
@@ -62,14 +62,9 @@ def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) ->
     w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
     u = uniform(w[0])
     radius = method.max_curvature * (u * reciprocal_root(u))
-    turns = 4.0 * uniform(w[1])
-    quarter = floored(turns)
-    a = quarter_turn((turns - quarter) - 0.5)
-    odd = (quarter == 1.0) | (quarter == 3.0)
-    x = radius * where(odd, a[1], a[0])
-    y = radius * where(odd, a[0], a[1])
-    k1 = where(quarter >= 2.0, 0.0 - x, x)
-    k2 = where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y)
+    a = azimuth(w[1])
+    k1 = radius * a[0]
+    k2 = radius * a[1]
     return vec3(settled(k1, k2), settled(k2, k1), uniform(w[2]))
 
 

@@ -15,7 +15,7 @@ from ...linker.lang import Func, Stage
 from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
 from ...space.polynomials import monomials
 from ...space.sphere import padded
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from .pmf import DetOptions, PmfGetter, PmfOptions, PmfTables, Rows, pmf_tables, rows_of
 from .shared import harmonic_operations, peak_rule
 
@@ -100,9 +100,8 @@ def _rows(given: Given, options: PmfOptions) -> Rows:
 
 
 def _cones(given: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
-    assert isinstance(given.follows, OrientationFunctions)
-    vertices, symmetric = given.vertices_and_edges[0], given.follows.symmetric
-    return cones(vertices, peak_rule(options).cos_angle, symmetric=symmetric, closed=closed)
+    cos_angle, symmetric = peak_rule(options).cos_angle, given.function.symmetric
+    return cones(given.vertices_and_edges[0], cos_angle, symmetric=symmetric, closed=closed)
 
 
 @dataclass(frozen=True, eq=False)

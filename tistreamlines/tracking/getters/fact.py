@@ -15,7 +15,7 @@ from ...linker.lang import Func
 from ...option import MODEL, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from ..tables.rows import build_volume
 from .fod import CutoffOptions
 from .sd_stream import FollowsPeaks
@@ -70,9 +70,8 @@ def prepare(given: Given, options: FactOptions) -> Prepared:
     InputError
         If the peaks have another grid than the maps of the stopping rule.
     """
-    function, maps = given.follows, given.channels
-    assert isinstance(function, OrientationFunctions)
-    peaks = function.values.reshape(*function.values.shape[:3], -1)
+    values, maps = given.function.values, given.channels
+    peaks = values.reshape(*values.shape[:3], -1)
     if peaks.shape[:3] != maps.shape[:3]:
         raise InputError(f"peaks are {peaks.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     # where several maps are interpolated alone, the first 32 numbers of the row are needed for that

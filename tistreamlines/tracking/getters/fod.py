@@ -26,7 +26,7 @@ from ...space.polynomials import from_harmonics
 from ...space.sphere import padded
 from ..parts import Getter, Row, Rule
 from ..recovery.particles import ParticleFiltering
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from ..tables.rows import build_volume
 from .options import AngleOptions
 from .shared import CarriesHeading, harmonic_operations, try_bits
@@ -168,8 +168,7 @@ def order_of_fods(given: Given) -> int:
     InputError
         If the coefficients fit no order, or have a full basis or no direction.
     """
-    function = given.follows
-    assert isinstance(function, OrientationFunctions)
+    function = given.function
     if basis_of(function.basis).full:
         raise InputError("values have a full basis, and FODs of tckgen's algorithms a symmetric one: prob follows them")
     try:
@@ -286,8 +285,7 @@ def fod_rows(given: Given, order: int) -> tuple[Row, Volume]:
     """
     if isinstance(given.stop.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
-    function, maps = given.follows, given.channels
-    assert isinstance(function, OrientationFunctions)
+    function, maps = given.function, given.channels
     if function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     width = padded(function.values.shape[3] + given.stop.count)

@@ -178,8 +178,7 @@ def pmf_tables(
     ParameterError
         If an asymmetric function is given on half a sphere.
     """
-    function, (vertices, edges) = given.follows, given.vertices_and_edges
-    assert isinstance(function, OrientationFunctions)
+    function, (vertices, edges) = given.function, given.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
     rows = rows or rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
@@ -215,8 +214,7 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
     Rows
         The layout.
     """
-    function, (vertices, _) = given.follows, given.vertices_and_edges
-    assert isinstance(function, OrientationFunctions)
+    function, (vertices, _) = given.function, given.vertices_and_edges
     _check(function, given)
     count = function.values.shape[3]
     if function.kind == "pmf":

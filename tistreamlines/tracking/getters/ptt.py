@@ -17,7 +17,7 @@ from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.nearest_vertex import CellSizes, cell_table, compact_order, without_opposite
 from ...space.sphere import padded
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from .pmf import PmfGetter, PmfOptions, pmf_tables
 from .shared import try_bits
 
@@ -209,8 +209,7 @@ def prepare(
     """
     probe = Probe(options, given.step_mm, given.voxel_sizes, max_curvature, exact_arcs)
     given = _ordered(given)
-    function, (vertices, _) = given.follows, given.vertices_and_edges
-    assert isinstance(function, OrientationFunctions)
+    function, (vertices, _) = given.function, given.vertices_and_edges
     if not function.symmetric and (alone := without_opposite(vertices)):
         raise ParameterError(
             f"{alone} of the sphere's {len(vertices)} vertices have no opposite vertex: for an asymmetric "
@@ -235,8 +234,7 @@ def prepare(
 def _ordered(given: Given) -> Given:
     """Sort the vertices so that neighbours are close in memory."""
     vertices, edges = given.vertices_and_edges
-    vertices, function = np.asarray(vertices, float), given.follows
-    assert isinstance(function, OrientationFunctions)
+    vertices, function = np.asarray(vertices, float), given.function
     order = compact_order(vertices)
     if function.kind == "pmf" and function.values.shape[-1] == len(order):
         function = replace(function, values=function.values[..., order])

@@ -58,7 +58,6 @@ class Seeds(ABC):
 
     def directions(self, first: int, count: int) -> npt.NDArray[np.float64] | None:
         """Return the initial directions of seeds, (count, 3) unit vectors along the voxel axes; None for the peaks."""
-        del first, count
         return None
 
     @property

@@ -130,7 +130,6 @@ def doubt(maps: Mapping[str, OwnMap], anisotropy: Callable[[], Array] | None, op
     """
     from .tissues import exchanged
 
-    del anisotropy
     if (tissues := tissues_of(maps)) is None:
         return ""
     every = max(1, round((np.prod(tissues.values.shape[:3]) / MOST_LOOKED_AT) ** (1 / 3)))

@@ -134,6 +134,12 @@ class Given:
         grid = follows.mask.shape if isinstance(follows, Samples) else whole.shape[:3]
         return np.zeros((*grid, 0), np.float32)
 
+    @property
+    def function(self) -> OrientationFunctions:
+        """The orientation functions that the method follows."""
+        assert isinstance(self.follows, OrientationFunctions)
+        return self.follows
+
     @cached_property
     def vertices_and_edges(self) -> tuple[Array, Array]:
         """Vertices (v, 3) and edges (e, 2) of the sphere."""

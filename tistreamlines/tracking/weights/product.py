@@ -100,7 +100,6 @@ class Sift2Weights:
 
     def collector(self, space: Space, settings: Settings) -> None:
         """Return nothing: all points are needed."""
-        del space, settings
 
     def _weigh(self) -> Weights:
         """Weigh the streamlines that have come."""
