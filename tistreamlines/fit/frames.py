@@ -122,7 +122,7 @@ def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, nam
     if not differ:
         return Placing("fsl" if asked == "fsl" else "voxel", decided_by="grid")
     voxel, fsl = scores[AS_GIVEN], scores[FLIPPED_X]
-    means = _rounded({"voxel": voxel, "fsl": fsl})
+    means = rounded({"voxel": voxel, "fsl": fsl})
     if asked != "auto":
         return Placing(asked, means)
     for frame, ahead in (("voxel", lead(voxel, fsl)), ("fsl", lead(fsl, voxel))):
@@ -198,7 +198,7 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
             seen, negative[other] = harmonics_field(oriented.values, other, oriented.space)
             scores |= {(other, frame): coherence(seen, turn) for frame, turn in frames.items()}
     frame = "voxel" if alike else asked
-    means = _rounded({frame: scores[basis, frame] for frame in frames})
+    means = rounded({frame: scores[basis, frame] for frame in frames})
     decided = "grid" if alike else "option"
     notes = () if alike else (f"{name}: the harmonics are along the {_axes(frame)}; --sh-frame changes this",)
     most = max(map(_mean, scores.values()))
@@ -265,7 +265,7 @@ def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> 
         return Placing("voxel" if asked == "auto" else asked, decided_by="grid")
     seen = peaks_field(oriented.values, oriented.space)
     voxel, scanner = coherence(seen), coherence(seen, oriented.space.axes.T)
-    means = _rounded({"voxel": voxel, "scanner": scanner})
+    means = rounded({"voxel": voxel, "scanner": scanner})
     leads = {"voxel": lead(voxel, scanner), "scanner": lead(scanner, voxel)}
     clear = next((frame for frame, ahead in leads.items() if ahead.clear), None)
     if asked != "auto":
@@ -309,5 +309,6 @@ def _mean(scores: Array) -> float:
     return float(scores.mean()) if len(scores) else 0.0
 
 
-def _rounded(scores: Mapping[str, Array]) -> dict[str, float]:
+def rounded(scores: Mapping[str, Array]) -> dict[str, float]:
+    """Return the mean of each frame's scores, as far as there are any."""
     return {frame: round(_mean(values), 5) for frame, values in scores.items() if len(values)}

@@ -45,7 +45,7 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
     while first < len(points):
         started = growth.start(points[first : first + growth.ready()], first).wait()
         seeds, count = started.block[0], len(started.counts)
-        codes = growth.fetch(started.own["seeds_peaks"], count * most).reshape(-1, most)
+        codes = growth.fetch(started.arguments["seeds_peaks"], count * most).reshape(-1, most)
         kept = np.arange(most) < started.counts[:, None]
         seed = np.repeat(np.arange(count), started.counts)
         parts.append((first + seed, _decoded(engine, codes[kept], seeds, seed)))

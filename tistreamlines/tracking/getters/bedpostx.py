@@ -80,12 +80,12 @@ class BedpostxGetter(CarriesHeading, Getter):
         return 32 * maps + 16 * fibres, 16 * maps + 6 * fibres + PHILOX_OPERATIONS
 
 
-def prepare(given: Given, options: BedpostxOptions) -> Prepared:
+def prepare(inputs: Given, options: BedpostxOptions) -> Prepared:
     """Make the tables of tracking through samples of fibres.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with samples.
     options : BedpostxOptions
         Options of the method.
@@ -102,9 +102,9 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
     ParameterError
         If there are more samples than codes of steps.
     """
-    samples = given.follows
+    samples = inputs.follows
     assert isinstance(samples, Samples)
-    shape, (_, count, fibres, _) = given.channels.shape[:3], samples.values.shape
+    shape, (_, count, fibres, _) = inputs.channels.shape[:3], samples.values.shape
     if samples.mask.shape != shape:
         raise InputError(f"samples are {samples.mask.shape}, the stop map is {shape}: give both on one grid")
     bits = bedpostx.PLACE + max((count * fibres - 1).bit_length(), 1)
@@ -114,19 +114,19 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
             f"{count} samples of {fibres} fibres are too many for the codes of steps: give fewer, or leave out "
             "--modified-euler"
         )
-    step = given.step_mm / np.asarray(given.voxel_sizes, float)
+    step = inputs.step_mm / np.asarray(inputs.voxel_sizes, float)
     method = bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle)))
-    width = padded(4 * count * fibres + given.stop.count)
+    width = padded(4 * count * fibres + inputs.stop.count)
     getter = BedpostxGetter(
-        method=method, row=Row.of(width, given.stop.count), fibres=fibres, drawn=count,
+        method=method, row=Row.of(width, inputs.stop.count), fibres=fibres, drawn=count,
         first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
         modified_euler=int(options.modified_euler), code_bits=code,
     )
-    volume = _volume(given, samples, width, np.ceil(step).astype(int) * options.modified_euler)
-    return Prepared(getter, given.stop.rule, volume)
+    volume = _volume(inputs, samples, width, np.ceil(step).astype(int) * options.modified_euler)
+    return Prepared(getter, inputs.stop.rule, volume)
 
 
-def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Volume:
+def _volume(inputs: Given, samples: Samples, width: int, reach: Array) -> Volume:
     """Return rows of the voxels that are read: x, y, z and the volume fraction of each sample's fibres in turn."""
     fibres = samples.values.reshape(len(samples.values), -1)
     numbers = np.zeros((*samples.mask.shape, 1), np.int32)  # of a voxel's samples, from 1
@@ -136,4 +136,4 @@ def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Volume:
         number = values[:, 0].astype(np.int64)
         rows[number > 0, : fibres.shape[1]] = fibres[number[number > 0] - 1]
 
-    return build_volume(numbers, kept(given, numbers, reach), width, fill_rows, given.channels)
+    return build_volume(numbers, kept(inputs, numbers, reach), width, fill_rows, inputs.channels)

@@ -55,17 +55,17 @@ class PatchedGetter(PmfGetter):
         return 32 * channels, 16 * channels + 32 * harmonic
 
 
-def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
+def prepare_prob(inputs: Given, options: PmfOptions) -> Prepared:
     """Make the tables of probabilistic tracking; see :func:`.pmf.pmf_tables`.
 
     Where cones touch most patches, all stored samples are read at once, which takes less time.
     """
-    order, rows = patched(given.vertices_and_edges[0]), _rows(given, options)
-    inside, stored = _cones(given, options, closed=True), rows.half_order == 0
+    order, rows = patched(inputs.vertices_and_edges[0]), _rows(inputs, options)
+    inside, stored = _cones(inputs, options, closed=True), rows.half_order == 0
     near, used = listed_by_patches(inside, order, TOGETHER) if stored else listed(inside)
     if stored and (used >= 0).sum(axis=1).mean() > WIDE * len(order) / PATCH:
-        return pmf_tables(given, options).prepared(PmfGetter, next_direction=prob.next_direction)
-    patches_of = patched_tables(given, options, rows, np.concatenate([order, near.ravel()]))
+        return pmf_tables(inputs, options).prepared(PmfGetter, next_direction=prob.next_direction)
+    patches_of = patched_tables(inputs, options, rows, np.concatenate([order, near.ravel()]))
     chunks, tables = used.shape[1], patches_of.tables
     # a step does not read the begin of a row of samples; of a small sphere, that is less than groups of patches
     host_array, room = ("row", patches_of.first_chunk) if stored else ("pmf", tables.ball.vertex_chunks)
@@ -78,16 +78,16 @@ def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
     )
 
 
-def prepare_det(given: Given, options: DetOptions) -> Prepared:
+def prepare_det(inputs: Given, options: DetOptions) -> Prepared:
     """Make the tables of deterministic tracking; see :func:`.pmf.pmf_tables`."""
     if options.det_rule == "closest":
-        return pmf_tables(given, options).prepared(PmfGetter, next_direction=det.closest_direction)
-    order, rows = ascending(patched(given.vertices_and_edges[0])), _rows(given, options)
-    inside = _cones(given, options, closed=False)
+        return pmf_tables(inputs, options).prepared(PmfGetter, next_direction=det.closest_direction)
+    order, rows = ascending(patched(inputs.vertices_and_edges[0])), _rows(inputs, options)
+    inside = _cones(inputs, options, closed=False)
     # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
     one_chunk = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
     numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one_chunk else order
-    patches_of = patched_tables(given, options, rows, numbers)
+    patches_of = patched_tables(inputs, options, rows, numbers)
     within = np.zeros(PATCH, np.int32) if one_chunk else np.pad(members(inside, order).ravel(), (0, PATCH))
     return patches_of.prepared(
         pick=det.greatest_vertex, read=patches.read_bounds, cone_chunks=int(one_chunk),
@@ -95,13 +95,13 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
     )
 
 
-def _rows(given: Given, options: PmfOptions) -> Rows:
-    return rows_of(given, options.pmf_rows == "sampled")
+def _rows(inputs: Given, options: PmfOptions) -> Rows:
+    return rows_of(inputs, options.pmf_rows == "sampled")
 
 
-def _cones(given: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
-    cos_angle, symmetric = peak_rule(options).cos_angle, given.function.symmetric
-    return cones(given.vertices_and_edges[0], cos_angle, symmetric=symmetric, closed=closed)
+def _cones(inputs: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
+    cos_angle, symmetric = peak_rule(options).cos_angle, inputs.function.symmetric
+    return cones(inputs.vertices_and_edges[0], cos_angle, symmetric=symmetric, closed=closed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,27 +139,27 @@ class PatchedTables:
         )
 
 
-def patched_tables(given: Given, options: PmfOptions, rows: Rows, numbers: Array) -> PatchedTables:
+def patched_tables(inputs: Given, options: PmfOptions, rows: Rows, numbers: Array) -> PatchedTables:
     """Make the tables of a getter that takes a vertex within the greatest angle.
 
     Parameters
     ----------
-    given, options : Given, PmfOptions
+    inputs, options : Given, PmfOptions
         As for :func:`.pmf.pmf_tables`.
     rows : Rows
         The layout of the rows without bounds.
     numbers : (n,) int32
         Vertices of the patches, see :func:`tistreamlines.space.cones.patched`, and of further chunks of 32.
     """
-    vertices, _ = given.vertices_and_edges
+    vertices, _ = inputs.vertices_and_edges
     order, start, stored = numbers[: padded(len(vertices))], rows.count, rows.half_order == 0
-    behind = len(order) // PATCH + given.stop.count
+    behind = len(order) // PATCH + inputs.stop.count
     if stored and start % PATCH + behind > PATCH:
         start = padded(start)  # so that a step reads one chunk besides the patches
     aligned = padded(start, LINE)
     if padded(aligned + behind) == padded(start + behind):
         start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
-    tables = pmf_tables(given, options, rows=bounded(rows, vertices, order, start))
+    tables = pmf_tables(inputs, options, rows=bounded(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
     method = patches.PatchedPmf(**vars(tables.method), numbers=numbers, places=places.ravel())

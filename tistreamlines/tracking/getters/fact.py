@@ -50,12 +50,12 @@ class FactGetter(FollowsPeaks, Getter):
         return 12 * voxels * self.peaks + 32 * maps, voxels * self.peaks * PEAK_OPERATIONS + 16 * maps
 
 
-def prepare(given: Given, options: FactOptions) -> Prepared:
+def prepare(inputs: Given, options: FactOptions) -> Prepared:
     """Make the tables of FACT.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with peaks.
     options : FactOptions
         Options of the method.
@@ -70,12 +70,12 @@ def prepare(given: Given, options: FactOptions) -> Prepared:
     InputError
         If the peaks have another grid than the maps of the stopping rule.
     """
-    values, maps = given.function.values, given.channels
+    values, maps = inputs.function.values, inputs.channels
     peaks = values.reshape(*values.shape[:3], -1)
     if peaks.shape[:3] != maps.shape[:3]:
         raise InputError(f"peaks are {peaks.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
-    width = padded(max(peaks.shape[3], 32 * (given.stop.count > 1)) + given.stop.count)
+    width = padded(max(peaks.shape[3], 32 * (inputs.stop.count > 1)) + inputs.stop.count)
 
     def fill_rows(values: Array, rows: Array) -> None:
         rows[:, : values.shape[1]] = values
@@ -83,10 +83,10 @@ def prepare(given: Given, options: FactOptions) -> Prepared:
     # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
     volume = build_volume(peaks, np.logical_or.reduce(peaks, axis=-1), width, fill_rows, maps)
     method = fact.Fact(
-        threshold=options.least(given.stop.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
+        threshold=options.least(inputs.stop.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
     )
     getter = FactGetter(
-        method=method, row=Row.of(width, given.stop.count), peaks=peaks.shape[3] // 3,
+        method=method, row=Row.of(width, inputs.stop.count), peaks=peaks.shape[3] // 3,
         blends=int(options.peaks_between == "linear"),
     )
-    return Prepared(getter, given.stop.rule, volume)
+    return Prepared(getter, inputs.stop.rule, volume)

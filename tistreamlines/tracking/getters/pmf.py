@@ -153,14 +153,14 @@ class PmfTables:
 
 
 def pmf_tables(
-    given: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
+    inputs: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
     stretch: float = 1.0, rows: Rows | None = None,
 ) -> PmfTables:
     """Make the tables of a getter that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with orientation functions.
     options : PmfOptions
         Options of the method.
@@ -178,31 +178,31 @@ def pmf_tables(
     ParameterError
         If an asymmetric function is given on half a sphere.
     """
-    function, (vertices, edges) = given.function, given.vertices_and_edges
+    function, (vertices, edges) = inputs.function, inputs.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
-    rows = rows or rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
+    rows = rows or rows_of(inputs, least is not None or options.pmf_rows == "sampled", least or 0.0)
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
-    values, width = function.values, padded(rows.count + given.stop.count)
+    values, width = function.values, padded(rows.count + inputs.stop.count)
 
     def fill_rows(values: Array, written: Array) -> None:
         written[:, : rows.count] = rows.fill(values)
 
     return PmfTables(
-        method, ball, Row.of(width, given.stop.count), rows.half_order, int(function.symmetric),
+        method, ball, Row.of(width, inputs.stop.count), rows.half_order, int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
         candidates=padded(len(vertices) // 3), most_peaks=peaks, most_directions=most_directions(peaks, options),
-        rule=given.stop.rule,
-        volume=build_volume(values, kept(given, values, reach, stretch), width, fill_rows, given.channels),
+        rule=inputs.stop.rule,
+        volume=build_volume(values, kept(inputs, values, reach, stretch), width, fill_rows, inputs.channels),
     )
 
 
-def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
+def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> Rows:
     """Return the layout of the rows, which end with the maps of the stopping rule.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with orientation functions.
     sampled : bool
         Whether coefficients are sampled on the sphere here. Those of a full basis always are.
@@ -214,8 +214,8 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
     Rows
         The layout.
     """
-    function, (vertices, _) = given.function, given.vertices_and_edges
-    _check(function, given)
+    function, (vertices, _) = inputs.function, inputs.vertices_and_edges
+    _check(function, inputs)
     count = function.values.shape[3]
     if function.kind == "pmf":
         if count != len(vertices):
@@ -240,10 +240,10 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
     return Rows(order // 2, count, lambda values: to_descoteaux(values, function.basis) @ change)
 
 
-def _check(function: OrientationFunctions, given: Given) -> None:
+def _check(function: OrientationFunctions, inputs: Given) -> None:
     """Check that values and maps have one grid, and that an asymmetric function has a whole sphere."""
-    maps = given.channels
+    maps = inputs.channels
     if function.values.ndim != 4 or function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
-    if not function.symmetric and isinstance(given.sphere, str) and SPHERES[given.sphere][1]:
-        raise ParameterError(f"--sphere {given.sphere} is half a sphere: an asymmetric function needs --sphere full")
+    if not function.symmetric and isinstance(inputs.sphere, str) and SPHERES[inputs.sphere][1]:
+        raise ParameterError(f"--sphere {inputs.sphere} is half a sphere: an asymmetric function needs --sphere full")

@@ -56,22 +56,22 @@ class SdStreamGetter(FollowsPeaks, FodGetter):
         return 32 * channels, 16 * channels + rounds * (amplitudes + 2 * self.circle_points + ROUND_OPERATIONS)
 
 
-def prepare(given: Given, options: FodOptions) -> Prepared:
+def prepare(inputs: Given, options: FodOptions) -> Prepared:
     """Make the tables; see :func:`tistreamlines.tracking.getters.fod.fod_rows`."""
-    order = order_of_fods(given)
+    order = order_of_fods(inputs)
     parts, weights = great_circles(order)
-    chunks, least = -(-len(parts) // 32), options.least(given.stop.rule)
+    chunks, least = -(-len(parts) // 32), options.least(inputs.stop.rule)
     columns = np.concatenate([parts, np.repeat(parts[:1], 32 * chunks - len(parts), axis=0)]).reshape(chunks, 32, 3)
     method = sd_stream.SdStream(
         threshold=least, cos_angle=math.cos(math.radians(options.max_angle)),
         circles=columns.swapaxes(1, 2).ravel(), weights=np.pad(weights, ((0, 0), (0, 32 - weights.shape[1]))).ravel(),
     )
-    row, volume = fod_rows(given, order)
+    row, volume = fod_rows(inputs, order)
     getter = SdStreamGetter(
         method=method, row=row, half_order=order // 2, sharpness=1.0 / least, circle_chunks=chunks,
         circle_points=len(parts),
     )
-    return Prepared(getter, given.stop.rule, volume)
+    return Prepared(getter, inputs.stop.rule, volume)
 
 
 def great_circles(order: int) -> tuple[Array, Array]:

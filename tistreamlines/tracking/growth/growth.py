@@ -158,36 +158,36 @@ class Growth:
             Without the last of the seeds where their streamlines have no room.
         """
         n = len(seeds)
-        own = self.room.for_seeds(n) | {"rules_first_seed": first_seed}
+        arguments = self.room.for_seeds(n) | {"rules_first_seed": first_seed}
         order = self.beside(near_together, seeds)
-        self.program.upload(own["seeds_points"], seeds.ravel(), beside=True)
+        self.program.upload(arguments["seeds_points"], seeds.ravel(), beside=True)
         if codes is not None:
-            self._direct(codes, own)
+            self._direct(codes, arguments)
         if codes is None or self.layout.getter.aimed:
-            self.program.run("start", n, self._tables | own)
+            self.program.run("start", n, self._tables | arguments)
         self.statistics.copied_bytes += WORD * n
-        coming = self.program.later(own["seeds_counts"], n)
+        coming = self.program.later(arguments["seeds_counts"], n)
 
         def wait() -> Started:
             counts = coming.wait()
             most, total = self._most_streamlines(), int(counts.sum())
             self.room.density = max(total / n, 1.0)
             if total <= most:
-                return Started((seeds, first_seed, codes), counts, own, order)
+                return Started((seeds, first_seed, codes), counts, arguments, order)
             kept = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
             block = split((seeds, first_seed, codes), kept)[0]
-            return Started(block, counts[:kept], own, partial(near_together, block[0]))
+            return Started(block, counts[:kept], arguments, partial(near_together, block[0]))
 
         return Coming(wait, coming.is_there)
 
-    def _direct(self, codes: Array, own: Arguments) -> None:
+    def _direct(self, codes: Array, arguments: Arguments) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
         if self.layout.getter.aimed and not self.layout.directed:
             raise ParameterError("the kernels are linked for seeds without directions: give seeds without directions")
         peaks = np.zeros((len(codes), self.prepared.getter.most_directions), np.int32)
         peaks[:, 0] = codes
-        self.program.upload(own["seeds_peaks"], peaks.ravel(), beside=True)
-        self.program.upload(own["seeds_counts"], (codes >= 0).astype(np.int32), beside=True)
+        self.program.upload(arguments["seeds_peaks"], peaks.ravel(), beside=True)
+        self.program.upload(arguments["seeds_counts"], (codes >= 0).astype(np.int32), beside=True)
 
     def launch(self, started: Started) -> Launched:
         """Give each initial direction its streamline and launch the first steps, behind those of the last chunk.
@@ -196,18 +196,18 @@ class Growth:
         """
         self._ended = {}
         count = int(started.counts.sum())
-        own = started.own | self.room.for_halves(count)
-        self.program.upload(own["slot"], started.slot, beside=True)
-        self.program.run("enlist", len(started.counts), self._tables | own)
+        arguments = started.arguments | self.room.for_halves(count)
+        self.program.upload(arguments["slot"], started.slot, beside=True)
+        self.program.run("enlist", len(started.counts), self._tables | arguments)
         self.pace.queue()
         # the backward halves need to know whether the first step stands
         steps = 0 if self.in_turn else 1 + self.layout.getter.drops_dead_end
         if steps:
-            self._advance(own, count, steps, sides=1)
+            self._advance(arguments, count, steps, sides=1)
         few = self._steps(self.sides * count, FIRST_SECONDS)
-        self._advance(own, count, few)
+        self._advance(arguments, count, few)
         steps += few
-        return Launched(started.block, count, self.beside(started.chunk), own, steps)
+        return Launched(started.block, count, self.beside(started.chunk), arguments, steps)
 
     def go_on(self, launched: Launched) -> None:
         """Launch further steps; the device may still be at work."""
@@ -215,7 +215,7 @@ class Growth:
         times = 0 if self.device.on_host else self.pace.ahead() if self.device.on_gpu else 1
         steps, times = self._begin(self.sides * count, launched.steps, anew=True, times=times)
         for _ in range(times):
-            self._advance(launched.own, count, steps)
+            self._advance(launched.arguments, count, steps)
 
     def ending(self, launched: Launched) -> Coming[Chunk]:
         """Return what waits for a chunk's streamlines to end, and returns them with steps and stop reasons.
@@ -228,7 +228,7 @@ class Growth:
         def wait() -> Chunk:
             with self.statistics.stage("grow"):
                 ended = self._grown(launched, coming)
-            self._ended = launched.own
+            self._ended = launched.arguments
             chunk = launched.listed()
             self.room.points = max(self.pace.taken / max(len(chunk.seeds), 1), 1.0)
             if self._has_bits:
@@ -249,10 +249,11 @@ class Growth:
         """Let what the host needs of a chunk's streamlines be copied when the steps launched so far have been taken."""
         count = launched.count
         if self._has_bits:
-            self.program.run("judge", count, self._tables | launched.own)
+            self.program.run("judge", count, self._tables | launched.arguments)
         sizes = {name: count * math.prod(shape) for name, (_, shape) in self._returned.items()}
         self.statistics.copied_bytes += WORD * sum(sizes.values())
-        return {name: self.program.later(launched.own[self._returned[name][0]], size) for name, size in sizes.items()}
+        arrays = {name: launched.arguments[self._returned[name][0]] for name in sizes}
+        return {name: self.program.later(arrays[name], size) for name, size in sizes.items()}
 
     def _grown(self, launched: Launched, coming: dict[str, Coming[Array]]) -> dict[str, Array]:
         """Wait until all streamlines of a chunk have ended; return what has come of them, by name."""
@@ -264,15 +265,15 @@ class Growth:
             if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
                 others = {name: array.wait().reshape(-1, *self._returned[name][1]) for name, array in coming.items()}
                 return others | {"state": state}
-            self._advance(launched.own, count, self._begin(growing)[0])
+            self._advance(launched.arguments, count, self._begin(growing)[0])
             coming = self._coming(launched)
 
-    def _advance(self, own: Arguments, count: int, steps: int, sides: int | None = None) -> None:
+    def _advance(self, arguments: Arguments, count: int, steps: int, sides: int | None = None) -> None:
         """Launch the halves of streamlines, together or in turn; if ``sides`` is 1, the forward halves."""
         in_turn = self.in_turn or sides == 1
         stride, sides = (2, sides or self.sides) if in_turn else (1, 1)
         # halves that have ended stand still
-        values = self._tables | own | {"stride": stride, "sides": sides, "steps": steps}
+        values = self._tables | arguments | {"stride": stride, "sides": sides, "steps": steps}
         self.program.run("advance", 2 * count // stride, values)
 
     def _begin(self, growing: int, first: int = 0, *, anew: bool = False, times: int = 1) -> tuple[int, int]:

@@ -33,13 +33,13 @@ class Started:
     ----------
     block : the seeds, the number of the first one, and codes of given directions.
     counts : (n,) int32, the directions of each seed.
-    own : the kernels' arguments that belong to these seeds, by flat name.
+    arguments : the kernels' arguments that belong to these seeds, by flat name.
     order : returns the order of the seeds in which neighbours follow each other.
     """
 
     block: Coded
     counts: Array
-    own: Arguments
+    arguments: Arguments
     order: Callable[[], Array]
 
     @cached_property
@@ -73,14 +73,14 @@ class Launched:
     block : their seeds, see :class:`Started`.
     count : how many there are.
     listed : returns the streamlines, without steps and stop reasons.
-    own : the kernels' arguments that belong to them, by flat name.
+    arguments : the kernels' arguments that belong to them, by flat name.
     steps : steps that have been launched.
     """
 
     block: Coded
     count: int
     listed: Callable[[], Chunk]
-    own: Arguments
+    arguments: Arguments
     steps: int
 
 

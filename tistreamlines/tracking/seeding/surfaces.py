@@ -74,15 +74,15 @@ class AreaSeeds(DrawnSeeds):
         count, attempt = self.within(first, count), partial(self._tried, first)
         if self.mask is None:
             numbers = np.arange(count, dtype=np.int32)
-            found, left = attempt(numbers, np.zeros_like(numbers))[0], numbers[:0]
+            rows, left = attempt(numbers, np.zeros_like(numbers))[0], numbers[:0]
         else:
-            found, left = first_found(count, 4, attempt)
+            rows, left = first_found(count, 4, attempt)
         if len(left):
             raise InputError(
                 f"{flag('seed_surface')}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any part "
                 f"of the surfaces lies in {flag('seed_mask')}; give another mask"
             )
-        return found[:, :3], found[:, 3].astype(np.intp)
+        return rows[:, :3], rows[:, 3].astype(np.intp)
 
     def _tried(self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]) -> tuple[Floats, Flags]:
         """Return the points and the triangles (n, 4) of attempts at seeds ``first + items``, and which may be used."""
@@ -245,11 +245,11 @@ def _check_place(surface: Surface, space: Space, warn: Tell) -> None:
     """Check that most vertices lie in the image, and warn if some do not."""
     vertices = surface.vertices
     outside = len(vertices) - count_inside(space.to_voxel(vertices), space)
-    told = f"{surface.path}: {outside:,} of {len(vertices):,} vertices lie outside the image"
+    text = f"{surface.path}: {outside:,} of {len(vertices):,} vertices lie outside the image"
     if outside > MOST_OUTSIDE * len(vertices):
         raise InputError(
-            f"{told}; give a surface of this subject in the space of the series, and say with {flag('surface_space')} "
+            f"{text}; give a surface of this subject in the space of the series, and say with {flag('surface_space')} "
             "if its vertices are in another space than the file says"
         )
     if outside:
-        warn(f"{told} ({outside / len(vertices):.1%}), and no streamline starts there")
+        warn(f"{text} ({outside / len(vertices):.1%}), and no streamline starts there")

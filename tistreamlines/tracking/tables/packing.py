@@ -127,7 +127,7 @@ def _found(place: str) -> Any:
         home = sys.modules[module]
     else:
         raise ValueError(f"{module} has no kernels and no parts")
-    found = getattr(home, name)
-    if not isinstance(found, Func) and not (isinstance(found, type) and issubclass(found, (Record, Part))):
+    thing = getattr(home, name)
+    if not isinstance(thing, Func) and not (isinstance(thing, type) and issubclass(thing, (Record, Part))):
         raise ValueError(f"{place} is no kernel function, no record and no part")
-    return found
+    return thing

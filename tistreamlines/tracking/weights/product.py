@@ -73,12 +73,12 @@ class Sift2Weights:
     def follow(self, followed: Fods | None, told: Callable[[float], object] = lambda _: None) -> None:
         """Find the fixels, before the first streamlines come; see :class:`.products.files.Following`."""
         options, notes = self._options, list[str]()
-        given = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
+        fods = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
         rules = FixelRules(
             tissues_of(options), options.sift2_proc_mask, options.sift2_fd_scale_gm, not options.sift2_no_dilate_lut,
             options.sift2_make_null_lobes,
         )
-        self._fixels = fixels_of(given, self._device, self._threads, notes.append, rules, told)
+        self._fixels = fixels_of(fods, self._device, self._threads, notes.append, rules, told)
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)

@@ -82,16 +82,16 @@ class VisitList:
 
 def together(parts: list[VisitList], most: int) -> VisitList:
     """Take the last ones of some parts, with at most so many words, that can be joined; return them as one part."""
-    some = [parts.pop()]
-    words = len(some[0].words)
-    while parts and words + len(parts[-1].words) <= most and adjoin(parts[-1].words, some[-1].words):
+    taken = [parts.pop()]
+    words = len(taken[0].words)
+    while parts and words + len(parts[-1].words) <= most and adjoin(parts[-1].words, taken[-1].words):
         words += len(parts[-1].words)
-        some.append(parts.pop())
-    some.reverse()
-    starts = np.cumsum([0, *(len(one.words) for one in some[:-1])])
-    begins = [one.begin + first for one, first in zip(some, starts, strict=True)]
-    order, depth = (np.concatenate([getattr(one, name) for one in some]) for name in ("order", "depth"))
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, joined([one.words for one in some]))
+        taken.append(parts.pop())
+    taken.reverse()
+    starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
+    begins = [part.begin + first for part, first in zip(taken, starts, strict=True)]
+    order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
+    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, joined([part.words for part in taken]))
 
 
 def blend(ratio: int) -> Array:
