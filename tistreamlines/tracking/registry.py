@@ -23,6 +23,7 @@ from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, t
 from .stopping import act5, anatomy, binary, threshold
 from .stopping.own_grid import OwnMap
 from .tables.given import Given, Prepared, StopTables
+from .weights import making as weights
 from .weights import options as weight_options
 
 if TYPE_CHECKING:
@@ -330,7 +331,7 @@ PRODUCTS: dict[str, Product] = {
         voxel_matrices.voxel_files, needs_step=False,
     ),
     "sift2": Product(
-        "weights of streamlines by SIFT2", weight_options.Sift2Options, weight_options.make, weight_options.SUFFIXES,
+        "weights of streamlines by SIFT2", weight_options.Sift2Options, weights.make, weight_options.SUFFIXES,
         None, weight_options.check, weight_options.files,
     ),
     "waytotal": Product(

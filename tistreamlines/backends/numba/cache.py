@@ -22,20 +22,13 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.store import folder, read_sealed, stem_of, write_sealed
 from ..tried import is_tried
-from .elsewhere import compile_elsewhere, settings
+from .elsewhere import Kind, TupleKind, compile_elsewhere, settings
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,
 }
 INLINED = ("simd.py", "lanes.py", "atomic.py")
-
-
-class TupleKind(tuple["Kind", ...]):
-    """The kinds of the items of a tuple."""
-
-
-Kind = tuple[str, str, int] | TupleKind  # the type of a number, 'number' or 'array', and the number of axes
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 

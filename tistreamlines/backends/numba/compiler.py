@@ -26,7 +26,7 @@ import numpy as np
 
 from ..collector import collector_paused
 from ..tried import is_tried, tell_slower
-from .cache import Kind, TupleKind
+from .elsewhere import Kind, TupleKind
 
 config: Any = numba_config  # whose attributes are made when it is imported
 if config.DISABLE_JIT:

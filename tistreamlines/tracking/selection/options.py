@@ -145,7 +145,7 @@ def _passable(region: Region, asked: Asked) -> bool:
     excluded, limits = asked.get("exclude", ()), asked.get("limit_mask", ())
     if isinstance(region, Sphere):
         spheres = [other for other in excluded if isinstance(other, Sphere)]
-        return not any(np.linalg.norm(other.centre - region.centre) + region.radius <= other.radius for other in spheres)
+        return not any(np.linalg.norm(ball.centre - region.centre) + region.radius <= ball.radius for ball in spheres)
     left = region.voxels.copy()
     for other in _same_grid(region, excluded):
         left &= ~other.voxels

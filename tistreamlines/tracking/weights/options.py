@@ -15,8 +15,6 @@ from .rules import Rules
 if TYPE_CHECKING:
     from ...io.images import AnyPath
     from ...option import ImageLike, OneOrMore, PathLike
-    from ...space.batch import Space
-    from ..products.files import ProductFile
 
 TRACKED = "tracked"  # in place of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")
@@ -175,10 +173,3 @@ def tissues_of(options: Sift2Options) -> AnyPath | None:
 def are_followed(options: Any) -> bool:
     """Return whether an option asks for the FODs, or the samples of fibres, that streamlines follow."""
     return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in pairs_of(options)))
-
-
-def make(options: Any, space: Space, step_mm: float, threads: int | None) -> ProductFile:
-    """Return what weighs the streamlines; its modules take time to import."""
-    from .product import Sift2Weights
-
-    return Sift2Weights(options, space, step_mm, threads)
