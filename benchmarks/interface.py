@@ -25,6 +25,7 @@ from records import write_runs
 from scipy.stats import chi2_contingency
 
 from tistreamlines.tracking.seeding.interface import interface_seeds, load_segmentation
+from tistreamlines.tracking.seeding.seeds import Draw
 
 CORTEX, ENOUGH = 4.0, 1000
 CUBES = {45.3: 8, 10.3: 3}  # voxels along a side of a cube, by the radius of the ball in mm
@@ -66,7 +67,7 @@ def compared(five: Path, cube: int, count: int, folder: Path) -> dict[str, Any]:
     image: Any = nib.load(mask)
     weights, space = np.asarray(image.dataobj), load_segmentation(five).space
     voxels = np.argwhere(weights).astype(np.int32)
-    seeds = interface_seeds(five, voxels, weights[tuple(voxels.T)], image.affine, space, count, 0, threads=1)
+    seeds = interface_seeds(five, voxels, weights[tuple(voxels.T)], image.affine, space, Draw(count, 0, 1))
     seeds.points(0, 1)  # compiles
     begun = time.process_time()
     ours = seeds.points(0, count)

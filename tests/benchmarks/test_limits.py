@@ -214,7 +214,7 @@ def test_a_probe_takes_as_many_operations_as_are_counted(parts):
     prepared = tables(prepare_ptt, "pmf", 181, sphere="small")
     frame = {name: tuple(lane_values(x) for x in v) for name, v in zip("tnb", np.eye(3), strict=True)}
     own = frame | {"p": tuple(lane_values(x) for x in (2.1, 2.2, 2.3)), "last": lane_values(0.0)}
-    own |= {"k1": lane_values(0.1), "k2": lane_values(0.2), "ends": np.array([Counted(0.0)] * 192, object)}
+    own |= {"bends": tuple(lane_values(x) for x in (0.1, 0.2, 0.0)), "ends": np.array([Counted(0.0)] * 192, object)}
     getter = replace(prepared.getter, parts=parts)
     layout = Layout.of(getter, prepared.rule)
     done = operations_a_lane(data_support, layout.parts, prepared.arrays | prepared.scalars | own)

@@ -10,7 +10,7 @@ from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.run.pilot import Pilot, _spread_over
 from tistreamlines.tracking.seeding.more_seeds import GridSeeds, SeedsPerVoxel
-from tistreamlines.tracking.seeding.seeds import GivenSeeds
+from tistreamlines.tracking.seeding.seeds import Draw, GivenSeeds
 
 MANY = 50_000
 SUFFIXES = (".trx", ".trk", ".tck")
@@ -140,7 +140,7 @@ class TestPilots:
         for seeds in (grid, given):
             assert np.array_equal(seeds.sample(numbers)[0], seeds.points(0, 480)[numbers])
         assert np.array_equal(given.sample(numbers)[1], given.along[numbers])
-        each = SeedsPerVoxel(voxels, 8, key=1)
+        each = SeedsPerVoxel(voxels, 8, Draw(0, 1))
         assert np.array_equal(np.rint(each.sample(numbers)[0]), voxels[numbers % len(voxels)])
 
     def test_spreads_are_those_of_repeated_pilots(self):

@@ -22,7 +22,7 @@ from tistreamlines.io.writer_thread import WriterThread
 from tistreamlines.run import tables
 from tistreamlines.run.counts import Counts
 from tistreamlines.space.batch import Batch, Space
-from tistreamlines.tracking.seeding.seeds import RandomSeeds, seeds_in_file
+from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds, seeds_in_file
 
 AFFINE = np.diag([2.0, 2, 3, 1])
 
@@ -84,15 +84,15 @@ class TestSeeds:
     region = np.array([[0, 0, 0], [3, 1, 2], [5, 5, 5]], np.int32)
 
     def test_a_seed_depends_on_its_number_alone(self):
-        seeds = RandomSeeds(self.region, 1000, 7)
+        seeds = RandomSeeds(self.region, Draw(1000, 7))
         whole = seeds.points(0, 1000)
         parts = np.concatenate([seeds.points(first, 137) for first in range(0, 1000, 137)])
         assert np.array_equal(parts, whole)
-        assert np.array_equal(RandomSeeds(self.region, 10, 7, threads=1).points(0, 10), whole[:10])
-        assert not np.array_equal(RandomSeeds(self.region, 10, 7 + (1 << 32)).points(0, 10), whole[:10])
+        assert np.array_equal(RandomSeeds(self.region, Draw(10, 7, threads=1)).points(0, 10), whole[:10])
+        assert not np.array_equal(RandomSeeds(self.region, Draw(10, 7 + (1 << 32))).points(0, 10), whole[:10])
 
     def test_they_fill_the_voxels_evenly(self):
-        points = RandomSeeds(self.region, 30_000, 1).points(0, 30_000)
+        points = RandomSeeds(self.region, Draw(30_000, 1)).points(0, 30_000)
         nearest = np.rint(points).astype(int)
         counts = [(nearest == voxel).all(axis=1).sum() for voxel in self.region]
         assert sum(counts) == 30_000
@@ -102,7 +102,7 @@ class TestSeeds:
         assert np.allclose(offsets.std(axis=0), 12**-0.5, atol=0.005)
 
     def test_reach_covers_what_seeds_touch(self):
-        seeds = RandomSeeds(self.region, 500, 3)
+        seeds = RandomSeeds(self.region, Draw(500, 3))
 
         def touched(points):
             low = np.floor(points).astype(int)

@@ -30,6 +30,10 @@ class WalkMemory(Record):
 
     row: Reals
 
+    @staticmethod
+    def sizes(getter):
+        return {"row": 32 * getter.row.row_chunks}
+
 
 @func
 def choose_walk(position: Position, run: Run) -> i32:

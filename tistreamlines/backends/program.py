@@ -80,3 +80,8 @@ class Program(Protocol):
     def kernel_seconds(self) -> float:
         """Return the seconds spent in kernels since the last call; 0 where they are not measured."""
         ...
+
+
+def on_device(program: Program, values: Arguments) -> Arguments:
+    """Return arguments whose arrays of the host are copied to the device; numbers stay as they are."""
+    return {name: program.array(value) if isinstance(value, np.ndarray) else value for name, value in values.items()}

@@ -88,14 +88,14 @@ class Deconvolution:
             Number of voxels that did not converge, and of voxels whose matrix has no Cholesky factor.
         """
         ends = np.zeros(ENDS, np.int64)
-        _deconvolve(data, voxels, volumes, *self._tables, *self._rule, *self._memory(), ends, out, finished, stop)
+        progress = ends, finished, stop
+        _deconvolve(data, voxels, volumes, self._tables, *self._rule, self._memory(), progress, out)
         return ends[1:]
 
-    def _memory(self) -> list[Array]:
-        """Return the arrays that the kernel works in, from ``matrix`` to ``signals``."""
+    def _memory(self) -> tuple[Array, ...]:
+        """Return the arrays that the kernel works in."""
         moments, _, normal, table, sampling = self._tables
-        n, signals = self.coefficients, len(moments) // self._width
-        directions, doubles = len(table) // self._width, [len(normal), len(normal)]
-        later = [self._width, self._width, len(sampling) // n, n, signals]
-        marks = [np.empty(directions, np.int32), *(np.empty(directions, np.int64) for _ in range(2))]
-        return [*map(np.zeros, doubles), *marks, *map(np.zeros, later)]
+        n, signals, directions = self.coefficients, len(moments) // self._width, len(table) // self._width
+        kinds = [(len(normal), float)] * 2 + [(directions, np.int32)] + [(directions, np.int64)] * 2
+        kinds += [(size, float) for size in (self._width, self._width, len(sampling) // n, n, signals)]
+        return tuple(np.zeros(size, kind) for size, kind in kinds)

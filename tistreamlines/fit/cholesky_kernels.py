@@ -6,12 +6,15 @@ columns of the next row, which nobody needs, or the extra elements at the end of
 """
 
 import math
+from collections import namedtuple
 
 from tistreamlines.backends.numba.compiler import compiled
 from tistreamlines.backends.numba.simd import at, put
 
 SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
+Model = namedtuple("Model", "moments unconstrained normal table sampling")  # see .cholesky.Deconvolution
+Work = namedtuple("Work", "matrix factor small entered left z first amplitudes x signals")  # memory
 
 
 @compiled
@@ -96,64 +99,59 @@ def _changes(amplitudes, threshold, small, entered, left):
 
 
 @compiled
-def _refine(
-    matrix, factor, width, table, sampling, small, entered, left, more, threshold, convergence, x, amplitudes
-):
+def _refine(model, work, width, more, threshold, convergence):
     """Solve until the set of small amplitudes stays the same; ``entered[:more]`` is the first set."""
-    n = x.shape[0]
+    n = work.x.shape[0]
     fewer = 0
     for _ in range(convergence):
-        _add_squares(matrix, n, width, table, entered, more, 1.0)
-        _add_squares(matrix, n, width, table, left, fewer, -1.0)
-        if not _factor(matrix, n, width, factor):
+        _add_squares(work.matrix, n, width, model.table, work.entered, more, 1.0)
+        _add_squares(work.matrix, n, width, model.table, work.left, fewer, -1.0)
+        if not _factor(work.matrix, n, width, work.factor):
             return SINGULAR
-        _back_substitute(factor, n, width, x)
-        _combine(sampling, x, n, amplitudes)
-        more, fewer = _changes(amplitudes, threshold, small, entered, left)
+        _back_substitute(work.factor, n, width, work.x)
+        _combine(model.sampling, work.x, n, work.amplitudes)
+        more, fewer = _changes(work.amplitudes, threshold, work.small, work.entered, work.left)
         if more + fewer == 0:
             return CONVERGED
     return UNFINISHED
 
 
 @compiled
-def deconvolve(
-    data, voxels, volumes, moments, unconstrained, normal, table, sampling, tau, convergence, matrix, factor, small,
-    entered, left, z, first, amplitudes, x, signals, ends, out, finished, stop,
-):
-    """Fit the listed rows of the data into those of ``out``; ``ends`` counts the voxels for each way to end.
+def deconvolve(data, voxels, volumes, tables, tau, convergence, memory, progress, out):
+    """Fit the listed rows of the data into those of ``out``.
 
-    ``finished[0]`` counts the voxels; the loop ends early if another thread sets ``stop[0]``. The arrays from
-    ``matrix`` to ``signals`` are memory for it.
+    ``tables`` are the fields of Model, and ``memory`` those of Work. ``progress`` are three arrays: the voxels for each
+    way to end, the number of all voxels so far, and a number with which another thread ends the loop early.
     """
+    model, work = Model(*tables), Work(*memory)
+    ends, finished, stop = progress
+    z, first, small, signals = work.z, work.first, work.small, work.signals
     n, width = out.shape[1], z.shape[0]
     for voxel in voxels:
         if stop[0] != 0:
             break
         for i in range(volumes.shape[0]):
             signals[i] = data[voxel, volumes[i]]
-        _combine(moments, signals, signals.shape[0], z)
-        _combine(unconstrained, signals, signals.shape[0], first)
-        threshold = table[0] * first[0] * tau
+        _combine(model.moments, signals, signals.shape[0], z)
+        _combine(model.unconstrained, signals, signals.shape[0], first)
+        threshold = model.table[0] * first[0] * tau
         for k in range(small.shape[0]):
             small[k] = 0
-        _combine(sampling, first, min(SMOOTH, n), amplitudes)
-        more, _ = _changes(amplitudes, threshold, small, entered, left)
+        _combine(model.sampling, first, min(SMOOTH, n), work.amplitudes)
+        more, _ = _changes(work.amplitudes, threshold, small, work.entered, work.left)
         if more == 0:
-            _combine(sampling, first, n, amplitudes)
-            more, _ = _changes(amplitudes, threshold, small, entered, left)
+            _combine(model.sampling, first, n, work.amplitudes)
+            more, _ = _changes(work.amplitudes, threshold, small, work.entered, work.left)
         for i in range(n):
-            x[i] = first[i]
+            work.x[i] = first[i]
         end = CONVERGED
         if more > 0:
-            for i in range(normal.shape[0]):
-                matrix[i] = normal[i]
+            for i in range(model.normal.shape[0]):
+                work.matrix[i] = model.normal[i]
             for i in range(n):
-                matrix[i * width + n] = z[i]
-            end = _refine(
-                matrix, factor, width, table, sampling, small, entered, left, more, threshold, convergence, x,
-                amplitudes,
-            )
+                work.matrix[i * width + n] = z[i]
+            end = _refine(model, work, width, more, threshold, convergence)
         ends[end] += 1
         finished[0] += 1
         for i in range(n):
-            out[voxel, i] = x[i]
+            out[voxel, i] = work.x[i]

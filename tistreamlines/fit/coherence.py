@@ -13,11 +13,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..aliases import Array
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
 
 STEPS = 4  # of a path, each as long as the smallest voxel size
 PLACES = 4000  # maximum number of voxels in which paths start
@@ -36,16 +39,15 @@ def _turns() -> dict[str, Array]:
 
     Fibre axes have no sign, so flipping two axes equals flipping the third, and flipping all three changes nothing.
     """
-    found = {}
-    for order in itertools.permutations(range(3)):
-        for flipped in (None, 0, 1, 2):
-            matrix = np.eye(3)[list(order)]
-            words = [] if order == (0, 1, 2) else [f"axes in the order {','.join(XYZ[i] for i in order)}"]
-            if flipped is not None:
-                matrix[flipped] *= -1
-                words.append(f"{XYZ[flipped]} {'then ' if words else ''}flipped")
-            found[" and ".join(words) or "as given"] = matrix
-    return found
+    turns = {}
+    for order, flipped in itertools.product(itertools.permutations(range(3)), (None, 0, 1, 2)):
+        matrix = np.eye(3)[list(order)]
+        words = [] if order == (0, 1, 2) else [f"axes in the order {','.join(XYZ[i] for i in order)}"]
+        if flipped is not None:
+            matrix[flipped] *= -1
+            words.append(f"{XYZ[flipped]} {'then ' if words else ''}flipped")
+        turns[" and ".join(words) or "as given"] = matrix
+    return turns
 
 
 TURNS = _turns()
@@ -74,8 +76,8 @@ class Field:
     def places(self) -> Array:
         """Voxels (n, 3) with a clear fibre, evenly spaced and at most PLACES of them."""
         known = self.weight[self.weight > 0]
-        found = np.argwhere(self.weight >= SURE * np.percentile(known, 95)) if len(known) else np.empty((0, 3), int)
-        return found[:: -(-len(found) // PLACES) or 1]
+        voxels = np.argwhere(self.weight >= SURE * np.percentile(known, 95)) if len(known) else np.empty((0, 3), int)
+        return voxels[:: -(-len(voxels) // PLACES) or 1]
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def lead(scores: Array, others: Array) -> Lead:
     return Lead(gap / max(low, 1e-9), gap / max(error, 1e-9))
 
 
-def tensor_field(data: Array, gtab: Any, mask: Array, sides: Array) -> Field:
+def tensor_field(data: Array, gtab: GradientTable, mask: Array, sides: Array) -> Field:
     """Principal axes and FA of a least-squares tensor fit (Basser et al. 1994), only to determine the frame.
 
     Parameters
@@ -165,8 +167,8 @@ def tensor_field(data: Array, gtab: Any, mask: Array, sides: Array) -> Field:
     columns = np.stack([x * x, y * y, z * z, x * y, x * z, y * z], axis=1) * -b[:, None]
     fit = np.linalg.pinv(np.column_stack([columns, np.ones(len(b))]))[:6].astype(np.float32)
     mask = middle(mask)
-    found = np.log(np.maximum(data[mask][:, used], 1e-3)) @ fit.T
-    tensors = found[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    elements = np.log(np.maximum(data[mask][:, used], 1e-3)) @ fit.T
+    tensors = elements[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
     tensors *= np.where(np.eye(3), 1, 0.5).astype(np.float32)  # off-diagonal elements occur twice in the sum
     size = np.maximum(np.einsum("nij,nij->n", tensors, tensors), 1e-30)
     fa = np.sqrt(np.maximum(1.5 - 0.5 * np.trace(tensors, axis1=1, axis2=2) ** 2 / size, 0))

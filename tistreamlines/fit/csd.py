@@ -17,12 +17,12 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..devices import usable_cores
 from ..errors import InputError
 from ..space.harmonics import order_of
@@ -30,8 +30,11 @@ from .dipy_private import csd_design, csd_normal
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
+    from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvModel
 
     from .cholesky import Deconvolution
+
+    Response = tuple[Array, float] | AxSymShResponse
 
 POLL = 0.1  # s between two reports of progress
 MOST_SOLUTIONS = 50  # DIPY's default
@@ -62,7 +65,7 @@ class System:
     weight: float
 
     @classmethod
-    def of(cls, gtab: GradientTable, response: Any, order: int, weight: float) -> System:
+    def of(cls, gtab: GradientTable, response: Response, order: int, weight: float) -> System:
         """Return the equations of DIPY's model."""
         if order < 2 or order % 2:
             raise InputError(f"order is {order}: give an even number of at least 2, e.g. 8")
@@ -88,7 +91,7 @@ def fit_csd(
     data: Array,
     gtab: GradientTable,
     mask: npt.NDArray[np.bool_],
-    response: Any,
+    response: Response,
     order: int = 8,
     threads: int | None = None,
     progress: Callable[[float], object] = lambda _: None,
@@ -132,17 +135,17 @@ def fit_csd(
         If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
     checked_series(data, gtab, mask)
-    found = deconvolved(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
+    solved = deconvolved(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
     count = np.count_nonzero(mask)
-    if found.singular:
+    if solved.singular:
         raise InputError(
-            f"{found.singular} of {count} voxels have no solution of order {order} with "
+            f"{solved.singular} of {count} voxels have no solution of order {order} with "
             f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes: {_lower(order)}"
         )
-    if found.unfinished:
-        what = f"{found.unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations"
+    if solved.unfinished:
+        what = f"{solved.unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations"
         warnings.warn(what, stacklevel=2)
-    return found.coefficients
+    return solved.coefficients
 
 
 def deconvolved(
@@ -183,7 +186,9 @@ def _fit_voxels(
     return sum((task.result() for task in tasks), np.zeros(2, np.int64))
 
 
-def _dipys_model(gtab: GradientTable, response: Any, order: int, weight: float) -> Any:
+def _dipys_model(
+    gtab: GradientTable, response: Response, order: int, weight: float
+) -> ConstrainedSphericalDeconvModel:
     """Build DIPY's model."""
     from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvModel
 
@@ -193,7 +198,7 @@ def _dipys_model(gtab: GradientTable, response: Any, order: int, weight: float) 
             raise InputError(f"the response is {response}: give three eigenvalues in mm2/s and S0, all positive")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)  # DIPY's, at each use of a legacy basis
-        options: dict[str, Any] = {"sh_order_max": order, "lambda_": weight, "convergence": MOST_SOLUTIONS}
+        options: Json = {"sh_order_max": order, "lambda_": weight, "convergence": MOST_SOLUTIONS}
         return ConstrainedSphericalDeconvModel(gtab, response, **options)
 
 

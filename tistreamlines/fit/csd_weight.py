@@ -24,7 +24,7 @@ Efraimidis, Spirakis. Weighted random sampling with a reservoir. Information Pro
 from __future__ import annotations
 
 from itertools import permutations, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ from .threads import in_threads, single_blas
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
+
+    from .csd import Response
 
 HALVINGS = 3  # of DIPY's weight, that are tried
 WIDTH = 0.04  # by which the logarithm of GCV must be higher for a weight to count e times less
@@ -51,7 +53,7 @@ TINY = 1e-30
 
 
 def chosen_weight(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Any, order: int = 8,
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Response, order: int = 8,
     threads: int | None = None,
 ) -> float:
     """Choose the weight of CSD's constraint from some hundred voxels of white matter.
@@ -111,7 +113,9 @@ class Trial:
         Number of threads; None is all available cores.
     """
 
-    def __init__(self, signals: Array, gtab: GradientTable, response: Any, order: int, threads: int | None) -> None:
+    def __init__(
+        self, signals: Array, gtab: GradientTable, response: Response, order: int, threads: int | None
+    ) -> None:
         self._signals, self._gtab, self._threads = signals, gtab, threads
         self._system = System.of(gtab, response, order, DIPYS_WEIGHT)
 
@@ -122,19 +126,19 @@ class Trial:
 
     def cross_validation(self, halvings: float) -> float:
         """Return the logarithm of the geometric mean over voxels of GCV, infinite if one has no solution."""
-        found = self.fitted(halvings)
-        if found.singular:
+        fitted = self.fitted(halvings)
+        if fitted.singular:
             return np.inf
-        return _cross_validation(self._signals[:, ~np.asarray(self._gtab.b0s_mask)], found, self._threads)
+        return _cross_validation(self._signals[:, ~np.asarray(self._gtab.b0s_mask)], fitted, self._threads)
 
 
-def _cross_validation(signals: Array, found: Deconvolved, threads: int | None) -> float:
+def _cross_validation(signals: Array, fitted: Deconvolved, threads: int | None) -> float:
     """Return the mean logarithm over voxels of n RSS / (n - tr H)^2, where H maps signals (m, n) to fitted ones.
 
     The constraint is a sum of squares over the amplitudes that are too small, so H is linear for those of the
     solution.
     """
-    system, solved = found.system, found.coefficients[:, 0, 0].astype(np.float64)
+    system, solved = fitted.system, fitted.coefficients[:, 0, 0].astype(np.float64)
     design, gram, positivity = system.design, system.normal, system.positivity
     residual = ((signals - solved @ design.T) ** 2).sum(axis=1)
     small = solved @ positivity.T < system.tau * positivity[0, 0] * solved[:, :1]

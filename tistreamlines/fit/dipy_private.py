@@ -6,16 +6,15 @@ public attribute.  ``tests/fit/test_dipy_private.py`` refits with them and compa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from ..aliases import Array as Matrix
 
 if TYPE_CHECKING:
     from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
-
-Matrix = npt.NDArray[Any]
 
 __all__ = ["csa_constant", "csa_fit_matrix", "csd_design", "csd_normal", "fit_matrices", "opdt_fit_matrices"]
 

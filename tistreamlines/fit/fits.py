@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..errors import InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
@@ -46,13 +46,13 @@ class Fits:
     """
 
     def __init__(
-        self, dwi: Dwi, mask: Mask | None, threads: int | None = None, causes: Mapping[str, Any] | None = None,
+        self, dwi: Dwi, mask: Mask | None, threads: int | None = None, causes: Mapping[str, object] | None = None,
         cache: Cache | None = None, note: Callable[[str], object] = lambda _: None,
         progress: Callable[[float], object] = lambda _: None,
     ) -> None:
         self._dwi, self._mask, self._threads, self._causes = dwi, mask, threads, dict(causes or {})
         self._cache, self._note, self._progress = cache, note, progress
-        self.chosen: dict[str, Any] = {}  # from the data, by the last fit of a model
+        self.chosen: Json = {}  # from the data, by the last fit of a model
 
     @property
     def mask(self) -> Mask:
@@ -106,7 +106,7 @@ class Fits:
         response: Any = options.response  # Parameters has made numbers text
         causes["response"] = identity(response)
 
-        def unpack(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Map, dict[str, Any]]:
+        def unpack(arrays: Mapping[str, Array], values: Json) -> tuple[Map, Json]:
             mask = self._kept_mask(arrays)
             _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
             return _spread(mask, arrays["harmonics"]), dict(values["chosen"])
@@ -118,8 +118,8 @@ class Fits:
         with _noting(lambda text: self._note(f"{self._dwi.path}: {text}")):
             whole, self.chosen = self._fitted(model, options)
         if self._cache:
-            held = {"harmonics": whole[self.mask], "mask": self.mask}
-            self._cache.store("odf", causes, held, {"chosen": self.chosen})
+            arrays = {"harmonics": whole[self.mask], "mask": self.mask}
+            self._cache.store("odf", causes, arrays, {"chosen": self.chosen})
         return whole
 
     @property

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
-from ..io.images import Tell, open_image, silent
+from ..io.images import AnyPath, Tell, open_image, silent
 from ..io.in_memory import InMemory, source_of
 from ..io.orientations import Orientations, default_basis, load_sh
 from ..space.harmonics import basis_of, frame_of, turned
@@ -57,7 +56,7 @@ class FodImage:
 
 
 def load_fods(
-    fod: Any, basis: str | None, frame: str | None = None, *, option: str = "--sh-basis", note: Tell = silent
+    fod: object, basis: str | None, frame: str | None = None, *, option: str = "--sh-basis", note: Tell = silent
 ) -> FodImage:
     """Read an image of FODs.
 
@@ -79,21 +78,21 @@ def load_fods(
     ParameterError
         If the basis is not known or keeps opposite directions apart, or if the frame is no frame.
     """
-    given, basis = source_and_basis(fod, basis, frame, option=option)
-    return FodImage(load_sh(open_image(given), basis, note=note), frame or frame_of(basis), str(given))
+    path, basis = source_and_basis(fod, basis, frame, option=option)
+    return FodImage(load_sh(open_image(path), basis, note=note), frame or frame_of(basis), str(path))
 
 
 def source_and_basis(
-    fod: Any, basis: str | None, frame: str | None, *, option: str = "--sh-basis"
-) -> tuple[Any, str]:
-    """Return the image that is given and its basis; see :func:`load_fods`."""
-    given = source_of("fod", fod)
-    if isinstance(given, InMemory) and given.affine is None:
+    fod: object, basis: str | None, frame: str | None, *, option: str = "--sh-basis"
+) -> tuple[AnyPath, str]:
+    """Return the path of an image, or what stands in for it, and the basis; see :func:`load_fods`."""
+    path = source_of("fod", fod)
+    if isinstance(path, InMemory) and path.affine is None:
         raise ParameterError("fod is an array: give a nibabel image, or the path of one")
-    basis = basis or default_basis(given, option)
+    basis = basis or default_basis(path, option)
     if basis_of(basis).full:
         raise ParameterError(f"{option} {basis} keeps opposite directions apart, and a fixel does not: give a "
                              "symmetric basis and functions of even degrees")
     if frame not in (None, "scanner", "voxel"):
         raise ParameterError(f"--sh-frame is {frame!r}: give scanner or voxel")
-    return given, basis
+    return path, basis

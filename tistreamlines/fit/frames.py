@@ -16,17 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
 from ..space.sphere import load_sphere
 from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, Field, coherence, field_of, lead, middle, tensor_field
 
 if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
     from ..io.nifti import Dwi
     from ..io.orientations import Orientations
     from ..space.batch import Space
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 SAME = 1e-4  # largest difference in direction cosines between equal frames
 BRIGHT = 0.1  # of the 99th percentile of the mean b0: darker voxels are not examined
 # tournier07 of MRtrix3, descoteaux07_legacy of DIPY, and then those that programs seldom write
-BY_USE = sorted(BASES, key=lambda one: ((BASES[one].basis == "tournier07") == BASES[one].legacy, BASES[one].legacy))
+BY_USE = sorted(BASES, key=lambda name: ((BASES[name].basis == "tournier07") == BASES[name].legacy, BASES[name].legacy))
 NEGATIVE = 0.15  # of the positive part: the negative part of an orientation function is smaller
 BLOCK = 1 << 14
 
@@ -60,7 +62,7 @@ class Placing:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return the entry in the record of a run."""
         return {"frame": self.frame, "decided_by": self.decided_by, "coherence": dict(self.coherence)}
 
@@ -120,22 +122,22 @@ def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, nam
     if not differ:
         return Placing("fsl" if asked == "fsl" else "voxel", decided_by="grid")
     voxel, fsl = scores[AS_GIVEN], scores[FLIPPED_X]
-    found = _rounded({"voxel": voxel, "fsl": fsl})
+    means = rounded({"voxel": voxel, "fsl": fsl})
     if asked != "auto":
-        return Placing(asked, found)
+        return Placing(asked, means)
     for frame, ahead in (("voxel", lead(voxel, fsl)), ("fsl", lead(fsl, voxel))):
         if ahead.clear:
             how = "x is flipped, as in FSL" if frame == "fsl" else "no sign is changed, as in DIPY"
             text = f"{name}: {how}; fibre coherence is {ahead.share:.0%} higher than otherwise"
-            return Placing(frame, found, "coherence", (text,))
+            return Placing(frame, means, "coherence", (text,))
     text = (
         f"{name}: FSL flips x if the determinant of the affine is positive, as it is here, and DIPY does not; fibre "
         "coherence does not show which one is right, so no sign is changed: give --bvecs-frame voxel or fsl"
     )
-    return Placing("voxel", found, "default", (), (text,))
+    return Placing("voxel", means, "default", (), (text,))
 
 
-def _turned_table(gtab: Any, turn: Array) -> Any:
+def _turned_table(gtab: GradientTable, turn: Array) -> GradientTable:
     from dipy.core.gradients import gradient_table
 
     return gradient_table(gtab.bvals, bvecs=gtab.bvecs @ turn.T, b0_threshold=gtab.b0_threshold)
@@ -196,32 +198,29 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
             seen, negative[other] = harmonics_field(oriented.values, other, oriented.space)
             scores |= {(other, frame): coherence(seen, turn) for frame, turn in frames.items()}
     frame = "voxel" if alike else asked
-    own = scores[basis, frame]
-    found = _rounded({frame: scores[basis, frame] for frame in frames})
+    means = rounded({frame: scores[basis, frame] for frame in frames})
     decided = "grid" if alike else "option"
     notes = () if alike else (f"{name}: the harmonics are along the {_axes(frame)}; --sh-frame changes this",)
-    most = max(_mean(some) for some in scores.values())
+    most = max(map(_mean, scores.values()))
     # some bases score alike, for example tournier07 and its legacy form: prefer the given one, then the most used
     good = [pair for pair in scores if _mean(scores[pair]) >= (1 - MARGIN) * most]
     best = next((pair for pair in good if pair[0] == basis), good[0])
-    ahead = lead(scores[best], own)
+    ahead, warning = lead(scores[best], scores[basis, frame]), ""
+    positive = next((other for other in negative if negative[other] < negative[basis] / 2), None)
     if ahead.clear:
-        text = (
-            f"{name}: fibre coherence is {ahead.share:.0%} higher in {_told(best[0], name)} along the "
+        warning = (
+            f"{name}: fibre coherence is {ahead.share:.0%} higher in {_named(best[0], name)} along the "
             f"{_axes(best[1])} than in {basis} along the {_axes(frame)}; check --sh-basis and --sh-frame"
         )
-        return Placing(asked, found, decided, notes, (text,))
-    positive = next((other for other in negative if negative[other] < negative[basis] / 2), None)
-    if negative[basis] > NEGATIVE and positive is not None:
-        text = (
+    elif negative[basis] > NEGATIVE and positive is not None:
+        warning = (
             f"{name}: the negative part of the orientation functions is {negative[basis]:.0%} in basis {basis}, but "
-            f"{negative[positive]:.0%} in {_told(positive, name)}; check --sh-basis"
+            f"{negative[positive]:.0%} in {_named(positive, name)}; check --sh-basis"
         )
-        return Placing(asked, found, decided, notes, (text,))
-    return Placing(asked, found, decided, notes)
+    return Placing(asked, means, decided, notes, (warning,) if warning else ())
 
 
-def _told(basis: str, name: str) -> str:
+def _named(basis: str, name: str) -> str:
     """Name the basis that fits better; MRtrix3 has written no file with one of the legacy bases."""
     return "another basis" if basis_of(basis).legacy and name.lower().endswith(MRTRIX_SUFFIXES) else f"basis {basis}"
 
@@ -252,10 +251,10 @@ def harmonics_field(values: Array, basis: str, space: Space) -> tuple[Field, flo
     weight = np.linalg.norm(inside[:, 1:], axis=1)
     axes, negative = np.zeros((len(inside), 3), np.float32), np.zeros(len(inside), np.float32)
     for first in range(0, len(inside), BLOCK):
-        some = slice(first, first + BLOCK)
-        samples = inside[some] @ matrix
-        axes[some] = vertices[samples.argmax(axis=1)]
-        negative[some] = -np.minimum(samples, 0).sum(axis=1) / np.maximum(np.maximum(samples, 0).sum(axis=1), 1e-30)
+        block = slice(first, first + BLOCK)
+        samples = inside[block] @ matrix
+        axes[block] = vertices[samples.argmax(axis=1)]
+        negative[block] = -np.minimum(samples, 0).sum(axis=1) / np.maximum(np.maximum(samples, 0).sum(axis=1), 1e-30)
     seen = field_of(mask, axes, weight, space.voxel_sizes)
     sure = seen.weight[mask] > 0
     return seen, float(np.median(negative[sure])) if sure.any() else 0.0
@@ -266,20 +265,20 @@ def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> 
         return Placing("voxel" if asked == "auto" else asked, decided_by="grid")
     seen = peaks_field(oriented.values, oriented.space)
     voxel, scanner = coherence(seen), coherence(seen, oriented.space.axes.T)
-    found = _rounded({"voxel": voxel, "scanner": scanner})
+    means = rounded({"voxel": voxel, "scanner": scanner})
     leads = {"voxel": lead(voxel, scanner), "scanner": lead(scanner, voxel)}
     clear = next((frame for frame, ahead in leads.items() if ahead.clear), None)
     if asked != "auto":
         text = "" if clear in (None, asked) else _better(name, leads[clear].share, clear)
-        return Placing(asked, found, warnings=(text,) if text else ())
+        return Placing(asked, means, warnings=(text,) if text else ())
     if clear is None:
         text = (
             f"{name}: fibre coherence does not show whether the peaks are along the voxel axes, as in DIPY, or the "
             f"scanner axes, as in MRtrix3, which differ by up to {_apart(oriented.space):.2g} degrees; the voxel axes "
             "are used: give --peaks-frame voxel or scanner"
         )
-        return Placing("voxel", found, "default", (), (text,))
-    return Placing(clear, found, "coherence", (_better(name, leads[clear].share, clear),))
+        return Placing("voxel", means, "default", (), (text,))
+    return Placing(clear, means, "coherence", (_better(name, leads[clear].share, clear),))
 
 
 def _apart(space: Space) -> float:
@@ -310,5 +309,6 @@ def _mean(scores: Array) -> float:
     return float(scores.mean()) if len(scores) else 0.0
 
 
-def _rounded(scores: Mapping[str, Array]) -> dict[str, float]:
+def rounded(scores: Mapping[str, Array]) -> dict[str, float]:
+    """Return the mean of each frame's scores, as far as there are any."""
     return {frame: round(_mean(values), 5) for frame, values in scores.items() if len(values)}

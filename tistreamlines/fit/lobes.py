@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..backends import open_program
+from ..backends.program import on_device
 from ..devices import Device
 from ..errors import InputError
 from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
 from ..kernels.fixels.watershed import Half, LobeScratch
 from ..linker.parts import Part
-from ..linker.records import INTS, REALS, memory, spread
+from ..linker.records import INTS, REALS, spread, team_memory
 from ..linker.source import Source
 from ..space.cone_grid import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
@@ -94,7 +94,7 @@ class Lobes:
 
 def find_lobes(
     functions: npt.NDArray[np.float32], basis: str, thresholds: Thresholds, device: Device, *, table: bool = False,
-    dilate: bool = True, threads: int | None = None, told: Callable[[float], object] = lambda _: None,
+    dilate: bool = True, threads: int | None = None, progress: Callable[[float], object] = lambda _: None,
 ) -> Lobes:
     """Find the lobes of orientation functions.
 
@@ -114,7 +114,7 @@ def find_lobes(
         Whether directions outside all lobes belong, in the table, to the nearest one.
     threads : int, optional
         CPU threads; by default all cores.
-    told : callable
+    progress : callable
         Receives the share of the functions whose lobes are found, 0 to 1.
 
     Returns
@@ -132,11 +132,11 @@ def find_lobes(
     change = from_harmonics(order_of(functions.shape[1])).T
     parts, words = [], np.empty((len(functions), search.words if table else 0), np.int32)
     for first in range(0, len(functions), VOXELS):
-        some = functions[first : first + VOXELS]
-        rows = np.zeros((len(some), search.width), np.float32)
-        rows[:, : some.shape[1]] = to_descoteaux(some, basis) @ change
+        block = functions[first : first + VOXELS]
+        rows = np.zeros((len(block), search.width), np.float32)
+        rows[:, : block.shape[1]] = to_descoteaux(block, basis) @ change
         parts.append(search(rows, words[first : first + VOXELS]))
-        told((first + len(some)) / len(functions))
+        progress((first + len(block)) / len(functions))
     counts, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
     return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words if table else None)
@@ -170,15 +170,13 @@ class _Search:
             ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32, lobes=LOBES,
             merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
         )
-        team = memory("scratch", LobeScratch(**LobeScratch.sizes(search)))
+        team = team_memory("scratch", LobeScratch, search)
         self._program = open_program(device, Source([kernel], [search], team), threads=threads)
         weights = np.zeros(32 * ball.vertex_chunks)
         weights[: len(directions)] = quadrature_weights()
         half = Half(sphere=sphere, weights=weights, pattern=_pattern())
-        self._values: dict[str, Any] = {
-            name: self._program.array(one) if isinstance(one, np.ndarray) else one
-            for name, one in spread("half", half).items()
-        } | {f"rule_{name}": value for name, value in vars(thresholds).items()}
+        self._values = on_device(self._program, spread("half", half))
+        self._values |= {f"rule_{name}": value for name, value in vars(thresholds).items()}
         self.words = 8 * ball.vertex_chunks  # of a table
         self._values |= {
             "coefficients": self._program.empty(VOXELS * self.width, REALS),
@@ -201,20 +199,20 @@ class _Search:
         self._program.upload(self._values["coefficients"], rows.ravel())
         while True:
             self._program.run(kernel.__name__, count, self._values)
-            found = self._program.host(self._values["found_counts"], count)
-            if (found < 0).any():
+            lobes = self._program.host(self._values["found_counts"], count)
+            if (lobes < 0).any():
                 raise InputError(f"a function has more than {LOBES} lobes: give functions of a lower order")
-            if (most := int(found.max())) <= self._slots:
+            if (most := int(lobes.max())) <= self._slots:
                 break
             self._make_room(most)
         values = self._program.host(self._values["found_values"], count * self._slots * VALUES)
-        lobes = values.view(np.float32).reshape(count, self._slots, VALUES)
-        values = lobes[np.arange(self._slots) < found[:, None]]
+        values = values.view(np.float32).reshape(count, self._slots, VALUES)
+        values = values[np.arange(self._slots) < lobes[:, None]]
         if self._table:
             table[:] = self._program.host(self._values["found_table"], count * self.words).reshape(count, -1)
             each = table.view(np.uint8)
-            each[found == 0] = each[:, self._directions :] = NO_LOBE
-        return found, values
+            each[lobes == 0] = each[:, self._directions :] = NO_LOBE
+        return lobes, values
 
 
 def _pattern() -> Array:

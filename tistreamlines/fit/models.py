@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..errors import InputError, ParameterError
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
@@ -21,14 +22,19 @@ from .csd_weight import chosen_weight
 from .response import FEWEST_FIBRES, csd_response, described, iterative_response
 from .threads import in_threads, single_blas
 
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
+    from .csd import Response
+
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
 DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
-Fitted = tuple[npt.NDArray[np.float32], dict[str, Any]]
-Fit = Callable[[Array, Any, Mask, "FitOptions", int | None, Progress], Fitted]
+Fitted = tuple[npt.NDArray[np.float32], Json]
+Fit = Callable[[Array, "GradientTable", Mask, "FitOptions", int | None, Progress], Fitted]
 
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
@@ -76,18 +82,18 @@ class Model:
     """
 
     title: str
-    defaults: dict[str, Any]
+    defaults: Mapping[str, object]
     references: tuple[str, ...]
     fit: Fit
     order: int
-    dipys: dict[str, Any] = field(default_factory=dict)
+    dipys: Mapping[str, object]
 
 
 def _fit_with_dipy(kind: str) -> Fit:
     """Return a function that fits DIPY's OpdtModel or CsaOdfModel, a block of voxels at a time."""
 
     def fit(
-        data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
+        data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
     ) -> Fitted:
         from dipy.reconst import shm
 
@@ -104,18 +110,17 @@ def _fit_with_dipy(kind: str) -> Fit:
         out = np.zeros((mask.size, coefficients), np.float32)
 
         def fit_block(first: int) -> None:
-            some = voxels[first : first + VOXELS_AT_ONCE]
-            out[some] = np.nan_to_num(model.fit(flat[some].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
+            block = voxels[first : first + VOXELS_AT_ONCE]
+            out[block] = np.nan_to_num(model.fit(flat[block].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
 
-        for _ in in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads):
-            pass
+        deque(in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads), 0)
         return out.reshape(*mask.shape, -1), {}
 
     return fit
 
 
 def _fit_csd(
-    data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
+    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
 ) -> Fitted:
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
@@ -131,13 +136,13 @@ def _fit_csd(
         response, way, weight = response_and_weight(data, gtab, mask, options, threads)
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
-        found = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
-    return found, {"csd_lambda": weight, "response": described(response) | {"way": way}}
+        coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
+    return coefficients, {"csd_lambda": weight, "response": described(response) | {"way": way}}
 
 
 def response_and_weight(
-    data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None = None
-) -> tuple[Any, str, float]:
+    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None
+) -> tuple[Response, str, float]:
     """Return what CSD is fitted with: the response, DIPY's, in which way it was found, and the weight."""
     response, way = _response(options.response, data, gtab, mask, options, threads)
     weight = weight_of(options.csd_lambda)
@@ -147,8 +152,8 @@ def response_and_weight(
 
 
 def _response(
-    way: Any, data: Array, gtab: Any, mask: Mask, options: FitOptions, threads: int | None
-) -> tuple[Any, str]:
+    way: Any, data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None
+) -> tuple[Response, str]:
     """Return the response, DIPY's, and in which way it was found."""
     if way not in WAYS:
         shell = float(gtab.bvals[~gtab.b0s_mask].mean())
@@ -164,15 +169,15 @@ def _response(
             words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
             raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
     try:
-        found = iterative_response(data, gtab, mask, options.sh_order, threads)
+        response = iterative_response(data, gtab, mask, options.sh_order, threads)
     except InputError:  # in a small mask
         return _response(FA, data, gtab, mask, options, threads)
-    told = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
-    warnings.warn(told, stacklevel=2)
-    return found, TOURNIER
+    text = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
+    warnings.warn(text, stacklevel=2)
+    return response, TOURNIER
 
 
-def weight_of(text: Any) -> float | None:
+def weight_of(text: str | float) -> float | None:
     """Return the weight that ``csd_lambda`` names, None for the one that the data have.
 
     Raises

@@ -11,12 +11,12 @@ high-angular-resolution diffusion-weighted imaging. NMR in Biomedicine 26, 2013.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix
 from ..space.sphere import load_sphere
@@ -27,6 +27,8 @@ from .threads import in_threads, single_blas
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
     from dipy.reconst.csdeconv import AxSymShResponse
+
+    from .csd import Response
 
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre
@@ -139,10 +141,10 @@ def iterative_response(
 
     _check(data, gtab, mask)
     with single_blas():
-        signals, found = _candidates(data, gtab, mask, threads)
-    if found < FEWEST:
-        raise InputError(f"the mask has {found} voxels with signal, fewer than {FEWEST}: widen it, or give a response")
-    b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(found // SHARE, FEWEST_FIBRES))
+        signals, known = _candidates(data, gtab, mask, threads)
+    if known < FEWEST:
+        raise InputError(f"the mask has {known} voxels with signal, fewer than {FEWEST}: widen it, or give a response")
+    b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(known // SHARE, FEWEST_FIBRES))
     zonal, tested, used = np.array(SHARPEST), np.arange(len(signals)), min(FIRST_ORDER, order)
     fibres = tested[:0]
     with single_blas():
@@ -165,14 +167,14 @@ def iterative_response(
     return AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal)
 
 
-def described(response: Any) -> dict[str, Any]:
+def described(response: Response) -> Json:
     """Return a response of DIPY as the record of a run has it: eigenvalues or zonal harmonics, and the b0 signal."""
-    if hasattr(response, "dwi_response"):
-        return {"zonal": np.asarray(response.dwi_response).tolist(), "b0_signal": response.S0}
-    return {"eigenvalues": np.asarray(response[0]).tolist(), "b0_signal": response[1]}
+    if isinstance(response, tuple):
+        return {"eigenvalues": np.asarray(response[0]).tolist(), "b0_signal": response[1]}
+    return {"zonal": np.asarray(response.dwi_response).tolist(), "b0_signal": response.S0}
 
 
-def response_fa(response: Any, unweighted: Array) -> float:
+def response_fa(response: Response, unweighted: Array) -> float:
     """Return the FA of a response of DIPY: that of its tensor, or of the one with the same signals along and across.
 
     If the response does not say the signal without diffusion weighting, it is the mean of ``unweighted``, of any shape,
@@ -180,7 +182,7 @@ def response_fa(response: Any, unweighted: Array) -> float:
     """
     from dipy.reconst.dti import fractional_anisotropy
 
-    if not hasattr(response, "dwi_response"):
+    if isinstance(response, tuple):
         return float(fractional_anisotropy(np.asarray(response[0], float)))
     zonal = np.asarray(response.dwi_response, float)
     along, across = _zonal_harmonics(np.array([1.0, 0.0]), len(zonal)) @ zonal
@@ -206,9 +208,9 @@ def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | No
     fit[weighted] = np.linalg.pinv(sampling_matrix(gtab.bvecs[weighted], 2, BASIS)).T
 
     def contrasts(first: int) -> Array:
-        found = rows[voxels[first : first + MANY]] @ fit
+        harmonics = rows[voxels[first : first + MANY]] @ fit
         with np.errstate(all="ignore"):  # voxels without a finite positive mean are no candidates
-            return np.nan_to_num(np.linalg.norm(found[:, 1:], axis=1) / np.sqrt(found[:, 0]), posinf=0)
+            return np.nan_to_num(np.linalg.norm(harmonics[:, 1:], axis=1) / np.sqrt(harmonics[:, 0]), posinf=0)
 
     contrast = np.concatenate([np.empty(0), *in_threads(contrasts, range(0, len(voxels), MANY), threads)])
     best = np.sort(np.argsort(-contrast, kind="stable")[:RANKED])
@@ -278,9 +280,9 @@ def _anisotropic(
     data: Array, gtab: GradientTable, mask: Array, fa_threshold: float, threads: int | None
 ) -> tuple[Array, float]:
     """Return the voxels of the mask whose FA exceeds the threshold, and the greatest FA."""
-    found, chosen = anisotropy(data, gtab, mask, threads, BLOCK), np.zeros_like(mask)
-    chosen[mask] = found > fa_threshold
-    return chosen, found.max(initial=0)
+    fa, chosen = anisotropy(data, gtab, mask, threads, BLOCK), np.zeros_like(mask)
+    chosen[mask] = fa > fa_threshold
+    return chosen, fa.max(initial=0)
 
 
 def _check(data: Array, gtab: GradientTable, mask: Array) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .coherence import FLIPPED_X, TURNS, Field, coherence, field_of, lead, middle
-from .frames import Placing
+from .frames import Placing, rounded
 
 if TYPE_CHECKING:
     from ..io.samples import Samples
@@ -22,11 +22,10 @@ def place_samples(samples: Samples, name: str) -> Placing:
         Name of the folder, for messages.
     """
     seen = samples_field(samples)
-    own, flipped = coherence(seen), coherence(seen, TURNS[FLIPPED_X])
-    ahead = lead(flipped, own)
-    found = {name: round(float(scores.mean()), 5) for name, scores in (("fsl", own), (FLIPPED_X, flipped)) if len(own)}
+    scores = {"fsl": coherence(seen), FLIPPED_X: coherence(seen, TURNS[FLIPPED_X])}
+    ahead = lead(scores[FLIPPED_X], scores["fsl"])
     text = f"{name}: fibre coherence is {ahead.share:.0%} higher with x flipped; check the bvecs that were fitted"
-    return Placing("fsl", found, "file", warnings=(text,) if ahead.clear else ())
+    return Placing("fsl", rounded(scores), "file", warnings=(text,) if ahead.clear else ())
 
 
 def samples_field(samples: Samples) -> Field:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..errors import InputError, ParameterError
 from ..io.nifti import B0_THRESHOLD
 from ..option import flag
@@ -68,20 +68,21 @@ def shell_of_models(gtab: GradientTable) -> Volumes:
     It is the one of the highest b-value up to HIGHEST among those with ENOUGH directions, since fibres that cross are
     told apart best there (``docs/truth.md``). If there is none, it is the one with the most directions.
     """
-    found = shells(gtab)
-    able = [one for one in found if one.sum() >= ENOUGH] or [max(found, key=np.sum)]
-    low = [one for one in able if b_value(gtab, one) <= HIGHEST]
+    able = [shell for shell in shells(gtab) if shell.sum() >= ENOUGH] or [max(shells(gtab), key=np.sum)]
+    low = [shell for shell in able if b_value(gtab, shell) <= HIGHEST]
     return low[-1] if low else able[0]
 
 
 def shell_of_tensor(gtab: GradientTable) -> Volumes:
     """Return the volumes (n,) of the shell for FA: the nearest to NEAR among those with FEWEST directions or more."""
-    found = shells(gtab)
-    able = [one for one in found if one.sum() >= FEWEST]
-    return min(able, key=lambda one: abs(b_value(gtab, one) - NEAR)) if able else np.logical_or.reduce(found)
+    able = [shell for shell in shells(gtab) if shell.sum() >= FEWEST]
+    nearest = min(able, key=lambda shell: abs(b_value(gtab, shell) - NEAR), default=None)
+    return np.logical_or.reduce(shells(gtab)) if nearest is None else nearest
 
 
-def on_shell(data: Array, gtab: GradientTable, choose: Callable[[Any], Volumes]) -> tuple[Array, GradientTable]:
+def on_shell(
+    data: Array, gtab: GradientTable, choose: Callable[[GradientTable], Volumes]
+) -> tuple[Array, GradientTable]:
     """Select the b0s and one shell.
 
     Parameters
@@ -138,13 +139,13 @@ def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:
     InputError
         If no volume has such a b-value.
     """
-    keep, found = np.asarray(dwi.gtab.b0s_mask).copy(), shells(dwi.gtab)
+    keep, known = np.asarray(dwi.gtab.b0s_mask).copy(), shells(dwi.gtab)
     for bval in map(float, b_values_of(wanted).split(",")):
-        near = [one for one in found if _is_asked(dwi.gtab, one, bval)]
+        near = [shell for shell in known if _is_asked(dwi.gtab, shell, bval)]
         if not near:
-            known = ", ".join(f"{b_value(dwi.gtab, one):.0f} ({one.sum()} volumes)" for one in found)
+            names = ", ".join(f"{b_value(dwi.gtab, shell):.0f} ({shell.sum()} volumes)" for shell in known)
             raise InputError(
-                f"{dwi.path}: {flag('shells')} has {bval:g}, but the shells are {known}: give one or more of these"
+                f"{dwi.path}: {flag('shells')} has {bval:g}, but the shells are {names}: give one or more of these"
             )
         keep |= np.logical_or.reduce(near)
     data, gtab = _selected(dwi.data, dwi.gtab, keep)
@@ -153,29 +154,28 @@ def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:
 
 def _is_asked(gtab: GradientTable, volumes: Volumes, bval: float) -> bool:
     """Return whether a b-value is among those of a shell, or near their mean."""
-    own = gtab.bvals[volumes]
-    return bool(own.min() <= bval <= own.max() or abs(own.mean() - bval) <= ASKED)
+    bvals = gtab.bvals[volumes]
+    return bool(bvals.min() <= bval <= bvals.max() or abs(bvals.mean() - bval) <= ASKED)
 
 
 def doubts(gtab: GradientTable) -> list[str]:
     """Return sentences about volumes that are in no shell, and about shells whose b-values differ much."""
-    found = shells(gtab)
-    stray = ~np.asarray(gtab.b0s_mask) & ~np.logical_or.reduce(found)
-    told = []
+    known, sentences = shells(gtab), []
+    stray = ~np.asarray(gtab.b0s_mask) & ~np.logical_or.reduce(known)
     if stray.any():
         first = int(np.argmax(stray))
         of = "volumes are" if stray.sum() > 1 else "volume is"
-        told.append(
+        sentences.append(
             f"{stray.sum()} {of} in no shell and not fitted (first: volume {first} of b = {gtab.bvals[first]:g}, with "
             f"fewer than {LINKAGE} b-values within {NEIGHBOUR:g})"
         )
-    for own in (gtab.bvals[volumes] for volumes in found):
-        if np.ptp(own) > WIDE * own.mean():
-            told.append(
-                f"{len(own)} volumes of b = {own.min():g} to {own.max():g} follow each other so closely that they "
-                "count as one shell; fits to them are not those of one b-value"
+    for bvals in (gtab.bvals[volumes] for volumes in known):
+        if np.ptp(bvals) > WIDE * bvals.mean():
+            sentences.append(
+                f"{len(bvals)} volumes of b = {bvals.min():g} to {bvals.max():g} follow each other so closely that "
+                "they count as one shell; fits to them are not those of one b-value"
             )
-    return told
+    return sentences
 
 
 def b_values_of(value: str | float | Sequence[float]) -> str:
@@ -199,9 +199,9 @@ def b_values_of(value: str | float | Sequence[float]) -> str:
     return ",".join(f"{number:g}" for number in weighted)
 
 
-def b_values_told(gtab: GradientTable) -> dict[str, Any]:
+def b_values_told(gtab: GradientTable) -> Json:
     """Return the b-values of all shells, and of those that models and FA are fitted to, for the record."""
     return {
-        "b": [round(b_value(gtab, one), 1) for one in shells(gtab)],
+        "b": [round(b_value(gtab, shell), 1) for shell in shells(gtab)],
         "models": round(b_value(gtab, shell_of_models(gtab)), 1), "fa": round(b_value(gtab, shell_of_tensor(gtab)), 1),
     }

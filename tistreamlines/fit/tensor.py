@@ -89,8 +89,8 @@ def _weighted_fit(gtab: GradientTable) -> Callable[[Array], Array]:
             good &= diagonal.min(axis=1) > ALIKE * diagonal.max(axis=1)
         eigenvalues = np.empty((len(signals), 3))
         solved = np.linalg.solve(normal[good], moments[good, :, None])[..., 0] / sizes
-        found = np.linalg.eigvalsh(from_lower_triangular(solved))
-        eigenvalues[good] = found.clip(min=LEAST_EIGENVALUE / -design.min())
+        least = LEAST_EIGENVALUE / -design.min()
+        eigenvalues[good] = np.linalg.eigvalsh(from_lower_triangular(solved)).clip(min=least)
         if not good.all():
             eigenvalues[~good] = dipys.fit(signals[~good]).evals
         return np.nan_to_num(fractional_anisotropy(eigenvalues))

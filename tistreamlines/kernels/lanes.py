@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..linker.lang import *
-from ..linker.maths import floored, reciprocal_root
+from ..linker.maths import floored, quarter_turn, reciprocal_root
+from ..linker.rng import uniform
 from .interpolate import CHUNK_MASK, INTERLEAVED, NUMBER_MASK, STOP_CHANNEL, STOP_CHANNELS, Volume
 from .orientation.peaks import SYMMETRIC, VERTEX_CHUNKS, dot
 
@@ -53,6 +54,20 @@ def everywhere(v: vec3) -> vec3:
 def cross(a: vec3, b: vec3) -> vec3:
     """Vector product."""
     return vec3(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@func
+def azimuth(word: u32) -> vec3:
+    """Cosine and sine of a random angle."""
+    turns = 4.0 * uniform(word)
+    quarter = floored(turns)
+    a = quarter_turn((turns - quarter) - 0.5)
+    odd = (quarter == 1.0) | (quarter == 3.0)
+    x = where(odd, a[1], a[0])
+    y = where(odd, a[0], a[1])
+    x = where(quarter >= 2.0, 0.0 - x, x)
+    y = where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y)
+    return vec3(x, y, 0.0)
 
 
 @func

@@ -37,10 +37,19 @@ def spread(prefix: str, record: lang.Record) -> Arguments:
     return out
 
 
+def team_memory(prefix: str, record: type[lang.Record], *parts: object) -> dict[str, tuple[str, int]]:
+    """Kind and size of each array of a team's memory, by flat name; the parts that kernels are linked with decide the sizes."""
+    out, sizes = {}, record.sizes(*parts)
+    for field, note in lang.fields_of(record).items():
+        name = f"{prefix}_{field}"
+        out |= team_memory(name, note, *parts) if is_record(note) else {name: (KINDS[note], sizes[field])}
+    return out
+
+
 def memory(prefix: str, record: lang.Record) -> dict[str, tuple[str, int]]:
     """Kind and size of each array of a record that holds sizes in place of arrays, by flat name; numbers are left out.
 
-    A method describes its team memory so, and the engine the buffers of a chunk.
+    The engine describes the buffers of a chunk so.
     """
     sizes = spread(prefix, record)
     return {name: (kind, sizes[name]) for name, kind in flat_fields(prefix, type(record)) if kind in (REALS, INTS)}

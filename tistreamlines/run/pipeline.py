@@ -13,7 +13,7 @@ from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
 from ..tracking.products.content import rounding_mm
-from ..tracking.selection.selection import Selection
+from ..tracking.selection.criteria import Criteria
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
@@ -92,7 +92,7 @@ def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
     return Gathered(plan.space, parameters.step_mm(plan.space.voxel_sizes), parameters.threads)
 
 
-def _tell(plan: Plan, parameters: Parameters, selection: Selection, log: Log) -> None:
+def _tell(plan: Plan, parameters: Parameters, selection: Criteria, log: Log) -> None:
     """Say what an option does not change, what it changes, and what looks wrong about steps and regions."""
     from ..tracking.selection.thin import thin_regions
     from .ends import doubts_of_steps

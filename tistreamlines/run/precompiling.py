@@ -12,7 +12,7 @@ from ..backends import before_threads, warm_up
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import PRODUCTS
-from ..tracking.selection.selection import Selection
+from ..tracking.selection.criteria import Criteria
 from ..workers.session import Session
 from .products import asked
 from .seeds import Region, seeds_of
@@ -32,7 +32,7 @@ class Precompiling:
     """
 
     def __init__(
-        self, parameters: Parameters, selection: Selection, session: Session, *, only_products: bool = False
+        self, parameters: Parameters, selection: Criteria, session: Session, *, only_products: bool = False
     ) -> None:
         self._parameters, self._selection, self._session = parameters, selection, session
         self._only_products = only_products

@@ -14,7 +14,7 @@ from ..space.batch import Space
 from ..tracking.seeding.files import load_seeds
 from ..tracking.seeding.mask import Mask
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
-from ..tracking.seeding.seeds import RandomSeeds, Seeds, seeds_in_file
+from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds, seeds_in_file
 
 
 class Region(NamedTuple):
@@ -43,38 +43,38 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
     given: Any = parameters.seeds  # Parameters has made an array path-like
     if given is not None:
         return seeds_in_file(load_seeds(given), space, str(given))
-    drawn = parameters.seed_seed, parameters.threads
+    draw = Draw(parameters.seed_count, parameters.seed_seed, parameters.threads)
     if parameters.seed_sphere is not None:
         balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
-        return BallSeeds(balls, space, parameters.seed_count, *drawn)
+        return BallSeeds(balls, space, draw)
     if parameters.seed_dynamic is not None:
-        return _dynamic(parameters, space)
+        return _dynamic(parameters, space, draw)
     tissues: Any = parameters.seed_gmwmi
     if tissues is not None:
         from ..tracking.seeding.interface import interface_seeds
 
-        return interface_seeds(tissues, *region, space, parameters.seed_count, *drawn)
+        return interface_seeds(tissues, *region, space, draw)
     surfaces: Any = parameters.seed_surface
     if surfaces is not None:
         from ..tracking.seeding.surfaces import surface_seeds
 
         return surface_seeds(
-            surfaces, space, parameters.seed_count, *drawn, given=parameters.surface_space,
-            direction=parameters.surface_direction, each=parameters.seeds_per_vertex, mask=_mask_of(region), note=note,
-            warn=warn,
+            surfaces, space, draw, given=parameters.surface_space, direction=parameters.surface_direction,
+            each=parameters.seeds_per_vertex, mask=_mask_of(region), note=note, warn=warn,
         )
-    own = _in_voxels(parameters, region, drawn)
-    return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
+    seeds = _in_voxels(parameters, region, draw)
+    return seeds if np.array_equal(region.affine, space.affine) else SeedsElsewhere(seeds, region.affine, space)
 
 
-def _dynamic(parameters: Parameters, space: Space) -> Seeds:
+def _dynamic(parameters: Parameters, space: Space, draw: Draw) -> Seeds:
     """Return seeds in fixels that lack streamlines."""
     from ..tracking.weights.dynamic_seeds import DynamicSeeds
 
+    fod: Any = parameters.seed_dynamic
+    act: Any = parameters.act
     return DynamicSeeds(
-        parameters.seed_dynamic, parameters.seed_dynamic_basis or parameters.sh_basis, parameters.act, space,
-        parameters.step_mm(space.voxel_sizes), parameters.arch, parameters.seed_count, parameters.select,
-        parameters.seed_seed, parameters.seed_round, parameters.threads,
+        fod, parameters.seed_dynamic_basis or parameters.sh_basis, act, space, parameters.step_mm(space.voxel_sizes),
+        parameters.arch, draw, parameters.select, parameters.seed_round,
     )
 
 
@@ -88,13 +88,13 @@ def _mask_of(region: Region) -> Mask | None:
     return Mask(inside, Space(region.affine, (x, y, z)))
 
 
-def _in_voxels(parameters: Parameters, region: Region, drawn: tuple[int, int | None]) -> Seeds:
+def _in_voxels(parameters: Parameters, region: Region, draw: Draw) -> Seeds:
     """Return seeds in the voxels of a region, on its grid."""
     voxels = region.voxels
     if parameters.seed_image is not None:
-        return WeightedSeeds(voxels, region.weights, parameters.seed_count, *drawn)
+        return WeightedSeeds(voxels, region.weights, draw)
     if parameters.seed_grid is not None:
         return GridSeeds(voxels, parameters.seed_grid)
     if parameters.seeds_per_voxel is not None:
-        return SeedsPerVoxel(voxels, parameters.seeds_per_voxel, *drawn)
-    return RandomSeeds(voxels, parameters.seed_count, *drawn)
+        return SeedsPerVoxel(voxels, parameters.seeds_per_voxel, draw)
+    return RandomSeeds(voxels, draw)

@@ -15,9 +15,9 @@ from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings, bytes_of, steps_within
 from ..tracking.products.content import Content
 from ..tracking.registry import METHODS
+from ..tracking.selection.criteria import Criteria
 from ..tracking.selection.files import load_region
 from ..tracking.selection.regions import ROLES
-from ..tracking.selection.selection import Selection
 from ..workers.session import Session
 from .inputs import limits_at_mask
 from .log import Log, Watcher
@@ -43,7 +43,7 @@ def session_on(
     return Session(devices, note, own_process=survives or elsewhere)
 
 
-def selection_of(parameters: Parameters, log: Log) -> Selection:
+def selection_of(parameters: Parameters, log: Log) -> Criteria:
     """Read the regions of interest, and return which streamlines are kept."""
     given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
     if limits_at_mask(parameters):
@@ -51,7 +51,7 @@ def selection_of(parameters: Parameters, log: Log) -> Selection:
     if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
         raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
     regions = {name: [load_region(name, one, log.note, log.warn) for one in some] for name, some in given.items()}
-    return Selection(regions, parameters.stop_when_included, parameters.keep == "valid-ends")
+    return Criteria(regions, parameters.stop_when_included, parameters.keep == "valid-ends")
 
 
 def content_of(parameters: Parameters, log: Log) -> Content:

@@ -17,7 +17,7 @@ from ..kernels.stop_reasons import KEPT
 from ..kernels.stopping.act5 import nothing_along
 from ..linker.lang import Func, Record, Stage
 from ..linker.parts import Part, host
-from ..linker.records import INTS, memory
+from ..linker.records import INTS, memory, team_memory
 from ..linker.source import Arrays, Load
 from ..space.sphere import padded
 
@@ -49,7 +49,7 @@ class Getter(Part):
     Parameters
     ----------
     method : the kernels' record of its tables.
-    scratch : the record of its team memory, with the size of each array as its value.
+    scratch : the record of its team memory.
     state : record of what a half carries from step to step, besides its point.
     row : what is read of a voxel.
     begin, read, set_out, load_state, store_state, look_ahead, choose, move : see the holes of ``kernels/growth.py``.
@@ -70,7 +70,7 @@ class Getter(Part):
     """
 
     method: Record
-    scratch: Record
+    scratch: type[Record] = Record
     state: type[Record]
     row: Row
     begin: Func
@@ -135,7 +135,7 @@ class Recovery(Part):
 
     def team_memory(self, getter: Getter) -> Arrays:
         """Return kind and size of each array in team memory, by flat name."""
-        return memory("recovery", self.recovery(**self.recovery.sizes(self, getter)))
+        return team_memory("recovery", self.recovery, self, getter)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceMemoryError
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth import memory, room
+from tistreamlines.tracking.growth import memory
 from tistreamlines.tracking.growth.memory import PARTS_AHEAD
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.products import device_density
@@ -132,7 +132,7 @@ def test_products_are_the_same(plain, points, chunk_size, soon, monkeypatch):
 def test_no_seed_is_lost_where_the_device_has_no_memory(plain, kernel, soon, monkeypatch):
     """Those of a chunk that grows, of the next one that is launched, and of the one after it."""
     monkeypatch.setattr(Queued, "soon", soon)
-    monkeypatch.setattr(room, "FEWEST_SEEDS", 1)
+    monkeypatch.setattr(memory, "FEWEST_SEEDS", 1)
     seeds = np.tile(SEEDS, (4, 1))
     expected = whole(engine().track(seeds))
     device, run = queued_device(monkeypatch), Queued.run

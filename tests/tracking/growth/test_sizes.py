@@ -52,7 +52,7 @@ from tistreamlines.tracking.growth.memory import (
 )
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.parts import Layout
-from tistreamlines.tracking.seeding.seeds import RandomSeeds
+from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds
 from tistreamlines.tracking.tables.rows import build_volume
 
 SEEDS = np.tile(CIRCLE_SEEDS, (10, 1))
@@ -373,7 +373,7 @@ def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypa
     list(made.track(SEEDS[:9]))
     assert set(pools) == {expected}
     pools.clear()
-    RandomSeeds(np.zeros((1, 3), np.int32), 100, 0, threads=asked).points(0, 100)
+    RandomSeeds(np.zeros((1, 3), np.int32), Draw(100, 0, asked)).points(0, 100)
     assert set(pools) == ({expected - 1} if expected > 1 else set())  # the thread that calls is one
     assert numba.get_num_threads() == callers_threads
 

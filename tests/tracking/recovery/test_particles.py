@@ -53,7 +53,7 @@ def layout_of(**named: Any) -> Layout:
     """How halves lie in memory that a walk grows with particle filtering."""
     rule = Rule(stopping=act.Act(), classify=act.classify, recovery=particle_filtering_of(options(**named), 0.5))
     return layout_along_vertices(
-        rule=rule, method=Walk(), scratch=WalkMemory(row=ROW), choose=choose_walk, move=move_walk,
+        rule=rule, method=Walk(), scratch=WalkMemory, choose=choose_walk, move=move_walk,
         row=Row(row_chunks=CHUNKS, stop_channel=ROW - 2, stop_channels=2),
     )
 

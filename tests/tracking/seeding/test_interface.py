@@ -13,6 +13,7 @@ from scipy.stats import chi2_contingency, ks_2samp
 import tistreamlines as ts
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.tracking.seeding.interface import NEAR, InterfaceSeeds, Segmentation, interface_seeds
+from tistreamlines.tracking.seeding.seeds import Draw
 
 SHAPE, RADIUS, CORTEX = (30, 28, 32), 11.3, 5.0  # voxels, and mm
 TURN = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]
@@ -38,7 +39,7 @@ FIVE = {name: tissues(width) for name, width in WIDTHS.items()}
 def seeds_of(kind, count=4000, key=3, threads=None, image=IMAGE):
     segmentation = Segmentation(FIVE[kind], GRID, "5tt.nii")
     voxels = segmentation.interface()
-    return InterfaceSeeds(segmentation, voxels, np.ones(len(voxels)), AFFINE, image, count, key, threads)
+    return InterfaceSeeds(segmentation, voxels, np.ones(len(voxels)), AFFINE, image, Draw(count, key, threads))
 
 
 def fractions_at(values, points):
@@ -99,7 +100,7 @@ def test_tckgen_spreads_seeds_alike(kind, tmp_path):
     weights = np.asarray(nib.load(tmp_path / "mask.nii").dataobj)
     voxels = np.argwhere(weights).astype(np.int32)
     drawn = voxels, weights[tuple(voxels.T)], AFFINE
-    seeds = interface_seeds(tmp_path / "5tt.nii", *drawn, IMAGE, count, 0)
+    seeds = interface_seeds(tmp_path / "5tt.nii", *drawn, IMAGE, Draw(count, 0))
     (ours, away), (others, their_distances) = map(directions, (IMAGE.to_ras(seeds.points(0, count)), theirs))
     counts = np.array([ours, others])
     assert counts.sum() == 2 * count

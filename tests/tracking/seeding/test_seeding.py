@@ -31,7 +31,7 @@ from tistreamlines.tracking.registry import METHODS
 from tistreamlines.tracking.seeding.directed import initial_codes
 from tistreamlines.tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
 from tistreamlines.tracking.seeding.place_seeds import draw_share, place_in_ball
-from tistreamlines.tracking.seeding.seeds import along_voxel_axes
+from tistreamlines.tracking.seeding.seeds import Draw, along_voxel_axes
 
 SHAPE = (9, 8, 7)
 TURN = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]
@@ -121,7 +121,7 @@ class TestPositions:
         assert reached(seeds)
 
     def test_each_voxel_has_its_number_of_seeds(self):
-        seeds = SeedsPerVoxel(VOXELS, 50, 3)
+        seeds = SeedsPerVoxel(VOXELS, 50, Draw(0, 3))
         points = numbered(seeds)
         theirs = random_seeds_from_mask(MASK, np.eye(4), seeds_count=50, random_seed=1)
         counts, dipys = (np.unique(np.rint(some), axis=0, return_counts=True) for some in (points, theirs))
@@ -129,13 +129,14 @@ class TestPositions:
         assert np.array_equal(np.rint(points[: len(VOXELS)]), VOXELS)
         for axis in range(3):
             assert kstest(points[:, axis] - np.rint(points[:, axis]) + 0.5, "uniform").pvalue > 1e-3
-        assert np.array_equal(SeedsPerVoxel(VOXELS, 20, 3, threads=1).points(0, 2000), points[: 20 * len(VOXELS)])
+        fewer = SeedsPerVoxel(VOXELS, 20, Draw(0, 3, threads=1))
+        assert np.array_equal(fewer.points(0, 2000), points[: 20 * len(VOXELS)])
         assert reached(seeds)
 
     def test_a_map_weighs_the_voxels(self):
         weights = np.random.default_rng(5).exponential(size=len(VOXELS)).astype(np.float32)
         weights[3] = 1e-6
-        seeds = WeightedSeeds(VOXELS, weights, 40_000, 1)
+        seeds = WeightedSeeds(VOXELS, weights, Draw(40_000, 1))
         points = numbered(seeds)
         which = {tuple(voxel): number for number, voxel in enumerate(VOXELS)}
         counts = np.bincount([which[tuple(p)] for p in np.rint(points).astype(int)], minlength=len(VOXELS))
@@ -145,11 +146,11 @@ class TestPositions:
         assert counts[~likely].sum() <= 1
         for axis in range(3):
             assert kstest(points[:, axis] - np.rint(points[:, axis]) + 0.5, "uniform").pvalue > 1e-3
-        assert not np.array_equal(WeightedSeeds(VOXELS, weights, 10, 2).points(0, 10), points[:10])
+        assert not np.array_equal(WeightedSeeds(VOXELS, weights, Draw(10, 2)).points(0, 10), points[:10])
         assert reached(seeds)
 
     def test_a_ball_is_filled_evenly(self):
-        seeds = BallSeeds([BALL], SPACE, 20_000, 9)
+        seeds = BallSeeds([BALL], SPACE, Draw(20_000, 9))
         offsets = SPACE.to_ras(numbered(seeds)) - CENTRE
         radii = np.linalg.norm(offsets, axis=1)
         assert radii.max() <= BALL[3] * (1 + 1e-6)
@@ -160,12 +161,12 @@ class TestPositions:
 
     def test_balls_share_seeds_by_volume(self):
         other = (*SPACE.to_ras(np.array([0.0, 0, 0])).tolist(), 2.0)
-        seeds = BallSeeds([BALL, other], SPACE, 9000, 9)
+        seeds = BallSeeds([BALL, other], SPACE, Draw(9000, 9))
         away = np.linalg.norm(SPACE.to_ras(numbered(seeds)) - other[:3], axis=1)
         assert chisquare([(away > 2).sum(), (away <= 2).sum()], [8000, 1000]).pvalue > 1e-3
         assert reached(seeds)
         with pytest.raises(ts.ParameterError, match="seed_sphere 500,0,0,3 lies outside the image: give"):
-            BallSeeds([(500, 0, 0, 3)], SPACE, 9, 9).reach()
+            BallSeeds([(500, 0, 0, 3)], SPACE, Draw(9, 9)).reach()
 
     def test_kernels_agree_with_python(self):
         """In float64, the same tries are taken; the words are Philox's in both."""
@@ -180,7 +181,7 @@ class TestPositions:
 
     def test_too_many(self):
         many = np.zeros((5000, 3), np.int32)
-        for make in (lambda: GridSeeds(many, 100), lambda: SeedsPerVoxel(many, 1_000_000, 0)):
+        for make in (lambda: GridSeeds(many, 100), lambda: SeedsPerVoxel(many, 1_000_000, Draw(0, 0))):
             with pytest.raises(ts.ParameterError, match="5000 voxels would have more than 4294967295 seeds"):
                 make()
 
@@ -207,9 +208,9 @@ def test_tckgen_places_seeds_alike(way, tmp_path):
     space = ts.Space(affine, shape)
     if way == "map":
         voxels = np.argwhere(weights).astype(np.int32)
-        seeds = WeightedSeeds(voxels, weights[tuple(voxels.T)], 20_000, 0)
+        seeds = WeightedSeeds(voxels, weights[tuple(voxels.T)], Draw(20_000, 0))
     else:
-        seeds = BallSeeds(balls, space, 20_000, 0)
+        seeds = BallSeeds(balls, space, Draw(20_000, 0))
     cells = [np.rint(space.to_voxel(points)).astype(int) for points in (theirs, space.to_ras(seeds.points(0, 20_000)))]
     counts = np.array([np.bincount(cell @ [144, 12, 1], minlength=1728) for cell in cells])
     assert chi2_contingency(counts[:, counts.sum(axis=0) > 20]).pvalue > 1e-3

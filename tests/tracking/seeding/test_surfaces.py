@@ -17,6 +17,7 @@ from tistreamlines.io.surfaces import Surface
 from tistreamlines.run import resume
 from tistreamlines.tracking.seeding.mask import Mask
 from tistreamlines.tracking.seeding.outside import senses_of
+from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.seeding.surfaces import AreaSeeds, lengths_of, normals_of, surface_seeds
 
 SHAPE = (20, 22, 18)
@@ -54,8 +55,8 @@ def shares(points, vertices, triangles):
     return which, parts
 
 
-def egg(count=20_000, key=3, **more):
-    return AreaSeeds(EGG, TRIANGLES, None, SPACE, count, key, **more)
+def egg(count=20_000, key=3, threads=None, mask=None):
+    return AreaSeeds(EGG, TRIANGLES, None, SPACE, Draw(count, key, threads), mask)
 
 
 def numbered(seeds):
@@ -102,7 +103,7 @@ class TestByArea:
         small = moved(icosphere(2, 4.0)[0] + CENTRE, x=10)
         extra = np.concatenate([TRIANGLES, [[0, 1, 1], [5, 5, 5]]])
         paths = [save_gifti(tmp_path / "a.gii", EGG, extra), save_gifti(tmp_path / "b.gii", small, TRIANGLES)]
-        seeds = surface_seeds(paths, SPACE, 20_000, 0)
+        seeds = surface_seeds(paths, SPACE, Draw(20_000, 0))
         points = SPACE.to_ras(numbered(seeds))
         on_small = np.abs(np.linalg.norm(moved(points, x=-10) - CENTRE, axis=1) - 4) < 0.2
         areas = np.array([heron(EGG, TRIANGLES).sum(), heron(small, TRIANGLES).sum()])
@@ -114,9 +115,9 @@ class TestByArea:
         seeds = egg()
         assert reached(seeds)
         assert len(seeds.reach()) < 0.3 * np.prod(SHAPE)
-        large = AreaSeeds(EGG, icosphere(0)[1], None, SPACE, 20_000, 0)  # triangles of many voxels
+        large = AreaSeeds(EGG, icosphere(0)[1], None, SPACE, Draw(20_000, 0))  # triangles of many voxels
         assert reached(large)
-        assert reached(AreaSeeds(moved(EGG, y=12), TRIANGLES, None, SPACE, 20_000, 0))  # partly outside
+        assert reached(AreaSeeds(moved(EGG, y=12), TRIANGLES, None, SPACE, Draw(20_000, 0)))  # partly outside
 
 
 class TestMasks:
@@ -159,13 +160,13 @@ class TestMasks:
         mask = Mask(np.pad(np.ones((1, 1, 1), bool), 1), SPACE)
         for each, what in ((None, "part"), (1, "vertex")):
             with pytest.raises(InputError, match=f"no {what} of seed_surface lies in seed_mask"):
-                surface_seeds([path], SPACE, 10, 0, each=each, mask=mask)
+                surface_seeds([path], SPACE, Draw(10, 0), each=each, mask=mask)
 
 
 class TestAtVertices:
     def test_each_has_its_number(self, tmp_path):
         paths = [save_gifti(tmp_path / f"{i}.gii", moved(EGG, x=i), TRIANGLES) for i in range(2)]
-        seeds = surface_seeds(paths, SPACE, 7, 0, each=3)
+        seeds = surface_seeds(paths, SPACE, Draw(7, 0), each=3)
         points = SPACE.to_ras(numbered(seeds))
         both = np.concatenate([EGG, moved(EGG, x=1)])
         assert np.abs(points - np.tile(both, (3, 1))).max() < 1e-5
@@ -174,13 +175,13 @@ class TestAtVertices:
     def test_those_in_a_mask_and_without_triangles(self, tmp_path):
         half = np.indices(SHAPE)[0] < 9
         path = save_gifti(tmp_path / "points.gii", EGG)
-        seeds = surface_seeds([path], SPACE, 7, 0, each=1, mask=Mask(half, SPACE))
+        seeds = surface_seeds([path], SPACE, Draw(7, 0), each=1, mask=Mask(half, SPACE))
         expected = EGG[SPACE.to_voxel(EGG)[:, 0] < 8.5]
         assert 20 < len(expected) < 140
         assert np.abs(SPACE.to_ras(numbered(seeds)) - expected).max() < 1e-5
         for given in ({}, {"each": 1, "direction": "normal"}):
             with pytest.raises(InputError, match=r"points\.gii: has no triangles, and so neither area nor normals"):
-                surface_seeds([path], SPACE, 7, 0, **given)
+                surface_seeds([path], SPACE, Draw(7, 0), **given)
 
 
 def scanner_directions(seeds):
@@ -197,7 +198,7 @@ class TestDirections:
         notes, fine = [], icosphere(4, 12.0)
         path = save_gifti(tmp_path / "a.gii", fine[0] * STRETCH + CENTRE, fine[1][:, ::-1] if turned else fine[1])
         for direction, sense in (("normal", 1), ("inward", -1)):
-            seeds = surface_seeds([path], SPACE, 2000, 0, direction=direction, each=each, note=notes.append)
+            seeds = surface_seeds([path], SPACE, Draw(2000, 0), direction=direction, each=each, note=notes.append)
             ours = scanner_directions(seeds)
             exact = (SPACE.to_ras(seeds.points(0, seeds.count)) - CENTRE) / STRETCH**2
             exact /= np.linalg.norm(exact, axis=1, keepdims=True)
@@ -210,7 +211,7 @@ class TestDirections:
 
     def test_free_seeds_have_none(self, tmp_path):
         path = save_gifti(tmp_path / "a.gii", EGG, TRIANGLES)
-        assert all(surface_seeds([path], SPACE, 9, 0, each=each).directions(0, 9) is None for each in (None, 1))
+        assert all(surface_seeds([path], SPACE, Draw(9, 0), each=each).directions(0, 9) is None for each in (None, 1))
 
     def test_open_and_inconsistent_surfaces(self):
         warnings = []
@@ -227,7 +228,7 @@ class TestDirections:
     def test_a_vertex_without_a_normal(self, tmp_path):
         path = save_gifti(tmp_path / "a.gii", np.append(EGG, [CENTRE], axis=0), TRIANGLES)
         with pytest.raises(InputError, match=r"1 vertices have no normal, the first of which is at \["):
-            surface_seeds([path], SPACE, 9, 0, each=1, direction="inward")
+            surface_seeds([path], SPACE, Draw(9, 0), each=1, direction="inward")
 
 
 class TestPlaces:
@@ -235,18 +236,18 @@ class TestPlaces:
         """A part outside is a warning with its share, most of it an error."""
         warnings = []
         path = save_gifti(tmp_path / "a.gii", EGG + TURN[:, 1] * 14, TRIANGLES)
-        surface_seeds([path], SPACE, 9, 0, warn=warnings.append)
+        surface_seeds([path], SPACE, Draw(9, 0), warn=warnings.append)
         away = int(((SPACE.to_voxel(EGG + TURN[:, 1] * 14) > np.array(SHAPE) - 0.5).any(axis=1)).sum())
         told = f"{away} of 162 vertices lie outside the image ({away / 162:.1%}), and no streamline starts there"
         assert warnings == [f"{path}: {told}"]
         path = save_gifti(tmp_path / "b.gii", moved(EGG, x=60), TRIANGLES)
         with pytest.raises(InputError, match=r"b\.gii: 162 of 162 vertices lie outside the image; give a surface of"):
-            surface_seeds([path], SPACE, 9, 0)
+            surface_seeds([path], SPACE, Draw(9, 0))
 
     def test_no_area(self, tmp_path):
         path = save_gifti(tmp_path / "a.gii", EGG, [[0, 0, 1]])
         with pytest.raises(InputError, match="no triangle of seed_surface has an area"):
-            surface_seeds([path], SPACE, 9, 0)
+            surface_seeds([path], SPACE, Draw(9, 0))
 
 
 BALL, ORIGIN = icosphere(2, 8.0), np.array([16.0, 18, 14])

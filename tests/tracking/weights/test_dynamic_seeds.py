@@ -18,8 +18,9 @@ from tistreamlines.fit.fod_image import load_fods
 from tistreamlines.io.in_memory import source_of
 from tistreamlines.io.tractograms import stored_batches
 from tistreamlines.space.batch import Batch
+from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
-from tistreamlines.tracking.weights.fixels import fixels_of
+from tistreamlines.tracking.weights.fixels import FixelRules, fixels_of
 from tistreamlines.tracking.weights.visits import Visitor
 
 FODS = "SIFT_phantom/fods.mif"
@@ -55,7 +56,7 @@ def test_densities_come_as_near_to_fibres_as_those_of_tckgen(place, way, monkeyp
     folder, call = place
     monkeypatch.chdir(folder)
     act = WAYS[way].get("act")
-    fixels = fixels_of(load_fods(FODS, None), choose("cpu"), None, print, tissues=act)
+    fixels = fixels_of(load_fods(FODS, None), choose("cpu"), None, print, FixelRules(act))
     ends = f"-act {act}" if act else "-mask SIFT_phantom/mask.mif"
     call(f"tckgen {FODS} theirs.tck -seed_dynamic {FODS} {ends} -select 2000 -minlength 4")
     track("ours.tck", select=2000, **WAYS[way])
@@ -129,7 +130,7 @@ def field():
 
 def seeds_of(image, tissues=None, count=3000, space=None):
     space = space or ts.Space(image.affine, image.shape[:3])
-    return DynamicSeeds(image, "tournier07", tissues, space, 1.0, "cpu", count, None, 5, 500)
+    return DynamicSeeds(image, "tournier07", tissues, space, 1.0, "cpu", Draw(count, 5), None, 500)
 
 
 def test_seeds_lie_anywhere_in_the_voxels_of_their_fixels():

@@ -22,14 +22,13 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.store import folder, read_sealed, stem_of, write_sealed
 from ..tried import is_tried
-from .elsewhere import compile_elsewhere, settings
+from .elsewhere import Kind, TupleKind, compile_elsewhere, settings
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,
 }
 INLINED = ("simd.py", "lanes.py", "atomic.py")
-Kind = tuple[str, str, int]  # the type of a number, 'number', 'tuple' or 'array', and the length or the number of axes
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
@@ -54,7 +53,7 @@ class Held:
 
     Parameters
     ----------
-    value : an array whose memory stays where it is, a number or a tuple of numbers.
+    value : an array whose memory stays where it is, a number, or a tuple of arrays and numbers.
     """
 
     def __init__(self, value: Any) -> None:
@@ -79,7 +78,7 @@ class Function:
         self._loaded: dict[tuple[Kind, ...], Call] = {}
 
     def __call__(self, *arguments: Any) -> None:
-        """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of numbers of Python."""
+        """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of these."""
         self.call_with([Held(value) for value in arguments])
 
     def call_with(self, arguments: Sequence[Held]) -> None:
@@ -185,7 +184,7 @@ _name = cache(lambda dtype: dtype.name)  # which numpy makes anew each time
 def _kind(value: Any) -> Kind:
     """Return the type of an argument."""
     if isinstance(value, tuple):
-        return _kind(value[0])[0], "tuple", len(value)
+        return TupleKind(map(_kind, value))
     if not isinstance(value, np.ndarray):
         return _name(np.asarray(value).dtype), "number", 1
     if not (value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative):
@@ -195,14 +194,18 @@ def _kind(value: Any) -> Kind:
 
 def _types(kind: Kind) -> list[Any]:
     """Return the types of :func:`_parts`."""
+    if isinstance(kind, TupleKind):
+        return [part for item in kind for part in _types(item)]
     name, form, count = kind
     if form == "array":
         return [c.c_void_p, c.c_void_p, c.c_ssize_t, c.c_ssize_t, c.c_void_p, *2 * count * [c.c_ssize_t]]
-    return count * [SCALARS[name]]
+    return [SCALARS[name]]
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
     """Return what Numba passes of an argument: of an array, owner and parent (none), sizes, data, shape and strides."""
+    if isinstance(value, tuple):
+        return tuple(chain.from_iterable(map(_parts, value)))
     if not isinstance(value, np.ndarray):
-        return value if isinstance(value, tuple) else (value.item() if isinstance(value, np.generic) else value,)
+        return (value.item() if isinstance(value, np.generic) else value,)
     return (None, None, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..collector import collector_paused
 from ..tried import is_tried, tell_slower
+from .elsewhere import Kind, TupleKind
 
 config: Any = numba_config  # whose attributes are made when it is imported
 if config.DISABLE_JIT:
@@ -57,7 +58,7 @@ def kernel(**options: Any) -> Callable[[Any], Any]:
     return one
 
 
-def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -> tuple[str, Callable[[], bytes]]:
+def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, Callable[[], bytes]]:
     """Compile a function of a module for LLVM.
 
     Parameters
@@ -101,7 +102,7 @@ def _quick_compiler() -> AbstractContextManager[None]:
     return quick_compiler()
 
 
-def compile_plainly(text: str, name: str, kinds: Iterable[tuple[str, str, int]], path: Path | None) -> Callable[..., None]:
+def compile_plainly(text: str, name: str, kinds: Iterable[Kind], path: Path | None) -> Callable[..., None]:
     """Compile a function of a module with nothing but Numba's public parts, or find it compiled; return what Python can call.
 
     Numba's own cache runs whatever is in its files. So the files get a folder of this call alone, and are kept as one file
@@ -148,7 +149,9 @@ def _archive(folder: Path) -> bytes:
         return stream.getvalue()
 
 
-def _type(kind: tuple[str, str, int]) -> Any:
+def _type(kind: Kind) -> types.Type:
+    if isinstance(kind, TupleKind):
+        return types.Tuple([_type(item) for item in kind])
     name, form, count = kind
     scalar = from_dtype(np.dtype(name))
-    return {"array": types.Array(scalar, count, "C"), "tuple": types.UniTuple(scalar, count)}.get(form, scalar)
+    return types.Array(scalar, count, "C") if form == "array" else scalar

@@ -26,7 +26,14 @@ WORKER = """
 from tistreamlines.backends.numba.compiling import main
 main(float(sys.argv[1]))
 """
-Kinds = Iterable[tuple[str, str, int]]
+
+
+class TupleKind(tuple["Kind", ...]):
+    """The kinds of the items of a tuple."""
+
+
+Kind = tuple[str, str, int] | TupleKind  # the type of a number, 'number' or 'array', and the number of axes
+Kinds = Iterable[Kind]
 _processes: dict[Hashable, list[_Process]] = {}
 _starting = threading.Lock()
 

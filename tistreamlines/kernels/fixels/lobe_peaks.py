@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..lanes import cross, everywhere, normalised
 from ..orientation.harmonics import harmonic
-from ..orientation.peaks import VERTEX_CHUNKS, dot, vertex
+from ..orientation.peaks import VERTEX_CHUNKS, dot, vertex, vertices_from
 from .watershed import MERGES, Half, LobeScratch, lobe_of
 
 # of the search, in radians: how far directions are tried at first, less than from which it ends
@@ -57,12 +57,7 @@ def nearest_direction(half: Half, d: vec3) -> i32:
     found = lanes(0)
     for chunk in range(VERTEX_CHUNKS):
         c = 32 * chunk
-        cosine = absolute(dot(
-            vec3(
-                at(half.sphere.vertices, c), at(half.sphere.vertices, c + 32 * VERTEX_CHUNKS),
-                at(half.sphere.vertices, c + 64 * VERTEX_CHUNKS),
-            ), here,
-        ))
+        cosine = absolute(dot(vertices_from(half.sphere, c), here))
         found = where(cosine > best, lane() + c, found)
         best = maximum(best, cosine)
     return i32(team_min(where(best >= team_max(best), real(found), 32.0 * real(VERTEX_CHUNKS))))

@@ -7,21 +7,7 @@ from ..interpolate import ROW_CHUNKS
 from ..lanes import everywhere, normalised
 from ..orientation.peaks import NEIGHBOURS, NONE, VERTEX_CHUNKS
 from .lobe_peaks import amplitude, peak_of_lobe
-from .watershed import (
-    FIRST,
-    LOBES,
-    LOW_BITS,
-    LOW_MASK,
-    Half,
-    LobeRule,
-    LobeScratch,
-    grow_lobes,
-    lobe_of,
-    lobes_from,
-    put_lobes,
-    sample_lobes,
-    sort_positive,
-)
+from .watershed import *
 
 TABLE = Constant("1: the lobe of each direction is handed out")
 DILATES = Constant("1: in that table, directions outside all lobes belong to a lobe nearby, 0: to none")
@@ -65,7 +51,7 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, foun
         scratch.kept[lobe] = NO_LOBE
         # no peak is twice as high as the nearest direction, which is at most 2.8 degrees away
         if (lobe_of(scratch, seed) == lobe) & (2.0 * scratch.amplitudes[seed] >= rule.peak_value):
-            mean = vec3(scratch.sums[4 * lobe], scratch.sums[4 * lobe + 1], scratch.sums[4 * lobe + 2])
+            mean = sum_of(scratch, lobe)
             whole = scratch.sums[4 * lobe + 3]
             if whole >= rule.integral:
                 peak = peak_of_lobe(half, scratch, lobe, count)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..orientation.harmonics import harmonic
-from ..orientation.peaks import NEIGHBOURS, VERTEX_CHUNKS, Sphere, dot, vertex
+from ..orientation.peaks import NEIGHBOURS, VERTEX_CHUNKS, Sphere, dot, vertex, vertices_from
 
 LOBES = Constant("most lobes of a voxel, at most 126, so that four numbers of lobes fit a word")
 MERGES = Constant("1: lobes that a high enough bridge connects are one, 0: none are")
@@ -103,10 +103,8 @@ def sample_lobes(half: Half, scratch: LobeScratch):
     """Amplitudes in all directions; nothing is visited."""
     for chunk in range(VERTEX_CHUNKS):
         c = 32 * chunk
-        x = at(half.sphere.vertices, c)
-        y = at(half.sphere.vertices, c + 32 * VERTEX_CHUNKS)
-        z = at(half.sphere.vertices, c + 64 * VERTEX_CHUNKS)
-        value = harmonic(scratch.row, 0, x, y, z)
+        d = vertices_from(half.sphere, c)
+        value = harmonic(scratch.row, 0, d[0], d[1], d[2])
         put(scratch.amplitudes, c, where(lane() + c < half.sphere.count, value, 0.0))
         put(scratch.visits, c, lanes((UNSEEN + FIRST) << LOW_BITS))
     barrier()
@@ -159,20 +157,30 @@ def neighbour(sphere: Sphere, i: i32, rank: i32) -> i32:
 
 
 @func
+def sum_of(scratch: LobeScratch, lobe: i32) -> vec3:
+    """The directions of a lobe, weighted by amplitude."""
+    return vec3(scratch.sums[4 * lobe], scratch.sums[4 * lobe + 1], scratch.sums[4 * lobe + 2])
+
+
+@func
+def put_sum(scratch: LobeScratch, lobe: i32, v: vec3, integral: real):
+    """Write the sum of a lobe's directions, and its integral."""
+    barrier()
+    scratch.sums[4 * lobe] = v[0]
+    scratch.sums[4 * lobe + 1] = v[1]
+    scratch.sums[4 * lobe + 2] = v[2]
+    scratch.sums[4 * lobe + 3] = integral
+
+
+@func
 def join_lobe(half: Half, scratch: LobeScratch, lobe: i32, i: i32):
     """Add a direction to a lobe, or its opposite if that is on the side of the lobe's mean so far."""
     d = vertex(half.sphere, i)
     share = half.weights[i] * scratch.amplitudes[i]
-    x = scratch.sums[4 * lobe]
-    y = scratch.sums[4 * lobe + 1]
-    z = scratch.sums[4 * lobe + 2]
+    p = sum_of(scratch, lobe)
+    side = where(dot(d, p) > 0.0, share, 0.0 - share)
     whole = scratch.sums[4 * lobe + 3] + share
-    side = where(dot(d, vec3(x, y, z)) > 0.0, share, 0.0 - share)
-    barrier()
-    scratch.sums[4 * lobe] = x + side * d[0]
-    scratch.sums[4 * lobe + 1] = y + side * d[1]
-    scratch.sums[4 * lobe + 2] = z + side * d[2]
-    scratch.sums[4 * lobe + 3] = whole
+    put_sum(scratch, lobe, vec3(p[0] + side * d[0], p[1] + side * d[1], p[2] + side * d[2]), whole)
     set_lobe(scratch, i, lobe)
 
 
@@ -181,11 +189,7 @@ def begin_lobe(half: Half, scratch: LobeScratch, lobe: i32, i: i32):
     """Begin a lobe with a direction."""
     d = vertex(half.sphere, i)
     share = half.weights[i] * scratch.amplitudes[i]
-    barrier()
-    scratch.sums[4 * lobe] = share * d[0]
-    scratch.sums[4 * lobe + 1] = share * d[1]
-    scratch.sums[4 * lobe + 2] = share * d[2]
-    scratch.sums[4 * lobe + 3] = share
+    put_sum(scratch, lobe, vec3(share * d[0], share * d[1], share * d[2]), share)
     scratch.seeds[lobe] = i
     set_lobe(scratch, i, lobe)
 
@@ -193,15 +197,11 @@ def begin_lobe(half: Half, scratch: LobeScratch, lobe: i32, i: i32):
 @func
 def merge_into(scratch: LobeScratch, lobe: i32, other: i32):
     """Add another lobe to a lobe, and let the directions that wait for that one wait for this one."""
-    p = vec3(scratch.sums[4 * lobe], scratch.sums[4 * lobe + 1], scratch.sums[4 * lobe + 2])
-    q = vec3(scratch.sums[4 * other], scratch.sums[4 * other + 1], scratch.sums[4 * other + 2])
+    p = sum_of(scratch, lobe)
+    q = sum_of(scratch, other)
     side = where(dot(p, q) > 0.0, 1.0, -1.0)
     whole = scratch.sums[4 * lobe + 3] + scratch.sums[4 * other + 3]
-    barrier()
-    scratch.sums[4 * lobe] = p[0] + side * q[0]
-    scratch.sums[4 * lobe + 1] = p[1] + side * q[1]
-    scratch.sums[4 * lobe + 2] = p[2] + side * q[2]
-    scratch.sums[4 * lobe + 3] = whole
+    put_sum(scratch, lobe, vec3(p[0] + side * q[0], p[1] + side * q[1], p[2] + side * q[2]), whole)
     for chunk in range(VERTEX_CHUNKS):
         of = lobes_from(scratch, 32 * chunk)
         of = where(of == other, lobe, of)

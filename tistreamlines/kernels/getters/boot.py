@@ -15,7 +15,18 @@ from ...linker.maths import divide, log
 from ...linker.rng import philox
 from ..interpolate import STOP_CHANNEL
 from ..orientation.harmonics import harmonic
-from ..orientation.peaks import AGAIN, NONE, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, closest_peak, find_peaks
+from ..orientation.peaks import (
+    AGAIN,
+    NONE,
+    VERTEX_CHUNKS,
+    PeakRule,
+    PeakScratch,
+    Sphere,
+    closest_peak,
+    dot,
+    find_peaks,
+    vertices_from,
+)
 
 SIGNAL_CHUNKS = Constant("number of diffusion-weighted signals, rounded up, in units of 32")
 PASSES = Constant("the same in units of 64, the signals of a pass")
@@ -230,12 +241,10 @@ def sample_odf(method: Boot, scratch: BootScratch, heading: vec3):
     high = lanes(-3.0e38)
     for chunk in range(VERTEX_CHUNKS):
         c = chunk * 32
-        x = at(method.sphere.vertices, c)
-        y = at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS)
-        z = at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS)
-        value = harmonic(scratch.coefficients, 0, x, y, z)
+        d = vertices_from(method.sphere, c)
+        value = harmonic(scratch.coefficients, 0, d[0], d[1], d[2])
         if ANGULAR:
-            cosine = (x * heading[0] + y * heading[1]) + z * heading[2]
+            cosine = dot(d, heading)
             value = value * ((1.0 - method.angular_weight) + method.angular_weight * absolute(cosine))
         low = minimum(low, value)
         high = maximum(high, value)

@@ -12,16 +12,7 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import Method, Scratch
 from ..interpolate import Corners, Volume, find_corners
-from ..orientation.patches import (
-    CONE_CHUNKS,
-    STORED,
-    PatchedPmf,
-    amplitudes_at,
-    bounds_of,
-    direction_number,
-    patch_of,
-    sample_next_patch,
-)
+from ..orientation.patches import *
 from ..orientation.peaks import NONE, VERTEX_CHUNKS, closest_peak
 from ..orientation.pmf import Pmf, PmfScratch, pmf_peaks
 

@@ -7,11 +7,11 @@ eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen doe
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import floored, quarter_turn, reciprocal_root
+from ...linker.maths import floored, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume, row_start
-from ..lanes import corner_row, corner_weight, cross, everywhere, row_of
+from ..lanes import azimuth, corner_row, corner_weight, cross, everywhere, row_of
 from ..orientation.harmonics import harmonic
 from .direction_codes import decoded, encoded
 from .headings import HeadingScratch
@@ -66,20 +66,6 @@ def sideways(d: vec3, u: vec3, cosine: real, sine: real) -> vec3:
     """The unit vector perpendicular to ``d`` at an azimuth from ``u``."""
     v = cross(d, u)
     return vec3(cosine * u[0] + sine * v[0], cosine * u[1] + sine * v[1], cosine * u[2] + sine * v[2])
-
-
-@func
-def azimuth(word: u32) -> vec3:
-    """Cosine and sine of a random angle."""
-    turns = 4.0 * uniform(word)
-    quarter = floored(turns)
-    a = quarter_turn((turns - quarter) - 0.5)
-    odd = (quarter == 1.0) | (quarter == 3.0)
-    x = where(odd, a[1], a[0])
-    y = where(odd, a[0], a[1])
-    x = where(quarter >= 2.0, 0.0 - x, x)
-    y = where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y)
-    return vec3(x, y, 0.0)
 
 
 @func

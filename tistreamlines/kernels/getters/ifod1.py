@@ -14,21 +14,7 @@ from ..halves import *
 from ..lanes import either, everywhere, normalised
 from ..orientation.harmonics import harmonic
 from ..orientation.peaks import LEAVES, NONE
-from .fod import (
-    AT_ONCE,
-    GRID,
-    GRID_CHUNKS,
-    NUMBER_BITS,
-    POWERED,
-    Fod,
-    across,
-    drawn,
-    draws_of,
-    has_fod,
-    of_grid,
-    setting_out,
-    turned,
-)
+from .fod import *
 from .headings import HeadingScratch
 from .tries import coded, draw_alone, drawn_with, try_number
 

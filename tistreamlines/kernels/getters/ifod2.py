@@ -17,21 +17,7 @@ from ..interpolate import Volume
 from ..lanes import either, everywhere, normalised
 from ..orientation.peaks import LEAVES, NONE
 from .circles import half_part, mixed, onward
-from .fod import (
-    AT_ONCE,
-    GRID,
-    GRID_CHUNKS,
-    NUMBER_BITS,
-    OUTSIDE,
-    Fod,
-    across,
-    amplitude,
-    drawn,
-    draws_of,
-    of_grid,
-    setting_out,
-    sideways,
-)
+from .fod import *
 from .headings import HeadingScratch
 from .tries import added_to, coded, draw_alone, drawn_with, recovery_of, try_number
 

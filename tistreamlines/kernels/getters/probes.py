@@ -6,10 +6,10 @@ Each lane has a candidate of its own or, where PARTS is 2, lanes l and l + 16 ha
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
+from ...linker.maths import exp, log, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..interpolate import Volume
-from ..lanes import Cells, cross, either, normalised
+from ..lanes import Cells, azimuth, cross, either, normalised
 from ..orientation.pmf import Pmf
 from .arcs import binormal_after, onward, settled, tangent_after
 
@@ -62,14 +62,9 @@ def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) ->
     w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
     u = uniform(w[0])
     radius = method.max_curvature * (u * reciprocal_root(u))
-    turns = 4.0 * uniform(w[1])
-    quarter = floored(turns)
-    a = quarter_turn((turns - quarter) - 0.5)
-    odd = (quarter == 1.0) | (quarter == 3.0)
-    x = radius * where(odd, a[1], a[0])
-    y = radius * where(odd, a[0], a[1])
-    k1 = where(quarter >= 2.0, 0.0 - x, x)
-    k2 = where((quarter == 1.0) | (quarter == 2.0), 0.0 - y, y)
+    a = azimuth(w[1])
+    k1 = radius * a[0]
+    k2 = radius * a[1]
     return vec3(settled(k1, k2), settled(k2, k1), uniform(w[2]))
 
 
@@ -123,10 +118,11 @@ def lengthen(method: Ptt, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real
 
 @func
 def data_support(
-    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, k1: real, k2: real, last: real, ends: Reals
+    method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, bends: vec3, last: real, ends: Reals
 ) -> vec3:
     """Data support of each lane's probe, and the PMF at its end (DIPY's ``calculate_data_support``).
 
+    ``bends`` are what :func:`candidate` returns, and ``last`` the PMF at the begin.
     Where two lanes share a probe, both know the result.  ``ends`` is team memory for the values that each has read, since
     all are added in the order of the segments.
     """
@@ -134,7 +130,7 @@ def data_support(
     end = lanes(0.0)
     if PARTS == 1:
         for _ in range(SEGMENTS):
-            lengthen(method, p, t, n, b, k1, k2)
+            lengthen(method, p, t, n, b, bends[0], bends[1])
             end = heard(method, volume, p, t, n, b, method.threshold)
             total = total + end
     else:
@@ -144,14 +140,14 @@ def data_support(
         normal = n
         binormal = b
         for _ in range(SEGMENTS // 2):
-            lengthen(method, there, tangent, normal, binormal, k1, k2)
+            lengthen(method, there, tangent, normal, binormal, bends[0], bends[1])
         p = either(second, there, p)
         t = either(second, tangent, t)
         n = either(second, normal, n)
         b = either(second, binormal, b)
         barrier()
         for k in range(SEGMENTS - SEGMENTS // 2):
-            lengthen(method, p, t, n, b, k1, k2)
+            lengthen(method, p, t, n, b, bends[0], bends[1])
             put(ends, 32 * k, heard(method, volume, p, t, n, b, method.threshold))
         barrier()
         first = lane() & 15

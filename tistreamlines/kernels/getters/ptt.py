@@ -62,7 +62,7 @@ def choose_try(position: Position, run: Run) -> i32:
             if STRICT:
                 low = run.method.threshold
             last = heard(run.method, run.volume, here, t, n, b, low)
-        support = data_support(run.method, run.volume, here, t, n, b, drawn[0], drawn[1], last, run.scratch.pmf)
+        support = data_support(run.method, run.volume, here, t, n, b, drawn, last, run.scratch.pmf)
         if turn == 0:
             bound = bound_of(run.method, team_max(where(number < SAMPLES, support[0], 0.0)))
         tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
@@ -220,7 +220,7 @@ def support_of(
         b = sideways(t, lanes(c0), lanes(c1), branch, number, key)
         n = cross(b, t)
     drawn = candidate(method, lanes(c0), lanes(c1), branch, number, key)
-    support = data_support(method, volume, everywhere(p), t, n, b, drawn[0], drawn[1], lanes(0.0), scratch.pmf)
+    support = data_support(method, volume, everywhere(p), t, n, b, drawn, lanes(0.0), scratch.pmf)
     end = team_value(support[1], 0)
     barrier()
     scratch.carried[9] = end

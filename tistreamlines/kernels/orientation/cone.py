@@ -13,15 +13,7 @@ from __future__ import annotations
 from ...linker.lang import *
 from ..halves import Method
 from ..interpolate import Corners, Volume, find_corners, interpolate_row
-from .patches import (
-    CONE_CHUNKS,
-    STORED,
-    PatchedPmf,
-    amplitudes_at,
-    bounds_of,
-    direction_number,
-    interpolate_bounds,
-)
+from .patches import *
 from .peaks import VERTEX_CHUNKS
 from .pmf import PmfScratch
 

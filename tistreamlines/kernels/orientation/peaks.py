@@ -52,17 +52,19 @@ class PeakScratch(Record):
 
     @staticmethod
     def sizes(getter):
-        return {"candidates": getter.candidates, "counter": 1}
+        return {"candidates": getter.candidates, "kept": getter.most_peaks, "counter": 1}
 
 
 @func
 def vertex(sphere: Sphere, i: i32) -> vec3:
     """Unit vector of a vertex."""
-    return vec3(
-        sphere.vertices[i],
-        sphere.vertices[i + 32 * VERTEX_CHUNKS],
-        sphere.vertices[i + 64 * VERTEX_CHUNKS],
-    )
+    return vec3(sphere.vertices[i], sphere.vertices[i + 32 * VERTEX_CHUNKS], sphere.vertices[i + 64 * VERTEX_CHUNKS])
+
+
+@func
+def vertices_from(sphere: Sphere, c: i32) -> vec3:
+    """Unit vectors of 32 vertices, from number ``c`` on."""
+    return vec3(at(sphere.vertices, c), at(sphere.vertices, c + 32 * VERTEX_CHUNKS), at(sphere.vertices, c + 64 * VERTEX_CHUNKS))
 
 
 @func

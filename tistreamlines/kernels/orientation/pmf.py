@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import Method
-from .peaks import NONE, SYMMETRIC, VERTEX_CHUNKS, PeakRule, PeakScratch, Sphere, dot, find_peaks, vertex
+from .peaks import (
+    NONE,
+    SYMMETRIC,
+    VERTEX_CHUNKS,
+    PeakRule,
+    PeakScratch,
+    Sphere,
+    alike,
+    dot,
+    find_peaks,
+    vertex,
+    vertices_from,
+)
 
 amplitudes = Hole("the orientation function at a point, which is in the team memory, at 32 of the sphere's vertices")
 
@@ -46,17 +58,11 @@ def sample(method: Method, scratch: PmfScratch, heading: vec3, cos_angle: real) 
     high = lanes(0.0)
     for chunk in range(VERTEX_CHUNKS):
         c = chunk * 32
-        x = at(method.sphere.vertices, c)
-        y = at(method.sphere.vertices, c + 32 * VERTEX_CHUNKS)
-        z = at(method.sphere.vertices, c + 64 * VERTEX_CHUNKS)
-        value = amplitudes(scratch, c, x, y, z)
+        d = vertices_from(method.sphere, c)
+        value = amplitudes(scratch, c, d[0], d[1], d[2])
         value = where(lane() + c < method.sphere.count, value, 0.0)
         high = maximum(high, value)
-        cosine = (x * heading[0] + y * heading[1]) + z * heading[2]
-        if SYMMETRIC:
-            cosine = absolute(cosine)
-        value = where(cosine < cos_angle, 0.0, value)
-        put(scratch.pmf, c, value)
+        put(scratch.pmf, c, where(alike(d, heading) < cos_angle, 0.0, value))
     return team_max(high)
 
 

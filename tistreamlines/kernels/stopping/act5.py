@@ -16,21 +16,7 @@ from ..halves import *
 from ..interpolate import Volume
 from ..lanes import normalised
 from ..stop_reasons import Stop
-from .five_tissues import (
-    BEYOND,
-    CORTEX,
-    FLUID,
-    IN_DEEP_GREY,
-    NOWHERE,
-    PATHOLOGY,
-    REFUSED,
-    SUBCORTEX,
-    Act5,
-    excess_at,
-    kind_of,
-    may_begin,
-    tissues_at,
-)
+from .five_tissues import *
 
 along = Hole("the getter's function at a point in a direction, which tells where a half is cut; the same in all lanes")
 CUT = Constant("where a half is cut back to that has left subcortical grey matter, one of CUTS")

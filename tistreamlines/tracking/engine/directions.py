@@ -38,19 +38,19 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
     direction : (m, 3) float64
         Unit vectors along the voxel axes.
     """
-    growth, found = engine.growth, [(np.zeros(0, np.int64), np.zeros((0, 3)))]
+    growth, parts = engine.growth, [(np.zeros(0, np.int64), np.zeros((0, 3)))]
     most = growth.prepared.getter.most_directions
     points = np.ascontiguousarray(points, np.float32)
     first = 0
     while first < len(points):
         started = growth.start(points[first : first + growth.ready()], first).wait()
-        some, count = started.block[0], len(started.counts)
-        codes = growth.fetch(started.own["seeds_peaks"], count * most).reshape(-1, most)
+        seeds, count = started.block[0], len(started.counts)
+        codes = growth.fetch(started.arguments["seeds_peaks"], count * most).reshape(-1, most)
         kept = np.arange(most) < started.counts[:, None]
         seed = np.repeat(np.arange(count), started.counts)
-        found.append((first + seed, _decoded(engine, codes[kept], some, seed)))
+        parts.append((first + seed, _decoded(engine, codes[kept], seeds, seed)))
         first += count
-    numbers, directions = (np.concatenate(part) for part in zip(*found, strict=True))
+    numbers, directions = map(np.concatenate, zip(*parts, strict=True))
     return numbers, directions
 
 
@@ -79,21 +79,21 @@ def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
     order, threshold = 2 * getter.half_order, vars(getter.method)["threshold"]
     directions, edges = half_sphere()
     around = [[k] for k in range(len(directions))]
-    for one, other in edges.tolist():
-        around[one].append(other)
-        around[other].append(one)
-    neighbours = np.array([(some * 7)[:7] for some in around])  # of an icosahedron's corners, some twice
+    for first, second in edges.tolist():
+        around[first].append(second)
+        around[second].append(first)
+    neighbours = np.array([(numbers * 7)[:7] for numbers in around])  # of an icosahedron's corners, some twice
     index, rows = (prepared.arrays[f"volume_{name}"] for name in ("index", "rows"))
     rows = rows.reshape(-1, 32 * getter.row.row_chunks)
     place = np.ravel_multi_index(tuple(np.asarray(voxels, np.int64).T), prepared.arrays["volume_shape"])
     numbers, functions = index[place] // getter.row.row_chunks, monomials(directions, order).T
-    found = [(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 3)))]
+    parts = [(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 3)))]
     for first in range(0, len(numbers), AT_ONCE):
         values = rows[numbers[first : first + AT_ONCE], : len(functions)].astype(np.float64) @ functions
         least = np.maximum(threshold, LEAST_PEAK * values.max(axis=1, keepdims=True))
         voxel, direction = np.nonzero((values >= least) & (values >= values[:, neighbours].max(axis=2)))
-        found.append((first + voxel, values[voxel, direction], directions[direction]))
-    voxel, values, peaks = (np.concatenate(part) for part in zip(*found, strict=True))
+        parts.append((first + voxel, values[voxel, direction], directions[direction]))
+    voxel, values, peaks = map(np.concatenate, zip(*parts, strict=True))
     order_of_peaks = np.lexsort((-values, voxel))
     return voxel[order_of_peaks], peaks[order_of_peaks]
 

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk, counted
 from ..growth.growth import Growth
 from ..growth.settings import Settings
-from ..growth.started import Launched, Started, Starting, Waiting, split
+from ..growth.started import Coded, Launched, Started, Starting, Waiting, split
 from ..growth.statistics import Statistics
 from ..parts import ProductKernels, Selection
 from ..products.host_points import points_on
@@ -38,7 +37,7 @@ from ..tables.given import Prepared
 FEWEST_SELECTED = 1024  # seeds of a chunk if a number of streamlines is asked for, at least
 LOOK_SECONDS = 0.0003  # between looks at whether a chunk has ended
 SPARE = 1.25  # times as many seeds as are expected to give that number
-Block = tuple[Array, int, Array | None]  # seeds, number of the first, and directions: see Engine.track
+Block = Coded  # with directions in place of their codes: see Engine.track
 
 
 class Engine:
@@ -229,7 +228,7 @@ class Engine:
             waiting.put_back(split(starting.block, len(started.counts))[1])
             return started
 
-    def take(self) -> tuple[Any, ...]:
+    def take(self) -> tuple[object, ...]:
         """Return what each of the products besides points has collected since the last call."""
         return tuple(product.take(self.growth) for product in self._made)
 
@@ -238,7 +237,7 @@ class Engine:
         begun: list[Collector] = []
         try:
             self.growth.accept(accepted)
-            for product in sorted(self.products, key=lambda one: not one.waits):
+            for product in sorted(self.products, key=lambda product: not product.waits):
                 begun.append(product)
                 product.collect(self.growth, accepted)
         except DeviceMemoryError:
@@ -246,7 +245,7 @@ class Engine:
                 product.undo(self.growth)
             raise
 
-    def _coded(self, seeds: Array, first: int, directions: Array | None) -> tuple[Array, int, Array | None]:
+    def _coded(self, seeds: Array, first: int, directions: Array | None) -> Coded:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
         points = np.ascontiguousarray(seeds, np.float32)
         if directions is None:
@@ -255,7 +254,7 @@ class Engine:
 
     def _filtered(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
         """Return a chunk as far as it counts, the verdicts, and the accepted streamlines, at most ``left``."""
-        verdicts = reduce(np.minimum, [one.verdicts(chunk) for one in self.filters])
+        verdicts = reduce(np.minimum, [judge.verdicts(chunk) for judge in self.filters])
         accepted = np.flatnonzero(verdicts == int(Verdict.ACCEPTED))
         if len(accepted) >= left:  # what comes after the last one does not count
             accepted = accepted[:left]
@@ -267,7 +266,7 @@ class Engine:
         self, waiting: Waiting, begun: Sequence[Starting | Started | Launched | None], error: DeviceMemoryError
     ) -> None:
         """Let seeds that were begun wait again; later chunks take half as many. Raise the error if these are few."""
-        blocks = [one.block for one in begun if one is not None]
+        blocks = [seeds.block for seeds in begun if seeds is not None]
         for block in reversed(blocks):
             waiting.put_back(block)
         seeds = len(blocks[0][0]) if blocks else min(waiting.ahead, self.growth.ready())

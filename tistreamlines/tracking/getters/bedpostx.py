@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...io.samples import Samples
-from ...kernels.getters import bedpostx, headings
+from ...kernels.getters import bedpostx
 from ...kernels.getters.reads import read_stop
-from ...linker.lang import Func, Record, Stage
+from ...kernels.interpolate import Volume
+from ...linker.lang import Func, Stage
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
 from ..tables.given import Given, Prepared
 from ..tables.rows import build_volume, kept
 from .options import AngleOptions
-from .shared import heading_scratch
+from .shared import CarriesHeading
 
 if TYPE_CHECKING:
     from ...option import OneOrMore
@@ -54,18 +55,14 @@ class BedpostxOptions(AngleOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BedpostxGetter(Getter):
+class BedpostxGetter(CarriesHeading, Getter):
     """Tracking through samples of fibres; see the constants of ``kernels/getters/bedpostx.py``."""
 
-    state: type[Record] = headings.Heading
     begin: Func = bedpostx.begin_by_sample
     read: Func = read_stop
     set_out: Stage = bedpostx.set_out_from_seed
-    load_state: Stage = headings.load_heading
-    store_state: Stage = headings.store_heading
     choose: Func = bedpostx.choose_fibre
     move: Stage = bedpostx.move_along_fibre
-    carried: int = 3
     fibres: int
     drawn: int
     first: int
@@ -83,12 +80,12 @@ class BedpostxGetter(Getter):
         return 32 * maps + 16 * fibres, 16 * maps + 6 * fibres + PHILOX_OPERATIONS
 
 
-def prepare(given: Given, options: BedpostxOptions) -> Prepared:
+def prepare(inputs: Given, options: BedpostxOptions) -> Prepared:
     """Make the tables of tracking through samples of fibres.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with samples.
     options : BedpostxOptions
         Options of the method.
@@ -105,9 +102,9 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
     ParameterError
         If there are more samples than codes of steps.
     """
-    samples = given.follows
+    samples = inputs.follows
     assert isinstance(samples, Samples)
-    shape, (_, count, fibres, _) = given.channels.shape[:3], samples.values.shape
+    shape, (_, count, fibres, _) = inputs.channels.shape[:3], samples.values.shape
     if samples.mask.shape != shape:
         raise InputError(f"samples are {samples.mask.shape}, the stop map is {shape}: give both on one grid")
     bits = bedpostx.PLACE + max((count * fibres - 1).bit_length(), 1)
@@ -117,28 +114,26 @@ def prepare(given: Given, options: BedpostxOptions) -> Prepared:
             f"{count} samples of {fibres} fibres are too many for the codes of steps: give fewer, or leave out "
             "--modified-euler"
         )
-    step = given.step_mm / np.asarray(given.voxel_sizes, float)
+    step = inputs.step_mm / np.asarray(inputs.voxel_sizes, float)
     method = bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle)))
-    width = padded(4 * count * fibres + given.stop.count)
-    row = Row.of(width, given.stop.count)
+    width = padded(4 * count * fibres + inputs.stop.count)
     getter = BedpostxGetter(
-        method=method, scratch=heading_scratch(row), row=row, fibres=fibres, drawn=count,
+        method=method, row=Row.of(width, inputs.stop.count), fibres=fibres, drawn=count,
         first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
         modified_euler=int(options.modified_euler), code_bits=code,
     )
-    volume = _volume(given, samples, width, np.ceil(step).astype(int) * options.modified_euler)
-    return Prepared(getter, given.stop.rule, volume)
+    volume = _volume(inputs, samples, width, np.ceil(step).astype(int) * options.modified_euler)
+    return Prepared(getter, inputs.stop.rule, volume)
 
 
-def _volume(given: Given, samples: Samples, width: int, reach: Array) -> Any:
+def _volume(inputs: Given, samples: Samples, width: int, reach: Array) -> Volume:
     """Return rows of the voxels that are read: x, y, z and the volume fraction of each sample's fibres in turn."""
-    rows = samples.values.reshape(len(samples.values), -1)
+    fibres = samples.values.reshape(len(samples.values), -1)
     numbers = np.zeros((*samples.mask.shape, 1), np.int32)  # of a voxel's samples, from 1
-    numbers[samples.mask, 0] = np.arange(1, len(rows) + 1)
+    numbers[samples.mask, 0] = np.arange(1, len(fibres) + 1)
 
-    def fill_rows(some: Array, written: Array) -> None:
-        own = some[:, 0].astype(np.int64)
-        there = own > 0
-        written[there, : rows.shape[1]] = rows[own[there] - 1]
+    def fill_rows(values: Array, rows: Array) -> None:
+        number = values[:, 0].astype(np.int64)
+        rows[number > 0, : fibres.shape[1]] = fibres[number[number > 0] - 1]
 
-    return build_volume(numbers, kept(given, numbers, reach), width, fill_rows, given.channels)
+    return build_volume(numbers, kept(inputs, numbers, reach), width, fill_rows, inputs.channels)

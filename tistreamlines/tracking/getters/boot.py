@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,6 @@ from ...fit.shells import shells
 from ...kernels.getters import boot
 from ...kernels.getters.vertex_steps import prefetch_along
 from ...kernels.interpolate import Volume
-from ...kernels.orientation.peaks import PeakScratch
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -62,6 +61,7 @@ class BootOptions(VertexOptions):
 class BootGetter(VertexGetter):
     """The residual bootstrap; see the constants of ``kernels/getters/boot.py``."""
 
+    scratch: type[Record] = boot.BootScratch
     initial_directions: Func = boot.initial_directions
     next_direction: Func = boot.next_direction
     look_ahead: Stage | None = prefetch_along
@@ -206,12 +206,12 @@ class _Residuals:
         return cls(np.linalg.pinv(monomials), leverage, leveraged - mean, mean)
 
 
-def prepare(given: Given, options: BootOptions) -> Prepared:
+def prepare(inputs: Given, options: BootOptions) -> Prepared:
     """Make the tables of the residual bootstrap.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with the signals of a single shell.
     options : BootOptions
         Options of the method.
@@ -226,8 +226,8 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
     InputError
         If the series has several shells, or not more directions than coefficients.
     """
-    assert isinstance(given.follows, Signals)
-    data, gtab = given.follows.data, given.follows.gtab
+    assert isinstance(inputs.follows, Signals)
+    data, gtab = inputs.follows.data, inputs.follows.gtab
     _check_single_shell(gtab)
     degrees, matrix, bias = _dipy_model(gtab, options)
     sets = options.sh_order // 2 + 1 if options.model == "opdt" else 1
@@ -240,9 +240,9 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
     gradients = gtab.bvecs[~gtab.b0s_mask]
     residuals = _Residuals.of(monomials(gradients, options.sh_order))
     width = padded(tables.signals)
-    row_width = width + padded(len(degrees) + 2 + given.stop.count)
-    volume = _volume(given, data, ~gtab.b0s_mask, residuals, width, row_width)
-    vertices, edges = given.vertices_and_edges
+    row_width = width + padded(len(degrees) + 2 + inputs.stop.count)
+    volume = _volume(inputs, data, ~gtab.b0s_mask, residuals, width, row_width)
+    vertices, edges = inputs.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
     method = boot.Boot(
         sphere=sphere, rule=peak_rule(options), gradients=_wide(gradients.T, width).ravel(),
@@ -258,7 +258,7 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         "scratch_coefficients": ("scratch_peaks_candidates", 0), "scratch_sums": ("scratch_peaks_candidates", 0),
     }
     getter = BootGetter(
-        method=method, scratch=Record(), row=Row.of(row_width, given.stop.count), ball=ball, code_bits=ball.code_bits,
+        method=method, row=Row.of(row_width, inputs.stop.count), ball=ball, code_bits=ball.code_bits, most_peaks=peaks,
         candidates=max(64, 32 * tables.groups),  # the sums may lie in their place
         signal_chunks=tables.chunks, passes=-(-tables.chunks // boot.PASS), coefficients=tables.coefficients,
         split=tables.split, half_order=options.sh_order // 2, groups=tables.groups, fit_steps=tables.steps,
@@ -267,17 +267,14 @@ def prepare(given: Given, options: BootOptions) -> Prepared:
         angular=int(options.angular_weight > 0), negative_peak=int(options.negative_odf == "dipy"), shares=shares,
         most_directions=most_directions(peaks, options),
     )
-    scratch = boot.BootScratch(
-        **boot.BootScratch.sizes(getter), peaks=PeakScratch(kept=peaks, **PeakScratch.sizes(getter))
-    )
-    return Prepared(replace(getter, scratch=scratch), given.stop.rule, volume)
+    return Prepared(getter, inputs.stop.rule, volume)
 
 
 def _volume(
-    given: Given, data: Array, weighted: npt.NDArray[np.bool_], residuals: _Residuals, width: int, row_width: int
+    inputs: Given, data: Array, weighted: npt.NDArray[np.bool_], residuals: _Residuals, width: int, row_width: int
 ) -> Volume:
     """Return rows of centred residuals, coefficients of the fit, mean residual, mean b0 and the stopping maps."""
-    own = row_width - given.stop.count
+    own = row_width - inputs.stop.count
 
     def fill_rows(values: Array, rows: Array) -> None:
         signals = values[:, weighted]
@@ -286,4 +283,4 @@ def _volume(
         rows[:, own - 2] = signals @ residuals.mean
         rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
 
-    return build_volume(data, kept(given, data), row_width, fill_rows, given.channels)
+    return build_volume(data, kept(inputs, data), row_width, fill_rows, inputs.channels)

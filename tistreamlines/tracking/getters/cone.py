@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from ...linker.lang import Func, Stage
 from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
 from ...space.polynomials import monomials
 from ...space.sphere import padded
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from .pmf import DetOptions, PmfGetter, PmfOptions, PmfTables, Rows, pmf_tables, rows_of
 from .shared import harmonic_operations, peak_rule
 
@@ -56,17 +55,17 @@ class PatchedGetter(PmfGetter):
         return 32 * channels, 16 * channels + 32 * harmonic
 
 
-def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
+def prepare_prob(inputs: Given, options: PmfOptions) -> Prepared:
     """Make the tables of probabilistic tracking; see :func:`.pmf.pmf_tables`.
 
     Where cones touch most patches, all stored samples are read at once, which takes less time.
     """
-    order, rows = patched(given.vertices_and_edges[0]), _rows(given, options)
-    inside, stored = _cones(given, options, closed=True), rows.half_order == 0
+    order, rows = patched(inputs.vertices_and_edges[0]), _rows(inputs, options)
+    inside, stored = _cones(inputs, options, closed=True), rows.half_order == 0
     near, used = listed_by_patches(inside, order, TOGETHER) if stored else listed(inside)
     if stored and (used >= 0).sum(axis=1).mean() > WIDE * len(order) / PATCH:
-        return pmf_tables(given, options).prepared(PmfGetter, next_direction=prob.next_direction)
-    patches_of = patched_tables(given, options, rows, np.concatenate([order, near.ravel()]))
+        return pmf_tables(inputs, options).prepared(PmfGetter, next_direction=prob.next_direction)
+    patches_of = patched_tables(inputs, options, rows, np.concatenate([order, near.ravel()]))
     chunks, tables = used.shape[1], patches_of.tables
     # a step does not read the begin of a row of samples; of a small sphere, that is less than groups of patches
     host_array, room = ("row", patches_of.first_chunk) if stored else ("pmf", tables.ball.vertex_chunks)
@@ -75,20 +74,20 @@ def prepare_prob(given: Given, options: PmfOptions) -> Prepared:
     return patches_of.prepared(
         pick=prob.drawn_vertex, read=cone.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
         method=cone.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
-        scratch=cone.ConeScratch(**vars(tables.scratch), cone=PATCH * chunks, highest=PATCH), shares=shares,
+        scratch=cone.ConeScratch, shares=shares,
     )
 
 
-def prepare_det(given: Given, options: DetOptions) -> Prepared:
+def prepare_det(inputs: Given, options: DetOptions) -> Prepared:
     """Make the tables of deterministic tracking; see :func:`.pmf.pmf_tables`."""
     if options.det_rule == "closest":
-        return pmf_tables(given, options).prepared(PmfGetter, next_direction=det.closest_direction)
-    order, rows = ascending(patched(given.vertices_and_edges[0])), _rows(given, options)
-    inside = _cones(given, options, closed=False)
+        return pmf_tables(inputs, options).prepared(PmfGetter, next_direction=det.closest_direction)
+    order, rows = ascending(patched(inputs.vertices_and_edges[0])), _rows(inputs, options)
+    inside = _cones(inputs, options, closed=False)
     # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
     one_chunk = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
     numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one_chunk else order
-    patches_of = patched_tables(given, options, rows, numbers)
+    patches_of = patched_tables(inputs, options, rows, numbers)
     within = np.zeros(PATCH, np.int32) if one_chunk else np.pad(members(inside, order).ravel(), (0, PATCH))
     return patches_of.prepared(
         pick=det.greatest_vertex, read=patches.read_bounds, cone_chunks=int(one_chunk),
@@ -96,14 +95,13 @@ def prepare_det(given: Given, options: DetOptions) -> Prepared:
     )
 
 
-def _rows(given: Given, options: PmfOptions) -> Rows:
-    return rows_of(given, options.pmf_rows == "sampled")
+def _rows(inputs: Given, options: PmfOptions) -> Rows:
+    return rows_of(inputs, options.pmf_rows == "sampled")
 
 
-def _cones(given: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
-    assert isinstance(given.follows, OrientationFunctions)
-    vertices, symmetric = given.vertices_and_edges[0], given.follows.symmetric
-    return cones(vertices, peak_rule(options).cos_angle, symmetric=symmetric, closed=closed)
+def _cones(inputs: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
+    cos_angle, symmetric = peak_rule(options).cos_angle, inputs.function.symmetric
+    return cones(inputs.vertices_and_edges[0], cos_angle, symmetric=symmetric, closed=closed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +130,7 @@ class PatchedTables:
         """First chunk of a row that is read at a point."""
         return self.bounds // PATCH if self.stored else 0
 
-    def prepared(self, **fields: Any) -> Prepared:
+    def prepared(self, **fields: object) -> Prepared:
         """Return the tables with a :class:`PatchedGetter`; see :meth:`.pmf.PmfTables.prepared`."""
         samples = {"amplitudes": patches.amplitudes_in_place, "read_all": patches.read_patches} if self.stored else {}
         return self.tables.prepared(
@@ -141,27 +139,27 @@ class PatchedTables:
         )
 
 
-def patched_tables(given: Given, options: PmfOptions, rows: Rows, numbers: Array) -> PatchedTables:
+def patched_tables(inputs: Given, options: PmfOptions, rows: Rows, numbers: Array) -> PatchedTables:
     """Make the tables of a getter that takes a vertex within the greatest angle.
 
     Parameters
     ----------
-    given, options : Given, PmfOptions
+    inputs, options : Given, PmfOptions
         As for :func:`.pmf.pmf_tables`.
     rows : Rows
         The layout of the rows without bounds.
     numbers : (n,) int32
         Vertices of the patches, see :func:`tistreamlines.space.cones.patched`, and of further chunks of 32.
     """
-    vertices, _ = given.vertices_and_edges
+    vertices, _ = inputs.vertices_and_edges
     order, start, stored = numbers[: padded(len(vertices))], rows.count, rows.half_order == 0
-    behind = len(order) // PATCH + given.stop.count
+    behind = len(order) // PATCH + inputs.stop.count
     if stored and start % PATCH + behind > PATCH:
         start = padded(start)  # so that a step reads one chunk besides the patches
     aligned = padded(start, LINE)
     if padded(aligned + behind) == padded(start + behind):
         start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
-    tables = pmf_tables(given, options, rows=bounded(rows, vertices, order, start))
+    tables = pmf_tables(inputs, options, rows=bounded(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
     method = patches.PatchedPmf(**vars(tables.method), numbers=numbers, places=places.ravel())
@@ -176,16 +174,16 @@ def bounded(rows: Rows, vertices: Array, numbers: Array, start: int) -> Rows:
     matrix = monomials(vertices, 2 * rows.half_order).T.astype(np.float32) if rows.half_order else None
     order, chunks = numbers[numbers >= 0], len(numbers) // PATCH
 
-    def fill(some: Array) -> Array:
-        own = np.asarray(rows.fill(some), np.float32)
-        samples = (own if matrix is None else own @ matrix)[:, order]
-        padding = np.zeros((len(own), len(numbers) - len(order)), np.float32)
-        highest = np.concatenate([samples, padding], axis=1).reshape(len(own), chunks, PATCH).max(axis=2)
+    def fill(values: Array) -> Array:
+        content = np.asarray(rows.fill(values), np.float32)
+        samples = (content if matrix is None else content @ matrix)[:, order]
+        padding = np.zeros((len(content), len(numbers) - len(order)), np.float32)
+        highest = np.concatenate([samples, padding], axis=1).reshape(len(content), chunks, PATCH).max(axis=2)
         highest = np.maximum(highest, 0.0)
-        sizes = np.abs(own).sum(axis=1, keepdims=True) if rows.half_order else highest
-        made = np.zeros((len(own), start + chunks), np.float32)
-        made[:, : rows.count] = own if rows.half_order else samples
-        made[:, start:] = highest + ROUNDING * sizes
-        return made
+        sizes = np.abs(content).sum(axis=1, keepdims=True) if rows.half_order else highest
+        filled = np.zeros((len(content), start + chunks), np.float32)
+        filled[:, : rows.count] = content if rows.half_order else samples
+        filled[:, start:] = highest + ROUNDING * sizes
+        return filled
 
     return Rows(rows.half_order, start + chunks, fill)

@@ -9,19 +9,16 @@ import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError
-from ...kernels.getters import fact, sd_stream
-from ...kernels.getters.direction_codes import HALF
+from ...kernels.getters import fact
 from ...kernels.getters.reads import read_stop
-from ...kernels.getters.vertex_steps import Vertex
-from ...linker.lang import Func, Record, Stage
-from ...linker.parts import host
+from ...linker.lang import Func
 from ...option import MODEL, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from ..tables.rows import build_volume
 from .fod import CutoffOptions
-from .shared import heading_scratch
+from .sd_stream import FollowsPeaks
 
 PEAK_OPERATIONS = 20  # operations that compare a peak
 
@@ -38,19 +35,14 @@ class FactOptions(CutoffOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FactGetter(Getter):
+class FactGetter(FollowsPeaks, Getter):
     """FACT; see the constants of ``kernels/getters/fact.py``."""
 
-    state: type[Record] = Vertex
     begin: Func = fact.begin_at_fixel
     read: Func = read_stop
-    set_out: Stage = sd_stream.set_out_to_peak
     choose: Func = fact.choose_fixel
-    move: Stage = sd_stream.move_to_peak
-    code_bits: int = 2 * HALF
     peaks: int
     blends: int
-    aimed: bool = host(default=True)
 
     def count_step(self) -> tuple[int, int]:
         """Return a lower bound of the bytes read and the operations done for a step."""
@@ -58,12 +50,12 @@ class FactGetter(Getter):
         return 12 * voxels * self.peaks + 32 * maps, voxels * self.peaks * PEAK_OPERATIONS + 16 * maps
 
 
-def prepare(given: Given, options: FactOptions) -> Prepared:
+def prepare(inputs: Given, options: FactOptions) -> Prepared:
     """Make the tables of FACT.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with peaks.
     options : FactOptions
         Options of the method.
@@ -78,25 +70,23 @@ def prepare(given: Given, options: FactOptions) -> Prepared:
     InputError
         If the peaks have another grid than the maps of the stopping rule.
     """
-    function, maps = given.follows, given.channels
-    assert isinstance(function, OrientationFunctions)
-    peaks = function.values.reshape(*function.values.shape[:3], -1)
+    values, maps = inputs.function.values, inputs.channels
+    peaks = values.reshape(*values.shape[:3], -1)
     if peaks.shape[:3] != maps.shape[:3]:
         raise InputError(f"peaks are {peaks.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
     # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
-    width = padded(max(peaks.shape[3], 32 * (given.stop.count > 1)) + given.stop.count)
+    width = padded(max(peaks.shape[3], 32 * (inputs.stop.count > 1)) + inputs.stop.count)
 
     def fill_rows(values: Array, rows: Array) -> None:
         rows[:, : values.shape[1]] = values
 
     # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
     volume = build_volume(peaks, np.logical_or.reduce(peaks, axis=-1), width, fill_rows, maps)
-    row = Row.of(width, given.stop.count)
     method = fact.Fact(
-        threshold=options.least(given.stop.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
+        threshold=options.least(inputs.stop.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
     )
     getter = FactGetter(
-        method=method, scratch=heading_scratch(row), row=row, peaks=peaks.shape[3] // 3,
+        method=method, row=Row.of(width, inputs.stop.count), peaks=peaks.shape[3] // 3,
         blends=int(options.peaks_between == "linear"),
     )
-    return Prepared(getter, given.stop.rule, volume)
+    return Prepared(getter, inputs.stop.rule, volume)

@@ -14,7 +14,7 @@ import numpy as np
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
-from ...kernels.getters import fod, headings, ifod1, ifod2
+from ...kernels.getters import fod, ifod1, ifod2
 from ...kernels.getters.reads import read_row, read_stop
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Record, Stage
@@ -26,10 +26,10 @@ from ...space.polynomials import from_harmonics
 from ...space.sphere import padded
 from ..parts import Getter, Row, Rule
 from ..recovery.particles import ParticleFiltering
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from ..tables.rows import build_volume
 from .options import AngleOptions
-from .shared import harmonic_operations, heading_scratch, try_bits
+from .shared import CarriesHeading, harmonic_operations, try_bits
 
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
 FARTHEST = 15  # voxels from a point to the end of an arc
@@ -93,17 +93,13 @@ class FodGetter(Getter):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Ifod1Getter(FodGetter):
+class Ifod1Getter(CarriesHeading, FodGetter):
     """iFOD1; see the constants of ``kernels/getters/fod.py``."""
 
-    state: type[Record] = headings.Heading
     read: Func = read_row
     set_out: Stage = ifod1.set_out_on_course
-    load_state: Stage = headings.load_heading
-    store_state: Stage = headings.store_heading
     choose: Func = ifod1.choose_course
     move: Stage = ifod1.move_on_course
-    carried: int = 3
     at_once: int
     grid: int
     grid_chunks: int
@@ -127,6 +123,7 @@ class Ifod1Getter(FodGetter):
 class Ifod2Getter(Ifod1Getter):
     """iFOD2."""
 
+    scratch: type[Record] = ifod2.ArcScratch
     state: type[Record] = ifod2.Arc
     read: Func = read_stop
     set_out: Stage = ifod2.set_out_on_arc
@@ -137,38 +134,33 @@ class Ifod2Getter(Ifod1Getter):
     carried: int = 13
 
 
-def arc_scratch(row: Row) -> ifod2.ArcScratch:
-    """Return the sizes of the team memory of iFOD2."""
-    return ifod2.ArcScratch(**vars(heading_scratch(row)), shares=64)
-
-
-def prepare_first(given: Given, options: Ifod1Options) -> Prepared:
+def prepare_first(inputs: Given, options: Ifod1Options) -> Prepared:
     """Make the tables of iFOD1; see :func:`_prepare`."""
-    order = order_of_fods(given)
+    order = order_of_fods(inputs)
     amplitude = _lobe(order)
     power = options.power or 1.0
     cone = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
-    return _prepare(given, options, order, cone, power, Ifod1Getter, heading_scratch, 1)
+    return _prepare(inputs, options, order, cone, power, Ifod1Getter, 1)
 
 
-def prepare_second(given: Given, options: Ifod2Options) -> Prepared:
+def prepare_second(inputs: Given, options: Ifod2Options) -> Prepared:
     """Make the tables of iFOD2; see :func:`_prepare`."""
-    order, parts = order_of_fods(given), options.samples - 1
+    order, parts = order_of_fods(inputs), options.samples - 1
     power = options.power or 1 / options.samples
-    side = float(np.prod(given.voxel_sizes)) ** (1 / 3)
-    if parts * given.step_mm > FARTHEST * min(given.voxel_sizes):
+    side = float(np.prod(inputs.voxel_sizes)) ** (1 / 3)
+    if parts * inputs.step_mm > FARTHEST * min(inputs.voxel_sizes):
         raise ParameterError(f"--step-size is more than {FARTHEST} voxels: give a shorter one")
-    probability = _arc_probability(_lobe(order), parts, parts * given.step_mm / side, power)
+    probability = _arc_probability(_lobe(order), parts, parts * inputs.step_mm / side, power)
     cone = cone_grid(math.radians(options.max_angle), probability)
-    return _prepare(given, options, order, cone, power, Ifod2Getter, arc_scratch, parts)
+    return _prepare(inputs, options, order, cone, power, Ifod2Getter, parts)
 
 
-def order_of_fods(given: Given) -> int:
+def order_of_fods(inputs: Given) -> int:
     """Return the order of the coefficients.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with coefficients of orientation functions.
 
     Raises
@@ -176,8 +168,7 @@ def order_of_fods(given: Given) -> int:
     InputError
         If the coefficients fit no order, or have a full basis or no direction.
     """
-    function = given.follows
-    assert isinstance(function, OrientationFunctions)
+    function = inputs.function
     if basis_of(function.basis).full:
         raise InputError("values have a full basis, and FODs of tckgen's algorithms a symmetric one: prob follows them")
     try:
@@ -221,14 +212,14 @@ def _arc_probability(
 
 
 def _prepare(
-    given: Given, options: Ifod1Options, order: int, cone: tuple[Array, float], power: float,
-    kind: type[Ifod1Getter], scratch: Callable[[Row], Record], arc: int,
+    inputs: Given, options: Ifod1Options, order: int, cone: tuple[Array, float], power: float,
+    kind: type[Ifod1Getter], arc: int,
 ) -> Prepared:
     """Make the tables of a method that draws directions from a cone.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with coefficients of orientation functions.
     options : Ifod1Options
         Options of the method.
@@ -238,8 +229,8 @@ def _prepare(
         What :func:`tistreamlines.space.cone_grid.cone_grid` returns.
     power : float
         Power of a step's probability.
-    kind, scratch : type, callable
-        The getter, and the record of its team memory.
+    kind : type
+        The getter.
     arc : int
         Parts of a step.
 
@@ -255,26 +246,25 @@ def _prepare(
     place = np.arange(chunks)[:, None] * at_once + lanes_of
     angles = grid[np.where(place < len(grid), place, 0)]
     columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
-    least = options.least(given.stop.rule)
+    least = options.least(inputs.stop.rule)
     method = fod.Fod(
         threshold=least, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials, ratio=ratio,
         power=power, grid=columns.ravel(),
     )
-    row, volume = fod_rows(given, order)
+    row, volume = fod_rows(inputs, order)
     getter = kind(
-        method=method, scratch=scratch(row), row=row, half_order=order // 2, sharpness=1.0 / least, arc=arc,
-        at_once=at_once, grid=len(grid), grid_chunks=chunks, powered=int(power != 1),
-        code_bits=try_bits(given.stop.rule, fod.NUMBER_BITS),
+        method=method, row=row, half_order=order // 2, sharpness=1.0 / least, arc=arc, at_once=at_once, grid=len(grid),
+        grid_chunks=chunks, powered=int(power != 1), code_bits=try_bits(inputs.stop.rule, fod.NUMBER_BITS),
     )
-    return Prepared(getter, given.stop.rule, volume)
+    return Prepared(getter, inputs.stop.rule, volume)
 
 
-def fod_rows(given: Given, order: int) -> tuple[Row, Volume]:
+def fod_rows(inputs: Given, order: int) -> tuple[Row, Volume]:
     """Make the rows of FODs.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with coefficients of orientation functions.
     order : int
         Order of the coefficients.
@@ -293,18 +283,17 @@ def fod_rows(given: Given, order: int) -> tuple[Row, Volume]:
     ParameterError
         If particles are asked for.
     """
-    if isinstance(given.stop.rule.recovery, ParticleFiltering):
+    if isinstance(inputs.stop.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
-    function, maps = given.follows, given.channels
-    assert isinstance(function, OrientationFunctions)
+    function, maps = inputs.function, inputs.channels
     if function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
-    width = padded(function.values.shape[3] + given.stop.count)
+    width = padded(function.values.shape[3] + inputs.stop.count)
     change = from_harmonics(order).T
 
-    def fill_rows(some: Array, written: Array) -> None:
-        written[:, : some.shape[1]] = to_descoteaux(some, function.basis) @ change
+    def fill_rows(values: Array, rows: Array) -> None:
+        rows[:, : values.shape[1]] = to_descoteaux(values, function.basis) @ change
 
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
     has_fod = np.logical_or.reduce(function.values, axis=-1)
-    return Row.of(width, given.stop.count), build_volume(function.values, has_fod, width, fill_rows, maps)
+    return Row.of(width, inputs.stop.count), build_volume(function.values, has_fod, width, fill_rows, maps)

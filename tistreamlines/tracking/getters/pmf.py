@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,8 @@ from ...kernels.getters.vertex_steps import prefetch_along
 from ...kernels.interpolate import Volume
 from ...kernels.orientation import pmf
 from ...kernels.orientation.harmonics import amplitudes_of_harmonics
-from ...kernels.orientation.peaks import PeakScratch
 from ...kernels.orientation.samples import amplitudes_of_samples
-from ...linker.lang import Func
+from ...linker.lang import Func, Record
 from ...linker.parts import host
 from ...option import FILES, MODEL, option
 from ...space.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
@@ -33,7 +31,7 @@ from ..tables.rows import build_volume, kept
 from .options import VertexOptions
 from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
 
-COMMON = ("method", "scratch", "ball", "row", "half_order", "symmetric", "candidates", "most_directions", "shares")
+COMMON = ("method", "ball", "row", "half_order", "symmetric", "candidates", "most_peaks", "most_directions", "shares")
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_around", "method_sphere_neighbours")
 
 
@@ -78,6 +76,7 @@ class PmfGetter(VertexGetter):
     amplitudes : the orientation function at a point at 32 of the sphere's vertices.
     """
 
+    scratch: type[Record] = pmf.PmfScratch
     initial_directions: Func = pmf.initial_directions
     amplitudes: Func
     often_read: tuple[str, ...] = host(default=OFTEN_READ)
@@ -111,10 +110,6 @@ class Rows:
     count: int
     fill: Callable[[Array], Array]
 
-    def width(self, stops: int) -> int:
-        """Return the length of a row that ends with so many maps of the stopping rule, a multiple of 32."""
-        return padded(self.count + stops)
-
 
 @dataclass(frozen=True, eq=False)
 class PmfTables:
@@ -122,9 +117,9 @@ class PmfTables:
 
     Parameters
     ----------
-    method, scratch : Pmf, PmfScratch
-        The kernels' records, which those of a getter may extend.
-    ball, row, half_order, symmetric, candidates, most_directions
+    method : Pmf
+        The kernels' record, which that of a getter may extend.
+    ball, row, half_order, symmetric, candidates, most_peaks, most_directions
         See :class:`PmfGetter`.
     rule : Rule
         The stopping rule.
@@ -133,12 +128,12 @@ class PmfTables:
     """
 
     method: pmf.Pmf
-    scratch: pmf.PmfScratch
     ball: Ball
     row: Row
     half_order: int
     symmetric: int
     candidates: int
+    most_peaks: int
     most_directions: int
     rule: Rule
     volume: Volume
@@ -148,9 +143,9 @@ class PmfTables:
         """A row of samples is no longer needed once they are where the PMF is expected."""
         return {"scratch_pmf": ("scratch_row", 0)} if self.half_order == 0 else {}
 
-    def prepared(self, kind: Callable[..., PmfGetter], **fields: Any) -> Prepared:
+    def prepared(self, kind: Callable[..., PmfGetter], **fields: object) -> Prepared:
         """Return the tables with a getter of a kind; ``fields`` are its own, or in place of those here."""
-        common: dict[str, Any] = {name: getattr(self, name) for name in COMMON} | {
+        common = {name: getattr(self, name) for name in COMMON} | {
             "amplitudes": amplitudes_of_harmonics if self.half_order else amplitudes_of_samples,
             "look_ahead": prefetch_along if self.half_order else None, "code_bits": self.ball.code_bits,
         }
@@ -158,14 +153,14 @@ class PmfTables:
 
 
 def pmf_tables(
-    given: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
+    inputs: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
     stretch: float = 1.0, rows: Rows | None = None,
 ) -> PmfTables:
     """Make the tables of a getter that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with orientation functions.
     options : PmfOptions
         Options of the method.
@@ -183,44 +178,31 @@ def pmf_tables(
     ParameterError
         If an asymmetric function is given on half a sphere.
     """
-    function, (vertices, edges) = given.follows, given.vertices_and_edges
-    assert isinstance(function, OrientationFunctions)
+    function, (vertices, edges) = inputs.function, inputs.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
-    rows = rows or rows_of(given, least is not None or options.pmf_rows == "sampled", least or 0.0)
+    rows = rows or rows_of(inputs, least is not None or options.pmf_rows == "sampled", least or 0.0)
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
-    row = Row.of(rows.width(given.stop.count), given.stop.count)
-    # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
-    candidates = padded(len(vertices) // 3)
-    scratch = pmf.PmfScratch(
-        row=32 * row.row_chunks, pmf=32 * ball.vertex_chunks,
-        peaks=PeakScratch(kept=peaks, candidates=candidates, counter=1),
-    )
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
+    values, width = function.values, padded(rows.count + inputs.stop.count)
+
+    def fill_rows(values: Array, written: Array) -> None:
+        written[:, : rows.count] = rows.fill(values)
+
     return PmfTables(
-        method, scratch, ball, row, rows.half_order, int(function.symmetric), candidates,
-        most_directions(peaks, options), given.stop.rule, _volume(given, rows, reach, stretch),
+        method, ball, Row.of(width, inputs.stop.count), rows.half_order, int(function.symmetric),
+        # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
+        candidates=padded(len(vertices) // 3), most_peaks=peaks, most_directions=most_directions(peaks, options),
+        rule=inputs.stop.rule,
+        volume=build_volume(values, kept(inputs, values, reach, stretch), width, fill_rows, inputs.channels),
     )
 
 
-def _volume(given: Given, rows: Rows, reach: npt.ArrayLike, stretch: float) -> Volume:
-    """Return rows of the voxels that are read."""
-    assert isinstance(given.follows, OrientationFunctions)
-    values = given.follows.values
-
-    def fill_rows(some: Array, written: Array) -> None:
-        own = rows.fill(some)
-        written[:, : own.shape[1]] = own
-
-    width = rows.width(given.stop.count)
-    return build_volume(values, kept(given, values, reach, stretch), width, fill_rows, given.channels)
-
-
-def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
+def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> Rows:
     """Return the layout of the rows, which end with the maps of the stopping rule.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with orientation functions.
     sampled : bool
         Whether coefficients are sampled on the sphere here. Those of a full basis always are.
@@ -232,18 +214,16 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
     Rows
         The layout.
     """
-    function, (vertices, _) = given.follows, given.vertices_and_edges
-    assert isinstance(function, OrientationFunctions)
-    _check(function, given)
+    function, (vertices, _) = inputs.function, inputs.vertices_and_edges
+    _check(function, inputs)
     count = function.values.shape[3]
     if function.kind == "pmf":
         if count != len(vertices):
             raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
-        return Rows(0, count, lambda some: some)
+        return Rows(0, count, lambda values: values)
     if function.kind == "peaks":
         width = function.peak_width
-        lobes = lambda some: peaks_to_pmf(some.reshape(len(some), -1, 3), vertices, width)  # noqa: E731
-        return Rows(0, len(vertices), lobes)
+        return Rows(0, len(vertices), lambda values: peaks_to_pmf(values.reshape(len(values), -1, 3), vertices, width))
     full = basis_of(function.basis).full
     try:
         order = order_of(count, full)
@@ -255,15 +235,15 @@ def rows_of(given: Given, sampled: bool, least: float = 0.0) -> Rows:
         # the kernels' polynomials have no odd degrees, but a full basis has
         matrix = sampling_matrix(vertices, order, function.basis).T
         low = 0.0 if full else least
-        return Rows(0, len(vertices), lambda some: np.maximum(some @ matrix, low))
+        return Rows(0, len(vertices), lambda values: np.maximum(values @ matrix, low))
     change = from_harmonics(order).T
-    return Rows(order // 2, count, lambda some: to_descoteaux(some, function.basis) @ change)
+    return Rows(order // 2, count, lambda values: to_descoteaux(values, function.basis) @ change)
 
 
-def _check(function: OrientationFunctions, given: Given) -> None:
+def _check(function: OrientationFunctions, inputs: Given) -> None:
     """Check that values and maps have one grid, and that an asymmetric function has a whole sphere."""
-    maps = given.channels
+    maps = inputs.channels
     if function.values.ndim != 4 or function.values.shape[:3] != maps.shape[:3]:
         raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
-    if not function.symmetric and isinstance(given.sphere, str) and SPHERES[given.sphere][1]:
-        raise ParameterError(f"--sphere {given.sphere} is half a sphere: an asymmetric function needs --sphere full")
+    if not function.symmetric and isinstance(inputs.sphere, str) and SPHERES[inputs.sphere][1]:
+        raise ParameterError(f"--sphere {inputs.sphere} is half a sphere: an asymmetric function needs --sphere full")

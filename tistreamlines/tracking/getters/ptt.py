@@ -17,7 +17,7 @@ from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.nearest_vertex import CellSizes, cell_table, compact_order, without_opposite
 from ...space.sphere import padded
-from ..tables.given import Given, OrientationFunctions, Prepared
+from ..tables.given import Given, Prepared
 from .pmf import PmfGetter, PmfOptions, pmf_tables
 from .shared import try_bits
 
@@ -139,6 +139,7 @@ class Probe:
 class PttGetter(PmfGetter):
     """Parallel transport; see the constants of ``kernels/getters/probes.py``."""
 
+    scratch: type[Record] = ptt.PttScratch
     state: type[Record] = ptt.Frame
     begin: Func = ptt.begin_by_lanes
     read: Func = read_stop
@@ -181,13 +182,13 @@ class PttGetter(PmfGetter):
 
 
 def prepare(
-    given: Given, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
+    inputs: Given, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
 ) -> Prepared:
     """Make the tables of parallel transport tractography.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs, with orientation functions, in the scale of ``pmf_threshold``.
     options : PttOptions
         Options of the method.
@@ -206,10 +207,9 @@ def prepare(
     ParameterError
         If an asymmetric function is given on a sphere without opposite pairs.
     """
-    probe = Probe(options, given.step_mm, given.voxel_sizes, max_curvature, exact_arcs)
-    given = _ordered(given)
-    function, (vertices, _) = given.follows, given.vertices_and_edges
-    assert isinstance(function, OrientationFunctions)
+    probe = Probe(options, inputs.step_mm, inputs.voxel_sizes, max_curvature, exact_arcs)
+    inputs = _ordered(inputs)
+    function, (vertices, _) = inputs.function, inputs.vertices_and_edges
     if not function.symmetric and (alone := without_opposite(vertices)):
         raise ParameterError(
             f"{alone} of the sphere's {len(vertices)} vertices have no opposite vertex: for an asymmetric "
@@ -218,29 +218,27 @@ def prepare(
     cells, cell_sizes = cell_table(vertices, function.symmetric)
     segments = options.probe_quality - 1
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
-    reach = probe.reach(given.channels.shape[:3])
-    tables = pmf_tables(given, options, least, reach, probe.stretch)
+    reach = probe.reach(inputs.channels.shape[:3])
+    tables = pmf_tables(inputs, options, least, reach, probe.stretch)
     return tables.prepared(
         PttGetter, cell_sizes=cell_sizes, segments=segments,
         # most steps need few candidates: two lanes evaluate one where a team's memory holds the values along a probe
         parts=2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1,
         probes=options.probe_count, exact_arcs=int(exact_arcs), powered=int(options.data_support_exponent != 1),
         paper=int(options.probe_rule == "paper"), strict=int(options.probe_rule != "dipy"),
-        code_bits=try_bits(given.stop.rule, ptt.NUMBER_BITS),
+        code_bits=try_bits(inputs.stop.rule, ptt.NUMBER_BITS),
         method=ptt.Ptt(**vars(tables.method), cells=cells, ring=_ring(options), **probe.scalars()),
-        scratch=ptt.PttScratch(**vars(tables.scratch), carried=CARRIED + 2),
     )
 
 
-def _ordered(given: Given) -> Given:
+def _ordered(inputs: Given) -> Given:
     """Sort the vertices so that neighbours are close in memory."""
-    vertices, edges = given.vertices_and_edges
-    vertices, function = np.asarray(vertices, float), given.follows
-    assert isinstance(function, OrientationFunctions)
+    vertices, edges = inputs.vertices_and_edges
+    vertices, function = np.asarray(vertices, float), inputs.function
     order = compact_order(vertices)
     if function.kind == "pmf" and function.values.shape[-1] == len(order):
         function = replace(function, values=function.values[..., order])
-    return replace(given, follows=function, sphere=(vertices[order], np.argsort(order)[edges]))
+    return replace(inputs, follows=function, sphere=(vertices[order], np.argsort(order)[edges]))
 
 
 def _ring(options: PttOptions) -> Array:

@@ -10,13 +10,14 @@ import numpy as np
 from ...aliases import Array
 from ...kernels.getters import sd_stream
 from ...kernels.getters.direction_codes import HALF
+from ...kernels.getters.headings import HeadingScratch
 from ...kernels.getters.reads import read_row
 from ...kernels.getters.vertex_steps import Vertex
 from ...linker.lang import Func, Record, Stage
-from ...linker.parts import host
+from ...linker.parts import Part, host
 from ..tables.given import Given, Prepared
 from .fod import FodGetter, FodOptions, fod_rows, order_of_fods
-from .shared import harmonic_operations, heading_scratch
+from .shared import harmonic_operations
 
 CIRCLES = 3  # great circles, as many as a quadratic form of two variables has numbers
 USUAL_ROUNDS = 2  # of a step, at least: one that moves, and one that finds that it need not
@@ -24,16 +25,25 @@ ROUND_OPERATIONS = 120  # operations of a round besides its amplitudes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SdStreamGetter(FodGetter):
-    """SD_STREAM; see the constants of ``kernels/getters/sd_stream.py``."""
+class FollowsPeaks(Part):
+    """What getters have in common that step along peaks, whose directions are the codes of steps."""
 
+    scratch: type[Record] = HeadingScratch
     state: type[Record] = Vertex
-    begin: Func = sd_stream.begin_at_peak
-    read: Func = read_row
     set_out: Stage = sd_stream.set_out_to_peak
-    choose: Func = sd_stream.choose_peak
     move: Stage = sd_stream.move_to_peak
     code_bits: int = 2 * HALF
+    aimed: bool = host(default=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SdStreamGetter(FollowsPeaks, FodGetter):
+    """SD_STREAM; see the constants of ``kernels/getters/sd_stream.py``."""
+
+    scratch: type[Record] = sd_stream.SdStreamScratch
+    begin: Func = sd_stream.begin_at_peak
+    read: Func = read_row
+    choose: Func = sd_stream.choose_peak
     circle_chunks: int
     circle_points: int
     laid_out_abreast: bool = host(default=False)
@@ -46,23 +56,22 @@ class SdStreamGetter(FodGetter):
         return 32 * channels, 16 * channels + rounds * (amplitudes + 2 * self.circle_points + ROUND_OPERATIONS)
 
 
-def prepare(given: Given, options: FodOptions) -> Prepared:
+def prepare(inputs: Given, options: FodOptions) -> Prepared:
     """Make the tables; see :func:`tistreamlines.tracking.getters.fod.fod_rows`."""
-    order = order_of_fods(given)
+    order = order_of_fods(inputs)
     parts, weights = great_circles(order)
-    chunks, least = -(-len(parts) // 32), options.least(given.stop.rule)
+    chunks, least = -(-len(parts) // 32), options.least(inputs.stop.rule)
     columns = np.concatenate([parts, np.repeat(parts[:1], 32 * chunks - len(parts), axis=0)]).reshape(chunks, 32, 3)
     method = sd_stream.SdStream(
         threshold=least, cos_angle=math.cos(math.radians(options.max_angle)),
         circles=columns.swapaxes(1, 2).ravel(), weights=np.pad(weights, ((0, 0), (0, 32 - weights.shape[1]))).ravel(),
     )
-    row, volume = fod_rows(given, order)
-    scratch = sd_stream.SdStreamScratch(**vars(heading_scratch(row)), amplitudes=32 * chunks, derivatives=32)
+    row, volume = fod_rows(inputs, order)
     getter = SdStreamGetter(
-        method=method, scratch=scratch, row=row, half_order=order // 2, sharpness=1.0 / least, circle_chunks=chunks,
+        method=method, row=row, half_order=order // 2, sharpness=1.0 / least, circle_chunks=chunks,
         circle_points=len(parts),
     )
-    return Prepared(getter, given.stop.rule, volume)
+    return Prepared(getter, inputs.stop.rule, volume)
 
 
 def great_circles(order: int) -> tuple[Array, Array]:

@@ -9,8 +9,9 @@ from ...kernels.getters import headings, vertex_steps
 from ...kernels.getters.reads import read_row
 from ...kernels.orientation.peaks import PeakRule
 from ...linker.lang import Func, Record, Stage
+from ...linker.parts import Part, host
 from ...space.sphere import Ball
-from ..parts import Getter, Row, Rule
+from ..parts import Getter, Rule
 from .options import VertexOptions
 
 WITH_RECOVERY = 30  # bits of a code, one to a word
@@ -24,13 +25,14 @@ class VertexGetter(Getter):
     ----------
     ball : constants of the sphere.
     half_order : half the order of spherical harmonics; 0 without any.
-    candidates, negative_peak : see ``kernels/orientation/peaks.py``.
+    candidates, most_peaks, negative_peak : see ``kernels/orientation/peaks.py``.
     initial_directions, next_direction, read_all : what it does in place of those of other getters.
     """
 
     ball: Ball
     half_order: int
     candidates: int
+    most_peaks: int = host(default=1)
     negative_peak: int = 0
     state: type[Record] = vertex_steps.Vertex
     begin: Func = vertex_steps.begin_by_row
@@ -41,6 +43,17 @@ class VertexGetter(Getter):
     next_direction: Func | None = None
     choose: Func = vertex_steps.choose_direction
     move: Stage = vertex_steps.move_along
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CarriesHeading(Part):
+    """What getters have in common that carry a direction from step to step."""
+
+    scratch: type[Record] = headings.HeadingScratch
+    state: type[Record] = headings.Heading
+    load_state: Stage = headings.load_heading
+    store_state: Stage = headings.store_heading
+    carried: int = 3
 
 
 def peak_rule(options: VertexOptions) -> PeakRule:
@@ -65,8 +78,3 @@ def try_bits(rule: Rule, bits: int) -> int:
 def harmonic_operations(half_order: int) -> int:
     """Return the operations that evaluate an ODF in one direction: two per coefficient, including padding."""
     return 2 * (half_order + 1) * (2 * half_order + 1)
-
-
-def heading_scratch(row: Row) -> headings.HeadingScratch:
-    """Return the sizes of the team memory of getters that carry a direction."""
-    return headings.HeadingScratch(row=32 * row.row_chunks, peaks=headings.Kept(kept=1))

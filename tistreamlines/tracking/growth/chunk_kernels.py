@@ -56,8 +56,10 @@ def places(state, words, slot, offset):
 
 
 @compiled
-def tell(affine, seeds, first_seed, seed, branch, state, offset, begin, point, number, direction, reasons):
+def tell(affine, first_seed, chunk, told):
     """Write what a batch says of each streamline besides its points, and the place of its first one as two types."""
+    seeds, seed, branch, state = chunk
+    offset, begin, point, number, direction, reasons = told
     point_number = 0
     for i in range(seed.shape[0]):
         offset[i] = point_number

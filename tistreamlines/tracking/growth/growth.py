@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.program import on_device
 from ...devices import Device
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
@@ -45,6 +46,7 @@ HELPERS = 2  # threads that order, list and count for the main one, so that no c
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 # CPU: directions of further seeds are found while streamlines grow
 QUEUES = {"start": "seeds", "enlist": "seeds", "advance": "halves", "judge": "halves"}
+Result = TypeVar("Result")
 
 
 def laid_out(
@@ -106,11 +108,10 @@ class Growth:
         )
         self.rules = spread("rules", rules)
         values = prepared.values | spread("volume", volume) | self.rules | spread("filter", selection.filter)
-        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        tables = 4 * sum(array.size for array in arrays.values()) + products.bytes
+        tables = WORD * sum(np.size(array) for array in values.values() if np.ndim(array)) + products.bytes
         self.room = Room(self.program, device, settings, self.layout, tables)
         with memory_for("the tables"):
-            self._tables = values | {name: self.program.array(array) for name, array in arrays.items()}
+            self._tables = on_device(self.program, values)
         self._ended: Arguments = {}  # what of the kernels' arguments belongs to the chunk that has ended last
         self.forget_pace()
 
@@ -157,36 +158,36 @@ class Growth:
             Without the last of the seeds where their streamlines have no room.
         """
         n = len(seeds)
-        own = self.room.for_seeds(n) | {"rules_first_seed": first_seed}
+        arguments = self.room.for_seeds(n) | {"rules_first_seed": first_seed}
         order = self.beside(near_together, seeds)
-        self.program.upload(own["seeds_points"], seeds.ravel(), beside=True)
+        self.program.upload(arguments["seeds_points"], seeds.ravel(), beside=True)
         if codes is not None:
-            self._direct(codes, own)
+            self._direct(codes, arguments)
         if codes is None or self.layout.getter.aimed:
-            self.program.run("start", n, self._tables | own)
+            self.program.run("start", n, self._tables | arguments)
         self.statistics.copied_bytes += WORD * n
-        coming = self.program.later(own["seeds_counts"], n)
+        coming = self.program.later(arguments["seeds_counts"], n)
 
         def wait() -> Started:
             counts = coming.wait()
             most, total = self._most_streamlines(), int(counts.sum())
             self.room.density = max(total / n, 1.0)
             if total <= most:
-                return Started((seeds, first_seed, codes), counts, own, order)
+                return Started((seeds, first_seed, codes), counts, arguments, order)
             kept = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
             block = split((seeds, first_seed, codes), kept)[0]
-            return Started(block, counts[:kept], own, partial(near_together, block[0]))
+            return Started(block, counts[:kept], arguments, partial(near_together, block[0]))
 
         return Coming(wait, coming.is_there)
 
-    def _direct(self, codes: Array, own: Arguments) -> None:
+    def _direct(self, codes: Array, arguments: Arguments) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
         if self.layout.getter.aimed and not self.layout.directed:
             raise ParameterError("the kernels are linked for seeds without directions: give seeds without directions")
         peaks = np.zeros((len(codes), self.prepared.getter.most_directions), np.int32)
         peaks[:, 0] = codes
-        self.program.upload(own["seeds_peaks"], peaks.ravel(), beside=True)
-        self.program.upload(own["seeds_counts"], (codes >= 0).astype(np.int32), beside=True)
+        self.program.upload(arguments["seeds_peaks"], peaks.ravel(), beside=True)
+        self.program.upload(arguments["seeds_counts"], (codes >= 0).astype(np.int32), beside=True)
 
     def launch(self, started: Started) -> Launched:
         """Give each initial direction its streamline and launch the first steps, behind those of the last chunk.
@@ -195,18 +196,18 @@ class Growth:
         """
         self._ended = {}
         count = int(started.counts.sum())
-        own = started.own | self.room.for_halves(count)
-        self.program.upload(own["slot"], started.slot, beside=True)
-        self.program.run("enlist", len(started.counts), self._tables | own)
+        arguments = started.arguments | self.room.for_halves(count)
+        self.program.upload(arguments["slot"], started.slot, beside=True)
+        self.program.run("enlist", len(started.counts), self._tables | arguments)
         self.pace.queue()
         # the backward halves need to know whether the first step stands
         steps = 0 if self.in_turn else 1 + self.layout.getter.drops_dead_end
         if steps:
-            self._advance(own, count, steps, sides=1)
+            self._advance(arguments, count, steps, sides=1)
         few = self._steps(self.sides * count, FIRST_SECONDS)
-        self._advance(own, count, few)
+        self._advance(arguments, count, few)
         steps += few
-        return Launched(started.block, count, self.beside(started.chunk), own, steps)
+        return Launched(started.block, count, self.beside(started.chunk), arguments, steps)
 
     def go_on(self, launched: Launched) -> None:
         """Launch further steps; the device may still be at work."""
@@ -214,7 +215,7 @@ class Growth:
         times = 0 if self.device.on_host else self.pace.ahead() if self.device.on_gpu else 1
         steps, times = self._begin(self.sides * count, launched.steps, anew=True, times=times)
         for _ in range(times):
-            self._advance(launched.own, count, steps)
+            self._advance(launched.arguments, count, steps)
 
     def ending(self, launched: Launched) -> Coming[Chunk]:
         """Return what waits for a chunk's streamlines to end, and returns them with steps and stop reasons.
@@ -227,7 +228,7 @@ class Growth:
         def wait() -> Chunk:
             with self.statistics.stage("grow"):
                 ended = self._grown(launched, coming)
-            self._ended = launched.own
+            self._ended = launched.arguments
             chunk = launched.listed()
             self.room.points = max(self.pace.taken / max(len(chunk.seeds), 1), 1.0)
             if self._has_bits:
@@ -248,10 +249,11 @@ class Growth:
         """Let what the host needs of a chunk's streamlines be copied when the steps launched so far have been taken."""
         count = launched.count
         if self._has_bits:
-            self.program.run("judge", count, self._tables | launched.own)
+            self.program.run("judge", count, self._tables | launched.arguments)
         sizes = {name: count * math.prod(shape) for name, (_, shape) in self._returned.items()}
         self.statistics.copied_bytes += WORD * sum(sizes.values())
-        return {name: self.program.later(launched.own[self._returned[name][0]], size) for name, size in sizes.items()}
+        arrays = {name: launched.arguments[self._returned[name][0]] for name in sizes}
+        return {name: self.program.later(arrays[name], size) for name, size in sizes.items()}
 
     def _grown(self, launched: Launched, coming: dict[str, Coming[Array]]) -> dict[str, Array]:
         """Wait until all streamlines of a chunk have ended; return what has come of them, by name."""
@@ -261,17 +263,17 @@ class Growth:
             steps, most, ends = tallied(state)
             self.pace.end(steps, most)
             if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
-                others = {name: one.wait().reshape(-1, *self._returned[name][1]) for name, one in coming.items()}
+                others = {name: array.wait().reshape(-1, *self._returned[name][1]) for name, array in coming.items()}
                 return others | {"state": state}
-            self._advance(launched.own, count, self._begin(growing)[0])
+            self._advance(launched.arguments, count, self._begin(growing)[0])
             coming = self._coming(launched)
 
-    def _advance(self, own: Arguments, count: int, steps: int, sides: int | None = None) -> None:
+    def _advance(self, arguments: Arguments, count: int, steps: int, sides: int | None = None) -> None:
         """Launch the halves of streamlines, together or in turn; if ``sides`` is 1, the forward halves."""
         in_turn = self.in_turn or sides == 1
         stride, sides = (2, sides or self.sides) if in_turn else (1, 1)
         # halves that have ended stand still
-        values = self._tables | own | {"stride": stride, "sides": sides, "steps": steps}
+        values = self._tables | arguments | {"stride": stride, "sides": sides, "steps": steps}
         self.program.run("advance", 2 * count // stride, values)
 
     def _begin(self, growing: int, first: int = 0, *, anew: bool = False, times: int = 1) -> tuple[int, int]:
@@ -292,11 +294,11 @@ class Growth:
         most = self._most_steps
         return most if self.device.on_host else min(self.pace.steps(growing, seconds), most)
 
-    def beside(self, function: Callable[..., Any], *given: Any) -> Callable[[], Any]:
+    def beside(self, function: Callable[..., Result], *arguments: object) -> Callable[[], Result]:
         """Call a function in another thread, while the device works; return what waits for its result."""
-        return thread_pool("beside", HELPERS).submit(function, *given).result
+        return thread_pool("beside", HELPERS).submit(function, *arguments).result
 
-    def fetch(self, array: Any, count: int) -> Array:
+    def fetch(self, array: object, count: int) -> Array:
         """Wait for the device; return the first ``count`` elements of an int32 array."""
         self.statistics.copied_bytes += 4 * count
         return self.program.host(array, count)
@@ -346,10 +348,10 @@ class Growth:
     def _grow(self, count: int) -> None:
         """Grow from so many seeds, spread over the stored voxels, in one direction if they need directions."""
         index, shape = np.flatnonzero(self.prepared.arrays["volume_index"]), self.prepared.arrays["volume_shape"]
-        some = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
-        seeds = np.stack(np.unravel_index(some, shape), axis=1).astype(np.float32)
+        voxels = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
+        seeds = np.stack(np.unravel_index(voxels, shape), axis=1).astype(np.float32)
         while len(seeds):
-            some = seeds[: self.ready()]
-            codes = np.zeros(len(some), np.int32) if self.layout.directed else None
-            seeds = seeds[len(self.finish(self.start(some, 0, codes).wait()).seeds) :]
+            chunk = seeds[: self.ready()]
+            codes = np.zeros(len(chunk), np.int32) if self.layout.directed else None
+            seeds = seeds[len(self.finish(self.start(chunk, 0, codes).wait()).seeds) :]
         self.room.forget()  # those of a run begin elsewhere

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from ...backends.faults import no_memory
 from ...backends.program import Program
@@ -139,9 +138,9 @@ class Buffers:
 
     def __init__(self, program: Program, capacity: Capacity, waits: bool = False) -> None:
         self._program, self._capacity, self._waits = program, capacity, waits
-        self._held: dict[str, tuple[Any, int]] = {}
+        self._held: dict[str, tuple[object, int]] = {}
 
-    def hold(self, name: str, count: int) -> Any:
+    def hold(self, name: str, count: int) -> object:
         """Return an array with room for ``count`` seeds or streamlines; it grows by a quarter or more."""
         kind, most = self._capacity.elements[name]
         size, held = max(count, 1) * self._capacity.each[name][1], self._held[name][1] if name in self._held else 0

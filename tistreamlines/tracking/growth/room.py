@@ -9,25 +9,8 @@ from ...devices import Device, free_memory, usable_cores
 from ...linker.records import Arguments
 from ...space.sphere import padded
 from ..parts import Layout
-from .memory import (
-    ACCEPTED,
-    CHUNK_POINTS,
-    CPU_BYTES,
-    CPU_MOST_SEEDS,
-    CPU_SEEDS,
-    DIRECTIONS,
-    FEWEST_SEEDS,
-    HALF_SETS,
-    LAST_POINTS,
-    LAST_SEEDS,
-    MOST_SEEDS,
-    SEED_SETS,
-    SOFTWARE_SEEDS,
-    USUAL_SEEDS,
-    Buffers,
-    Capacity,
-    capacity_for,
-)
+from . import memory
+from .memory import ACCEPTED, HALF_SETS, SEED_SETS, Buffers, Capacity, capacity_for
 from .settings import Settings
 
 
@@ -48,24 +31,21 @@ class Room:
     density, points : of a seed in the last chunk: its streamlines, at least one, and their points; see :meth:`forget`.
     """
 
-    def __init__(
-        self, program: Program, device: Device, settings: Settings, layout: Layout, tables: int
-    ) -> None:
+    def __init__(self, program: Program, device: Device, settings: Settings, layout: Layout, tables: int) -> None:
         self.tables, self._together = tables, layout.together
         self._large = settings.chunk_size is None and not layout.load.recovers
         self.capacity = _fit(device, settings, layout, tables)
         self.forget()
         kinds = (layout.of_seed(), layout.of_streamline(settings.max_steps), ACCEPTED)
         self._names = [[name for name, (_, size) in arrays.items() if size] for arrays in kinds]
-        sets = (SEED_SETS, HALF_SETS)
-        self._seeds, self._halves = (
+        sets = (1, SEED_SETS, HALF_SETS)
+        (self.accepted,), self._seeds, self._halves = (
             [Buffers(program, self.capacity, device.on_host) for _ in range(count)] for count in sets
         )
-        self.accepted = Buffers(program, self.capacity, device.on_host)
 
     def forget(self) -> None:
         """Expect of the next chunk's seeds what can be expected of any."""
-        self.density, self.points = float(DIRECTIONS), float("inf")
+        self.density, self.points = float(memory.DIRECTIONS), float("inf")
 
     def for_seeds(self, count: int) -> Arguments:
         """Return arrays for the next chunk's seeds, by flat name."""
@@ -88,25 +68,25 @@ class Room:
         """
         seeds = min(self.capacity.seeds, int(0.9 * streamlines / self.density))
         if self._large:
-            seeds = min(seeds, max(USUAL_SEEDS, int(CHUNK_POINTS / self.points)))
-            least = max(LAST_SEEDS, int(LAST_POINTS / self.points))
+            seeds = min(seeds, max(memory.USUAL_SEEDS, int(memory.CHUNK_POINTS / self.points)))
+            least = max(memory.LAST_SEEDS, int(memory.LAST_POINTS / self.points))
             if ahead > 1.5 * least:
                 seeds = min(seeds, max(ahead // 2, least))
         return max(1, seeds)
 
     def halve(self, seeds: int) -> int:
         """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
-        for one in (self.accepted, *self._seeds, *self._halves):
-            one.release()
-        if seeds <= FEWEST_SEEDS:
+        for buffers in (self.accepted, *self._seeds, *self._halves):
+            buffers.release()
+        if seeds <= memory.FEWEST_SEEDS:
             return 0
-        self.capacity = replace(self.capacity, seeds=max(seeds // 2, FEWEST_SEEDS))
+        self.capacity = replace(self.capacity, seeds=max(seeds // 2, memory.FEWEST_SEEDS))
         return self.capacity.seeds
 
     def bytes_for(self, times: float, chunks: int) -> int:
         """Return the bytes of tables and arrays for so many chunks, ``times`` as large as the largest one so far."""
         kinds = ([self.accepted], self._seeds, self._halves)
-        return self.tables + sum(min(len(sets), chunks) * max(one.bytes_for(times) for one in sets) for sets in kinds)
+        return self.tables + sum(min(len(sets), chunks) * max(held.bytes_for(times) for held in sets) for sets in kinds)
 
 
 def _next(sets: list[Buffers]) -> Buffers:
@@ -119,9 +99,10 @@ def _fit(device: Device, settings: Settings, layout: Layout, tables: int) -> Cap
     """Ask the device for its free memory before it holds the tables, and before the clock of a run starts."""
     free = None
     if device.on_host:
-        most, free = min(CPU_SEEDS * (settings.threads or usable_cores()), CPU_MOST_SEEDS), tables + 2 * CPU_BYTES
+        most = min(memory.CPU_SEEDS * (settings.threads or usable_cores()), memory.CPU_MOST_SEEDS)
+        free = tables + 2 * memory.CPU_BYTES
     else:
-        most = SOFTWARE_SEEDS if device.software else MOST_SEEDS
+        most = memory.SOFTWARE_SEEDS if device.software else memory.MOST_SEEDS
         if settings.memory_limit is None:
             free = free_memory(device) or 2**30
     return capacity_for(

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -34,13 +33,13 @@ class Started:
     ----------
     block : the seeds, the number of the first one, and codes of given directions.
     counts : (n,) int32, the directions of each seed.
-    own : the kernels' arguments that belong to these seeds, by flat name.
+    arguments : the kernels' arguments that belong to these seeds, by flat name.
     order : returns the order of the seeds in which neighbours follow each other.
     """
 
     block: Coded
     counts: Array
-    own: Arguments
+    arguments: Arguments
     order: Callable[[], Array]
 
     @cached_property
@@ -74,14 +73,14 @@ class Launched:
     block : their seeds, see :class:`Started`.
     count : how many there are.
     listed : returns the streamlines, without steps and stop reasons.
-    own : the kernels' arguments that belong to them, by flat name.
+    arguments : the kernels' arguments that belong to them, by flat name.
     steps : steps that have been launched.
     """
 
     block: Coded
     count: int
     listed: Callable[[], Chunk]
-    own: Arguments
+    arguments: Arguments
     steps: int
 
 
@@ -95,7 +94,9 @@ class Waiting:
     more : whether blocks may follow the first one.
     """
 
-    def __init__(self, blocks: Iterator[Any], coded: Callable[..., Coded], more: bool = True) -> None:
+    def __init__(
+        self, blocks: Iterator[Coded], coded: Callable[[Array, int, Array | None], Coded], more: bool = True
+    ) -> None:
         self._blocks, self._coded, self._more = blocks, coded, more
         self._here: deque[Coded] = deque()
 
@@ -103,9 +104,9 @@ class Waiting:
         """Return the next seeds, at most so many of them; None if there are none."""
         if not self.ahead:
             return None
-        some, others = split(self._here.popleft(), count)
-        self.put_back(others)
-        return some
+        ahead, behind = split(self._here.popleft(), count)
+        self.put_back(behind)
+        return ahead
 
     @property
     def ahead(self) -> int:

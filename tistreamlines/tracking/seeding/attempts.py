@@ -26,16 +26,16 @@ def first_found(
 
     Returns
     -------
-    found : (count, width) float64
+    values : (count, width) float64
     left : (k,) int32
         The seeds at which none of ATTEMPTS succeeds.
     """
-    found, left, made = np.empty((count, width)), np.arange(count, dtype=np.int32), 0
-    while len(left) and made < ATTEMPTS:
-        several = min(max(TOGETHER // len(left), 1), ATTEMPTS - made)
-        attempts = np.arange(made, made + several, dtype=np.int32)
+    values, left, done = np.empty((count, width)), np.arange(count, dtype=np.int32), 0
+    while len(left) and done < ATTEMPTS:
+        several = min(max(TOGETHER // len(left), 1), ATTEMPTS - done)
+        attempts = np.arange(done, done + several, dtype=np.int32)
         rows, reached = attempt(np.repeat(left, several), np.tile(attempts, len(left)))
         reached = reached.reshape(-1, several)
-        found[left] = rows.reshape(-1, several, width)[np.arange(len(left)), reached.argmax(axis=1)]
-        left, made = left[~reached.any(axis=1)], made + several
-    return found, left
+        values[left] = rows.reshape(-1, several, width)[np.arange(len(left)), reached.argmax(axis=1)]
+        left, done = left[~reached.any(axis=1)], done + several
+    return values, left

@@ -62,9 +62,9 @@ def initial_codes(
     vertices = np.asarray(sphere.vertices, np.float32).astype(np.float64).reshape(3, -1)[:, : sphere.count].T
 
     def code_block(first: int) -> Array:
-        some = directions[first : first + BLOCK]
-        near = closest_vertices(some, vertices, symmetric)
-        return 2 * near + ((some * vertices[near]).sum(axis=1) < 0)
+        block = directions[first : first + BLOCK]
+        near = closest_vertices(block, vertices, symmetric)
+        return 2 * near + ((block * vertices[near]).sum(axis=1) < 0)
 
     codes = np.concatenate([np.empty(0, np.int32), *in_threads(code_block, range(0, len(seeds), BLOCK), threads)])
     return np.where(inside(seeds, prepared), codes, -1).astype(np.int32)

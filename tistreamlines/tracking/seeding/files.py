@@ -79,8 +79,8 @@ def _numbers(given: AnyPath, path: Path) -> Array:
 def _check_line(path: Path, number: int, line: str) -> None:
     """Raise an InputError if a line is a header, or has decimal commas or semicolons."""
     place, numbers = f"{path}: line {number + 1}, {line[:60]!r},", re.split(r"[;\s]+|,\s+", line)
-    whole = all(re.fullmatch(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?", one) for one in numbers)
-    if whole and len(numbers) in (3, 6) and any("," in one for one in numbers):
+    whole = all(re.fullmatch(r"[-+]?\d+(,\d+)?([eE][-+]?\d+)?", word) for word in numbers)
+    if whole and len(numbers) in (3, 6) and any("," in word for word in numbers):
         raise InputError(f"{place} has decimal commas; write decimal points")
     if ";" in line:
         raise InputError(f"{place} has semicolons; separate the numbers by spaces, tabs or commas")

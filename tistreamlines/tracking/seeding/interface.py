@@ -8,6 +8,7 @@ elsewhere, another random point is tried.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,8 +26,7 @@ from ...option import flag
 from ...space.batch import Space
 from .attempts import ATTEMPTS, first_found
 from .more_seeds import cells_around, voxels_by_share
-from .place_seeds import draw_attempt
-from .seeds import Seeds, corners_of, drawn
+from .seeds import Draw, DrawnSeeds, corners_of
 
 NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
@@ -103,7 +103,7 @@ def load_segmentation(path: AnyPath) -> Segmentation:
 
 
 @dataclass(frozen=True, eq=False)
-class InterfaceSeeds(Seeds):
+class InterfaceSeeds(DrawnSeeds):
     """Random seeds at the interface of grey and white matter.
 
     Parameters
@@ -117,9 +117,7 @@ class InterfaceSeeds(Seeds):
         From the grid of the voxels to RASmm.
     space : Space
         Grid of the image that is tracked.
-    count : number of seeds.
-    key : RNG seed, 64 bits.
-    threads : CPU threads; None for all cores.
+    draw : how many there are, and their random numbers.
 
     Raises
     ------
@@ -132,9 +130,7 @@ class InterfaceSeeds(Seeds):
     weights: Floats
     affine: npt.NDArray[np.float64]
     space: Space
-    count: int
-    key: int
-    threads: int | None = None
+    draw: Draw
 
     def __post_init__(self) -> None:
         if not len(self._cells):
@@ -160,18 +156,17 @@ class InterfaceSeeds(Seeds):
         self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return the points (n, 3), RASmm, of attempts at seeds ``first + items``, and which are at the interface."""
-        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempts=attempts)
+        reals = self.draw.attempts(first, items, attempts)
         begun = self.voxels[voxels_by_share(self._sums, reals[:, :2])] + (reals[:, 2:5].astype(np.float64) - 0.5)
         points, found = Space(self.affine, self.space.shape).to_ras(begun), np.empty(len(items), bool)
         side = np.float32(np.prod(self.segmentation.space.voxel_sizes) ** (1 / 3))  # rounded: alike on all machines
         shifts = (reals[:, 5:].astype(np.float64) - 0.5) * (SIDES * float(side))
 
         def search(first: int) -> None:
-            some = slice(first, first + BLOCK)
-            self.segmentation.find(points[some], shifts[some], found[some])
+            block = slice(first, first + BLOCK)
+            self.segmentation.find(points[block], shifts[block], found[block])
 
-        for _ in in_threads(search, range(0, len(items), BLOCK), self.threads):
-            pass
+        deque(in_threads(search, range(0, len(items), BLOCK), self.draw.threads), 0)
         return points, found
 
     def reach(self) -> npt.NDArray[np.float64]:
@@ -185,8 +180,7 @@ class InterfaceSeeds(Seeds):
 
 
 def interface_seeds(
-    path: AnyPath, voxels: Voxels, weights: Floats, affine: npt.NDArray[np.float64], space: Space, count: int, key: int,
-    threads: int | None = None,
+    path: AnyPath, voxels: Voxels, weights: Floats, affine: npt.NDArray[np.float64], space: Space, draw: Draw
 ) -> InterfaceSeeds:
     """Return seeds at the interface in a segmentation; without voxels, points are drawn in those that it passes.
 
@@ -204,7 +198,7 @@ def interface_seeds(
         )
     if not len(voxels):
         voxels, weights, affine = crossed, np.ones(len(crossed)), segmentation.space.affine
-    seeds = InterfaceSeeds(segmentation, voxels, weights, affine, space, count, key, threads)
+    seeds = InterfaceSeeds(segmentation, voxels, weights, affine, space, draw)
     seeds.points(0, TRIED)
     return seeds
 

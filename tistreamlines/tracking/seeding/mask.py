@@ -39,7 +39,7 @@ class Mask(NamedTuple):
         sums = np.pad(self.inside, ((1, 0),) * 3).astype(np.int64)
         for axis in range(3):
             sums = sums.cumsum(axis)
-        ends = [np.clip(np.floor(one), 0, self.inside.shape).astype(int) for one in (low + 0.5, high + 1.5)]
+        ends = [np.clip(np.floor(side), 0, self.inside.shape).astype(int) for side in (low + 0.5, high + 1.5)]
         count = np.zeros(len(low), np.int64)
         for corner in np.ndindex(2, 2, 2):
             place = tuple(ends[end][:, axis] for axis, end in enumerate(corner))

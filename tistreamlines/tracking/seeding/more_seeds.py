@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from ...errors import ParameterError
 from ...option import flag
 from ...space.batch import Space
 from .place_seeds import draw_share, place_in_ball, place_in_voxel
-from .seeds import MOST, Seeds, corners_of, drawn
+from .seeds import MOST, Draw, DrawnSeeds, Seeds, SeedsInVoxels, corners_of
 
 Voxels = npt.NDArray[np.int32]
 Ball = tuple[float, float, float, float]
@@ -23,7 +23,7 @@ WIDE = 3  # cells along an axis; wider boxes are filled one by one
 
 
 @dataclass(frozen=True, eq=False)
-class SeedsPerVoxel(Seeds):
+class SeedsPerVoxel(DrawnSeeds, SeedsInVoxels):
     """The same number of random seeds in each voxel.
 
     Seed k lies in voxel k modulo the number of voxels, so that each round visits all of them, as in DIPY's
@@ -33,8 +33,7 @@ class SeedsPerVoxel(Seeds):
     ----------
     voxels : (m, 3) int32
     each : seeds in a voxel.
-    key : RNG seed, 64 bits.
-    threads : CPU threads; None for all cores.
+    draw : their random numbers; the voxels tell how many there are.
 
     Raises
     ------
@@ -44,28 +43,24 @@ class SeedsPerVoxel(Seeds):
 
     voxels: Voxels
     each: int
-    key: int
-    threads: int | None = None
+    draw: Draw
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", counted("--seeds-per-voxel", self.each, len(self.voxels), self.each))
+        count = counted("--seeds-per-voxel", self.each, len(self.voxels), self.each)
+        object.__setattr__(self, "draw", replace(self.draw, count=count))
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float32]:
         """Return the seeds from number ``first`` on."""
         numbers = np.arange(first, first + self.within(first, count))
-        return in_voxels(self.voxels, numbers % len(self.voxels), first, self.key, self.threads)
+        return in_voxels(self.voxels, numbers % len(self.voxels), first, self.draw)
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, None]:
         """Return a seed in the voxel of each number."""
-        return in_voxels(self.voxels, numbers % len(self.voxels), int(numbers[0]), self.key, self.threads), None
-
-    def reach(self) -> npt.NDArray[np.float64]:
-        """Return eight points in each voxel."""
-        return corners_of(self.voxels)
+        return in_voxels(self.voxels, numbers % len(self.voxels), int(numbers[0]), self.draw), None
 
 
 @dataclass(frozen=True, eq=False)
-class GridSeeds(Seeds):
+class GridSeeds(SeedsInVoxels):
     """A regular grid of seeds in each voxel, those of DIPY's ``seeds_from_mask`` in its order.
 
     Parameters
@@ -96,29 +91,21 @@ class GridSeeds(Seeds):
         steps = np.stack([place // self.density**axis % self.density for axis in range(3)], axis=1)
         return self.voxels[voxel] + (steps / self.density + (0.5 / self.density - 0.5)), None
 
-    def reach(self) -> npt.NDArray[np.float64]:
-        """Return eight points in each voxel."""
-        return corners_of(self.voxels)
-
 
 @dataclass(frozen=True, eq=False)
-class WeightedSeeds(Seeds):
+class WeightedSeeds(DrawnSeeds, SeedsInVoxels):
     """Random seeds, each in a voxel with a probability proportional to the voxel's weight, and anywhere in it.
 
     Parameters
     ----------
     voxels : (m, 3) int32
     weights : (m,) above 0.
-    count : number of seeds.
-    key : RNG seed, 64 bits.
-    threads : CPU threads; None for all cores.
+    draw : how many there are, and their random numbers.
     """
 
     voxels: Voxels
     weights: npt.NDArray[np.floating]
-    count: int
-    key: int
-    threads: int | None = None
+    draw: Draw
 
     @cached_property
     def _sums(self) -> npt.NDArray[np.float64]:
@@ -126,16 +113,12 @@ class WeightedSeeds(Seeds):
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float32]:
         """Return the seeds from number ``first`` on."""
-        chosen = choose(self._sums, first, self.within(first, count), self.key, self.threads)
-        return in_voxels(self.voxels, chosen, first, self.key, self.threads)
-
-    def reach(self) -> npt.NDArray[np.float64]:
-        """Return eight points in each voxel."""
-        return corners_of(self.voxels)
+        chosen = choose(self._sums, first, self.within(first, count), self.draw)
+        return in_voxels(self.voxels, chosen, first, self.draw)
 
 
 @dataclass(frozen=True, eq=False)
-class BallSeeds(Seeds):
+class BallSeeds(DrawnSeeds):
     """Random seeds in balls: each in a ball with a probability proportional to its volume, and anywhere in it.
 
     Where balls overlap, seeds are as many times as dense.
@@ -144,9 +127,7 @@ class BallSeeds(Seeds):
     ----------
     balls : centre and radius (x, y, z, r) of each, RASmm.
     space : grid of the image.
-    count : number of seeds.
-    key : RNG seed, 64 bits.
-    threads : CPU threads; None for all cores.
+    draw : how many there are, and their random numbers.
 
     Raises
     ------
@@ -156,9 +137,7 @@ class BallSeeds(Seeds):
 
     balls: Sequence[Ball]
     space: Space
-    count: int
-    key: int
-    threads: int | None = None
+    draw: Draw
 
     @cached_property
     def _array(self) -> npt.NDArray[np.float64]:
@@ -167,8 +146,8 @@ class BallSeeds(Seeds):
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on."""
         count = self.within(first, count)
-        chosen = self._array[choose(np.cumsum(self._array[:, 3] ** 3), first, count, self.key, self.threads)]
-        offsets = drawn(place_in_ball, 3, first, count, self.key, self.threads)
+        chosen = self._array[choose(np.cumsum(self._array[:, 3] ** 3), first, count, self.draw)]
+        offsets = self.draw.reals(place_in_ball, 3, first, count)
         return self.space.to_voxel(chosen[:, :3] + chosen[:, 3:] * offsets)
 
     def reach(self) -> npt.NDArray[np.float64]:
@@ -197,7 +176,7 @@ class SeedsElsewhere(Seeds):
 
     Parameters
     ----------
-    own : Seeds
+    seeds : Seeds
         On the other grid.
     affine : (4, 4) float64
         From the other grid to RASmm.
@@ -210,12 +189,12 @@ class SeedsElsewhere(Seeds):
         If none of the voxels touches the image.
     """
 
-    own: Seeds
+    seeds: Seeds
     affine: npt.NDArray[np.float64]
     space: Space
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", self.own.count)
+        object.__setattr__(self, "count", self.seeds.count)
         if not len(self._cells):
             raise ParameterError(f"{flag('seed_mask')} lies outside the image: check its affine")
 
@@ -225,11 +204,11 @@ class SeedsElsewhere(Seeds):
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on."""
-        return self._moved(self.own.points(first, count))
+        return self._moved(self.seeds.points(first, count))
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, None]:
         """Return seeds that stand for those of these numbers."""
-        return self._moved(self.own.sample(numbers)[0]), None
+        return self._moved(self.seeds.sample(numbers)[0]), None
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return a point between each eight voxels of the image among which a seed may lie."""
@@ -237,7 +216,7 @@ class SeedsElsewhere(Seeds):
 
     @cached_property
     def _cells(self) -> npt.NDArray[np.float64]:
-        return cells_around(self._moved(self.own.reach()), self.space)
+        return cells_around(self._moved(self.seeds.reach()), self.space)
 
 
 def cells_around(points: npt.NDArray[np.float64], space: Space) -> npt.NDArray[np.float64]:
@@ -276,14 +255,12 @@ def counted(name: str, value: int, places: int, each: int, what: str = "voxels")
     return places * each
 
 
-def choose(
-    sums: npt.NDArray[np.float64], first: int, count: int, key: int, threads: int | None
-) -> npt.NDArray[np.intp]:
+def choose(sums: npt.NDArray[np.float64], first: int, count: int, draw: Draw) -> npt.NDArray[np.intp]:
     """Choose one of m for each seed, (count,), with probabilities whose running sums are proportional to ``sums``.
 
     A draw has 48 random bits. The sums are added in turn, in float64, so all machines choose alike.
     """
-    return voxels_by_share(sums, drawn(draw_share, 2, first, count, key, threads))
+    return voxels_by_share(sums, draw.reals(draw_share, 2, first, count))
 
 
 def voxels_by_share(sums: npt.NDArray[np.float64], shares: npt.NDArray[np.float32]) -> npt.NDArray[np.intp]:
@@ -293,8 +270,8 @@ def voxels_by_share(sums: npt.NDArray[np.float64], shares: npt.NDArray[np.float3
 
 
 def in_voxels(
-    voxels: Voxels, chosen: npt.NDArray[np.integer], first: int, key: int, threads: int | None
+    voxels: Voxels, chosen: npt.NDArray[np.integer], first: int, draw: Draw
 ) -> npt.NDArray[np.float32]:
     """Place seeds from number ``first`` on, each anywhere in its voxel ``chosen`` (n,) of ``voxels`` (m, 3)."""
-    own = np.ascontiguousarray(voxels[chosen].ravel(), np.int32)
-    return drawn(place_in_voxel, 3, first, len(chosen), key, threads, voxels=own)
+    flat = np.ascontiguousarray(voxels[chosen].ravel(), np.int32)
+    return draw.reals(place_in_voxel, 3, first, len(chosen), voxels=flat)

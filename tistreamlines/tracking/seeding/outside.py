@@ -47,7 +47,7 @@ def senses_of(surface: Surface, note: Tell, warn: Tell) -> npt.NDArray[np.float6
             "counter-clockwise"
         )
     else:
-        first, second, third = (surface.vertices[triangles[:, one]] - surface.vertices[0] for one in range(3))
+        first, second, third = (surface.vertices[triangles[:, number]] - surface.vertices[0] for number in range(3))
         if (first * np.cross(second, third)).sum() < 0:
             note(f"{surface.path}: the vertices of its triangles are clockwise seen from outside; normals are turned")
             sense = -1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from ...aliases import Array
 from ...errors import InputError
 from ...linker.lang import Func
 from ...space.batch import Batch, Space
-from .place_seeds import place_seed
+from .place_seeds import draw_attempt, place_seed
 
 OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image
 MOST = 2**32 - 1  # seeds of a run, whose numbers are counted with 32 bits
@@ -58,7 +58,6 @@ class Seeds(ABC):
 
     def directions(self, first: int, count: int) -> npt.NDArray[np.float64] | None:
         """Return the initial directions of seeds, (count, 3) unit vectors along the voxel axes; None for the peaks."""
-        del first, count
         return None
 
     @property
@@ -73,7 +72,7 @@ class Seeds(ABC):
         """
         del first
 
-    def follow(self, followed: Any) -> None:
+    def follow(self, followed: object) -> None:
         """Take what streamlines follow, if seeds depend on that; called before all else."""
         del followed
 
@@ -91,32 +90,72 @@ def corners_of(voxels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
     return (voxels[:, None] + _CORNERS).reshape(-1, 3)
 
 
-def drawn(
-    kernel: Func, width: int, first: int, count: int, key: int, threads: int | None, **values: Any
-) -> npt.NDArray[np.float32]:
-    """Run a kernel of :mod:`.place_seeds` on the host.
+@dataclass(frozen=True)
+class Draw:
+    """How random seeds are drawn.
 
     Parameters
     ----------
-    kernel : writes ``width`` reals for each seed to ``out``.
-    first, count : number of the first seed, and how many.
-    key, threads : RNG seed, 64 bits, and CPU threads.
-    values : further arguments of the kernel; arrays are int32.
-
-    Returns
-    -------
-    (count, width) float32
+    count : number of seeds.
+    key : RNG seed, 64 bits.
+    threads : CPU threads; None for all cores.
     """
-    from ...backends.numba.program import NumbaProgram
-    from ...linker.source import Source
 
-    out = np.empty(width * max(count, 1), np.float32)
-    rules = {
-        "rules_step_x": 0.0, "rules_step_y": 0.0, "rules_step_z": 0.0, "rules_max_steps": 0,
-        "rules_key": np.array([key], np.uint64).view(np.int32), "rules_first_seed": first,
-    }
-    NumbaProgram(Source([kernel]), threads=threads).run(kernel.__name__, count, {**rules, **values, "out": out})
-    return out[: width * count].reshape(-1, width)
+    count: int
+    key: int
+    threads: int | None = None
+
+    def reals(
+        self, kernel: Func, width: int, first: int, count: int, **values: int | Array
+    ) -> npt.NDArray[np.float32]:
+        """Run a kernel of :mod:`.place_seeds` on the host.
+
+        Parameters
+        ----------
+        kernel : writes ``width`` reals for each seed to ``out``.
+        first, count : number of the first seed, and how many.
+        values : further arguments of the kernel; arrays are int32.
+
+        Returns
+        -------
+        (count, width) float32
+        """
+        from ...backends.numba.program import NumbaProgram
+        from ...linker.source import Source
+
+        out = np.empty(width * max(count, 1), np.float32)
+        rules = {
+            "rules_step_x": 0.0, "rules_step_y": 0.0, "rules_step_z": 0.0, "rules_max_steps": 0,
+            "rules_key": np.array([self.key], np.uint64).view(np.int32), "rules_first_seed": first,
+        }
+        program = NumbaProgram(Source([kernel]), threads=self.threads)
+        program.run(kernel.__name__, count, {**rules, **values, "out": out})
+        return out[: width * count].reshape(-1, width)
+
+    def attempts(self, first: int, items: Array, attempts: Array) -> npt.NDArray[np.float32]:
+        """Return seven reals (n, 7) of attempts at seeds ``first + items``; see :func:`.place_seeds.draw_attempt`."""
+        return self.reals(draw_attempt, 7, first, len(items), items=items, attempts=attempts)
+
+
+class DrawnSeeds(Seeds):
+    """Seeds at random places, of which each seed's depend on its number and on the RNG seed alone."""
+
+    draw: Draw
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """Number of seeds."""
+        return self.draw.count
+
+
+class SeedsInVoxels(Seeds):
+    """Seeds in voxels, (m, 3) int32."""
+
+    voxels: npt.NDArray[np.int32]
+
+    def reach(self) -> npt.NDArray[np.float64]:
+        """Return eight points in each voxel."""
+        return corners_of(self.voxels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,34 +195,23 @@ class GivenSeeds(Seeds):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomSeeds(Seeds):
+class RandomSeeds(DrawnSeeds, SeedsInVoxels):
     """Seeds drawn uniformly from voxels, with the same random number generator as tracking.
 
     Parameters
     ----------
     voxels : (m, 3) int32
         Each seed lies anywhere in one of these.
-    count : number of seeds.
-    key : RNG seed, 64 bits.
-    threads : CPU threads; None for all cores.
+    draw : how many there are, and their random numbers.
     """
 
     voxels: npt.NDArray[np.int32]
-    count: int
-    key: int
-    threads: int | None = None
+    draw: Draw
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float32]:
         """Return the seeds from number ``first`` on, computed by the kernel ``place_seed``."""
-        count = self.within(first, count)
-        voxels = np.ascontiguousarray(self.voxels.ravel(), np.int32)
-        return drawn(
-            place_seed, 3, first, count, self.key, self.threads, voxels=voxels, voxel_count=len(self.voxels)
-        )
-
-    def reach(self) -> npt.NDArray[np.float64]:
-        """Return eight points in each voxel."""
-        return corners_of(self.voxels)
+        count, voxels = self.within(first, count), np.ascontiguousarray(self.voxels.ravel(), np.int32)
+        return self.draw.reals(place_seed, 3, first, count, voxels=voxels, voxel_count=len(self.voxels))
 
 
 def check_inside(points: Array, space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:

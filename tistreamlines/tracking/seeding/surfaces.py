@@ -18,8 +18,7 @@ from .attempts import ATTEMPTS, first_found
 from .mask import Mask
 from .more_seeds import cells_between, counted, voxels_by_share
 from .outside import senses_of
-from .place_seeds import draw_attempt
-from .seeds import GivenSeeds, Seeds, along_voxel_axes, count_inside, drawn
+from .seeds import Draw, DrawnSeeds, GivenSeeds, Seeds, along_voxel_axes, count_inside
 from .surface_options import FREE, NORMAL
 
 MOST_OUTSIDE = 0.5  # of the vertices of a surface, outside the image
@@ -29,7 +28,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class AreaSeeds(Seeds):
+class AreaSeeds(DrawnSeeds):
     """Random seeds on triangles, uniformly by area.
 
     Parameters
@@ -41,9 +40,7 @@ class AreaSeeds(Seeds):
         1 or -1, by which the normal of each triangle is multiplied for the direction of a seed in it.
     space : Space
         Grid of the image.
-    count : number of seeds.
-    key : RNG seed, 64 bits.
-    threads : CPU threads; None for all cores.
+    draw : how many there are, and their random numbers.
     mask : Mask, optional
         Points are drawn until one lies in it.
     """
@@ -52,9 +49,7 @@ class AreaSeeds(Seeds):
     triangles: npt.NDArray[np.int64]
     senses: Floats | None
     space: Space
-    count: int
-    key: int
-    threads: int | None = None
+    draw: Draw
     mask: Mask | None = None
 
     @cached_property
@@ -79,24 +74,24 @@ class AreaSeeds(Seeds):
         count, attempt = self.within(first, count), partial(self._tried, first)
         if self.mask is None:
             numbers = np.arange(count, dtype=np.int32)
-            found, left = attempt(numbers, np.zeros_like(numbers))[0], numbers[:0]
+            rows, left = attempt(numbers, np.zeros_like(numbers))[0], numbers[:0]
         else:
-            found, left = first_found(count, 4, attempt)
+            rows, left = first_found(count, 4, attempt)
         if len(left):
             raise InputError(
                 f"{flag('seed_surface')}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any part "
                 f"of the surfaces lies in {flag('seed_mask')}; give another mask"
             )
-        return found[:, :3], found[:, 3].astype(np.intp)
+        return rows[:, :3], rows[:, 3].astype(np.intp)
 
     def _tried(self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]) -> tuple[Floats, Flags]:
         """Return the points and the triangles (n, 4) of attempts at seeds ``first + items``, and which may be used."""
-        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempts=attempts)
+        reals = self.draw.attempts(first, items, attempts)
         chosen = voxels_by_share(self._sums, reals[:, :2])
-        corner, second, third = (self.vertices[self.triangles[chosen, one]] for one in range(3))
+        corner, second, third = (self.vertices[self.triangles[chosen, number]] for number in range(3))
         u, v = reals[:, 2:4].astype(np.float64).T
         over = u + v > 1  # the other half of the parallelogram is turned onto the triangle
-        u, v = (np.where(over, 1 - one, one)[:, None] for one in (u, v))
+        u, v = (np.where(over, 1 - share, share)[:, None] for share in (u, v))
         points = corner + u * (second - corner) + v * (third - corner)
         held = np.ones(len(items), bool) if self.mask is None else self.mask.holds(points)
         return np.column_stack([points, chosen.astype(np.float64)]), held
@@ -109,7 +104,7 @@ class AreaSeeds(Seeds):
     def reach(self) -> Floats:
         """Return a point between each eight voxels of the image among which a triangle may lie."""
         corners = self.space.to_voxel(self.vertices)[self.triangles]
-        low, high = (np.floor(one(axis=1)).astype(int) for one in (corners.min, corners.max))
+        low, high = (np.floor(end(axis=1)).astype(int) for end in (corners.min, corners.max))
         return cells_between(low, high, self.space)
 
 
@@ -119,7 +114,7 @@ class VertexSeeds(Seeds):
 
     Parameters
     ----------
-    own : GivenSeeds
+    vertices : GivenSeeds
         One seed at each vertex.
     each : seeds at a vertex.
 
@@ -129,37 +124,33 @@ class VertexSeeds(Seeds):
         If there are more seeds than numbers.
     """
 
-    own: GivenSeeds
+    vertices: GivenSeeds
     each: int
 
     def __post_init__(self) -> None:
-        count = counted(flag("seeds_per_vertex"), self.each, self.own.count, self.each, "vertices")
+        count = counted(flag("seeds_per_vertex"), self.each, self.vertices.count, self.each, "vertices")
         object.__setattr__(self, "count", count)
-
-    def _numbers(self, first: int, count: int) -> npt.NDArray[np.int64]:
-        return np.arange(first, first + self.within(first, count))
 
     def points(self, first: int, count: int) -> Floats:
         """Return the seeds from number ``first`` on."""
-        return self.sample(self._numbers(first, count))[0]
+        return self.sample(np.arange(first, first + self.within(first, count)))[0]
 
     def directions(self, first: int, count: int) -> Floats | None:
         """Return the directions from number ``first`` on, if there are any."""
-        return self.sample(self._numbers(first, count))[1]
+        return self.sample(np.arange(first, first + self.within(first, count)))[1]
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         """Return the seeds of these numbers, and their directions."""
-        return self.own.sample(numbers % self.own.count)
+        return self.vertices.sample(numbers % self.vertices.count)
 
     def reach(self) -> Floats:
         """Return all vertices."""
-        return self.own.reach()
+        return self.vertices.reach()
 
 
 def surface_seeds(
-    paths: Sequence[AnyPath], space: Space, count: int, key: int, threads: int | None = None, *,
-    given: str = AUTO, direction: str = FREE, each: int | None = None, mask: Mask | None = None, note: Tell = silent,
-    warn: Tell = silent,
+    paths: Sequence[AnyPath], space: Space, draw: Draw, *, given: str = AUTO, direction: str = FREE,
+    each: int | None = None, mask: Mask | None = None, note: Tell = silent, warn: Tell = silent,
 ) -> Seeds:
     """Return seeds on surfaces.
 
@@ -168,7 +159,7 @@ def surface_seeds(
     paths : files of surfaces.
     space : Space
         Grid of the image.
-    count, key, threads : number of random seeds, RNG seed and CPU threads.
+    draw : number of random seeds, and their random numbers.
     given : space of the vertices, see :func:`tistreamlines.io.surfaces.load_surface`.
     direction : one of ``surface_options.DIRECTIONS``.
     each : number of seeds at each vertex, in place of random ones.
@@ -190,15 +181,16 @@ def surface_seeds(
             )
     senses = None
     if direction != FREE:
-        senses = np.concatenate([senses_of(one, note, warn) for one in surfaces]) * (1 if direction == NORMAL else -1)
-    firsts = np.cumsum([0, *(len(one.vertices) for one in surfaces)])
-    vertices = np.concatenate([one.vertices for one in surfaces])
-    triangles = np.concatenate([one.triangles + first for one, first in zip(surfaces, firsts, strict=False)])
+        outward = np.concatenate([senses_of(surface, note, warn) for surface in surfaces])
+        senses = outward * (1 if direction == NORMAL else -1)
+    firsts = np.cumsum([0, *(len(surface.vertices) for surface in surfaces)])
+    vertices = np.concatenate([surface.vertices for surface in surfaces])
+    triangles = np.concatenate([surface.triangles + k for surface, k in zip(surfaces, firsts, strict=False)])
     if each is not None:
         return _at_vertices(vertices, triangles, senses, space, each, mask)
     keep = _with_area(vertices, triangles, mask)
     kept = None if senses is None else senses[keep]
-    return AreaSeeds(vertices, triangles[keep], kept, space, count, key, threads, mask)
+    return AreaSeeds(vertices, triangles[keep], kept, space, draw, mask)
 
 
 def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: Mask | None) -> Flags:
@@ -239,7 +231,7 @@ def _at_vertices(
 
 def normals_of(vertices: Floats, triangles: npt.NDArray[np.int64]) -> Floats:
     """Return the normals of triangles (m, 3), as long as twice their areas."""
-    first, second, third = (vertices[triangles[:, one]] for one in range(3))
+    first, second, third = (vertices[triangles[:, number]] for number in range(3))
     return np.cross(second - first, third - first)
 
 
@@ -253,11 +245,11 @@ def _check_place(surface: Surface, space: Space, warn: Tell) -> None:
     """Check that most vertices lie in the image, and warn if some do not."""
     vertices = surface.vertices
     outside = len(vertices) - count_inside(space.to_voxel(vertices), space)
-    told = f"{surface.path}: {outside:,} of {len(vertices):,} vertices lie outside the image"
+    text = f"{surface.path}: {outside:,} of {len(vertices):,} vertices lie outside the image"
     if outside > MOST_OUTSIDE * len(vertices):
         raise InputError(
-            f"{told}; give a surface of this subject in the space of the series, and say with {flag('surface_space')} "
+            f"{text}; give a surface of this subject in the space of the series, and say with {flag('surface_space')} "
             "if its vertices are in another space than the file says"
         )
     if outside:
-        warn(f"{told} ({outside / len(vertices):.1%}), and no streamline starts there")
+        warn(f"{text} ({outside / len(vertices):.1%}), and no streamline starts there")

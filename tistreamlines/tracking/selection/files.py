@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
-from ...io.images import Tell, grid_of, open_image, silent
+from ...io.images import AnyPath, Tell, grid_of, open_image, silent
 from ...io.nifti import load_mask
 from ...option import ball_of
 from ...space.batch import Space
@@ -59,17 +58,17 @@ Region = Sphere | Mask
 def box_around(voxels: Array) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
     """Return the first voxel of the smallest box around the voxels that are not 0, and the one after its last."""
     held = [np.flatnonzero(voxels.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
-    return np.array([some[0] for some in held]), np.array([some[-1] + 1 for some in held])
+    return np.array([along[0] for along in held]), np.array([along[-1] + 1 for along in held])
 
 
-def sphere_in(name: str, given: Any) -> Sphere | None:
+def sphere_in(name: str, region: object) -> Sphere | None:
     """Return the sphere of a text 'x,y,z,r' in RASmm, or None if the text is none of four numbers.
 
     Parameters
     ----------
     name : str
         Python name of the option.
-    given : object
+    region : object
         Text, path, or what stands in for a path.
 
     Raises
@@ -78,23 +77,23 @@ def sphere_in(name: str, given: Any) -> Sphere | None:
         If the radius is not above 0, or a number too large.
     """
     try:
-        numbers = [float(part) for part in str(given).split(",")]
+        numbers = [float(part) for part in str(region).split(",")]
     except ValueError:
         return None
     if len(numbers) != 4:
         return None
-    *centre, radius = ball_of(name, given)
-    return Sphere(str(given), np.array(centre), radius)
+    *centre, radius = ball_of(name, region)
+    return Sphere(str(region), np.array(centre), radius)
 
 
-def load_region(name: str, given: Any, note: Tell = silent, warn: Tell | None = None) -> Region:
+def load_region(name: str, region: AnyPath, note: Tell = silent, warn: Tell | None = None) -> Region:
     """Read a region.
 
     Parameters
     ----------
     name : str
         Python name of the option.
-    given : str, Path or InMemory
+    region : str, Path or InMemory
         A mask image of any grid, of which every voxel of at least 0.5 is inside, as in MRtrix3, or the text 'x,y,z,r'.
     note, warn : callable
         See :func:`tistreamlines.io.nifti.load_mask`.
@@ -106,9 +105,7 @@ def load_region(name: str, given: Any, note: Tell = silent, warn: Tell | None = 
     ParameterError
         If the text is no sphere.
     """
-    sphere = sphere_in(name, given)
-    if sphere is not None:
+    if (sphere := sphere_in(name, region)) is not None:
         return sphere
-    path, image = open_image(given)
-    space = grid_of(path, image)
-    return Mask(str(given), space, load_mask(given, space, note, warn, labels=True))
+    space = grid_of(*open_image(region))
+    return Mask(str(region), space, load_mask(region, space, note, warn, labels=True))

@@ -47,9 +47,9 @@ class Length(Filter):
 
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""
-        found = np.empty(len(chunk.state), np.int8)
-        _judge_lengths(chunk.state, self.fewest, self.most, LENGTHS, found)
-        return found
+        verdicts = np.empty(len(chunk.state), np.int8)
+        _judge_lengths(chunk.state, self.fewest, self.most, LENGTHS, verdicts)
+        return verdicts
 
 
 IN_VAIN = sum(1 << reason for reason in Stop if reason not in (*VALID, Stop.GROWING))

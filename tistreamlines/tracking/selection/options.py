@@ -144,18 +144,18 @@ def _passable(region: Region, asked: Asked) -> bool:
     """Whether a point can lie in a region; only regions of one kind, and masks of one grid, are compared."""
     excluded, limits = asked.get("exclude", ()), asked.get("limit_mask", ())
     if isinstance(region, Sphere):
-        spheres = [one for one in excluded if isinstance(one, Sphere)]
-        return not any(np.linalg.norm(one.centre - region.centre) + region.radius <= one.radius for one in spheres)
+        spheres = [other for other in excluded if isinstance(other, Sphere)]
+        return not any(np.linalg.norm(ball.centre - region.centre) + region.radius <= ball.radius for ball in spheres)
     left = region.voxels.copy()
-    for one in _same_grid(region, excluded):
-        left &= ~one.voxels
+    for other in _same_grid(region, excluded):
+        left &= ~other.voxels
     inside = _same_grid(region, limits)
     if limits and len(inside) == len(limits):
-        left &= np.logical_or.reduce([one.voxels for one in inside])
+        left &= np.logical_or.reduce([other.voxels for other in inside])
     return bool(left.any())
 
 
 def _same_grid(mask: Mask, others: Sequence[Region]) -> list[Mask]:
     grid = mask.space.shape, mask.space.affine.tobytes()
-    masks = (one for one in others if isinstance(one, Mask))
-    return [one for one in masks if (one.space.shape, one.space.affine.tobytes()) == grid]
+    masks = (other for other in others if isinstance(other, Mask))
+    return [other for other in masks if (other.space.shape, other.space.affine.tobytes()) == grid]

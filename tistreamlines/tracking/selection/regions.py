@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -61,20 +60,16 @@ class Regions(Filter):
 
     def __init__(self, asked: Asked, space: Space, stops: bool) -> None:
         included = {name: _numbered(asked, name) for name in ROLES[:2]}
-        words = 1 + max((word for some in included.values() for word, _ in some), default=0)
-        placed: list[tuple[Any, int, int]] = []
-        for name in ROLES[2:]:
-            placed += [(region, 0, bit) for region, bit in _unions(asked, name)]
-        for name, some in included.items():
-            placed += [(region, *place) for region, place in zip(asked.get(name, ()), some, strict=True)]
+        words = 1 + max((word for places in included.values() for word, _ in places), default=0)
+        placed = [(region, 0, bit) for name in ROLES[2:] for region, bit in _unions(asked, name)]
+        for name, places in included.items():
+            placed += [(region, *place) for region, place in zip(asked.get(name, ()), places, strict=True)]
         sums = [[sum(bit for at, bit in included[name] if at == word) for word in range(words)] for name in ROLES[:2]]
-        (unordered, ordered), sides = (some[0] for some in sums), space.voxel_sizes
+        (unordered, ordered), sides = (bits[0] for bits in sums), space.voxel_sizes
         record = kernels.Regions(
             counted=EXCLUDE | unordered, ordered=ordered, first=ordered & -ordered, wanted=unordered | ordered,
             limited=LIMIT if asked.get("limit_mask") else 0, stops=int(stops), ends=len(asked.get("ends_in", ())),
-            **_places([one for one in placed if isinstance(one[0], Mask)],
-                      [one for one in placed if isinstance(one[0], Sphere)], space, words),
-            side_x=sides[0], side_y=sides[1], side_z=sides[2],
+            **_places(placed, space, words), side_x=sides[0], side_y=sides[1], side_z=sides[2],
             further=np.array([*np.transpose(sums)[1:].ravel(), len(included["include_ordered"])], np.int32),
         )
         collects = any(asked.get(name) for name in ROLES if name != "limit_mask")
@@ -106,55 +101,51 @@ def _numbered(asked: Asked, name: str) -> list[tuple[int, int]]:
 
 def _unions(asked: Asked, name: str) -> list[tuple[Region, int]]:
     """Return the regions of an option whose bits are always in the first word."""
-    given = asked.get(name, ())
+    regions = asked.get(name, ())
     if name == "ends_in":
-        return list(zip(given, (FIRST_END, SECOND_END), strict=False))
-    return [(region, EXCLUDE if name == "exclude" else LIMIT) for region in given]
+        return list(zip(regions, (FIRST_END, SECOND_END), strict=False))
+    return [(region, EXCLUDE if name == "exclude" else LIMIT) for region in regions]
 
 
-def _places(
-    masks: Sequence[Marked], spheres: Sequence[tuple[Sphere, int, int]], space: Space, words: int
-) -> dict[str, Any]:
+def _places(placed: Sequence[tuple[Region, int, int]], space: Space, words: int) -> dict[str, Array | int]:
     """Return the fields of the record that say where regions lie, by word and bit; masks on one grid share an array."""
+    grids: dict[tuple[bytes, tuple[int, ...]], list[Marked]] = {}
+    spheres: list[tuple[Sphere, int, int]] = []
+    for region, word, bit in placed:
+        if isinstance(region, Sphere):
+            spheres.append((region, word, bit))
+        else:
+            grids.setdefault((region.space.affine.tobytes(), region.space.shape), []).append((region, word, bit))
     voxels = np.zeros((words, *space.shape), np.int32)
     matrix: list[Array] = [np.zeros(0)]
-    bits_of_voxels: list[Array] = [np.zeros((words, 1), np.int32)]
+    voxel_bits: list[Array] = [np.zeros((words, 1), np.int32)]
     sides: list[int] = []
-    for (affine, _), group in _by_grid(masks).items():
+    for (affine, shape), group in grids.items():
         low, bits = _bits(group, words)
         to_grid = np.linalg.inv(np.frombuffer(affine).reshape(4, 4)) @ space.affine
-        same = group[0][0].voxels.shape == space.shape
-        if same and (np.abs(to_grid - np.eye(4)) @ [*space.shape, 1]).max() < SAME:
+        if shape == space.shape and (np.abs(to_grid - np.eye(4)) @ [*space.shape, 1]).max() < SAME:
             box = tuple(slice(begin, begin + size) for begin, size in zip(low, bits.shape[1:], strict=True))
             voxels[(slice(None), *box)] |= bits
             continue
         to_grid[:3, 3] -= low
-        for some, own in zip(voxels, bits, strict=True):
-            mark_voxels(some, own, to_grid)
-        sides += [*bits.shape[1:], sum(one.shape[1] for one in bits_of_voxels)]
+        for marked, word_bits in zip(voxels, bits, strict=True):
+            mark_voxels(marked, word_bits, to_grid)
+        sides += [*bits.shape[1:], sum(part.shape[1] for part in voxel_bits)]
         matrix.append(to_grid[:3].ravel())
-        bits_of_voxels.append(bits.reshape(words, -1))
-    balls = np.array([[*space.to_voxel(one.centre), one.radius**2] for one, *_ in spheres], np.float32).ravel()
+        voxel_bits.append(bits.reshape(words, -1))
+    balls = np.array([[*space.to_voxel(ball.centre), ball.radius**2] for ball, *_ in spheres], np.float32).ravel()
     ball_bits = np.zeros((words, len(spheres)), np.int32)
     for number, (sphere, word, bit) in enumerate(spheres):
         ball_bits[word, number] = bit
         mark_ball(voxels[word], space.to_voxel(sphere.centre), sphere.radius, bit, space.voxel_sizes)
     across, deep, high = space.shape
+    all_bits = np.concatenate(voxel_bits, axis=1)
     return {
         "voxels": voxels.ravel(), "across": across, "deep": deep, "high": high, "grids": len(matrix) - 1,
         "matrix": np.append(np.concatenate(matrix), 0).astype(np.float32), "sides": np.array([*sides, 0], np.int32),
-        "voxel_bits": np.concatenate(bits_of_voxels, axis=1).ravel(),
-        "word_stride": sum(one.shape[1] for one in bits_of_voxels),
-        "spheres": len(spheres), "balls": np.append(balls, np.float32(0)),
-        "ball_bits": np.append(ball_bits, np.int32(0)),
+        "voxel_bits": all_bits.ravel(), "word_stride": all_bits.shape[1], "spheres": len(spheres),
+        "balls": np.append(balls, np.float32(0)), "ball_bits": np.append(ball_bits, np.int32(0)),
     }
-
-
-def _by_grid(masks: Sequence[Marked]) -> dict[tuple[bytes, tuple[int, ...]], list[Marked]]:
-    found: dict[tuple[bytes, tuple[int, ...]], list[Marked]] = {}
-    for one in masks:
-        found.setdefault((one[0].space.affine.tobytes(), one[0].space.shape), []).append(one)
-    return found
 
 
 def _bits(group: Sequence[Marked], words: int) -> tuple[Array, Array]:

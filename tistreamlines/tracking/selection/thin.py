@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,5 +53,6 @@ def _thickness(region: Region, enough: float) -> float:
     if fits and binary_erosion(voxels, np.ones(block, bool)).any():  # most regions have a block that is as large
         return math.inf
     halves = voxels.repeat(2, 0).repeat(2, 1).repeat(2, 2)  # whose border is at distances of whole numbers
-    distances: Any = distance_transform_edt(halves, sides / 2)
+    distances = np.zeros(halves.shape)
+    distance_transform_edt(halves, sides / 2, distances=distances)
     return 2 * float(distances.max())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class FiveTissues(Rule):
 
 
 def prepare(
-    maps: Mapping[str, Any], anisotropy: Callable[[], Array], options: Act5Options, sides: tuple[float, ...]
+    maps: Mapping[str, OwnMap], anisotropy: Callable[[], Array], options: Act5Options, sides: tuple[float, ...]
 ) -> StopTables:
     """Make the tables of the rule.
 
@@ -93,12 +93,11 @@ def prepare(
     """
     if "act" not in maps:
         raise ParameterError(f"--stopping {NAME} needs --act")
-    own = maps["act"]
-    if not own.values[..., five_tissues.WHITES].any():
+    if not maps["act"].values[..., five_tissues.WHITES].any():
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
                          "of MRtrix3's 5TT images")
     x, y, z = map(float, sides)
-    record = five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(own).fields())
+    record = five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(maps["act"]).fields())
     crops = options.crop_at_gmwmi
     return StopTables(FiveTissues(
         stopping=record, cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
@@ -107,7 +106,7 @@ def prepare(
     ))
 
 
-def tissues_of(maps: Mapping[str, Any]) -> OwnMap | None:
+def tissues_of(maps: Mapping[str, OwnMap]) -> OwnMap | None:
     """Return the fractions of white matter, grey matter and fluid, (x, y, z, 3), if they are known."""
     if "act" not in maps:
         return None
@@ -116,7 +115,7 @@ def tissues_of(maps: Mapping[str, Any]) -> OwnMap | None:
     return OwnMap(np.stack([values[..., five_tissues.WHITES], grey, values[..., 3]], axis=-1), maps["act"].to_grid)
 
 
-def doubt(maps: Mapping[str, Any], anisotropy: Callable[[], Array] | None, options: Act5Options) -> str:
+def doubt(maps: Mapping[str, OwnMap], anisotropy: Callable[[], Array] | None, options: Act5Options) -> str:
     """Say so if volumes seem to be exchanged, judged by how the tissues lie.
 
     Parameters
@@ -131,12 +130,11 @@ def doubt(maps: Mapping[str, Any], anisotropy: Callable[[], Array] | None, optio
     """
     from .tissues import exchanged
 
-    del anisotropy
     if (tissues := tissues_of(maps)) is None:
         return ""
     every = max(1, round((np.prod(tissues.values.shape[:3]) / MOST_LOOKED_AT) ** (1 / 3)))
-    found = exchanged(*np.moveaxis(tissues.values[::every, ::every, ::every], -1, 0))
-    return found and f"{options.act}: {found}, so its volumes may be exchanged: give MRtrix3's order"
+    doubt = exchanged(*np.moveaxis(tissues.values[::every, ::every, ::every], -1, 0))
+    return doubt and f"{options.act}: {doubt}, so its volumes may be exchanged: give MRtrix3's order"
 
 
 def with_sum(tissues: OwnMap) -> OwnMap:

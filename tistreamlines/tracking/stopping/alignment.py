@@ -13,7 +13,6 @@ matter lacks orientation functions, and none of these lies where there is no tis
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ CHECK = "check that both are of one subject, in one space"
 FEW = 50.0  # voxels of a tissue, too few for a mean
 
 
-def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | None, space: Space) -> str:
+def misplaced(tissues: OwnMap, follows: object, anisotropy: Callable[[], Array] | None, space: Space) -> str:
     """Say so if tissues seem to lie elsewhere than the fibres, or if grey matter and fluid seem to be exchanged.
 
     Parameters
@@ -57,18 +56,17 @@ def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | N
         A warning, or nothing.
     """
     every = max(1, int(np.ceil(CELL / space.voxel_sizes.min() - 1e-6)))
-    sizes = followed = _sizes(follows, every)
-    if followed is None and anisotropy is not None:
-        sizes = _means(anisotropy(), every)
+    sizes, what = _sizes(follows, every), "orientation functions"
     if sizes is None:
-        return ""
+        if anisotropy is None:
+            return ""
+        sizes, what = _means(anisotropy(), every), "FA"
     cells = _coarse(space, every)
     grid = Space(space.affine @ np.linalg.inv(tissues.to_grid), tissues.values.shape[:3])  # type: ignore[arg-type]
     shares = resampled(tissues.values, grid, cells, nearest=False)[0]
     if exchanged := _exchanged(shares, follows, every):
         return exchanged
     known = _means(np.ones(space.shape, bool), every) > 0.5
-    what = "FA" if followed is None else "orientation functions"
     white = np.where(known, shares[..., 0], 0)
     if not sizes.any() or not white.any():
         return ""
@@ -76,8 +74,7 @@ def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | N
         return f"{away:.0%} of {what}, by size, lie where there is no tissue: {CHECK}"
     if (bare := float(white[sizes == 0].sum() / white.sum())) > BARE:
         return f"{bare:.0%} of the white matter of the tissues in the image has no {what}: {CHECK}"
-    better = _moved(shares[..., 0], sizes, known, cells.voxel_sizes)
-    if better is None:
+    if (better := _moved(shares[..., 0], sizes, known, cells.voxel_sizes)) is None:
         return ""
     now, then, voxels = better
     by = ", ".join(f"{length:.0f}" for length in space.axes @ (voxels * cells.voxel_sizes))
@@ -87,7 +84,7 @@ def misplaced(tissues: OwnMap, follows: Any, anisotropy: Callable[[], Array] | N
     )
 
 
-def _sizes(follows: Any, every: int) -> Array | None:
+def _sizes(follows: object, every: int) -> Array | None:
     """Return how much fibre each cell has, in any unit; None if what is followed does not say it."""
     if isinstance(follows, Samples):
         fractions = np.zeros(follows.mask.shape, np.float32)
@@ -106,7 +103,7 @@ def _sizes(follows: Any, every: int) -> Array | None:
     return _means(values.std(axis=-1), every)
 
 
-def _exchanged(shares: Array, follows: Any, every: int) -> str:
+def _exchanged(shares: Array, follows: object, every: int) -> str:
     """Say so if orientation functions are larger in fluid than in grey matter, where there are some."""
     if not isinstance(follows, OrientationFunctions) or follows.kind != "sh":
         return ""

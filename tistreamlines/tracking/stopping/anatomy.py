@@ -132,7 +132,7 @@ def prepare_cmc(
     return _tables(record, cmc.classify, both, alive, options, sides)
 
 
-def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, options: Any) -> str:
+def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, options: object) -> str:
     """Say so if two maps seem to be exchanged, judged by how the tissues lie and, with a series, by FA.
 
     Parameters
@@ -156,8 +156,8 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
     order = "FSL's FAST numbers fluid 0, grey matter 1 and white matter 2"
     if all(name in maps for name in TISSUES):
         known = None if anisotropy is None else _least_anisotropic(maps, anisotropy())
-        found = known or tissues.exchanged(*(maps[name] for name in TISSUES))
-        return found and f"{found}, so the tissue fractions may be exchanged: {order}"
+        doubt = known or tissues.exchanged(*(maps[name] for name in TISSUES))
+        return doubt and f"{doubt}, so the tissue fractions may be exchanged: {order}"
     if all(name in maps for name in INCLUDED) and not tissues.exclude_in_place(*(maps[name] for name in INCLUDED)):
         return (
             f"{flag(INCLUDED[1])} lies like grey matter or background and {flag(INCLUDED[0])} like cerebrospinal "
@@ -170,9 +170,8 @@ def tissues_of(maps: Mapping[str, Array]) -> OwnMap | None:
     """Return the fractions of white matter, grey matter and fluid, (x, y, z, 3), if they are known."""
     if "pve" in maps:
         return OwnMap(maps["pve"], np.eye(4))
-    if not all(name in maps for name in TISSUES):
-        return None
-    return OwnMap(np.stack([maps[name] for name in TISSUES], axis=-1), np.eye(4))
+    known = [maps[name] for name in TISSUES if name in maps]
+    return OwnMap(np.stack(known, axis=-1), np.eye(4)) if len(known) == len(TISSUES) else None
 
 
 def _least_anisotropic(maps: Mapping[str, Array], values: Array) -> str:
@@ -194,19 +193,19 @@ def _include_exclude(maps: Mapping[str, Array], options: Any) -> npt.NDArray[np.
     paths = {name: str(getattr(options, name, None)) for name in maps}
     if "pve" in maps:
         maps, paths = _volumes(maps["pve"], paths["pve"])
-    given = [name for name in (*INCLUDED, *TISSUES) if name in maps]
-    if tuple(given) not in (INCLUDED, TISSUES):
+    names = [name for name in (*INCLUDED, *TISSUES) if name in maps]
+    if tuple(names) not in (INCLUDED, TISSUES):
         raise ParameterError(
             f"--stopping {options.stopping} needs {' and '.join(map(flag, INCLUDED))}, "
             f"or {', '.join(map(flag, TISSUES))}, or --pve"
         )
-    total = np.stack([maps[name] for name in given]).sum(axis=0, dtype=np.float64)
-    for name in given:
+    total = np.stack([maps[name] for name in names]).sum(axis=0, dtype=np.float64)
+    for name in names:
         _check(maps[name], -TOLERANCE, f"{paths[name]}: has")
-    files = ", ".join(dict.fromkeys(paths[name] for name in given))
+    files = ", ".join(dict.fromkeys(paths[name] for name in names))
     _check(total, -np.inf, f"{files}: have a sum of")
-    include, exclude = maps[given[-2]].copy(), maps[given[-1]]
-    if given[0] in TISSUES:
+    include, exclude = maps[names[-2]].copy(), maps[names[-1]]
+    if names[0] in TISSUES:
         include[total == 0] = 1
     return np.clip(np.stack([include, exclude], axis=-1), 0, 1).astype(np.float32)
 

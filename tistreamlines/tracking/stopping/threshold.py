@@ -99,7 +99,6 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
     str
         A warning, or nothing.
     """
-    del anisotropy
     values = maps["stop_map"][maps["stop_map"] > 0] if "stop_map" in maps else np.empty(0)
     if not values.size or values.min() == values.max():  # a mask of any value
         return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ OUTER = 0.3  # share of the fluid's surface at the outside, below which it does 
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Arrangement:
     """How three tissues lie, from the tissue that fills most of each voxel.
 
     Parameters
@@ -40,7 +39,7 @@ class Layout:
     faces: Array
 
     @classmethod
-    def of(cls, maps: Sequence[Array]) -> Layout:
+    def of(cls, maps: Sequence[Array]) -> Arrangement:
         """Measure three maps (x, y, z)."""
         from scipy.ndimage import distance_transform_cdt
 
@@ -48,7 +47,8 @@ class Layout:
         most = np.where(white >= np.maximum(grey, fluid), WHITE, np.where(grey >= fluid, GREY, FLUID))
         labels = np.where(white + grey + fluid > 0.5, most, OUTSIDE).astype(np.int8)
         labels = np.pad(_cropped(labels), 1, constant_values=OUTSIDE)
-        away: Any = distance_transform_cdt(labels < OUTSIDE, "taxicab")
+        away = np.zeros(labels.shape, np.int32)
+        distance_transform_cdt(labels < OUTSIDE, "taxicab", distances=away)
         depths = [float(away[labels == tissue].mean()) if (labels == tissue).any() else 0.0 for tissue in range(3)]
         faces = np.zeros(16, np.int64)
         for axis in range(3):
@@ -57,10 +57,10 @@ class Layout:
         both = faces.reshape(4, 4)
         return cls(np.array([values.sum(dtype=np.float64) for values in maps]), np.array(depths), both + both.T)
 
-    def ordered(self, order: Sequence[int]) -> Layout:
-        """Return the layout if the maps were given in another order."""
-        some = [*order, 3]
-        return Layout(self.sums[list(order)], self.depths[list(order)], self.faces[np.ix_(some, some)])
+    def ordered(self, order: Sequence[int]) -> Arrangement:
+        """Return the arrangement if the maps were given in another order."""
+        whole = [*order, 3]
+        return Arrangement(self.sums[list(order)], self.depths[list(order)], self.faces[np.ix_(whole, whole)])
 
     def plausible(self) -> bool:
         """Tell whether the tissues lie as in a brain."""
@@ -90,11 +90,11 @@ def exchanged(white: Array, grey: Array, fluid: Array) -> str:
     white, grey, fluid : ndarray, (x, y, z)
         Fractions.
     """
-    layout = Layout.of((white, grey, fluid))
-    if not layout.sums.all() or layout.plausible():
+    arrangement = Arrangement.of((white, grey, fluid))
+    if not arrangement.sums.all() or arrangement.plausible():
         return ""
     for order in ORDERS[1:]:
-        if layout.ordered(order).plausible():
+        if arrangement.ordered(order).plausible():
             wrong = [f"the map of {NAMES[given]} lies like {NAMES[tissue]}" for given, tissue in _places(order)]
             return " and ".join(wrong)
     return ""  # in a phantom, or in a part of a brain, no order may look right

@@ -15,14 +15,13 @@ from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func
 from ...linker.parts import Part
-from ...linker.records import INTS, REALS, Arguments, memory, spread
+from ...linker.records import INTS, REALS, Arguments, spread, team_memory
 from ...linker.source import Arrays, Source
 from ...space.sphere import load_sphere
 from ..parts import Getter, Layout, Rule
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
-
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +134,12 @@ class Given:
         grid = follows.mask.shape if isinstance(follows, Samples) else whole.shape[:3]
         return np.zeros((*grid, 0), np.float32)
 
+    @property
+    def function(self) -> OrientationFunctions:
+        """The orientation functions that the method follows."""
+        assert isinstance(self.follows, OrientationFunctions)
+        return self.follows
+
     @cached_property
     def vertices_and_edges(self) -> tuple[Array, Array]:
         """Vertices (v, 3) and edges (e, 2) of the sphere."""
@@ -179,7 +184,8 @@ class Prepared:
     @property
     def scratch(self) -> Arrays:
         """Type and size of each array of team memory, by the name of the kernels' argument."""
-        return {**memory("scratch", self.getter.scratch), **self.rule.recovery.team_memory(self.getter)}
+        getter = self.getter
+        return {**team_memory("scratch", getter.scratch, getter), **self.rule.recovery.team_memory(getter)}
 
     def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
         """Return kernels that are linked with the parts.

@@ -17,6 +17,7 @@ import numpy as np
 
 from ... import plugins
 from ...aliases import Array, Json
+from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Reals, Record, fields_of
 from ...linker.parts import Part
 from ...space.batch import Space
@@ -45,14 +46,13 @@ def unpack_prepared(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> t
     space = Space(np.array(values["affine"]), tuple(values["shape"]))
     getter, rule = prepared.getter, prepared.rule
     _check_sizes("method", getter.method, getter)
-    _check_sizes("scratch", getter.scratch, getter)
     _check_sizes("stopping", rule.stopping, rule)
     _check_volume(prepared.volume, space.shape, 32 * getter.row.row_chunks)
     return prepared, space
 
 
 def _check_sizes(name: str, record: Record, owner: Part) -> None:
-    """Check the arrays of a record of a part, or their sizes in its place, against what kernels take them for."""
+    """Check the arrays of a record of a part against what kernels take them for."""
     sizes = record.elements(owner)
     for field, note in fields_of(type(record)).items():
         value, place = getattr(record, field), f"{name}.{field}"
@@ -60,18 +60,17 @@ def _check_sizes(name: str, record: Record, owner: Part) -> None:
             _check_sizes(place, value, owner)
         elif isinstance(value, np.ndarray):
             _check_array(place, value, note is Reals, sizes[field])
-        elif value != sizes.get(field, value):
-            raise ValueError(f"{place} has {value} elements, not {sizes[field]}")
 
 
-def _check_volume(volume: Any, shape: tuple[int, ...], width: int) -> None:
+def _check_volume(volume: Volume, shape: tuple[int, ...], width: int) -> None:
     """Check that each voxel has a row of ``width`` numbers within the table."""
-    _check_array("volume.shape", volume.shape, False, len(shape))
-    _check_array("volume.index", volume.index, False, math.prod(shape))
-    _check_array("volume.rows", volume.rows, True, volume.rows.size)
-    if tuple(volume.shape) != shape:
-        raise ValueError(f"volume.shape is {volume.shape}, not {shape}")
-    if volume.index.min() < 0 or 32 * int(volume.index.max()) + width > volume.rows.size:
+    sides, index, rows = (vars(volume)[name] for name in ("shape", "index", "rows"))
+    _check_array("volume.shape", sides, False, len(shape))
+    _check_array("volume.index", index, False, math.prod(shape))
+    _check_array("volume.rows", rows, True, rows.size)
+    if tuple(sides) != shape:
+        raise ValueError(f"volume.shape is {sides}, not {shape}")
+    if index.min() < 0 or 32 * int(index.max()) + width > rows.size:
         raise ValueError("volume.index names rows that do not exist")
 
 
@@ -81,7 +80,7 @@ def _check_array(place: str, array: Array, real: bool, size: int) -> None:
         raise ValueError(f"{place} is {array.dtype} {array.shape}, not {size} {'reals' if real else 'integers'}")
 
 
-def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
+def _encoded(value: object, path: str, arrays: Arrays) -> object:
     """Return a value for JSON: arrays become names, kernels and records the place of their definition."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
@@ -97,6 +96,7 @@ def _encoded(value: Any, path: str, arrays: Arrays) -> Any:
     if isinstance(value, (Record, Part)):
         held = {name: _encoded(item, f"{path}.{name}", arrays) for name, item in vars(value).items()}
         return {"record": _place(type(value)), "fields": held}
+    assert isinstance(value, (Func, type))
     return {"kernel": _place(value)}
 
 
@@ -114,7 +114,7 @@ def _decoded(value: Any, arrays: Mapping[str, Array]) -> Any:
     return _found(value["kernel"])
 
 
-def _place(thing: Any) -> str:
+def _place(thing: Func | type) -> str:
     """Return the module and name of a kernel function or a record."""
     return f"{plugins.called(getattr(thing, 'function', thing).__module__)}:{thing.__name__}"
 
@@ -127,7 +127,7 @@ def _found(place: str) -> Any:
         home = sys.modules[module]
     else:
         raise ValueError(f"{module} has no kernels and no parts")
-    found = getattr(home, name)
-    if not isinstance(found, Func) and not (isinstance(found, type) and issubclass(found, (Record, Part))):
+    thing = getattr(home, name)
+    if not isinstance(thing, Func) and not (isinstance(thing, type) and issubclass(thing, (Record, Part))):
         raise ValueError(f"{place} is no kernel function, no record and no part")
-    return found
+    return thing

@@ -57,13 +57,13 @@ def touched(
 
 
 def kept(
-    given: Given, values: Array, reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
+    inputs: Given, values: Array, reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
 ) -> npt.NDArray[np.bool_]:
     """Return the voxels that get a row.
 
     Parameters
     ----------
-    given : Given
+    inputs : Given
         Inputs of the method.
     values : ndarray, (x, y, z, n)
         Values from which rows are made.
@@ -77,15 +77,15 @@ def kept(
     ndarray of bool, (x, y, z)
         The voxels. Beyond those of :func:`touched`, voxels whose row would be all zeros have none.
     """
-    keep, shape = touched(given.stop.alive, given.seeds, values.shape[:3]), values.shape[:3]
-    if not given.stop.zeros_end:
+    keep, shape = touched(inputs.stop.alive, inputs.seeds, values.shape[:3]), values.shape[:3]
+    if not inputs.stop.zeros_end:
         with np.errstate(over="ignore"):
-            step = np.ceil(given.step_mm * stretch * (1 + ROUNDING) / np.asarray(given.voxel_sizes, float))
+            step = np.ceil(inputs.step_mm * stretch * (1 + ROUNDING) / np.asarray(inputs.voxel_sizes, float))
         reach = np.maximum(reach, np.minimum(step, shape).astype(int))
     reach = np.asarray(reach)
     if keep.all() or not reach.any():
         return keep
-    return near_marks(keep, reach) & (values.any(axis=-1) | given.channels.any(axis=-1))
+    return near_marks(keep, reach) & (values.any(axis=-1) | inputs.channels.any(axis=-1))
 
 
 def near_marks(marks: npt.NDArray[np.bool_], reach: Sequence[int] | npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
@@ -154,10 +154,10 @@ def build_volume(
     flat, maps = data.reshape(-1, data.shape[-1]), channels.reshape(keep.size, -1)
 
     def fill_block(first: int) -> None:
-        some = voxels[first : first + BLOCK]
-        written = rows[1 + first : 1 + first + len(some)]
-        fill(flat[some].astype(np.float64), written)
-        written[:, width - maps.shape[1] :] = maps[some]
+        block = voxels[first : first + BLOCK]
+        written = rows[1 + first : 1 + first + len(block)]
+        fill(flat[block].astype(np.float64), written)
+        written[:, width - maps.shape[1] :] = maps[block]
 
     deque(in_threads(fill_block, range(0, len(voxels), BLOCK), None), 0)
     return Volume(index=index, rows=rows.ravel(), shape=np.array(keep.shape))
@@ -194,8 +194,8 @@ def interleaved(volume: Volume, width: int) -> Volume | None:
     table, cubes = rows.reshape(-1, width), np.zeros((count, width, CUBE), np.float32)
 
     def lay(first: int) -> None:
-        some = used[first : first + BLOCK // CUBE]
-        cubes[1 + first : 1 + first + len(some)] = table[numbers[some]].transpose(0, 2, 1)
+        block = used[first : first + BLOCK // CUBE]
+        cubes[1 + first : 1 + first + len(block)] = table[numbers[block]].transpose(0, 2, 1)
 
     deque(in_threads(lay, range(0, len(used), BLOCK // CUBE), None), 0)
     index = places[tuple(slice(side) for side in shape)].ravel()

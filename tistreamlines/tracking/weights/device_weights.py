@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.program import on_device
 from ...devices.threads import thread_pool
-from ...kernels.weights.sift2 import (
-    FRACTION,
-    SUMS,
-    TALLIES,
-    TALLY,
-    TALLY_PARTS,
-    Model,
-    Weighed,
-    average,
-    count_visits,
-    reweigh,
-    sum_up,
-    tally,
-)
+from ...kernels.weights import sift2 as kernels
 from ...linker.lang import LANES
 from ...linker.parts import Part
 from ...linker.records import INTS, REALS, Arguments, spread
@@ -36,6 +24,7 @@ from .visits import VisitList, together
 
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,12 +74,13 @@ class DeviceWeights:
         self._count, self._fixels, self._threads = count, room.fixels, room.threads
         device, fixels = room.device, room.fixels
         sums = WeightSums(atomic=int(not device.on_host), excludes=int(excludes))
-        self._program = open_program(device, Source([reweigh, sum_up, count_visits, average, tally], [sums]), threads=1)
+        roots = [kernels.reweigh, kernels.sum_up, kernels.count_visits, kernels.average, kernels.tally]
+        self._program = open_program(device, Source(roots, [sums]), threads=1)
         self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
         self._pieces: list[_Piece] = []
         self._hold_all(parts, room)
-        found = self._added("count_visits", "counts", 2 * fixels, {}).view(np.uint32)
-        self.first, self.visits = (found[:, k::2].sum(axis=0, dtype=np.int64) for k in range(2))
+        counts = self._added("count_visits", "counts", 2 * fixels, {}).view(np.uint32)
+        self.first, self.visits = (counts[:, k::2].sum(axis=0, dtype=np.int64) for k in range(2))
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
 
@@ -98,7 +88,7 @@ class DeviceWeights:
         """Move as many visits to the device as it has room for, first those in memory; each thread has a few pieces."""
         left, most = room.shares()
         self._buffers = [Buffer(self._program, room.device, most) for _ in range(self._threads)]
-        parts[:] = [some for part in parts for some in part.divided(most)]
+        parts[:] = [piece for part in parts for piece in part.divided(most)]
         parts.sort(key=lambda part: not isinstance(part.words, Stored))  # the last ones are taken first
         pieces = -(-2 * self._threads // max(len(parts), 1)) if self._threads > 1 else 1
         while parts:
@@ -107,13 +97,13 @@ class DeviceWeights:
                 left -= len(part.words)
             for teams in np.array_split(np.arange(len(part.depth)), pieces):
                 if len(teams):
-                    some = part.teams(int(teams[0]), int(teams[-1]) + 1)
-                    self._hold(some, None if kept else room.waiting(some.words))
+                    visits = part.teams(int(teams[0]), int(teams[-1]) + 1)
+                    self._hold(visits, None if kept else room.waiting(visits.words))
 
     def _hold(self, part: VisitList, waiting: Array | Stored | None) -> None:
         """Make a piece of a part, whose visits go to the device unless they are ``waiting`` elsewhere."""
         program, lanes = self._program, len(part.order)
-        weighed = Weighed(
+        weighed = kernels.Weighed(
             begin=program.array(part.begin), depth=program.array(part.depth),
             words=program.array(in_memory(part.words)) if waiting is None else None,
             share=program.empty(lanes, INTS), coefficients=program.array(np.zeros(lanes, np.int32)),
@@ -122,37 +112,37 @@ class DeviceWeights:
         values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
         self._pieces.append(_Piece(part.order, len(part.depth), values, waiting))
 
-    def _each(self, work: Callable[[Sequence[_Piece], Buffer], Any]) -> list[Any]:
+    def _each(self, work: Callable[[Sequence[_Piece], Buffer], Result]) -> list[Result]:
         """Do some work for all pieces; on the host, each thread does so for some of them."""
         if self._threads == 1:
             return [work(self._pieces, self._buffers[0])]
         groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
         return list(thread_pool("weights", self._threads).map(work, groups, self._buffers))
 
-    def _launch(self, kernel: str, piece: _Piece, given: Arguments, buffer: Buffer) -> None:
+    def _launch(self, kernel: str, piece: _Piece, arguments: Arguments, buffer: Buffer) -> None:
         """Run a kernel for a piece, once the visits that it takes are there."""
-        values = piece.values | given
+        values = piece.values | arguments
         if piece.waiting is not None and WORDS in dict(self._program.signatures[kernel]):
             values[WORDS] = buffer.filled(piece.waiting)
         self._program.run(kernel, piece.teams, values)
 
-    def _run(self, kernel: str, given: Arguments) -> None:
+    def _run(self, kernel: str, arguments: Arguments) -> None:
         """Run a kernel for all streamlines."""
 
-        def work(some: Sequence[_Piece], buffer: Buffer) -> None:
-            for piece in some:
-                self._launch(kernel, piece, given, buffer)
+        def work(pieces: Sequence[_Piece], buffer: Buffer) -> None:
+            for piece in pieces:
+                self._launch(kernel, piece, arguments, buffer)
 
         self._each(work)
 
-    def _added(self, kernel: str, name: str, words: int, given: Arguments) -> Array:
+    def _added(self, kernel: str, name: str, words: int, arguments: Arguments) -> Array:
         """Run a kernel that adds to so many words, its argument ``name``; return each thread's, (threads, words)."""
 
-        def work(some: Sequence[_Piece], buffer: Buffer) -> Array:
-            own = self._program.array(np.zeros(words, np.int32))
-            for piece in some:
-                self._launch(kernel, piece, given | {name: own}, buffer)
-            return self._program.host(own, words)
+        def work(pieces: Sequence[_Piece], buffer: Buffer) -> Array:
+            sums = self._program.array(np.zeros(words, np.int32))
+            for piece in pieces:
+                self._launch(kernel, piece, arguments | {name: sums}, buffer)
+            return self._program.host(sums, words)
 
         return np.stack(self._each(work))
 
@@ -162,8 +152,7 @@ class DeviceWeights:
         It is 0 without a visit. A visit counts by its length times ``masks`` (fixels,), as in the regularisation from
         then on.
         """
-        given = {"values": values.astype(np.float32), "masks": masks.astype(np.float32)}
-        self._run("average", {name: self._program.array(one) for name, one in given.items()})
+        self._run("average", on_device(self._program, {"values": np.float32(values), "masks": np.float32(masks)}))
 
     def step(self, rows: Array, unit: float, bounds: Mapping[str, float]) -> None:
         """Find a step of each coefficient, and how far each is from those of its fixels.
@@ -178,7 +167,7 @@ class DeviceWeights:
             Its other fields.
         """
         fixels = self._program.array(rows.ravel())
-        self._run("reweigh", spread("model", Model(fixels=fixels, count=self._fixels, unit=unit, **bounds)))
+        self._run("reweigh", spread("model", kernels.Model(fixels=fixels, count=self._fixels, unit=unit, **bounds)))
 
     def accept(self) -> Array:
         """Take the step that was found; return which fixels are excluded from the next one on, (fixels,)."""
@@ -189,17 +178,18 @@ class DeviceWeights:
 
     def sums(self, least: float) -> Array:
         """Return weighted lengths of streamlines in each fixel, and sums of coefficients times lengths, (fixels, 2)."""
-        given = {"least": least, "bits_apart": self._bits_apart}
-        found = self._added("sum_up", "sums", SUMS * self._fixels, given)
-        low, high = found[:, ::2].view(np.uint32), found[:, 1::2]
+        arguments = {"least": least, "bits_apart": self._bits_apart}
+        words = self._added("sum_up", "sums", kernels.SUMS * self._fixels, arguments)
+        low, high = words[:, ::2].view(np.uint32), words[:, 1::2]
         both = low.sum(axis=0, dtype=np.int64) + (high.sum(axis=0, dtype=np.int64) << self._bits_apart)
-        return both.reshape(-1, 2) / FRACTION
+        return both.reshape(-1, 2) / kernels.FRACTION
 
     def regularisation(self, least: float) -> tuple[float, float, int]:
         """Return the sums of squared coefficients and of their roughness, and how many are above the least one."""
-        found = self._added("tally", "totals", TALLIES * TALLY, {"least": least}).view(np.uint32)
-        sums = found.reshape(-1, TALLY).sum(axis=0, dtype=np.int64)
-        return float(sums[0] + sums[1] / TALLY_PARTS), float(sums[2] + sums[3] / TALLY_PARTS), int(sums[4])
+        words = self._added("tally", "totals", kernels.TALLIES * kernels.TALLY, {"least": least}).view(np.uint32)
+        sums = words.reshape(-1, kernels.TALLY).sum(axis=0, dtype=np.int64)
+        parts = kernels.TALLY_PARTS
+        return float(sums[0] + sums[1] / parts), float(sums[2] + sums[3] / parts), int(sums[4])
 
     def fetched(self, name: str) -> npt.NDArray[np.float32]:
         """Return a number of each streamline in their order, (n,) float32, 0 where no visits are known.

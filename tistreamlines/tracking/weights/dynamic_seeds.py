@@ -12,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +21,13 @@ from ...devices import choose
 from ...devices.threads import thread_pool
 from ...errors import InputError
 from ...fit.threads import single_blas
-from ...io.images import Tell
+from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..seeding.attempts import ATTEMPTS, first_found
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
-from ..seeding.place_seeds import draw_attempt
-from ..seeding.seeds import Seeds, along_voxel_axes, corners_of, drawn
-from .fixels import Fixels, fixels_of, inside_of
+from ..seeding.seeds import Draw, DrawnSeeds, along_voxel_axes, corners_of
+from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .followed import Fods, given_fods
 from .visits import Visitor
 
@@ -96,7 +94,7 @@ class Comparison:
 
 
 @dataclass(eq=False)
-class DynamicSeeds(Seeds):
+class DynamicSeeds(DrawnSeeds):
     """Random seeds in fixels, by how much the density of their streamlines so far is less than that of fibres.
 
     A seed lies anywhere in the voxel of its fixel. With five tissues, it is tried again in fluid, and grey matter leads
@@ -109,28 +107,24 @@ class DynamicSeeds(Seeds):
     space : grid of the image that is tracked.
     step_mm : distance of the points of a streamline.
     arch : device on which fixels and visits are found.
-    count : greatest number of seeds.
+    draw : how many there are at most, and their random numbers.
     target : streamlines that are wanted, or None.
-    key : RNG seed, 64 bits.
     fewest : seeds between two comparisons, at least.
-    threads : CPU threads; None for all cores.
 
     Attributes
     ----------
     doubts : what looks wrong with the images, once the fixels are found.
     """
 
-    fod: Any
+    fod: AnyPath
     basis: str | None
-    tissues: Any
+    tissues: AnyPath | None
     space: Space
     step_mm: float
     arch: str
-    count: int
+    draw: Draw
     target: int | None
-    key: int
     fewest: int
-    threads: int | None = None
     either_sense = True  # a fixel has no sense
 
     def __post_init__(self) -> None:
@@ -139,7 +133,7 @@ class DynamicSeeds(Seeds):
         self._made: list[tuple[int, Future[Array]]] = []
         self._last: tuple[tuple[int, int], Array] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave out what is large, or found on a device."""
         return {name: value for name, value in vars(self).items() if name not in ("_comparison", "_visitor")}
 
@@ -151,22 +145,22 @@ class DynamicSeeds(Seeds):
         """Find the fixels."""
         self._comparison = self._compared(told)
 
-    def _given(self, note: Tell | None = None) -> Fods:
+    def _fods(self, note: Tell | None = None) -> Fods:
         return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
 
     @cached_property
     def _comparison(self) -> Comparison:
         return self._compared(lambda _: None)
 
-    def _compared(self, told: Callable[[float], object]) -> Comparison:
-        given, device, note = self._given(self.doubts.append), choose(self.arch), self.doubts.append
-        fixels = fixels_of(given, device, self.threads, note, tissues=self.tissues, told=told)
+    def _compared(self, progress: Callable[[float], object]) -> Comparison:
+        fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
+        fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
         return Comparison(fixels, self.target)
 
     @cached_property
     def _visitor(self) -> Visitor:
-        return Visitor(self._comparison.fixels.table, self.step_mm, choose(self.arch), self.threads)
+        return Visitor(self._comparison.fixels.table, self.step_mm, choose(self.arch), self.draw.threads)
 
     @cached_property
     def _segmentation(self) -> Segmentation | None:
@@ -203,12 +197,12 @@ class DynamicSeeds(Seeds):
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
         """Return seeds and directions of the first round."""
-        found = self._drawn(int(numbers[0]), len(numbers))
-        return found[:, :3], found[:, 3:]
+        rows = self._drawn(int(numbers[0]), len(numbers))
+        return rows[:, :3], rows[:, 3:]
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel with an FOD, or points between voxels of the tracked image around them."""
-        inside, space = inside_of(self._given())
+        inside, space = inside_of(self._fods())
         corners = corners_of(np.argwhere(inside).astype(np.int32))
         if np.array_equal(space.affine, self.space.affine):
             return corners
@@ -232,14 +226,14 @@ class DynamicSeeds(Seeds):
                 f"streamlines lies outside the fluid of {self.tissues}: are both of one subject, in one space?"
             )
         along = self._comparison.fixels.directions[found[:, 3].astype(int)]
-        made = np.concatenate([self.space.to_voxel(found[:, :3]), along_voxel_axes(along, self.space)], axis=1)
-        self._last = (first, count), made
-        return made
+        rows = np.concatenate([self.space.to_voxel(found[:, :3]), along_voxel_axes(along, self.space)], axis=1)
+        self._last = (first, count), rows
+        return rows
 
     def _tried(self, first: int, sums: Array, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""
         table = self._comparison.fixels.table
-        reals = drawn(draw_attempt, 7, first, len(items), self.key, self.threads, items=items, attempts=attempts)
+        reals = self.draw.attempts(first, items, attempts)
         fixels = voxels_by_share(sums, reals[:, :2])
         voxels = np.stack(np.unravel_index(table.voxel_of[fixels], table.counts.shape), axis=1)
         points = table.space.to_ras(voxels + (reals[:, 2:5].astype(np.float64) - 0.5))

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -15,18 +14,18 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...devices import Device
 from ...errors import InputError, ParameterError
-from ...fit.fod_image import FodImage
 from ...fit.lobes import Thresholds, find_lobes
-from ...io.images import Tell
+from ...io.images import AnyPath, Tell
 from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
 from ...option import flag
 from ...space.batch import Space
 from .fixel_grid import FixelTable
+from .followed import Fods
 from .sticks import sticks
 from .voxel_masks import given_mask, tissue_mask
 
-_IN_USE: WeakValueDictionary[tuple[Any, ...], Fixels] = WeakValueDictionary()
+_IN_USE: WeakValueDictionary[tuple[object, ...], Fixels] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,23 +62,12 @@ class Fixels:
             raise InputError(f"{name}: no fixel lies in the tracked image: are both of one subject, in one space?")
 
 
-def fixels_of(
-    given: FodImage | Samples, device: Device, threads: int | None, note: Tell, *, tissues: Any = None,
-    proc_mask: Any = None, scale_grey: bool = False, dilate: bool = True, null_lobes: bool = False,
-    told: Callable[[float], object] = lambda _: None,
-) -> Fixels:
-    """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
-
-    If both the seeds and the weights of a run ask for the same fixels, they are found once.
+@dataclass(frozen=True)
+class FixelRules:
+    """Which fixels are found, and how much they count.
 
     Parameters
     ----------
-    given : FodImage or Samples
-        The FODs or the samples whose fixels are found.
-    device, threads : Device, int
-        Where they are found. The result is the same everywhere.
-    note : callable
-        Is told of what looks wrong.
     tissues, proc_mask : path or image, optional
         Five tissues, or how much each voxel counts; without them, each voxel with fibres counts alike.
     scale_grey : bool
@@ -89,7 +77,34 @@ def fixels_of(
     null_lobes : bool
         Whether each voxel has one more fixel, of fibre density 0, to which directions outside all lobes belong. This
         needs ``dilate=False``.
-    told : callable
+    """
+
+    tissues: AnyPath | None = None
+    proc_mask: AnyPath | None = None
+    scale_grey: bool = False
+    dilate: bool = True
+    null_lobes: bool = False
+
+
+def fixels_of(
+    followed: Fods, device: Device, threads: int | None, note: Tell, rules: FixelRules | None = None,
+    progress: Callable[[float], object] = lambda _: None,
+) -> Fixels:
+    """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
+
+    If both the seeds and the weights of a run ask for the same fixels, they are found once.
+
+    Parameters
+    ----------
+    followed : FodImage or Samples
+        The FODs or the samples whose fixels are found.
+    device, threads : Device, int
+        Where they are found. The result is the same everywhere.
+    note : callable
+        Is told of what looks wrong.
+    rules : FixelRules, optional
+        Which fixels are found, and how much they count.
+    progress : callable
         Receives the share of the voxels whose fixels are found, 0 to 1.
 
     Raises
@@ -99,70 +114,71 @@ def fixels_of(
     ParameterError
         If ``dilate`` is False for samples, which have no lobes.
     """
-    key = _key(given, tissues, proc_mask, scale_grey, dilate, null_lobes)
+    rules = rules or FixelRules()
+    key = _key(followed, *vars(rules).values())
     if (known := _IN_USE.get(key)) is not None:
         return known
-    inside, space = inside_of(given)
+    inside, space = inside_of(followed)
     scale = None
-    if proc_mask is not None:
-        mask = given_mask(proc_mask, space, note)
-    elif tissues is not None:
-        mask, scale = tissue_mask(tissues, space, inside, device, threads, note)
+    if rules.proc_mask is not None:
+        mask = given_mask(rules.proc_mask, space, note)
+    elif rules.tissues is not None:
+        mask, scale = tissue_mask(rules.tissues, space, inside, device, threads, note)
     else:
         mask = inside.astype(float)
     inside &= mask > 0  # as in MRtrix3, other voxels have no fixels
-    if isinstance(given, Samples):
-        if not dilate:
+    if isinstance(followed, Samples):
+        if not rules.dilate:
             raise ParameterError(f"samples have no directions outside lobes: leave {flag('sift2_no_dilate_lut')} out")
-        found, fibres, directions, words = sticks(given, inside)
+        numbers, fibres, directions, words = sticks(followed, inside)
     else:
         lobes = find_lobes(
-            given.along_scanner_axes(inside), given.basis, Thresholds(), device, table=True, dilate=dilate,
-            threads=threads, told=told,
+            followed.along_scanner_axes(inside), followed.basis, Thresholds(), device, table=True, dilate=rules.dilate,
+            threads=threads, progress=progress,
         )
         assert lobes.words is not None
-        found, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
+        numbers, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
     if not len(fibres):
-        raise InputError(f"{name_of(given)}: no fixel lies where voxels count")
-    if null_lobes:
-        found, fibres, directions = _with_null_lobes(found, fibres, directions, words)
+        raise InputError(f"{name_of(followed)}: no fixel lies where voxels count")
+    if rules.null_lobes:
+        numbers, fibres, directions = _with_null_lobes(numbers, fibres, directions, words)
     counts = np.zeros(inside.shape, np.int32)
-    counts[inside] = found
+    counts[inside] = numbers
     table = FixelTable(space, counts, inside, words)
-    if scale_grey and scale is not None:
+    if rules.scale_grey and scale is not None:
         fibres = fibres * scale.ravel()[table.voxel_of]
-    _IN_USE[key] = made = Fixels(table, fibres, mask, directions)
-    return made
+    _IN_USE[key] = fixels = Fixels(table, fibres, mask, directions)
+    return fixels
 
 
-def _with_null_lobes(found: Array, fibres: Array, directions: Array, words: Array) -> tuple[Array, Array, Array]:
+def _with_null_lobes(numbers: Array, fibres: Array, directions: Array, words: Array) -> tuple[Array, Array, Array]:
     """Add a fixel of fibre density 0 to each voxel, behind its others.
 
     In ``words``, directions outside all lobes then belong to it.
     """
     lobe_of = words.view(np.uint8)
-    np.copyto(lobe_of, found[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
-    ends = np.cumsum(found)
-    return found + 1, np.insert(fibres, ends, 0.0), np.insert(directions, ends, 0.0, axis=0)
+    np.copyto(lobe_of, numbers[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
+    ends = np.cumsum(numbers)
+    return numbers + 1, np.insert(fibres, ends, 0.0), np.insert(directions, ends, 0.0, axis=0)
 
 
-def _key(given: FodImage | Samples, *others: Any) -> tuple[Any, ...]:
+def _key(followed: Fods, *rules: object) -> tuple[object, ...]:
     """Return what fixels depend on: the content of FODs, and names of files, or objects in memory themselves."""
-    named = (str(one) if isinstance(one, str | Path) else one for one in others)
-    if isinstance(given, Samples):
-        return given, *named
-    values, space = given.harmonics.values, given.harmonics.space
+    named = (str(rule) if isinstance(rule, str | Path) else rule for rule in rules)
+    if isinstance(followed, Samples):
+        return followed, *named
+    values, space = followed.harmonics.values, followed.harmonics.space
     content = zlib.crc32(values.reshape(-1).view(np.uint8).data)
-    return content, values.shape, given.basis, given.frame, space.affine.tobytes(), *named
+    return content, values.shape, followed.basis, followed.frame, space.affine.tobytes(), *named
 
 
-def inside_of(given: FodImage | Samples) -> tuple[npt.NDArray[np.bool_], Space]:
+def inside_of(followed: Fods) -> tuple[npt.NDArray[np.bool_], Space]:
     """Return the voxels with FODs or samples, and their grid."""
-    if isinstance(given, Samples):
-        return given.mask.copy(), given.space
-    return given.harmonics.values[..., 0] > 0, given.harmonics.space
+    if isinstance(followed, Samples):
+        return followed.mask.copy(), followed.space
+    return followed.harmonics.values[..., 0] > 0, followed.harmonics.space
 
 
-def name_of(given: FodImage | Samples) -> str:
+def name_of(followed: Fods) -> str:
     """Return the name for messages."""
-    return "samples" if isinstance(given, Samples) else given.name
+    return "samples" if isinstance(followed, Samples) else followed.name

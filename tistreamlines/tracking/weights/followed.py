@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import ParameterError
 from ...fit.fod_image import FodImage, load_fods
@@ -10,11 +10,14 @@ from ...io.images import Tell, silent
 from ...io.samples import Samples
 from .options import TRACKED
 
+if TYPE_CHECKING:
+    from ...option import ImageLike
+
 Fods = FodImage | Samples
 NEEDED = "give an image of fibre orientation distributions in place of tracked"
 
 
-def given_fods(fod: Any, basis: str | None, followed: Fods | None, option: str, note: Tell | None = None) -> Fods:
+def given_fods(fod: ImageLike, basis: str | None, followed: Fods | None, option: str, note: Tell | None = None) -> Fods:
     """Return the image of FODs of an option, or what streamlines follow where the option says so.
 
     Parameters

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,14 @@ from ...option import OUTPUT, SEEDS, option
 from .rules import Rules
 
 if TYPE_CHECKING:
+    from ...io.images import AnyPath
     from ...option import ImageLike, OneOrMore, PathLike
 
 TRACKED = "tracked"  # in place of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")
-NEEDS: dict[str, Any] = {"requires": ("sift2",), "affects": "run"}
-SEEDED: dict[str, Any] = {"requires": ("seed_dynamic",), "affects": "growth"}
-ITERATED: dict[str, Any] = {**NEEDS, "excludes": ("sift2_linear",)}
+NEEDS: dict[str, object] = {"requires": ("sift2",), "affects": "run"}
+SEEDED: dict[str, object] = {"requires": ("seed_dynamic",), "affects": "growth"}
+ITERATED: dict[str, object] = {**NEEDS, "excludes": ("sift2_linear",)}
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,8 @@ class DynamicOptions:
 
 def rules_of(options: Sift2Options) -> Rules:
     """Return the rules that the options give."""
-    known = {name: getattr(options, f"sift2_{name}") for name in (
-        "reg_tikhonov", "reg_tv", "min_td_frac", "min_iters", "max_iters", "max_coeff_step", "min_cf_decrease",
-        "fd_thresh", "remove_untracked", "linear",
-    )}
+    names = [rule.name for rule in fields(Rules) if hasattr(options, f"sift2_{rule.name}")]
+    known = {name: getattr(options, f"sift2_{name}") for name in names}
     least, most = options.sift2_min_factor, options.sift2_max_factor
     least, most = -math.inf if not least else math.log(least), math.inf if most is None else math.log(most)
     return Rules(**known, min_coeff=least, max_coeff=most, statistics=options.sift2_csv is not None)
@@ -148,35 +148,28 @@ def rules_of(options: Sift2Options) -> Rules:
 def files(options: Sift2Options) -> tuple[Path, ...]:
     """Return all files that are written, the weights first."""
     others = (options.sift2_csv, options.sift2_mu, options.sift2_coeffs)
-    return (Path(_pair(options)[1]), *(Path(one) for one in others if one is not None))
+    return (Path(pairs_of(options)[0][1]), *(Path(path) for path in others if path is not None))
 
 
-def fod_of(options: Sift2Options) -> Any:
-    """Return the image of FODs."""
-    return _pair(options)[0]
-
-
-def _pair(options: Sift2Options) -> tuple[Any, Any]:
-    pairs: Any = options.sift2
-    return pairs[0]
+def pairs_of(options: Any) -> Sequence[tuple[ImageLike, PathLike]]:
+    """Return the images of FODs and the files of weights; more than one pair is refused by :func:`check`."""
+    return options.sift2 or ()
 
 
 def check(options: Sift2Options) -> None:
     """Raise a ParameterError if options do not fit each other."""
-    pairs: Any = options.sift2
-    if len(pairs) > 1:
-        raise ParameterError(f"--sift2 is there {len(pairs)} times: give one image of FODs and one file")
+    if (count := len(pairs_of(options))) > 1:
+        raise ParameterError(f"--sift2 is there {count} times: give one image of FODs and one file")
     if options.sift2_fd_scale_gm and tissues_of(options) is None:
         raise ParameterError("--sift2-fd-scale-gm needs five tissues: give --sift2-act")
 
 
-def tissues_of(options: Any) -> Any:
+def tissues_of(options: Sift2Options) -> AnyPath | None:
     """Return the five-tissue-type image, that of tracking if no other is given, or None."""
-    if options.sift2_act is not None or options.sift2_proc_mask is not None:
-        return options.sift2_act
-    return getattr(options, "act", None)
+    is_given = options.sift2_act is not None or options.sift2_proc_mask is not None
+    return getattr(options, "sift2_act" if is_given else "act", None)
 
 
 def are_followed(options: Any) -> bool:
     """Return whether an option asks for the FODs, or the samples of fibres, that streamlines follow."""
-    return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in options.sift2 or ()))
+    return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in pairs_of(options)))

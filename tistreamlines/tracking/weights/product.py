@@ -21,9 +21,9 @@ from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings, bytes_of
-from .fixels import Fixels, fixels_of
+from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
-from .options import files, fod_of, rules_of, tissues_of
+from .options import files, pairs_of, rules_of, tissues_of
 from .room import Room
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
 from .visits import VisitList, Visitor
@@ -60,7 +60,7 @@ class Sift2Weights:
         self._options, self._threads, self._space, self._step_mm = options, threads, space, step_mm
         self._located = max(space.shape) > 1
         self._device: Device = choose(options.arch)
-        self._fod = fod_of(options)
+        self._fod = pairs_of(options)[0][0]
         self._visitor: Visitor | None = None
         self.watch: Told = lambda *_: None
         self._made: list[Future[list[VisitList]]] = []
@@ -73,12 +73,12 @@ class Sift2Weights:
     def follow(self, followed: Fods | None, told: Callable[[float], object] = lambda _: None) -> None:
         """Find the fixels, before the first streamlines come; see :class:`.products.files.Following`."""
         options, notes = self._options, list[str]()
-        given = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
-        self._fixels = fixels_of(
-            given, self._device, self._threads, notes.append, tissues=tissues_of(options),
-            proc_mask=options.sift2_proc_mask, scale_grey=options.sift2_fd_scale_gm,
-            dilate=not options.sift2_no_dilate_lut, null_lobes=options.sift2_make_null_lobes, told=told,
+        fods = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
+        rules = FixelRules(
+            tissues_of(options), options.sift2_proc_mask, options.sift2_fd_scale_gm, not options.sift2_no_dilate_lut,
+            options.sift2_make_null_lobes,
         )
+        self._fixels = fixels_of(fods, self._device, self._threads, notes.append, rules, told)
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
@@ -100,7 +100,6 @@ class Sift2Weights:
 
     def collector(self, space: Space, settings: Settings) -> None:
         """Return nothing: all points are needed."""
-        del space, settings
 
     def _weigh(self) -> Weights:
         """Weigh the streamlines that have come."""
@@ -127,22 +126,22 @@ class Sift2Weights:
     def write(self, *, force: bool) -> None:
         """Weigh the streamlines, and write the files."""
         self.weights()
-        found = self.value
-        assert found is not None
+        result = self.value
+        assert result is not None
         options, (path, *_) = self._options, self.paths
-        write_numbers(path, found.weights, force=force)
+        write_numbers(path, result.weights, force=force)
         if options.sift2_coeffs is not None:
-            write_numbers(Path(options.sift2_coeffs), found.coefficients, force=force)
+            write_numbers(Path(options.sift2_coeffs), result.coefficients, force=force)
         if options.sift2_mu is not None:
-            write_numbers(Path(options.sift2_mu), [found.mu], force=force)
+            write_numbers(Path(options.sift2_mu), [result.mu], force=force)
         if options.sift2_csv is not None:
-            _write_table(Path(options.sift2_csv), found.iterations, self._count, force=force)
+            _write_table(Path(options.sift2_csv), result.iterations, self._count, force=force)
         self.told = {
-            "files": [{"path": str(one), "sha256": sidecar.sha256(one)} for one in self.paths], "fod": str(self._fod),
-            "fixels": self._fixels.table.count, "streamlines": self._count,
-            "mu": None if np.isnan(found.mu) else found.mu, "iterations": max(len(found.iterations) - 1, 0),
-        } | _costs(found.iterations)
-        known = found.iterations[0].streamlines if found.iterations else 0 if np.isnan(found.mu) else self._count
+            "files": [{"path": str(path), "sha256": sidecar.sha256(path)} for path in self.paths],
+            "fod": str(self._fod), "fixels": self._fixels.table.count, "streamlines": self._count,
+            "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(result.iterations) - 1, 0),
+        } | _costs(result.iterations)
+        known = result.iterations[0].streamlines if result.iterations else 0 if np.isnan(result.mu) else self._count
         if known < FEW * self._count:
             self.doubts += (
                 f"{self._fod}: {self._count - known:,} of {self._count:,} streamlines visit no fixel that counts, and "
@@ -165,10 +164,10 @@ def _costs(iterations: tuple[Iteration, ...]) -> Json:
 def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, force: bool) -> None:
     """Write a line for each iteration, with the columns of tcksift2."""
     rows = [
-        (one.number, one.data, one.tikhonov, one.variation, one.regularisation, one.total, one.streamlines,
-         one.excluded, *vars(one.step).values(), *vars(one.coefficients).values(),
-         one.coefficients.square * (count - 1))
-        for one in iterations
+        (row.number, row.data, row.tikhonov, row.variation, row.regularisation, row.total, row.streamlines,
+         row.excluded, *vars(row.step).values(), *vars(row.coefficients).values(),
+         row.coefficients.square * (count - 1))
+        for row in iterations
     ]
     with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
         np.savetxt(file, rows, "%.10g", ",", header=",".join(COLUMNS), comments="")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -144,15 +143,15 @@ class Buffer:
     def __init__(self, program: Program, device: Device, most: int) -> None:
         self._program, self._on_host, self._most = program, device.on_host, most
         self._read: Array | None = None
-        self._array: Any = None
+        self._array: object = None
 
-    def filled(self, words: Array | Stored) -> Any:
+    def filled(self, words: Array | Stored) -> object:
         """Return an array on the device that begins with these words, until the next ones come."""
         if self._read is None:
             self._read = np.empty(self._most, np.int32)
             self._array = None if self._on_host else self._program.empty(self._most, INTS)
-        found = in_memory(words, self._read)
+        visits = in_memory(words, self._read)
         if self._on_host:
-            return found
+            return visits
         self._program.sync()  # it may still read the words before these
-        return self._program.upload(self._array, found)
+        return self._program.upload(self._array, visits)

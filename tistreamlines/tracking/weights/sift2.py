@@ -225,9 +225,9 @@ def sift2(
     if rules.linear:
         return Weights(_linear(held.fetched("after"), rules), mu, ())
     rows = _iterated(held, compared, rules, count, told)
-    found = held.fetched("coefficients")
-    found[found <= rules.min_coeff] = -np.inf
-    return Weights(found, mu, tuple(rows))
+    coefficients = held.fetched("coefficients")
+    coefficients[coefficients <= rules.min_coeff] = -np.inf
+    return Weights(coefficients, mu, tuple(rows))
 
 
 def _iterated(
@@ -250,8 +250,8 @@ def _iterated(
         fixels.excluded |= held.accept()
         spread = {}
         if rules.statistics:
-            found = held.fetched("coefficients").astype(float)
-            spread = {"step": Spread.of(found - held.fetched("after")), "coefficients": Spread.of(found)}
+            coefficients = held.fetched("coefficients").astype(float)
+            spread = {"step": Spread.of(coefficients - held.fetched("after")), "coefficients": Spread.of(coefficients)}
         fixels.update(held.sums(least))
         held.step(fixels.rows(), fixels.scale, bounds)
         square, rough, above = held.regularisation(least)
@@ -268,6 +268,6 @@ def _iterated(
 def _linear(means: Array, rules: Rules) -> npt.NDArray[np.float32]:
     """Return the logarithms of the means of fibre density over that of streamlines (Smith et al. 2022), (count,)."""
     with np.errstate(divide="ignore"):
-        found = np.log(means)
-    found[found <= rules.min_coeff] = -np.inf
-    return found
+        coefficients = np.log(means)
+    coefficients[coefficients <= rules.min_coeff] = -np.inf
+    return coefficients

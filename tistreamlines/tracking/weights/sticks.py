@@ -45,18 +45,18 @@ def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Arra
     lobes = np.full((len(rows), width), NO_LOBE, np.uint8)
     counts, fibres, directions = np.zeros(len(rows), np.int32), [np.zeros(0)], [np.zeros((0, 3), np.float32)]
     for first in range(0, len(rows), TOGETHER):
-        some = slice(first, first + TOGETHER)
-        means, along = _mean_fibres(samples.values[rows[some]].astype(float))
+        block = slice(first, first + TOGETHER)
+        means, along = _mean_fibres(samples.values[rows[block]].astype(float))
         along = along @ samples.space.axes.T
         along /= np.linalg.norm(along, axis=-1, keepdims=True)
         kept = means >= LEAST
-        counts[some] = kept.sum(axis=1)
+        counts[block] = kept.sum(axis=1)
         fibres.append(means[kept])
         directions.append(along[kept].astype(np.float32))
         cosines = np.where(kept[:, None], np.abs(np.einsum("dx,vfx->vdf", half, along)), -1.0)
         # numbers of the fibres that are kept
         numbers = np.take_along_axis(np.cumsum(kept, axis=1) - 1, cosines.argmax(axis=2), axis=1)
-        lobes[some, : len(half)] = np.where(counts[some, None] > 0, numbers, NO_LOBE)
+        lobes[block, : len(half)] = np.where(counts[block, None] > 0, numbers, NO_LOBE)
     return counts, np.concatenate(fibres), np.concatenate(directions), lobes.view(np.int32)
 
 

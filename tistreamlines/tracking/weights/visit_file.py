@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class VisitFile:
 
     def __init__(self, beside: Path) -> None:
         self._beside, self._count, self._lock = beside, 0, Lock()
-        self._file: Any = None
+        self._file: FileIO | None = None
 
     def put(self, words: Array) -> Stored:
         """Append words, (n,) int32; return where they are.
@@ -65,11 +65,12 @@ class VisitFile:
                 left, place = left[count:], place + count
 
     def _read_some(self, out: memoryview, place: int) -> int:
+        assert self._file is not None
         if hasattr(os, "preadv"):
             return os.preadv(self._file.fileno(), [out], place)
         with self._lock:  # Windows, where reading moves the place in the file
             self._file.seek(place)
-            return self._file.readinto(out)
+            return self._file.readinto(out) or 0
 
     def close(self) -> None:
         """Remove the file; nothing can be read any more."""
@@ -114,15 +115,15 @@ def in_memory(words: Array | Stored, room: Array | None = None) -> Array:
     return words
 
 
-def adjoin(one: Array | Stored, other: Array | Stored) -> bool:
+def adjoin(first: Array | Stored, second: Array | Stored) -> bool:
     """Whether :func:`joined` can join them: both are in memory, or the second one follows the first one in a file."""
-    if isinstance(one, Stored) and isinstance(other, Stored):
-        return one.first + one.count == other.first
-    return not isinstance(one, Stored) and not isinstance(other, Stored)
+    if isinstance(first, Stored) and isinstance(second, Stored):
+        return first.first + first.count == second.first
+    return not isinstance(first, Stored) and not isinstance(second, Stored)
 
 
 def joined(words: list[Array | Stored]) -> Array | Stored:
     """Return words one after another, of which each two neighbours :func:`adjoin`."""
     if isinstance(words[0], Stored):
         return Stored(words[0].file, words[0].first, sum(map(len, words)))
-    return np.concatenate([in_memory(one) for one in words])
+    return np.concatenate([in_memory(part) for part in words])

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.program import on_device
 from ...devices import Device
 from ...errors import InputError
 from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, Found, visit_fixels
@@ -81,16 +82,16 @@ class VisitList:
 
 def together(parts: list[VisitList], most: int) -> VisitList:
     """Take the last ones of some parts, with at most so many words, that can be joined; return them as one part."""
-    some = [parts.pop()]
-    words = len(some[0].words)
-    while parts and words + len(parts[-1].words) <= most and adjoin(parts[-1].words, some[-1].words):
+    taken = [parts.pop()]
+    words = len(taken[0].words)
+    while parts and words + len(parts[-1].words) <= most and adjoin(parts[-1].words, taken[-1].words):
         words += len(parts[-1].words)
-        some.append(parts.pop())
-    some.reverse()
-    starts = np.cumsum([0, *(len(one.words) for one in some[:-1])])
-    begins = [one.begin + first for one, first in zip(some, starts, strict=True)]
-    order, depth = (np.concatenate([getattr(one, name) for one in some]) for name in ("order", "depth"))
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, joined([one.words for one in some]))
+        taken.append(parts.pop())
+    taken.reverse()
+    starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
+    begins = [part.begin + first for part, first in zip(taken, starts, strict=True)]
+    order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
+    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, joined([part.words for part in taken]))
 
 
 def blend(ratio: int) -> Array:
@@ -130,9 +131,7 @@ class Visitor:
         grid, sizes = table.record()
         self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
-        self._values = {
-            name: self._program.array(one) if isinstance(one, np.ndarray) else one for name, one in values.items()
-        }
+        self._values = on_device(self._program, values)
 
     def parts(self, batch: Batch) -> list[VisitList]:
         """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out."""
@@ -152,10 +151,10 @@ class Visitor:
         starts = np.zeros(teams * LANES, np.int32)
         starts[: len(order)] = offsets[order]
         paths = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
-        given = self._values | {name: self._program.array(one) for name, one in paths.items()}
+        arguments = self._values | on_device(self._program, paths)
         depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
         while True:
-            begin, words, visited = self._visit(depth, given)
+            begin, words, visited = self._visit(depth, arguments)
             most = visited.reshape(teams, LANES).max(axis=1)
             if (most <= depth).all():
                 break
@@ -163,7 +162,7 @@ class Visitor:
         lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
         return _trimmed(lanes, begin, words, visited.reshape(teams, LANES), most)
 
-    def _visit(self, depth: Array, given: Arguments) -> tuple[Array, Array, Array]:
+    def _visit(self, depth: Array, arguments: Arguments) -> tuple[Array, Array, Array]:
         """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
         program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
         total = int(LANES * (depth + 1).sum())
@@ -171,8 +170,7 @@ class Visitor:
             begin=program.array(begin.astype(np.int32)), depth=program.array(depth.astype(np.int32)),
             words=program.empty(total, INTS), visited=program.empty(LANES * len(depth), INTS),
         )
-        values = given | spread("found", found)
-        program.run(visit_fixels.__name__, len(depth), values)
+        program.run(visit_fixels.__name__, len(depth), arguments | spread("found", found))
         return begin, program.host(found.words, total), program.host(found.visited, LANES * len(depth))
 
 

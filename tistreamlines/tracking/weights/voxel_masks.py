@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.program import on_device
 from ...devices import Device
 from ...errors import InputError
 from ...io.five_tissues import load_five_tissues
-from ...io.images import Tell
+from ...io.images import AnyPath, Tell
 from ...io.nifti import load_map
 from ...kernels.weights.tissue_shares import COUNTED, POINTS, Shares, count_tissues
 from ...linker.lang import LANES
@@ -24,7 +23,7 @@ TOGETHER = 2**15  # voxels in a launch
 SAME = 1e-4  # difference of affines of one grid, mm
 
 
-def given_mask(path: Any, space: Space, warn: Tell) -> Array:
+def given_mask(path: AnyPath, space: Space, warn: Tell) -> Array:
     """Read a processing mask on the grid of the fixels, (x, y, z) float.
 
     Raises
@@ -41,7 +40,7 @@ def given_mask(path: Any, space: Space, warn: Tell) -> Array:
 
 
 def tissue_mask(
-    path: Any, space: Space, inside: Array, device: Device, threads: int | None, warn: Tell
+    path: AnyPath, space: Space, inside: Array, device: Device, threads: int | None, warn: Tell
 ) -> tuple[Array, Array]:
     """Return the squared share of white matter in each voxel, and that by which grey matter lowers fibre densities.
 
@@ -70,33 +69,29 @@ def tissue_mask(
         If the image is missing or damaged, or has no white matter where functions are.
     """
     values, grid = load_five_tissues(path, warn)
-    if values.shape[:3] == inside.shape and _same(grid, space):
+    if values.shape[:3] == inside.shape and np.abs(grid.affine - space.affine).max() < SAME:
         shares = np.where(inside[..., None], values, 0.0).astype(float)
     else:
         shares = np.zeros((*inside.shape, 3))
-        own = OwnMap(values, np.linalg.inv(grid.affine) @ space.affine)
-        shares[inside] = _counted(own, np.argwhere(inside), device, threads)
+        tissues = OwnMap(values, np.linalg.inv(grid.affine) @ space.affine)
+        shares[inside] = _counted(tissues, np.argwhere(inside), device, threads)
     mask = shares[..., 2] ** 2
     if not mask.any():
         raise InputError(f"{path}: has no white matter where the FODs are: are both of one subject, in one space?")
     return mask, 1.0 - shares[..., 0] - 0.5 * shares[..., 1]
 
 
-def _same(one: Space, other: Space) -> bool:
-    return bool(np.abs(one.affine - other.affine).max() < SAME)
-
-
-def _counted(own: OwnMap, voxels: Array, device: Device, threads: int | None) -> Array:
+def _counted(tissues: OwnMap, voxels: Array, device: Device, threads: int | None) -> Array:
     """Return the shares of cortical and subcortical grey and of white matter, (n, 3); 0 where half is unknown."""
-    program = open_program(device, Source([count_tissues], [MapCount(maps=own.count)]), threads=threads)
-    held = {f"own_{name}": program.array(one) for name, one in own.fields().items()}
-    found = []
+    program = open_program(device, Source([count_tissues], [MapCount(maps=tissues.count)]), threads=threads)
+    tables = on_device(program, {f"own_{name}": array for name, array in tissues.fields().items()})
+    blocks = []
     for first in range(0, len(voxels), TOGETHER):
-        some = voxels[first : first + TOGETHER].astype(np.int32)
-        size = COUNTED * LANES * len(some)
-        shares = Shares(voxels=program.array(some.ravel()), counts=program.empty(size, INTS))
-        program.run(count_tissues.__name__, len(some), held | spread("shares", shares))
-        found.append(program.host(shares.counts, size).reshape(-1, COUNTED, LANES).sum(axis=2))
-    counts = np.concatenate(found)
+        block = voxels[first : first + TOGETHER].astype(np.int32)
+        size = COUNTED * LANES * len(block)
+        shares = Shares(voxels=program.array(block.ravel()), counts=program.empty(size, INTS))
+        program.run(count_tissues.__name__, len(block), tables | spread("shares", shares))
+        blocks.append(program.host(shares.counts, size).reshape(-1, COUNTED, LANES).sum(axis=2))
+    counts = np.concatenate(blocks)
     known = counts[:, 3:]
     return np.where(known > POINTS // 2, counts[:, :3] / np.maximum(known, 1), 0.0)

@@ -1,4 +1,4 @@
-"""A selection: which streamlines are kept, besides those of a right length."""
+"""Criteria: which streamlines are kept, besides those of a right length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOWHERE = Space(np.eye(4), (1, 1, 1))
 
 
 @dataclass(frozen=True)
-class Selection:
+class Criteria:
     """Which streamlines are kept, besides those of a right length.
 
     Parameters
