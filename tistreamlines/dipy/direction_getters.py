@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from ..options.keywords import Options
-    from .keywords import GetterOptions, Model, Separation
+    from .keywords import GetterOptions, Model
 
 PEAKS: Options = {"relative_peak_threshold": 0.5, "min_separation_angle": 25.0}  # defaults of DIPY's peak_directions
 B_TOL = 20
@@ -162,7 +162,7 @@ class BootDirectionGetter(dipys.BootDirectionGetter):
     @classmethod
     def from_data(
         cls, data: Array, model: Model, max_angle: float, sphere: Sphere = default_sphere, sh_order: int = 0,
-        max_attempts: int = 5, b_tol: float = 20, **kwargs: Unpack[Separation],
+        max_attempts: int = 5, b_tol: float = 20, **kwargs: Unpack[GetterOptions],
     ) -> Self:
         """Make a direction getter from a series and a model.
 

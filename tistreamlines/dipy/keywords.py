@@ -10,7 +10,7 @@ from ..options.parameters import defaults
 from ..options.signatures import with_keywords
 
 if TYPE_CHECKING:
-    from dipy.core import sphere as dipys
+    from dipy.core.sphere import Sphere
     from dipy.direction.peaks import PeaksAndMetrics
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
@@ -56,7 +56,7 @@ class Tracking(Shared, total=False):
     voxel_size: Array | None
     max_angle: float
     pmf_threshold: float
-    sphere: dipys.Sphere | None
+    sphere: Sphere | None
     basis_type: str | None
     legacy: bool
     seed_buffer_fraction: float
@@ -82,15 +82,11 @@ class Ptt(OfPeaks, Probes, total=False):
     """Those of ``ptt_tracking``."""
 
 
-class Separation(TypedDict, total=False):
-    """Which peaks are taken."""
+class GetterOptions(Probes, total=False):
+    """Those of direction getters."""
 
     relative_peak_threshold: float
     min_separation_angle: float
-
-
-class GetterOptions(Separation, Probes, total=False):
-    """Those of direction getters."""
 
 
 class Bootstrap(Tracking, total=False):
