@@ -39,17 +39,16 @@ if TYPE_CHECKING:
 
     ImageLike = option.ImageLike | Mask | Sphere
     BallLike = option.BallLike | Sphere
-
-
-class Options(TypedDict, total=False):
-    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
-
 '''
-PRODUCTS_HEAD = '''
+CLASSES = (  # classes of keywords, which follow one another in the order of the help
+    ("GrowthOptions", "Those of how streamlines are tracked, and of files about the run."),
+    ("ProductOptions", "Those of what a tractogram holds, and of what is made of the streamlines besides."),
+    ("DeviceOptions", "Those of the device, and objects that stand for several options."),
+)
+KEYWORDS_END = '''
 
-class ProductOptions(TypedDict, total=False):
-    """Those of what a tractogram holds, and of what is made of the streamlines besides."""
-
+class Options(GrowthOptions, ProductOptions, DeviceOptions, total=False):
+    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
 '''
 HEAD = '''"""Objects beside keywords. This file is written by ``python docs/generate.py``."""
 
@@ -84,21 +83,25 @@ def types() -> dict[str, str]:
 
 
 def keywords() -> str:
-    """Return the text of the keywords."""
-    lines, group = [], ""
+    """Return the text of the keywords: those before the options of products, these, and those after them."""
+    lines: list[list[str]] = [[], [], []]
+    group, place, own = "", 0, joined_options()
     for name, row in types().items():
+        place = 1 if name in own else 2 if place else 0
         if options()[name].group != group:
             group = options()[name].group
-            lines.append(f"# {group}")
+            lines[place].append(f"# {group}")
         line = f"{name}: {row}"
         if len(line) > WIDTH - 4:
             words = textwrap.fill(row[row.index("[") + 1 : row.index("]")] + ",", WIDTH - 8)
             line = f"{name}: Literal[\n{textwrap.indent(words, ' ' * 4)}\n] | None"
-        lines.append(line)
-    lines += ["# objects that stand for several of these options", f"{objects.MADE}: Sequence[Product] | None"]
-    own = [f"{name}: {row}" for name, row in types().items() if name in joined_options()]
-    whole, some = (textwrap.indent("\n".join(rows), " " * 4) + "\n" for rows in (lines, own))
-    return KEYWORDS_HEAD + whole + PRODUCTS_HEAD + some
+        lines[place].append(line)
+    lines[2] += ["# objects that stand for several of these options", f"{objects.MADE}: Sequence[Product] | None"]
+    classes = []
+    for (name, text), rows in zip(CLASSES, lines, strict=True):
+        body = textwrap.indent("\n".join(rows), " " * 4)
+        classes.append(f'\n\nclass {name}(TypedDict, total=False):\n    """{text}"""\n\n{body}\n')
+    return KEYWORDS_HEAD + "".join(classes) + KEYWORDS_END
 
 
 def stub() -> str:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     BallLike = option.BallLike | Sphere
 
 
-class Options(TypedDict, total=False):
-    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
+class GrowthOptions(TypedDict, total=False):
+    """Those of how streamlines are tracked, and of files about the run."""
 
     # Seeds and region
     mask: ImageLike | None
@@ -138,73 +138,6 @@ class Options(TypedDict, total=False):
     bids_out: PathLike | None
     json_stats: PathLike | None
     report: PathLike | None
-    sample: OneOrMore[ImageLike] | None
-    sample_points: bool | None
-    endpoints_only: bool | None
-    compress: float | None
-    downsample: int | None
-    groups: bool | None
-    points: Literal["float32", "float16"] | None
-    sample_table: PathLike | None
-    density: PathLike | None
-    density_voxel: float | None
-    density_grid: ImageLike | None
-    density_kind: Literal["count", "direction", "length", "mean-length", "sample"] | None
-    density_sample: ImageLike | None
-    ends: PathLike | None
-    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None
-    connectome_assignment: Literal["radial", "end-voxel", "reverse"] | None
-    connectome_radius: float | None
-    connectome_measure: OneOrMore[str] | None
-    connectome_sample: OneOrMore[ImageLike] | None
-    connectome_nodes: OneOrMore[TableLike] | None
-    connectome_pairs: bool | None
-    weights: str | None
-    connectome_zero_diagonal: bool | None
-    seed_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
-    seed_matrix_targets: OneOrMore[ImageLike] | None
-    seed_matrix_min_length: float | None
-    seeds_to_targets: OneOrMore[tuple[ImageLike, PathLike]] | None
-    targets: OneOrMore[ImageLike] | None
-    voxel_matrix: OneOrMore[tuple[ImageLike, PathLike]] | None
-    voxel_matrix_min_length: float | None
-    sift2: OneOrMore[tuple[ImageLike, PathLike]] | None
-    sift2_basis: str | None
-    sift2_act: ImageLike | None
-    sift2_proc_mask: ImageLike | None
-    sift2_csv: PathLike | None
-    sift2_mu: PathLike | None
-    sift2_coeffs: PathLike | None
-    sift2_linear: bool | None
-    sift2_reg_tikhonov: float | None
-    sift2_reg_tv: float | None
-    sift2_min_td_frac: float | None
-    sift2_min_iters: int | None
-    sift2_max_iters: int | None
-    sift2_min_factor: float | None
-    sift2_max_factor: float | None
-    sift2_max_coeff_step: float | None
-    sift2_min_cf_decrease: float | None
-    sift2_fd_scale_gm: bool | None
-    sift2_fd_thresh: float | None
-    sift2_remove_untracked: bool | None
-    sift2_no_dilate_lut: bool | None
-    sift2_make_null_lobes: bool | None
-    waytotal: PathLike | None
-    # Running
-    part: str | None
-    resume: bool | None
-    arch: Literal["auto", "metal", "cuda", "amdgpu", "vulkan", "cpu"] | None
-    compiler: Literal["auto", "taichi", "quadrants", "forge"] | None
-    devices: str | None
-    exact: bool | None
-    threads: int | None
-    chunk_size: int | None
-    memory_limit: float | None
-    cache_dir: PathLike | None
-    shared_cache: bool | None
-    # objects that stand for several of these options
-    products: Sequence[Product] | None
 
 
 class ProductOptions(TypedDict, total=False):
@@ -263,3 +196,26 @@ class ProductOptions(TypedDict, total=False):
     sift2_no_dilate_lut: bool | None
     sift2_make_null_lobes: bool | None
     waytotal: PathLike | None
+
+
+class DeviceOptions(TypedDict, total=False):
+    """Those of the device, and objects that stand for several options."""
+
+    # Running
+    part: str | None
+    resume: bool | None
+    arch: Literal["auto", "metal", "cuda", "amdgpu", "vulkan", "cpu"] | None
+    compiler: Literal["auto", "taichi", "quadrants", "forge"] | None
+    devices: str | None
+    exact: bool | None
+    threads: int | None
+    chunk_size: int | None
+    memory_limit: float | None
+    cache_dir: PathLike | None
+    shared_cache: bool | None
+    # objects that stand for several of these options
+    products: Sequence[Product] | None
+
+
+class Options(GrowthOptions, ProductOptions, DeviceOptions, total=False):
+    """Options of tracking, in the order in which ``tistreamlines track --help-all`` explains them."""
