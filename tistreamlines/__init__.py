@@ -87,7 +87,8 @@ _HOMES = {
     "run.result": ("TrackResult",),
     "tracking.registry": ("register",),
 }
-__all__ = sorted(name for names in _HOMES.values() for name in names)
+# type checkers, which read only lists that are written out, take the imports above, which name all of them
+__all__ = sorted(name for names in _HOMES.values() for name in names)  # pyright: ignore[reportUnsupportedDunderAll]
 
 # These stood here before they had a module of their own, and go with version 0.2.
 _MOVED = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker")
