@@ -14,10 +14,14 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .errors import TrackingError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "tistreamlines"  # of entry points
 MAIN, ITS_COPY = "__main__", "__mp_main__"  # a script that helping processes import, as those of multiprocessing do
@@ -48,7 +52,7 @@ def own(name: str) -> bool:
 
 def known(name: str) -> bool:
     """Whether a module was noted, or one of the same package was."""
-    return name.split(".")[0] in {one.split(".")[0] for one in _digests}
+    return name.split(".")[0] in {module.split(".")[0] for module in _digests}
 
 
 def digests() -> dict[str, str]:
@@ -96,11 +100,11 @@ def import_installed() -> None:
             raise
         except BaseException as error:  # of another package, which must not keep this one from working
             _digests.pop(entry.value.partition(":")[0].strip(), None)  # no helping process imports it either
-            told = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
-            warnings.warn(told, PluginWarning, stacklevel=2)
+            text = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
+            warnings.warn(text, PluginWarning, stacklevel=2)
 
 
-def _entries() -> Iterator[Any]:
+def _entries() -> Iterator[EntryPoint]:
     """Yield the entry points of the group; a package whose own are damaged hides none of another's."""
     from importlib.metadata import distributions
 
@@ -113,13 +117,9 @@ def _entries() -> Iterator[Any]:
             names.add(name)
             yield from [entry for entry in package.entry_points if entry.group == GROUP]
         except Exception as error:  # importlib.metadata raises many types
-            told = f"the entry points of {_place(package)} cannot be read: {_one_line(error)}"
-            warnings.warn(told, PluginWarning, stacklevel=3)
-
-
-def _place(package: Any) -> str:
-    """Return where the metadata of a package are."""
-    return str(getattr(package, "_path", "a package"))
+            place = getattr(package, "_path", "a package")  # of its metadata
+            text = f"the entry points of {place} cannot be read: {_one_line(error)}"
+            warnings.warn(text, PluginWarning, stacklevel=3)
 
 
 def _one_line(error: BaseException) -> str:
@@ -128,11 +128,8 @@ def _one_line(error: BaseException) -> str:
 
 def culprit(error: BaseException) -> str | None:
     """Return the module outside this package in which an error was raised, if it is one that was noted."""
-    found, step = None, error.__traceback__
-    while step is not None:
-        name = step.tb_frame.f_globals.get("__name__", "")
-        found, step = name if not own(name) and known(name) else found, step.tb_next
-    return found
+    names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return next((name for name in reversed(names) if not own(name) and known(name)), None)
 
 
 def _file(name: str) -> Path | None:
@@ -147,8 +144,8 @@ def _digest(name: str) -> str:
         return os.urandom(16).hex()
     package = top is not None and top.name == "__init__.py"
     files = sorted(top.parent.rglob("*.py")) if package and top is not None else [place]
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
-        found.update(f"{file.name} {len(content)}\n".encode() + content)
-    return found.hexdigest()
+        digest.update(f"{file.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()

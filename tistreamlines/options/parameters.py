@@ -40,9 +40,9 @@ from .definitions import (
     kind,
     names_in_memory,
     options,
+    without_effect,
 )
 from .objects import MADE, expanded
-from .option_groups import without_effect
 
 if TYPE_CHECKING:
     import numpy as np
