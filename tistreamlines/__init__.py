@@ -15,8 +15,8 @@ if os.path.expanduser("~") == "~":  # noqa: PTH111  (pathlib is more than this m
 
 # Names are imported on first use, so that the command line handles signals before anything else is loaded. The stub,
 # which is beside this file, has the module of each.
-_IMPORTS = [line.split() for line in __loader__.get_data(f"{__file__}i").decode().splitlines() if line.startswith("from ")]
-_HOMES = {name: home for _, home, _, name, *_ in _IMPORTS}
+_STUB = __loader__.get_data(f"{__file__}i").decode().splitlines()
+_HOMES = {name: home for _, home, _, name, *_ in (line.split() for line in _STUB if line.startswith("from "))}
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 # These stood here before they had a module of their own, and go with version 0.2.

@@ -8,7 +8,7 @@ to be made with the class of this module. These classes are used like DIPY's, an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import dipy.tracking.stopping_criterion as dipys
 import numpy as np
@@ -17,13 +17,10 @@ from dipy.tracking.stopping_criterion import StoppingCriterion, StreamlineStatus
 
 from ..aliases import Array
 from ..errors import InputError, ParameterError
-from ..options.parameters import Parameters
+from ..tracking.recovery.particles import ParticleOptions
 from ..tracking.stopping import anatomy, binary, threshold
 from ..tracking.tables.given import StopTables
 from .volumes import volume
-
-if TYPE_CHECKING:
-    from ..options.keywords import Options
 
 WANTED = "an array (x, y, z)"
 HALF, SURE = 0.5, 0.45  # share of white matter at which an exponent shows best, and how far from it it still shows
@@ -91,8 +88,30 @@ class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
         self.step_size, self.average_voxel_size = float(step_size), float(average_voxel_size)
 
 
+@dataclass(frozen=True)
+class Options(anatomy.AnatomyOptions):
+    """What the rules of tissues read of a run's options; maps are those of DIPY's criteria.
+
+    Parameters
+    ----------
+    stopping : str
+        Name of the rule.
+    step_size : float
+        Step size, mm.
+    """
+
+    include_map: str = "include_map"
+    exclude_map: str = "exclude_map"
+    stopping: str = "act"
+    step_size: float = 1.0
+
+    def step_mm(self, _: object) -> float:
+        """Return the step size, mm."""
+        return self.step_size
+
+
 def tables_of(
-    sc: StoppingCriterion, shape: tuple[int, ...], step_size: float = 1.0, particles: Options | None = None,
+    sc: StoppingCriterion, shape: tuple[int, ...], step_size: float = 1.0, particles: ParticleOptions | None = None,
     sides: tuple[float, ...] = (),
 ) -> StopTables:
     """Return the tables of a criterion.
@@ -105,8 +124,8 @@ def tables_of(
         Number of voxels of the data along each axis.
     step_size : float
         Step size, mm.
-    particles : dict, optional
-        Options of particle filtering, by their name in :class:`tistreamlines.Parameters`.
+    particles : ParticleOptions, optional
+        Options of particle filtering.
     sides : tuple of float
         Sides of a voxel, mm, for a CMC criterion of DIPY.
 
@@ -128,29 +147,25 @@ def tables_of(
         return threshold.of_map(_map(sc, "metric_map", shape), sc.threshold)
     if isinstance(sc, dipys.BinaryStoppingCriterion):
         mask = _map(sc, "mask", shape) if isinstance(sc, BinaryStoppingCriterion) else _read_mask(sc, shape)
-        called = Parameters(stopping="binary", stop_mask="the mask of the BinaryStoppingCriterion")
-        return binary.prepare({"stop_mask": mask}, _no_fa, called, ())
+        options = binary.BinaryOptions(stop_mask="the mask of the BinaryStoppingCriterion")
+        return binary.prepare({"stop_mask": mask}, _no_fa, options, ())
     if isinstance(sc, ActStoppingCriterion | CmcStoppingCriterion):
         maps = {name: _map(sc, name, shape) for name in anatomy.INCLUDED}
     elif isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):
         maps = _read_tissues(sc, shape)
     else:
         raise _unknown(sc)
-    options: Options = {
-        "stopping": "act", "include_map": "include_map", "exclude_map": "exclude_map", "step_size": step_size,
-    }
-    if particles is not None:
-        options |= {"pft": True, **particles}
+    options = Options(step_size=step_size, **vars(particles or ParticleOptions()))
     if isinstance(sc, dipys.ActStoppingCriterion):
-        return anatomy.prepare_act(maps, _no_fa, Parameters(**options), ())
-    options["stopping"] = "cmc"
+        return anatomy.prepare_act(maps, _no_fa, options, ())
+    options = replace(options, stopping="cmc")
     if not isinstance(sc, CmcStoppingCriterion):
         _check_exponent(sc, maps, step_size / float(np.mean(sides)))
     elif particles is not None and sc.step_size != step_size:
         raise ParameterError(f"sc has step_size {sc.step_size:g}, but step_size is {step_size:g}: give one size")
     else:
-        options["step_size"], sides = sc.step_size, (sc.average_voxel_size,)
-    return anatomy.prepare_cmc(maps, _no_fa, Parameters(**options), sides)
+        options, sides = replace(options, step_size=sc.step_size), (sc.average_voxel_size,)
+    return anatomy.prepare_cmc(maps, _no_fa, options, sides)
 
 
 def _no_fa() -> Array:

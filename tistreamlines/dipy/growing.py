@@ -17,6 +17,7 @@ from ..options.parameters import Parameters, options
 from ..run.log import Log, Watcher
 from ..run.setup import devices_of, selection_of, session_on, settings_of
 from ..space.batch import Space
+from ..tracking.recovery.particles import ParticleOptions
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given
 from . import criteria, volumes
@@ -93,7 +94,7 @@ class Growth:
         Step size, mm.
     more : More
         Keywords that DIPY does not have.
-    particles : dict or None
+    particles : ParticleOptions or None
         Options of particle filtering, see :func:`.criteria.tables_of`; None is tracking without it.
     voxel_size : array_like, (3,), or None
         Sides of a voxel, mm; None is those of the affine.
@@ -116,7 +117,7 @@ class Growth:
     lengths: Lengths
     step_size: float
     more: More
-    particles: Options | None = None
+    particles: ParticleOptions | None = None
     voxel_size: Array | None = None
     unidirectional: bool = False
     randomize_forward_direction: bool = False
@@ -127,7 +128,7 @@ class Growth:
     seed_buffer_fraction: float = 1.0
 
     @classmethod
-    def of(cls, asked: SimpleNamespace, lengths: Lengths, particles: Options | None = None) -> Growth:
+    def of(cls, asked: SimpleNamespace, lengths: Lengths, particles: ParticleOptions | None = None) -> Growth:
         """Take what a function was asked for with the keywords of DIPY that have the names of fields."""
         same = {row.name: getattr(asked, row.name) for row in fields(cls) if hasattr(asked, row.name)}
         more: More = {}

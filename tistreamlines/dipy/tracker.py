@@ -16,6 +16,7 @@ import numpy as np
 from ..aliases import Array
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
+from ..tracking.recovery.particles import ParticleOptions
 from . import fields, volumes
 from .direction_getters import PEAKS
 from .fields import Field
@@ -184,11 +185,10 @@ def pft_tracking(
     if asked.pam is not None:
         _check_alone(asked)
         asked.sh = coefficients_of(asked.pam)
-    particles: Options = {
-        "pft_back": asked.pft_back_tracking_dist, "pft_front": asked.pft_front_tracking_dist,
-        "pft_particles": asked.particle_count, "pft_max_trial": asked.pft_max_trial,
-        "pft_min_wm": asked.min_wm_pve_before_stopping,
-    }
+    particles = ParticleOptions(
+        True, asked.pft_back_tracking_dist, asked.pft_front_tracking_dist, asked.particle_count, asked.pft_max_trial,
+        asked.min_wm_pve_before_stopping,
+    )
     return _locally(_field("prob", asked, PEAKS), asked, particles)
 
 
@@ -248,7 +248,7 @@ def _check_alone(asked: SimpleNamespace) -> None:
             raise ParameterError(f"{name} and pam given: give one of sh, sf and pam")
 
 
-def _locally(field: Field, asked: SimpleNamespace, particles: Options | None = None) -> Iterator[Streamline]:
+def _locally(field: Field, asked: SimpleNamespace, particles: ParticleOptions | None = None) -> Iterator[Streamline]:
     """Track as DIPY's functions that use its ``LocalTracking``, whose bounds of length are numbers of points."""
     lengths = Lengths.of_local(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
     growth = replace(Growth.of(asked, lengths, particles), voxel_size=None)

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def with_keywords(
-    types: type, defaults: Mapping[str, object], *, by_place: int = 0, advice: str = ""
+    types: type, defaults: Mapping[str, object], advice: str = ""
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Call a function of ``**options`` with all its options, and list them in its signature.
 
@@ -24,8 +24,6 @@ def with_keywords(
         TypedDict of the options.
     defaults : mapping
         Default of each option, in the order of the signature.
-    by_place : int
-        So many of the first options can also be given without their names.
     advice : str
         What an error about an unknown keyword ends with.
 
@@ -36,11 +34,8 @@ def with_keywords(
     """
     annotations = {name: getattr(hint, "__forward_arg__", hint) for name, hint in types.__annotations__.items()}
     options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY if place >= by_place else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=default, annotation=annotations[name],
-        )
-        for place, (name, default) in enumerate(defaults.items())
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations[name])
+        for name, default in defaults.items()
     ]
 
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
