@@ -14,14 +14,10 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from traceback import walk_tb
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from .errors import TrackingError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 GROUP = "tistreamlines"  # of entry points
 MAIN, ITS_COPY = "__main__", "__mp_main__"  # a script that helping processes import, as those of multiprocessing do
@@ -100,11 +96,11 @@ def import_installed() -> None:
             raise
         except BaseException as error:  # of another package, which must not keep this one from working
             _digests.pop(entry.value.partition(":")[0].strip(), None)  # no helping process imports it either
-            text = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
-            warnings.warn(text, PluginWarning, stacklevel=2)
+            told = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
+            warnings.warn(told, PluginWarning, stacklevel=2)
 
 
-def _entries() -> Iterator[EntryPoint]:
+def _entries() -> Iterator[Any]:
     """Yield the entry points of the group; a package whose own are damaged hides none of another's."""
     from importlib.metadata import distributions
 
@@ -117,9 +113,13 @@ def _entries() -> Iterator[EntryPoint]:
             names.add(name)
             yield from [entry for entry in package.entry_points if entry.group == GROUP]
         except Exception as error:  # importlib.metadata raises many types
-            place = getattr(package, "_path", "a package")  # of its metadata
-            text = f"the entry points of {place} cannot be read: {_one_line(error)}"
-            warnings.warn(text, PluginWarning, stacklevel=3)
+            told = f"the entry points of {_place(package)} cannot be read: {_one_line(error)}"
+            warnings.warn(told, PluginWarning, stacklevel=3)
+
+
+def _place(package: Any) -> str:
+    """Return where the metadata of a package are."""
+    return str(getattr(package, "_path", "a package"))
 
 
 def _one_line(error: BaseException) -> str:
@@ -128,6 +128,8 @@ def _one_line(error: BaseException) -> str:
 
 def culprit(error: BaseException) -> str | None:
     """Return the module outside this package in which an error was raised, if it is one that was noted."""
+    from traceback import walk_tb
+
     names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
     return next((name for name in reversed(names) if not own(name) and known(name)), None)
 
