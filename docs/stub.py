@@ -55,16 +55,19 @@ HEAD = '''"""Objects beside keywords. This file is written by ``python docs/gene
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy.typing as npt
 
 from .. import option
+from ..fit.models import Model
 from ..option import OneOrMore, PathLike, PointsLike, TableLike  # noqa: F401  (an option of any row may need them)
+from ..tracking import registry
 
+Row = registry.Method | registry.StoppingRule | registry.Product | Model
 MADE: str
 KINDS: dict[str, str]
-TABLES: dict[str, Mapping[str, Any]]
+TABLES: dict[str, Mapping[str, Row]]
 
 '''
 

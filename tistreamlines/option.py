@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsInt, TypeVar
 
 from .aliases import Array
 from .errors import ParameterError
@@ -17,7 +17,7 @@ from .errors import ParameterError
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialImage
 
-    PointsLike = str | os.PathLike[str] | Array | Sequence[Any]
+    PointsLike = str | os.PathLike[str] | Array | Sequence[object]
     ImageLike = str | os.PathLike[str] | Array | SpatialImage
     BallLike = str | Sequence[float]  # x, y, z and a radius
     Value = TypeVar("Value")
@@ -94,17 +94,17 @@ class Option:
     only: Mapping[str, Collection[str]] = field(default_factory=dict)
     one_of: str = ""
     foreign: Mapping[str, str] = field(default_factory=dict)
-    otherwise: Any = None
+    otherwise: object = None
     affects: Literal["tables", "growth", "run", "defaults"] = "tables"  # at worst, tables are made anew
     common: bool = False
 
 
-def option(default: Any, group: str, help: str, **known: Any) -> Any:
+def option(default: object, group: str, help: str, **known: Any) -> Any:
     """Return a dataclass field with the default and the definition of an option."""
     return field(default=default, metadata={"option": Option(group, help, **known)})
 
 
-def listed(words: Iterable[Any]) -> str:
+def listed(words: Iterable[object]) -> str:
     """Join alternatives: 'a', 'a or b', 'a, b or c'."""
     *first, last = map(str, words)
     return f"{', '.join(first)} or {last}" if first else last
@@ -120,7 +120,7 @@ def companions(fact: str, words: Collection[str]) -> str:
     return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
 
 
-def checked(name: str, option: Option, value: Any, sort: str) -> Any:
+def checked(name: str, option: Option, value: object, sort: str) -> object:
     """Check the value of an option.
 
     Parameters
@@ -150,10 +150,8 @@ def checked(name: str, option: Option, value: Any, sort: str) -> Any:
         return _word(name, option, value)
     if sort == "flag" and not isinstance(value, bool):
         raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
-    if sort == "list":
-        return _checked_list(name, option, value)
-    if sort == "pairs":
-        return _checked_pairs(name, option, value)
+    if isinstance(value, tuple) and sort in ("list", "pairs"):
+        return _checked_list(name, option, value) if sort == "list" else _checked_pairs(name, option, value)
     if sort == "path" and not isinstance(value, str | os.PathLike):
         raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
     if sort == "path" and not str(value):
@@ -166,7 +164,7 @@ def _folded(word: str) -> str:
     return word.casefold().replace("-", "").replace("_", "")
 
 
-def _word(name: str, option: Option, value: Any) -> str:
+def _word(name: str, option: Option, value: object) -> str:
     """Return a word as it is spelled here; words of other programs get advice."""
     if isinstance(value, str):
         alike = [word for word in option.choices if value == word or _folded(value) == _folded(word)]
@@ -196,7 +194,7 @@ def whole(text: str) -> int | None:
     return None if rest else number
 
 
-def several(value: Any) -> tuple[Any, ...]:
+def several(value: object) -> tuple[object, ...]:
     """Return the values of an option that can be given several times, of which Python callers may give one or many.
 
     Parameters
@@ -210,17 +208,19 @@ def several(value: Any) -> tuple[Any, ...]:
     tuple
         The values. Numbers are joined with commas, as on the command line.
     """
-    many = isinstance(value, list | tuple) and not _are_numbers(value)
-    return tuple(_joined(one) for one in (value if many else (value,)))
+    if isinstance(value, list | tuple) and not _are_numbers(value):
+        return tuple(map(_joined, value))
+    return (_joined(value),)
 
 
-def pairs(value: Any) -> tuple[Any, ...]:
+def pairs(value: object) -> tuple[object, ...]:
     """Return the pairs of an option, of which Python callers may give one or many."""
-    one = isinstance(value, list | tuple) and not any(isinstance(item, list | tuple) for item in value)
-    return (value,) if one or not isinstance(value, list | tuple) else tuple(value)
+    if isinstance(value, list | tuple) and any(isinstance(item, list | tuple) for item in value):
+        return tuple(value)
+    return (value,)
 
 
-def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
+def ball_of(name: str, text: object) -> tuple[float, float, float, float]:
     """Return the centre and the radius of a ball, mm, from text such as '10,-20.5,3,5'.
 
     Parameters
@@ -239,7 +239,7 @@ def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
         x, y, z, radius = map(float, str(text).split(","))
     except ValueError:
         x = y = z = radius = math.nan
-    if not (radius > 0 and all(abs(one) <= FARTHEST for one in (x, y, z, radius))):
+    if not (radius > 0 and all(abs(number) <= FARTHEST for number in (x, y, z, radius))):
         raise ParameterError(
             f"{flag(name)} is {str(text)!r}: give x,y,z,r in RASmm, four numbers with a radius above 0, at most "
             f"{FARTHEST:g}"
@@ -247,7 +247,7 @@ def ball_of(name: str, text: Any) -> tuple[float, float, float, float]:
     return x, y, z, radius
 
 
-def part_of(text: Any) -> tuple[int, int]:
+def part_of(text: object) -> tuple[int, int]:
     """Return K and N of text such as '3/8', which stands for the third of eight parts.
 
     Parameters
@@ -267,47 +267,49 @@ def part_of(text: Any) -> tuple[int, int]:
     return number, count
 
 
-def _joined(value: Any) -> Any:
+def _joined(value: object) -> object:
     flat = isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
-    return ",".join(f"{float(one)!r}" for one in value) if flat and _are_numbers(value) else value
+    if not (flat and isinstance(value, Collection) and _are_numbers(value)):
+        return value
+    return ",".join(f"{float(number)!r}" for number in value)
 
 
-def recorded(value: Any) -> Any:
+def recorded(value: object) -> object:
     """Return the value of an option as written to the record: paths are strings, several values a list."""
     if isinstance(value, tuple):
-        return [recorded(one) for one in value]
+        return list(map(recorded, value))
     return str(value) if isinstance(value, os.PathLike) else value
 
 
-def _are_numbers(values: Any) -> bool:
-    return len(values) > 0 and all(isinstance(one, numbers.Real) for one in values)
+def _are_numbers(values: Collection[object]) -> bool:
+    return len(values) > 0 and all(isinstance(value, numbers.Real) for value in values)
 
 
-def _checked_list(name: str, option: Option, values: Any) -> tuple[Any, ...]:
+def _checked_list(name: str, option: Option, values: tuple[object, ...]) -> tuple[object, ...]:
     """Check each value of an option that can be given several times: text or something path-like."""
-    for one in values:
-        if not isinstance(one, str | os.PathLike):
-            raise ParameterError(f"{flag(name)} is a {type(one).__name__}: give {option.unit}, or several in a list")
-        if not str(one):
+    for value in values:
+        if not isinstance(value, str | os.PathLike):
+            raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give {option.unit}, or several in a list")
+        if not str(value):
             raise ParameterError(f"{flag(name)} is empty: give {option.unit}, or leave it out")
     if not values:
         raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
     return values
 
 
-def _checked_pairs(name: str, option: Option, values: Any) -> tuple[tuple[Any, Any], ...]:
+def _checked_pairs(name: str, option: Option, values: tuple[object, ...]) -> tuple[tuple[object, ...], ...]:
     """Check each pair of an option: an input and the file that is made with it."""
-    for one in values:
-        good = isinstance(one, list | tuple) and len(one) == 2
-        if not good or not all(isinstance(item, str | os.PathLike) and str(item) for item in one):
-            told = " and ".join(type(item).__name__ for item in one) if good else type(one).__name__
-            raise ParameterError(f"{flag(name)} is {told}: give {option.unit}, or several pairs of these in a list")
+    for pair in values:
+        items = pair if isinstance(pair, list | tuple) and len(pair) == 2 else ()
+        if not items or not all(isinstance(item, str | os.PathLike) and str(item) for item in items):
+            kinds = " and ".join(type(item).__name__ for item in items or (pair,))
+            raise ParameterError(f"{flag(name)} is {kinds}: give {option.unit}, or several pairs of these in a list")
     if not values:
         raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
-    return tuple((first, second) for first, second in values)
+    return tuple(tuple(pair) for pair in values if isinstance(pair, list | tuple))
 
 
-def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
+def _number(name: str, option: Option, value: object, sort: str) -> int | float:
     if sort == "float" and isinstance(value, str):
         try:
             value = float(value)
@@ -315,14 +317,13 @@ def _number(name: str, option: Option, value: Any, sort: str) -> int | float:
             unit = f" ({option.unit})" if option.unit else ""
             raise ParameterError(f"{flag(name)} is {value[:LONGEST]!r}: give a number{unit}") from None
     if sort == "int" and isinstance(value, str):
-        found = whole(value)
-        if found is None:
-            advice = f"{flag(name)} is {value[:LONGEST]!r}: give a whole number, such as 5000, 5k or 5M"
+        text, value = value, whole(value)
+        if value is None:
+            advice = f"{flag(name)} is {text[:LONGEST]!r}: give a whole number, such as 5000, 5k or 5M"
             raise ParameterError(f"{advice}; {option.foreign['']}" if "" in option.foreign else advice)
-        value = found
     try:
-        number = float(value)
-        exact = int(value) if sort == "int" else number
+        number = float(value) if isinstance(value, SupportsFloat) else math.nan
+        exact = int(value) if sort == "int" and isinstance(value, SupportsInt) else number
     except (TypeError, ValueError, OverflowError):
         number = exact = math.nan
     if sort == "float" and LARGEST < abs(number) < math.inf:

@@ -48,7 +48,7 @@ def own(name: str) -> bool:
 
 def known(name: str) -> bool:
     """Whether a module was noted, or one of the same package was."""
-    return name.split(".")[0] in {one.split(".")[0] for one in _digests}
+    return name.split(".")[0] in {module.split(".")[0] for module in _digests}
 
 
 def digests() -> dict[str, str]:
@@ -128,11 +128,10 @@ def _one_line(error: BaseException) -> str:
 
 def culprit(error: BaseException) -> str | None:
     """Return the module outside this package in which an error was raised, if it is one that was noted."""
-    found, step = None, error.__traceback__
-    while step is not None:
-        name = step.tb_frame.f_globals.get("__name__", "")
-        found, step = name if not own(name) and known(name) else found, step.tb_next
-    return found
+    from traceback import walk_tb
+
+    names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    return next((name for name in reversed(names) if not own(name) and known(name)), None)
 
 
 def _file(name: str) -> Path | None:
@@ -147,8 +146,8 @@ def _digest(name: str) -> str:
         return os.urandom(16).hex()
     package = top is not None and top.name == "__init__.py"
     files = sorted(top.parent.rglob("*.py")) if package and top is not None else [place]
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
-        found.update(f"{file.name} {len(content)}\n".encode() + content)
-    return found.hexdigest()
+        digest.update(f"{file.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()

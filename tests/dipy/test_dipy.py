@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from dipy.reconst.shm import CsaOdfModel, sh_to_sf
 
 import tistreamlines as ts
 from tistreamlines import dipy as ours
+from tistreamlines.dipy import keywords
 from tistreamlines.dipy.criteria import tables_of
 from tistreamlines.dipy.local_tracking import spread
 from tistreamlines.tracking.selection.regions import ROLES
@@ -108,6 +110,27 @@ class TestSignatures:
         assert own["arch"].default == "auto"
         for key, parameter in other.items():
             assert (own[key].kind, own[key].default) == (parameter.kind, parameter.default), key
+
+    @pytest.mark.parametrize("name", [*FUNCTIONS, "LocalTracking"])
+    def test_type_checkers_know_the_same_arguments(self, name):
+        """Each keyword of the signature has a type, and each that has one is in the signature."""
+        thing = getattr(ours, name)
+        bare = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
+        typed = getattr(keywords, re.fullmatch(r"Unpack\[(\w+)\]", bare.__annotations__["options"])[1])
+        positional = set(bare.__annotations__) - {"options", "return"}
+        assert set(inspect.signature(thing).parameters) == set(typed.__annotations__) | positional
+
+    def test_what_is_not_an_argument_is_refused(self):
+        for name in FUNCTIONS:
+            words = rf"^{name}\(\) got an unexpected keyword argument 'fa'; besides DIPY's, there are [^\n]*$"
+            with pytest.raises(TypeError, match=words):
+                getattr(ours, name)(None, None, None, fa=1)
+            with pytest.raises(TypeError, match=rf"^{name}\(\) missing a required argument: 'affine'$"):
+                getattr(ours, name)(None, None)
+            with pytest.raises(TypeError, match=r"too many positional arguments$"):
+                getattr(ours, name)(None, None, None, None)
+        with pytest.raises(TypeError, match=r"^LocalTracking\.__init__\(\) got an unexpected keyword argument 'fa'"):
+            ours.LocalTracking(None, None, None, None, 1.0, fa=1)
 
     @pytest.mark.parametrize("name", GETTERS)
     @pytest.mark.parametrize("constructor", ["from_shcoeff", "from_pmf", "from_data"])

@@ -181,7 +181,7 @@ def _default(name: str, option: Option) -> str:
         return name if default else "off"
     if default is None:
         return absent(name)
-    shown = f"{default:.10g}" if isinstance(default, (int, float)) else default
+    shown = f"{default:.10g}" if isinstance(default, (int, float)) else str(default)
     spoken = option.unit in _SPOKEN or (option.unit == "mm" and kind(name) == "float")
     return f"{shown} {option.unit}" if spoken else shown
 

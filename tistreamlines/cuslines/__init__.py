@@ -15,8 +15,6 @@ differ from :class:`.tracker.Tracker` in one point: ``generate_sft`` returns str
 """
 
 # Imports are absolute, so that the modules that are loaded again under the name "cuslines" share these classes.
-from typing import Any
-
 from tistreamlines.cuslines._trackers import Tracker
 from tistreamlines.cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 
@@ -25,7 +23,7 @@ __all__ = ["BACKEND", "BootDirectionGetter", "ProbDirectionGetter", "PttDirectio
 BACKEND: str | None  # cuslines' name of the arch; devices are searched when it is first read
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> str | None:
     if name != "BACKEND":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tistreamlines.cuslines._trackers import backend

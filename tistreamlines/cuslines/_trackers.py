@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy.typing as npt
 
@@ -13,6 +14,8 @@ from tistreamlines.errors import ParameterError
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
 
+    from tistreamlines.cuslines.arrays import Reference
+
 # cuslines' names of the archs; it reaches an AMD GPU through WebGPU
 BACKENDS = {"cuda": "cuda", "metal": "metal", "amdgpu": "webgpu", "vulkan": "webgpu", "cpu": None}
 
@@ -20,44 +23,46 @@ BACKENDS = {"cuda": "cuda", "metal": "metal", "amdgpu": "webgpu", "vulkan": "web
 class Tracker(api.Tracker):
     """A :class:`.tracker.Tracker` whose `generate_sft` returns voxel coordinates, as in cuslines."""
 
-    ARCH = "auto"
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        arch = options.setdefault("arch", self.ARCH)
-        if self.ARCH not in ("auto", arch):
+    def __post_init__(self) -> None:
+        default = type(self).arch
+        if default not in ("auto", self.arch):
             name = type(self).__name__
-            raise ParameterError(f"arch is {arch!r}, but a {name} runs on {self.ARCH}: use Tracker for other archs")
-        super().__init__(*arguments, **options)
+            raise ParameterError(f"arch is {self.arch!r}, but a {name} runs on {default}: use Tracker for other archs")
+        super().__post_init__()
 
-    def generate_sft(self, seeds: npt.ArrayLike, ref_img: Any = None) -> StatefulTractogram:
+    def generate_sft(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> StatefulTractogram:
         """Track and return all streamlines in voxel coordinates (centre of voxel = integer)."""
         tractogram = super().generate_sft(seeds, ref_img)
         tractogram.to_vox()
         return tractogram
 
 
+@dataclass(eq=False, repr=False)
 class GPUTracker(Tracker):
     """A tracker on an NVIDIA GPU."""
 
-    ARCH = "cuda"
+    arch: Literal["cuda"] = field(default="cuda", kw_only=True)
 
 
+@dataclass(eq=False, repr=False)
 class MetalGPUTracker(Tracker):
     """A tracker on the GPU of a Mac."""
 
-    ARCH = "metal"
+    arch: Literal["metal"] = field(default="metal", kw_only=True)
 
 
+@dataclass(eq=False, repr=False)
 class WebGPUTracker(Tracker):
     """A tracker on any GPU with Vulkan."""
 
-    ARCH = "vulkan"
+    arch: Literal["vulkan"] = field(default="vulkan", kw_only=True)
 
 
+@dataclass(eq=False, repr=False)
 class CPUTracker(Tracker):
     """A tracker on the CPU, with all cores by default."""
 
-    ARCH = "cpu"
+    arch: Literal["cpu"] = field(default="cpu", kw_only=True)
 
 
 def backend() -> str | None:

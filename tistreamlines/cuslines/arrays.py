@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Array
 from ..errors import InputError, ParameterError
 from ..io.in_memory import unmasked
 from ..space.batch import Space
@@ -18,8 +19,12 @@ from ..tracking.seeding.seeds import check_inside
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
     from dipy.core.sphere import Sphere
+    from dipy.io.stateful_tractogram import StatefulTractogram
+    from nibabel.nifti1 import Nifti1Header
+    from nibabel.spatialimages import SpatialImage
 
-Array = npt.NDArray[Any]
+    Reference = str | SpatialImage | Nifti1Header | StatefulTractogram  # of a grid, as DIPY takes it
+
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 HALF = 0.25  # the mean of the vertices of half a sphere is 0.5 from the centre, that of a whole sphere 0
 DATAF = "the array (x, y, z, n): the diffusion series for boot, else the PMF or ODF at the sphere's vertices"
@@ -35,7 +40,7 @@ def to_degrees(name: str, angle: float) -> float:
     return converted
 
 
-def as_numbers(name: str, value: Any, wanted: str) -> Array:
+def as_numbers(name: str, value: npt.ArrayLike, wanted: str) -> Array:
     """Convert a value to an array of real numbers, or raise an InputError that says what is wanted."""
     value = unmasked(name, value)
     is_array = isinstance(value, (np.ndarray, list, tuple)) or hasattr(value, "__array__")
@@ -117,11 +122,11 @@ def check_sphere(vertices: Array, edges: Array, sphere: Sphere | None = None) ->
     vertices = as_numbers("sphere_vertices", vertices, "unit vectors (v, 3), e.g. DIPY's sphere.vertices").astype(float)
     edges = as_numbers("sphere_edges", edges, "pairs of vertices (e, 2), e.g. DIPY's sphere.edges").astype(np.int64)
     if sphere is not None:
-        own = np.asarray(sphere.vertices)
-        if vertices.shape != own.shape or not np.allclose(vertices, own, atol=1e-6):
+        its_vertices = np.asarray(sphere.vertices)
+        if vertices.shape != its_vertices.shape or not np.allclose(vertices, its_vertices, atol=1e-6):
             raise ParameterError(
                 f"sphere_vertices ({len(vertices)}) differ from the vertices of the direction getter's sphere "
-                f"({len(own)}): give both the same sphere"
+                f"({len(its_vertices)}): give both the same sphere"
             )
     if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.allclose(np.linalg.norm(vertices, axis=1), 1, atol=1e-3):
         raise ParameterError(f"sphere_vertices has the shape {vertices.shape}: give unit vectors, (v, 3)")
@@ -176,7 +181,7 @@ def check_seeds(seeds: npt.ArrayLike, space: Space) -> npt.NDArray[np.float64]:
     return points
 
 
-def space_of(reference: Any, shape: tuple[int, ...]) -> Space:
+def space_of(reference: Reference | None, shape: tuple[int, ...]) -> Space:
     """Return the voxel grid of a reference.
 
     Parameters
@@ -201,14 +206,14 @@ def space_of(reference: Any, shape: tuple[int, ...]) -> Space:
             "ref_img is missing: give the image (or its file name) that has the grid and the affine of the data; "
             "nibabel.Nifti1Image(stop_map, numpy.eye(4)) gives points in voxel coordinates"
         )
-    if hasattr(reference, "affine") and hasattr(reference, "shape"):
-        affine, dimensions = np.asarray(reference.affine, np.float64), reference.shape[:3]
-    else:
+    affine, dimensions = getattr(reference, "affine", None), getattr(reference, "shape", None)
+    if affine is None or dimensions is None:
         from dipy.io.utils import get_reference_info
 
         affine, dimensions, _, _ = get_reference_info(reference)
-    if tuple(int(n) for n in dimensions) != tuple(shape):
-        size = " x ".join(str(int(n)) for n in dimensions)
+    sizes = [int(size) for size in dimensions[:3]]
+    if sizes != [*shape]:
+        size = " x ".join(map(str, sizes))
         raise InputError(f"ref_img has {size} voxels, but the data have {tuple(shape)}: give an image on their grid")
     space = Space(affine, shape)  # type: ignore[arg-type]
     if not space.shear <= SHEAR_TOLERANCE:  # written with "not" so that NaN is refused too

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from .getter import DirectionGetter
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
     from dipy.core.sphere import Sphere
+
+    from ..options.keywords import Options
 
 PMF_THRESHOLD = 0.05  # cuslines' PMF_THRESHOLD_P
 
@@ -67,21 +70,23 @@ class BootDirectionGetter(DirectionGetter):
 
     name = "boot"
     angular_weight = 0.0
+    boot_rule: Literal["dipy", "cuslines"]
+    negative_odf: Literal["dipy", "none"]
 
     def __init__(
         self, model_type: str, gtab: GradientTable | None = None, sphere: Sphere | None = None, sh_order_max: int = 6,
-        sh_lambda: float = 0.006, min_signal: float = 1, *, boot_rule: str = "dipy", negative_odf: str = "dipy",
-        **matrices: Any,
+        sh_lambda: float = 0.006, min_signal: float = 1, *, boot_rule: Literal["dipy", "cuslines"] = "dipy",
+        negative_odf: Literal["dipy", "none"] = "dipy", **matrices: object,
     ) -> None:
-        if not hasattr(gtab, "b0s_mask") or not hasattr(sphere, "vertices") or matrices:
+        complete = hasattr(gtab, "b0s_mask") and hasattr(sphere, "vertices") and not matrices
+        if gtab is None or sphere is None or not complete:
             raise ParameterError(
                 "a BootDirectionGetter takes a gradient table and a sphere, not the matrices made from them: "
                 "use BootDirectionGetter.from_dipy_opdt(gtab, sphere) or from_dipy_csa(gtab, sphere)"
             )
         if str(model_type).lower() not in METHODS[self.name].models:
             raise ParameterError(f"model_type is {model_type!r}: give one of {', '.join(METHODS[self.name].models)}")
-        self.gtab, self.sphere = cast("GradientTable", gtab), cast("Sphere", sphere)
-        self.model_type = str(model_type).lower()
+        self.gtab, self.sphere, self.model_type = gtab, sphere, str(model_type).lower()
         self.sh_order_max, self.sh_lambda, self.min_signal = sh_order_max, sh_lambda, min_signal
         self.boot_rule, self.negative_odf = boot_rule, negative_odf
         self._check_options()
@@ -130,7 +135,7 @@ class BootDirectionGetter(DirectionGetter):
         _no_full_basis(full_basis)
         return cls("csa", gtab, sphere, sh_order_max, sh_lambda, min_signal)
 
-    def _options(self, voxel_sizes: Array) -> dict[str, Any]:
+    def _options(self, voxel_sizes: Array) -> Options:
         return {
             "model": self.model_type, "sh_order": self.sh_order_max, "sm_lambda": self.sh_lambda,
             "min_signal": self.min_signal, "angular_weight": self.angular_weight, "boot_rule": self.boot_rule,
@@ -153,6 +158,7 @@ def _no_full_basis(full_basis: bool) -> None:
         raise ParameterError("full_basis is True: give False, because the diffusion signal has no odd harmonics")
 
 
+@dataclass(eq=False, repr=False)
 class ProbDirectionGetter(DirectionGetter):
     """Directions drawn from the PMF at each point (probabilistic tracking).
 
@@ -182,18 +188,21 @@ class ProbDirectionGetter(DirectionGetter):
 
     name = "prob"
 
-    def __init__(
-        self, *, pmf_threshold: float | None = None, max_directions: int | None = None, asymmetric: bool | None = None,
-        sh_basis: str | None = None, sh_frame: str | None = None,
-    ) -> None:
-        self.pmf_threshold = PMF_THRESHOLD if pmf_threshold is None else pmf_threshold
-        self.max_directions = max_directions
-        self.asymmetric, self.sh_basis, self.sh_frame = asymmetric, sh_basis, sh_frame
-        if sh_basis is not None:
-            arrays.coefficient_frame(sh_frame, sh_basis)
+    _: KW_ONLY
+    pmf_threshold: float | None = None
+    max_directions: int | None = None
+    asymmetric: bool | None = None
+    sh_basis: str | None = None
+    sh_frame: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pmf_threshold is None:
+            self.pmf_threshold = PMF_THRESHOLD
+        if self.sh_basis is not None:
+            arrays.coefficient_frame(self.sh_frame, self.sh_basis)
         self._check_options()
 
-    def _options(self, voxel_sizes: Array) -> dict[str, Any]:
+    def _options(self, voxel_sizes: Array) -> Options:
         return {"pmf_threshold": self.pmf_threshold, "max_directions": self.max_directions}
 
     def _check_sphere(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
@@ -216,6 +225,7 @@ class ProbDirectionGetter(DirectionGetter):
         return OrientationFunctions("sh", dataf, self.sh_basis, symmetric)
 
 
+@dataclass(eq=False, repr=False)
 class PttDirectionGetter(DirectionGetter):
     """Parallel transport tractography: curvatures are drawn by the data support of a probe ahead of the streamline.
 
@@ -259,22 +269,28 @@ class PttDirectionGetter(DirectionGetter):
 
     name = "ptt"
 
-    def __init__(
-        self, odf_lut_res: int = 128, probe_length: float = 0.25, target_short_step: float = 0.025,
-        probe_quality: int = 8, *, pmf_threshold: float | None = None, max_directions: int | None = None,
-        probe_radius: float = 0.0, probe_count: int = 1, data_support_exponent: float = 1.0, probe_rule: str = "paper",
-        max_curvature: float | None = None,
-    ) -> None:
-        self.probe_length, self.probe_quality, self.probe_rule = probe_length, probe_quality, probe_rule
-        self.pmf_threshold = PMF_THRESHOLD if pmf_threshold is None else pmf_threshold
-        self.max_directions = max_directions
-        self.probe_radius, self.probe_count = probe_radius, probe_count
-        self.data_support_exponent, self.max_curvature = data_support_exponent, max_curvature
-        if max_curvature is not None and not max_curvature > 0:
-            raise ParameterError(f"max_curvature is {max_curvature}: give a number above 0, or None for the default")
+    odf_lut_res: int = 128
+    probe_length: float = 0.25
+    target_short_step: float = 0.025
+    probe_quality: int = 8
+    _: KW_ONLY
+    pmf_threshold: float | None = None
+    max_directions: int | None = None
+    probe_radius: float = 0.0
+    probe_count: int = 1
+    data_support_exponent: float = 1.0
+    probe_rule: Literal["dipy", "tracker", "paper"] = "paper"
+    max_curvature: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.pmf_threshold is None:
+            self.pmf_threshold = PMF_THRESHOLD
+        if self.max_curvature is not None and not self.max_curvature > 0:
+            text = f"max_curvature is {self.max_curvature}"
+            raise ParameterError(f"{text}: give a number above 0, or None for the default")
         self._check_options()
 
-    def _options(self, voxel_sizes: Array) -> dict[str, Any]:
+    def _options(self, voxel_sizes: Array) -> Options:
         return {
             "probe_length": self.probe_length * self.probe_quality * float(min(voxel_sizes)),
             "probe_quality": self.probe_quality + 1, "pmf_threshold": self.pmf_threshold,

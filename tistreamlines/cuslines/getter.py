@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..space.batch import Space
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 from . import arrays
+
+if TYPE_CHECKING:
+    from ..options.keywords import Options
 
 
 class DirectionGetter:
@@ -26,7 +29,7 @@ class DirectionGetter:
 
     name: str
 
-    def _options(self, voxel_sizes: Array) -> dict[str, Any]:
+    def _options(self, voxel_sizes: Array) -> Options:
         """Return this getter's options, named as in :class:`tistreamlines.Parameters`; voxel sizes (3,) are in mm."""
         raise NotImplementedError
 
@@ -36,7 +39,8 @@ class DirectionGetter:
 
     def _check_options(self) -> None:
         """Check the options as the command line does."""
-        Parameters(dg=self.name, like="dipy", **self._options(np.ones(3)))
+        options: Options = {"dg": self.name, "like": "dipy", **self._options(np.ones(3))}
+        Parameters(**options)
 
     def _check_sphere(self, dataf: Array, vertices: Array, edges: Array) -> tuple[Array, Array]:
         """Return vertices (v, 3) and edges (e, 2) after checking them against each other and the data (x, y, z, n)."""
@@ -53,7 +57,7 @@ class DirectionGetter:
         return METHODS[self.name].prepare(given, parameters)
 
 
-def check_getter(dg: Any) -> None:
+def check_getter(dg: object) -> None:
     """Check that ``dg`` is an instance of a direction getter of this package."""
     if isinstance(dg, type):
         raise ParameterError(f"dg is the class {dg.__name__}: give an instance, {dg.__name__}(...)")

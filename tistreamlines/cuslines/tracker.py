@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,12 @@ if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
     from trx.trx_file_memmap import TrxFile
 
+    from .arrays import Reference
+
 __all__ = ["BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
 
 
+@dataclass(eq=False, repr=False)
 class Tracker:
     """Track streamlines from seeds, with the arguments of cuslines' tracker.
 
@@ -114,37 +117,56 @@ class Tracker:
     ...     sft = tracker.generate_sft(seeds, nibabel.load("dwi.nii.gz"))
     """
 
-    def __init__(
-        self, dg: DirectionGetter, dataf: Array, stop_map: Array, stop_threshold: float, sphere_vertices: Array,
-        sphere_edges: Array, sphere_symm: bool = False, max_angle: float = math.radians(60), step_size: float = 0.5,
-        min_pts: float = 0, max_pts: float = math.inf, relative_peak_thresh: float = 0.25,
-        min_separation_angle: float = math.radians(45), ngpus: int = 1, rng_seed: int = 0, rng_offset: int = 0,
-        chunk_size: int | None = None, *, arch: str = "auto", exact: bool = True, threads: int | None = None,
-        memory_limit: float | None = None, max_steps: int = 500,
-    ) -> None:
-        check_getter(dg)
-        if ngpus < 1:
-            raise ParameterError(f"ngpus is {ngpus}: give the number of GPUs, 1 or more")
-        if not 0 <= min_pts <= max_pts:
-            raise ParameterError(f"min_pts is {min_pts} and max_pts is {max_pts}: give 0 <= min_pts <= max_pts")
-        if not 0 <= rng_offset < 2**32:
-            raise ParameterError(f"rng_offset is {rng_offset}: give a number from 0 to 2**32 - 1")
+    dg: DirectionGetter
+    dataf: Array
+    stop_map: Array
+    stop_threshold: float
+    sphere_vertices: Array
+    sphere_edges: Array
+    sphere_symm: bool = False
+    max_angle: float = math.radians(60)
+    step_size: float = 0.5
+    min_pts: float = 0
+    max_pts: float = math.inf
+    relative_peak_thresh: float = 0.25
+    min_separation_angle: float = math.radians(45)
+    ngpus: int = 1
+    rng_seed: int = 0
+    rng_offset: int = 0
+    chunk_size: int | None = None
+    _: KW_ONLY
+    arch: Literal["auto", "metal", "cuda", "amdgpu", "vulkan", "cpu"] = "auto"
+    exact: bool = True
+    threads: int | None = None
+    memory_limit: float | None = None
+    max_steps: int = 500
+
+    def __post_init__(self) -> None:
+        check_getter(self.dg)
+        if self.ngpus < 1:
+            raise ParameterError(f"ngpus is {self.ngpus}: give the number of GPUs, 1 or more")
+        if not 0 <= self.min_pts <= self.max_pts:
+            raise ParameterError(
+                f"min_pts is {self.min_pts} and max_pts is {self.max_pts}: give 0 <= min_pts <= max_pts"
+            )
+        if not 0 <= self.rng_offset < 2**32:
+            raise ParameterError(f"rng_offset is {self.rng_offset}: give a number from 0 to 2**32 - 1")
         self.parameters = Parameters(
-            dg=dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", max_angle),
-            step_size=f"{float(step_size)!r}vox",
-            min_separation_angle=arrays.to_degrees("min_separation_angle", min_separation_angle), max_steps=max_steps,
-            relative_peak_threshold=relative_peak_thresh, chunk_size=chunk_size, exact=exact, threads=threads,
-            memory_limit=memory_limit, rng_seed=rng_seed,
-            arch=arch,  # type: ignore[arg-type]  # Parameters checks the word
+            dg=self.dg.name, like="dipy", max_angle=arrays.to_degrees("max_angle", self.max_angle),
+            step_size=f"{float(self.step_size)!r}vox",
+            min_separation_angle=arrays.to_degrees("min_separation_angle", self.min_separation_angle),
+            relative_peak_threshold=self.relative_peak_thresh, max_steps=self.max_steps, chunk_size=self.chunk_size,
+            exact=self.exact, threads=self.threads, memory_limit=self.memory_limit, rng_seed=self.rng_seed,
+            arch=self.arch,
         )
-        self.dg, self.stop_threshold, self.rng_offset = dg, float(stop_threshold), int(rng_offset)
-        self._points = (min_pts, max_pts)
-        self.dataf, self.stop_map = arrays.check_volumes(dataf, stop_map)
-        self.sphere = dg._check_sphere(self.dataf, sphere_vertices, sphere_edges)
-        self.symmetric = dg._is_symmetric(self.sphere[0], bool(sphere_symm))
-        self.device = choose(arch)
-        self.devices = [self.device] if ngpus == 1 else choose_several(arch, ",".join(map(str, range(ngpus))))
-        self._prepared: tuple[tuple[Any, ...], npt.NDArray[np.bool_], Prepared] | None = None
+        self.stop_threshold, self.rng_offset = float(self.stop_threshold), int(self.rng_offset)
+        self.dataf, self.stop_map = arrays.check_volumes(self.dataf, self.stop_map)
+        self.sphere = self.dg._check_sphere(self.dataf, self.sphere_vertices, self.sphere_edges)
+        self.symmetric = self.dg._is_symmetric(self.sphere[0], bool(self.sphere_symm))
+        self.device = choose(self.arch)
+        first = ",".join(map(str, range(self.ngpus)))
+        self.devices = [self.device] if self.ngpus == 1 else choose_several(self.arch, first)
+        self._prepared: tuple[tuple[object, ...], npt.NDArray[np.bool_], Prepared] | None = None
         self.set_compression_parameters()
 
     def __enter__(self) -> Tracker:
@@ -179,7 +201,7 @@ class Tracker:
         """
         self._packing = containers.Packing(np.dtype(pos_dtype), linearize, tol_error, max_segment_length)
 
-    def generate_sft(self, seeds: npt.ArrayLike, ref_img: Any = None) -> StatefulTractogram:
+    def generate_sft(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> StatefulTractogram:
         """Track and return all streamlines in memory.
 
         Parameters
@@ -204,7 +226,7 @@ class Tracker:
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
             return containers.tractogram(batches, ref_img)
 
-    def generate_trx(self, seeds: npt.ArrayLike, ref_img: Any = None) -> TrxFile:
+    def generate_trx(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> TrxFile:
         """Track into a temporary file, so that memory holds only one chunk of streamlines.
 
         Parameters
@@ -221,7 +243,7 @@ class Tracker:
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
             return containers.mapped_trx(batches, space, self._packing)
 
-    def batches(self, seeds: npt.ArrayLike, ref_img: Any = None) -> Iterator[Batch]:
+    def batches(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> Iterator[Batch]:
         """Track and return the streamlines batch by batch.
 
         Parameters
@@ -245,10 +267,9 @@ class Tracker:
             yield from engine.track(seeds, self.rng_offset)
 
     def _settings(self, space: Space) -> Settings:
-        fewest, most = self._points  # a streamline has one point more than steps
-        most_steps = None if most == math.inf else math.floor(most) - 1
+        most_steps = None if self.max_pts == math.inf else math.floor(self.max_pts) - 1  # one less than points
         step_mm = self.parameters.step_mm(space.voxel_sizes)
-        return settings_of(self.parameters, step_mm, math.ceil(fewest) - 1, most_steps)
+        return settings_of(self.parameters, step_mm, math.ceil(self.min_pts) - 1, most_steps)
 
     def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
         """Return tables that hold all voxels these seeds can reach; they are made again only if that changes."""

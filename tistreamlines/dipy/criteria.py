@@ -8,16 +8,16 @@ to be made with the class of this module. These classes are used like DIPY's, an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import dipy.tracking.stopping_criterion as dipys
 import numpy as np
 import numpy.typing as npt
-from dipy.tracking.stopping_criterion import StreamlineStatus
+from dipy.tracking.stopping_criterion import StoppingCriterion, StreamlineStatus
 
 from ..aliases import Array
 from ..errors import InputError, ParameterError
+from ..tracking.recovery.particles import ParticleOptions
 from ..tracking.stopping import anatomy, binary, threshold
 from ..tracking.tables.given import StopTables
 from .volumes import volume
@@ -89,8 +89,8 @@ class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the rules read of a run's options.
+class Options(anatomy.AnatomyOptions):
+    """What the rules of tissues read of a run's options; maps are those of DIPY's criteria.
 
     Parameters
     ----------
@@ -98,34 +98,20 @@ class Options:
         Name of the rule.
     step_size : float
         Step size, mm.
-    include_map, exclude_map, stop_mask : str
-        Names of the maps in errors.
-    pft, pft_back, pft_front, pft_particles, pft_max_trial, pft_min_wm : bool, float, float, int, int, float
-        Options of particle filtering, as in :class:`tistreamlines.Parameters`.
-    backtrack : bool
-        DIPY has no backtracking.
     """
 
-    stopping: str
-    step_size: float = 1.0
     include_map: str = "include_map"
     exclude_map: str = "exclude_map"
-    stop_mask: str = "the mask of the BinaryStoppingCriterion"
-    backtrack: bool = False
-    pft: bool = False
-    pft_back: float = 2.0
-    pft_front: float = 1.0
-    pft_particles: int = 15
-    pft_max_trial: int = 20
-    pft_min_wm: float = 0.0
+    stopping: str = "act"
+    step_size: float = 1.0
 
-    def step_mm(self, _: Any) -> float:
+    def step_mm(self, _: object) -> float:
         """Return the step size, mm."""
         return self.step_size
 
 
 def tables_of(
-    sc: Any, shape: tuple[int, ...], step_size: float = 1.0, particles: Mapping[str, Any] | None = None,
+    sc: StoppingCriterion, shape: tuple[int, ...], step_size: float = 1.0, particles: ParticleOptions | None = None,
     sides: tuple[float, ...] = (),
 ) -> StopTables:
     """Return the tables of a criterion.
@@ -138,8 +124,8 @@ def tables_of(
         Number of voxels of the data along each axis.
     step_size : float
         Step size, mm.
-    particles : dict, optional
-        Options of particle filtering, fields of :class:`Options`.
+    particles : ParticleOptions, optional
+        Options of particle filtering.
     sides : tuple of float
         Sides of a voxel, mm, for a CMC criterion of DIPY.
 
@@ -155,41 +141,43 @@ def tables_of(
     InputError
         If they are not on the grid of the data, or have no place where streamlines could continue.
     """
-    filtering = {} if particles is None else {"pft": True, **particles}
-    if filtering and not isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):
+    if particles is not None and not isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):
         raise ParameterError(f"sc is of the kind {type(sc).__name__}: particle filtering needs an Act or Cmc criterion")
     if isinstance(sc, ThresholdStoppingCriterion):
         return threshold.of_map(_map(sc, "metric_map", shape), sc.threshold)
     if isinstance(sc, dipys.BinaryStoppingCriterion):
         mask = _map(sc, "mask", shape) if isinstance(sc, BinaryStoppingCriterion) else _read_mask(sc, shape)
-        return binary.prepare({"stop_mask": mask}, _no_fa, Options("binary"), ())  # type: ignore[arg-type]
+        options = binary.BinaryOptions(stop_mask="the mask of the BinaryStoppingCriterion")
+        return binary.prepare({"stop_mask": mask}, _no_fa, options, ())
     if isinstance(sc, ActStoppingCriterion | CmcStoppingCriterion):
         maps = {name: _map(sc, name, shape) for name in anatomy.INCLUDED}
     elif isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):
         maps = _read_tissues(sc, shape)
     else:
         raise _unknown(sc)
-    if isinstance(sc, dipys.CmcStoppingCriterion) and not isinstance(sc, CmcStoppingCriterion):
+    options = Options(step_size=step_size, **vars(particles or ParticleOptions()))
+    if isinstance(sc, dipys.ActStoppingCriterion):
+        return anatomy.prepare_act(maps, _no_fa, options, ())
+    options = replace(options, stopping="cmc")
+    if not isinstance(sc, CmcStoppingCriterion):
         _check_exponent(sc, maps, step_size / float(np.mean(sides)))
-        return anatomy.prepare_cmc(maps, _no_fa, Options("cmc", step_size, **filtering), sides)
-    if isinstance(sc, CmcStoppingCriterion):
-        if filtering and sc.step_size != step_size:
-            raise ParameterError(f"sc has step_size {sc.step_size:g}, but step_size is {step_size:g}: give one size")
-        cmc = Options("cmc", sc.step_size, **filtering)
-        return anatomy.prepare_cmc(maps, _no_fa, cmc, (sc.average_voxel_size,))
-    return anatomy.prepare_act(maps, _no_fa, Options("act", step_size, **filtering), ())
+    elif particles is not None and sc.step_size != step_size:
+        raise ParameterError(f"sc has step_size {sc.step_size:g}, but step_size is {step_size:g}: give one size")
+    else:
+        options, sides = replace(options, step_size=sc.step_size), (sc.average_voxel_size,)
+    return anatomy.prepare_cmc(maps, _no_fa, options, sides)
 
 
 def _no_fa() -> Array:
     raise AssertionError("a rule with maps of its own needs no FA")
 
 
-def _map(sc: Any, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def _map(sc: StoppingCriterion, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """Return a map that a criterion of this module has kept."""
-    made = volume(name, getattr(sc, name), 3, WANTED)
-    if made.shape != tuple(shape):
-        raise InputError(f"{name} of sc has {made.shape} voxels, but the data have {tuple(shape)}: give one grid")
-    return made
+    values = volume(name, getattr(sc, name), 3, WANTED)
+    if values.shape != tuple(shape):
+        raise InputError(f"{name} of sc has {values.shape} voxels, but the data have {tuple(shape)}: give one grid")
+    return values
 
 
 def _read_mask(sc: dipys.BinaryStoppingCriterion, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
@@ -199,12 +187,15 @@ def _read_mask(sc: dipys.BinaryStoppingCriterion, shape: tuple[int, ...]) -> npt
     return np.reshape(inside, shape).astype(np.float32)
 
 
-def _read_tissues(sc: Any, shape: tuple[int, ...]) -> dict[str, npt.NDArray[np.float32]]:
+def _read_tissues(sc: dipys.AnatomicalStoppingCriterion, shape: tuple[int, ...]) -> dict[str, npt.NDArray[np.float32]]:
     """Ask a criterion for its maps at the centre of each voxel, where interpolation returns their values."""
     _check_grid(sc, shape)
-    centres, asked = _centres(shape), (sc.get_include, sc.get_exclude)
-    values = [np.reshape([ask(voxel) for voxel in centres], shape) for ask in asked]
-    return {name: volume(name, some, 3, WANTED) for name, some in zip(anatomy.INCLUDED, values, strict=True)}
+    share_at = dict(zip(anatomy.INCLUDED, (sc.get_include, sc.get_exclude), strict=True))
+    centres = _centres(shape)
+    return {
+        name: volume(name, np.reshape([share(centre) for centre in centres], shape), 3, WANTED)
+        for name, share in share_at.items()
+    }
 
 
 def _check_exponent(sc: dipys.CmcStoppingCriterion, maps: Mapping[str, Array], exponent: float) -> None:
@@ -221,9 +212,9 @@ def _check_exponent(sc: dipys.CmcStoppingCriterion, maps: Mapping[str, Array], e
     goes_on = np.mean([sc.check_point(point) == StreamlineStatus.TRACKPOINT for _ in range(DRAWS)])
     expected = float(white[voxel]) ** exponent
     if abs(goes_on - expected) > ERRORS * np.sqrt(expected * (1 - expected) / DRAWS):
-        found = np.log(max(goes_on, 1 / DRAWS)) / np.log(white[voxel])
+        drawn = np.log(max(goes_on, 1 / DRAWS)) / np.log(white[voxel])
         raise ParameterError(
-            f"sc was made with a step_size of about {found:.2g} times its average_voxel_size, but is used with "
+            f"sc was made with a step_size of about {drawn:.2g} times its average_voxel_size, but is used with "
             f"{exponent:.2g}: make it with step_size and average_voxel_size of the tracking"
         )
 
@@ -233,7 +224,7 @@ def _centres(shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     return np.indices(shape, np.float64).reshape(3, -1).T.copy()
 
 
-def _check_grid(sc: Any, shape: tuple[int, ...]) -> None:
+def _check_grid(sc: StoppingCriterion, shape: tuple[int, ...]) -> None:
     """Check that the last voxel of the data is in a criterion's maps, and the one beyond it along each axis is not."""
     last = np.array(shape, np.float64) - 1
     beyond = [sc.check_point(last + axis) == StreamlineStatus.OUTSIDEIMAGE for axis in np.eye(3)]
@@ -241,7 +232,7 @@ def _check_grid(sc: Any, shape: tuple[int, ...]) -> None:
         raise InputError(f"the maps of sc do not have the {tuple(shape)} voxels of the data: give one grid")
 
 
-def _unknown(sc: Any) -> ParameterError:
+def _unknown(sc: StoppingCriterion) -> ParameterError:
     """Return the error of a criterion whose maps cannot be known."""
     kind = type(sc).__name__
     if isinstance(sc, dipys.ThresholdStoppingCriterion):

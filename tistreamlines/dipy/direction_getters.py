@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dipy import direction as dipys
 from dipy.data import default_sphere
@@ -14,9 +14,16 @@ from . import fields
 from .fields import Field
 
 if TYPE_CHECKING:
-    from dipy.core.sphere import Sphere
+    from collections.abc import Mapping
 
-PEAKS = {"relative_peak_threshold": 0.5, "min_separation_angle": 25.0}  # defaults of DIPY's peak_directions
+    from dipy.core.sphere import Sphere
+    from dipy.tracking.direction_getter import DirectionGetter
+    from typing_extensions import Self, Unpack
+
+    from ..options.keywords import Options
+    from .keywords import GetterOptions, Model
+
+PEAKS: Options = {"relative_peak_threshold": 0.5, "min_separation_angle": 25.0}  # defaults of DIPY's peak_directions
 B_TOL = 20
 
 
@@ -34,12 +41,15 @@ class FromPmf:
     """
 
     DG: ClassVar[str]
-    OPTIONS: ClassVar[dict[str, Any]] = PEAKS
-    FIXED: ClassVar[dict[str, Any]] = {}
+    OPTIONS: ClassVar[Options] = PEAKS
+    FIXED: ClassVar[Options] = {}
     field: Field
 
     @classmethod
-    def from_pmf(cls, pmf: Array, max_angle: float, sphere: Sphere, pmf_threshold: float = 0.1, **kwargs: Any) -> Any:
+    def from_pmf(
+        cls, pmf: Array, max_angle: float, sphere: Sphere, pmf_threshold: float = 0.1,
+        **kwargs: Unpack[GetterOptions],
+    ) -> Self:
         """Make a direction getter from values at the vertices of a sphere.
 
         Parameters
@@ -60,16 +70,17 @@ class FromPmf:
         DirectionGetter
             The direction getter.
         """
-        made = super().from_pmf(pmf, max_angle, sphere, pmf_threshold=pmf_threshold, **kwargs)  # type: ignore[misc]
+        getter = super().from_pmf(pmf, max_angle, sphere, pmf_threshold=pmf_threshold, **kwargs)  # type: ignore[misc]
         options = cls._options(max_angle, pmf_threshold, kwargs)
-        made.field = fields.of_functions(cls.DG, None, pmf, sphere, None, True, options)
-        return made
+        getter.field = fields.of_functions(cls.DG, None, pmf, sphere, None, True, options)
+        return getter
 
     @classmethod
     def from_shcoeff(
         cls, shcoeff: Array, max_angle: float, sphere: Sphere = default_sphere, pmf_threshold: float = 0.1,
-        basis_type: str | None = None, legacy: bool = True, sh_to_pmf: bool = False, **kwargs: Any,
-    ) -> Any:
+        basis_type: str | None = None, legacy: bool = True, sh_to_pmf: bool = False,
+        **kwargs: Unpack[GetterOptions],
+    ) -> Self:
         """Make a direction getter from spherical harmonic coefficients.
 
         Parameters
@@ -90,22 +101,23 @@ class FromPmf:
         DirectionGetter
             The direction getter.
         """
-        made = super().from_shcoeff(  # type: ignore[misc]
+        getter = super().from_shcoeff(  # type: ignore[misc]
             shcoeff, max_angle, sphere=sphere, pmf_threshold=pmf_threshold, basis_type=basis_type, legacy=legacy,
             sh_to_pmf=sh_to_pmf, **kwargs,
         )
-        options = cls._options(max_angle, pmf_threshold, kwargs) | {"pmf_rows": "sampled" if sh_to_pmf else "sh"}
-        made.field = fields.of_functions(cls.DG, shcoeff, None, sphere, basis_type, legacy, options)
-        return made
+        options = cls._options(max_angle, pmf_threshold, kwargs)
+        options["pmf_rows"] = "sampled" if sh_to_pmf else "sh"
+        getter.field = fields.of_functions(cls.DG, shcoeff, None, sphere, basis_type, legacy, options)
+        return getter
 
     @classmethod
-    def _options(cls, max_angle: float, pmf_threshold: float, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _options(cls, max_angle: float, pmf_threshold: float, kwargs: GetterOptions) -> Options:
         """Return the options of the method, by their name in the registry."""
         _check_known(kwargs, cls.OPTIONS)
         return {**cls.OPTIONS, **kwargs, **cls.FIXED, "max_angle": max_angle, "pmf_threshold": pmf_threshold}
 
 
-def _check_known(kwargs: dict[str, Any], known: dict[str, Any]) -> None:
+def _check_known(kwargs: Mapping[str, object], known: Mapping[str, object]) -> None:
     """Check that all options are known here."""
     for name in kwargs:
         if name not in known:
@@ -122,22 +134,23 @@ class DeterministicMaximumDirectionGetter(FromPmf, dipys.DeterministicMaximumDir
     """DIPY's direction getter that takes the direction of the greatest value within the angle."""
 
     DG = "det"
-    FIXED: ClassVar[dict[str, Any]] = {"det_rule": "max"}
+    FIXED: ClassVar[Options] = {"det_rule": "max"}
 
 
 class ClosestPeakDirectionGetter(FromPmf, dipys.ClosestPeakDirectionGetter):
     """DIPY's direction getter that takes the closest peak."""
 
     DG = "det"
-    FIXED: ClassVar[dict[str, Any]] = {"det_rule": "closest"}
+    FIXED: ClassVar[Options] = {"det_rule": "closest"}
 
 
 class PTTDirectionGetter(FromPmf, dipys.PTTDirectionGetter):
     """DIPY's direction getter of parallel transport tractography."""
 
     DG = "ptt"
-    OPTIONS: ClassVar[dict[str, Any]] = PEAKS | {
-        "probe_length": 0.5, "probe_radius": 0.0, "probe_quality": 3, "probe_count": 1, "data_support_exponent": 1.0,
+    OPTIONS: ClassVar[Options] = {
+        **PEAKS, "probe_length": 0.5, "probe_radius": 0.0, "probe_quality": 3, "probe_count": 1,
+        "data_support_exponent": 1.0,
     }
 
 
@@ -148,9 +161,9 @@ class BootDirectionGetter(dipys.BootDirectionGetter):
 
     @classmethod
     def from_data(
-        cls, data: Array, model: Any, max_angle: float, sphere: Sphere = default_sphere, sh_order: int = 0,
-        max_attempts: int = 5, b_tol: float = 20, **kwargs: Any,
-    ) -> Any:
+        cls, data: Array, model: Model, max_angle: float, sphere: Sphere = default_sphere, sh_order: int = 0,
+        max_attempts: int = 5, b_tol: float = 20, **kwargs: Unpack[GetterOptions],
+    ) -> Self:
         """Make a direction getter from a series and a model.
 
         Parameters
@@ -181,25 +194,18 @@ class BootDirectionGetter(dipys.BootDirectionGetter):
                 "values that are supported"
             )
         _check_known(kwargs, PEAKS)
-        made = super().from_data(data, model, max_angle, sphere=sphere, sh_order=sh_order, **kwargs)
-        options = PEAKS | kwargs | {"max_angle": max_angle}
-        made.field = fields.of_model(data, model, sphere, sh_order, options)
-        return made
+        getter = super().from_data(data, model, max_angle, sphere=sphere, sh_order=sh_order, **kwargs)
+        getter.field = fields.of_model(data, model, sphere, sh_order, {**PEAKS, **kwargs, "max_angle": max_angle})
+        return getter
 
 
-def field_of(direction_getter: Any) -> Field:
+def field_of(direction_getter: DirectionGetter) -> Field:
     """Return what a direction getter of this module follows, or raise a ParameterError that says what to import."""
-    found = getattr(direction_getter, "field", None)
-    if isinstance(found, Field):
-        return found
-    kind, known = type(direction_getter).__name__, ", ".join(GETTERS)
+    field = getattr(direction_getter, "field", None)
+    if isinstance(field, Field):
+        return field
+    known = ", ".join(getter.__name__ for getter in (*FromPmf.__subclasses__(), BootDirectionGetter))
     raise ParameterError(
-        f"direction_getter is of the kind {kind}, whose arrays cannot be read: make it with from_pmf, from_shcoeff or "
-        f"from_data of a class of tistreamlines.dipy, one of {known}"
+        f"direction_getter is of the kind {type(direction_getter).__name__}, whose arrays cannot be read: make it with "
+        f"from_pmf, from_shcoeff or from_data of a class of tistreamlines.dipy, one of {known}"
     )
-
-
-GETTERS = (
-    "ProbabilisticDirectionGetter", "DeterministicMaximumDirectionGetter", "ClosestPeakDirectionGetter",
-    "PTTDirectionGetter", "BootDirectionGetter",
-)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from ..aliases import Array
 from ..cuslines import arrays
 from ..errors import InputError, ParameterError
 from ..fit.dipy_private import fit_matrices
-from ..fit.models import MODELS
 from ..space.harmonics import BASES
 from ..tracking.tables.given import OrientationFunctions, Signals
 from .peaks import Peaks
@@ -19,6 +18,9 @@ from .volumes import volume
 
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
+
+    from ..options.keywords import Options
+    from .keywords import Model
 
 MODEL_NAMES = {"OpdtModel": "opdt", "CsaOdfModel": "csa"}
 RESIDUALS_ORDER = 4  # of DIPY's BootDirectionGetter, unless the model has an attribute sh_order
@@ -45,7 +47,7 @@ class Field:
     dg: str
     follows: OrientationFunctions | Signals
     sphere: tuple[Array, Array]
-    options: dict[str, Any]
+    options: Options
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +57,8 @@ class Field:
 
 
 def of_functions(
-    dg: str, sh: Any, sf: Any, sphere: Sphere | None, basis_type: str | None, legacy: bool, options: dict[str, Any]
+    dg: str, sh: Array | None, sf: Array | None, sphere: Sphere | None, basis_type: str | None, legacy: bool,
+    options: Options,
 ) -> Field:
     """Return what a getter follows, from coefficients or from samples on a sphere.
 
@@ -84,22 +87,24 @@ def of_functions(
     InputError
         If an array has the wrong shape or values.
     """
-    given = [name for name, value in (("sh", sh), ("sf", sf)) if value is not None]
-    if len(given) != 1:
-        raise ParameterError(f"{' and '.join(given) or 'neither sh nor sf'} given: give one of sh and sf")
-    if sf is None:
+    if sh is not None and sf is not None:
+        raise ParameterError("sh and sf given: give one of sh and sf")
+    if sh is not None:
         values = volume("sh", sh, 4, "spherical harmonic coefficients (x, y, z, n)")
         follows = OrientationFunctions("sh", values, _basis(basis_type, legacy))
         return Field(dg, follows, _vertices_and_edges(sphere), options)
+    if sf is None:
+        raise ParameterError("neither sh nor sf given: give one of sh and sf")
     if sphere is None:
         raise ParameterError("sphere is missing: give the sphere at whose vertices sf has its values")
-    values, own = volume("sf", sf, 4, "values at the vertices of the sphere, (x, y, z, n)"), _vertices_and_edges(sphere)
-    if values.shape[3] != len(own[0]):
-        raise InputError(f"sf has {values.shape[3]} values per voxel, but the sphere has {len(own[0])} vertices")
-    return Field(dg, OrientationFunctions("pmf", values), own, options)
+    values = volume("sf", sf, 4, "values at the vertices of the sphere, (x, y, z, n)")
+    vertices, edges = _vertices_and_edges(sphere)
+    if values.shape[3] != len(vertices):
+        raise InputError(f"sf has {values.shape[3]} values per voxel, but the sphere has {len(vertices)} vertices")
+    return Field(dg, OrientationFunctions("pmf", values), (vertices, edges), options)
 
 
-def of_peaks(dg: str, peaks: Peaks, options: dict[str, Any]) -> Field:
+def of_peaks(dg: str, peaks: Peaks, options: Options) -> Field:
     """Return what a getter follows, from peaks: a function that is 0 except at them, as in DIPY's ``SimplePeakGen``.
 
     Parameters
@@ -120,14 +125,14 @@ def of_peaks(dg: str, peaks: Peaks, options: dict[str, Any]) -> Field:
     return Field(dg, OrientationFunctions("pmf", values), _vertices_and_edges(peaks.sphere), options)
 
 
-def of_lobes(peaks: Peaks, options: dict[str, Any]) -> Field:
+def of_lobes(peaks: Peaks, options: Options) -> Field:
     """Return what :func:`.tracker.eudx_tracking` follows: the closest peak of functions with a lobe for each peak."""
     vectors = peaks.directions().reshape(*peaks.values.shape[:3], -1)
     follows = OrientationFunctions("peaks", vectors, peak_width=LOBE)
-    return Field("det", follows, _vertices_and_edges(peaks.sphere), options | {"det_rule": "closest"})
+    return Field("det", follows, _vertices_and_edges(peaks.sphere), {**options, "det_rule": "closest"})
 
 
-def of_model(data: Any, model: Any, sphere: Sphere | None, sh_order: int, options: dict[str, Any]) -> Field:
+def of_model(data: Array, model: Model, sphere: Sphere | None, sh_order: int, options: Options) -> Field:
     """Return what the bootstrap follows, from a series and a DIPY model.
 
     Parameters
@@ -167,19 +172,19 @@ def of_model(data: Any, model: Any, sphere: Sphere | None, sh_order: int, option
         )
     signals = volume("data", data, 4, "the diffusion series (x, y, z, n)")
     arrays.check_series(model.gtab, signals)
-    chosen = {
-        "model": name, "sh_order": order, "sm_lambda": _smooth_of(model), "min_signal": float(model.min_signal)
+    options = {
+        "model": name, "sh_order": order, "sm_lambda": _smooth_of(model), "min_signal": float(model.min_signal),
+        **options,
     }
-    assert name in MODELS
-    return Field("boot", Signals(signals, model.gtab), _vertices_and_edges(sphere), chosen | options)
+    return Field("boot", Signals(signals, model.gtab), _vertices_and_edges(sphere), options)
 
 
-def _smooth_of(model: Any) -> float:
+def _smooth_of(model: Model) -> float:
     """Return the regularisation of a model, checked by fitting again with it."""
     smooth = float(getattr(model, "smooth", SMOOTH))
     again = type(model)(model.gtab, model.sh_order_max, smooth=smooth, min_signal=model.min_signal)
-    own, made = (np.concatenate([np.ravel(part) for part in fit_matrices(one)]) for one in (model, again))
-    if model.assume_normed or not np.allclose(own, made, rtol=1e-6, atol=1e-9):
+    numbers = [np.concatenate([np.ravel(part) for part in fit_matrices(fitted)]) for fitted in (model, again)]
+    if model.assume_normed or not np.allclose(*numbers, rtol=1e-6, atol=1e-9):
         raise ParameterError(
             f"model was not made with smooth={smooth:g} and assume_normed=False: DIPY does not keep smooth, so set "
             "model.smooth to the number that you gave"

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ..aliases import Array
 from ..errors import ParameterError
+from ..options.objects import Mask
 from ..options.parameters import Parameters, options
 from ..run.log import Log, Watcher
 from ..run.setup import devices_of, selection_of, session_on, settings_of
 from ..space.batch import Space
+from ..tracking.recovery.particles import ParticleOptions
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given
-from . import criteria, more, volumes
+from . import criteria, volumes
 from .fields import Field
+from .keywords import MORE_NAMES, REGIONS, More
+
+if TYPE_CHECKING:
+    from dipy.tracking.stopping_criterion import StoppingCriterion
+
+    from ..option import OneOrMore
+    from ..options.keywords import ImageLike, Options
+
+    LikeRegion = TypeVar("LikeRegion", bound=OneOrMore[ImageLike] | None)
+    Streamline = Array | tuple[Array, Array]  # points (m, 3), or these and their seed (3,)
 
 MOST_STEPS = 10_000  # of a half, as with max_steps
 
@@ -70,13 +83,29 @@ def points_of(step_size: float, least: float, greatest: float) -> tuple[int, int
 
 
 @dataclass(frozen=True)
-class Running:
-    """Where and how streamlines are computed.
+class Growth:
+    """How and where streamlines are grown, and which of them are returned.
 
     Parameters
     ----------
-    more : dict
-        Keywords that DIPY does not have, see :class:`.more.More`.
+    lengths : Lengths
+        Bounds of the number of steps.
+    step_size : float
+        Step size, mm.
+    more : More
+        Keywords that DIPY does not have.
+    particles : ParticleOptions or None
+        Options of particle filtering, see :func:`.criteria.tables_of`; None is tracking without it.
+    voxel_size : array_like, (3,), or None
+        Sides of a voxel, mm; None is those of the affine.
+    unidirectional : bool
+        Whether streamlines grow only along the initial direction, not also backward.
+    randomize_forward_direction : bool
+        Whether streamlines of one way go along the initial direction or opposite to it, at random.
+    return_all : bool
+        Whether streamlines with invalid ends are returned.
+    save_seeds : bool
+        Whether pairs of streamline and seed are returned.
     nbr_threads : int
         CPU threads; 0 is one per core.
     random_seed : int or None
@@ -85,28 +114,57 @@ class Running:
         Greatest share of the seeds that are tracked at a time, above 0 to 1.
     """
 
-    more: Mapping[str, Any] = field(default_factory=dict)
+    lengths: Lengths
+    step_size: float
+    more: More
+    particles: ParticleOptions | None = None
+    voxel_size: Array | None = None
+    unidirectional: bool = False
+    randomize_forward_direction: bool = False
+    return_all: bool = True
+    save_seeds: bool = False
     nbr_threads: int = 0
     random_seed: int | None = None
     seed_buffer_fraction: float = 1.0
 
+    @classmethod
+    def of(cls, asked: SimpleNamespace, lengths: Lengths, particles: ParticleOptions | None = None) -> Growth:
+        """Take what a function was asked for with the keywords of DIPY that have the names of fields."""
+        same = {row.name: getattr(asked, row.name) for row in fields(cls) if hasattr(asked, row.name)}
+        more: More = {}
+        for name in MORE_NAMES:
+            more[name] = getattr(asked, name)
+        return cls(**same, lengths=lengths, more=more, particles=particles)
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "more", more.checked(self.more))
         if not 0 < self.seed_buffer_fraction <= 1:
             raise ParameterError(f"seed_buffer_fraction is {self.seed_buffer_fraction}: give a share in (0, 1]")
         seed = self.random_seed
         if seed is not None and not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
             raise ParameterError(f"random_seed is {seed!r}: give a whole number from 0 to 2**64 - 1")
 
-    def options(self, seeds: int, space: Space) -> dict[str, Any]:
-        """Return the options of a run on a grid, by their name in :class:`tistreamlines.Parameters`."""
+    def options(self, seeds: int, space: Space) -> Options:
+        """Return the options of a run with a number of seeds on a grid."""
         chunk = None if self.seed_buffer_fraction == 1 else max(1, int(np.ceil(seeds * self.seed_buffer_fraction)))
-        own = {"threads": max(self.nbr_threads, 0) or None, "chunk_size": chunk}
-        return own | more.located(self.more, space)
+        options: Options = {
+            "like": "dipy", "step_size": float(self.step_size), "max_steps": self.lengths.half,
+            "one_way": self.unidirectional, "threads": max(self.nbr_threads, 0) or None, "chunk_size": chunk,
+            **self.more,
+        }
+        for name in REGIONS:
+            regions = options.get(name)
+            several = isinstance(regions, list | tuple)
+            options[name] = [_located(region, space) for region in regions] if several else _located(regions, space)
+        return options
 
     def rng_seed(self) -> int:
         """Return the RNG seed of the next run."""
         return int(self.random_seed or 0) or secrets.randbits(63)
+
+
+def _located(region: LikeRegion, space: Space) -> LikeRegion | Mask:
+    """Return a region, with the affine of the data if it is an array (x, y, z)."""
+    return Mask(region, space.affine) if isinstance(region, np.ndarray) and region.ndim == 3 else region
 
 
 class Streamlines:
@@ -122,65 +180,46 @@ class Streamlines:
         Seeds in the space of the affine.
     space : Space
         Voxel grid of the data, with the affine.
-    step_size : float
-        Step size, mm.
-    lengths : Lengths
-        Bounds of the number of steps.
-    running : Running
-        Where and how to compute.
-    voxel_size : array_like, (3,), or None
-        Sides of a voxel, mm; None is those of the affine.
+    growth : Growth
+        How and where they are grown.
     directions : ndarray, (n, 3), or None
         Initial direction of each seed, a unit vector along the voxel axes. None is the highest peaks at the seed.
-    one_way : bool
-        Whether streamlines grow only along the initial direction, not also backward.
-    either_sense : bool
-        Whether streamlines of one way go along the initial direction or opposite to it, at random.
-    return_all : bool
-        Whether streamlines with invalid ends are returned.
-    save_seeds : bool
-        Whether pairs of streamline and seed are returned.
-    particles : dict or None
-        Options of particle filtering, see :func:`.criteria.tables_of`; None is tracking without it.
     """
 
     def __init__(
-        self, field: Field, sc: Any, seeds: Array, space: Space, step_size: float, lengths: Lengths, running: Running,
-        *, voxel_size: Any = None, directions: Array | None = None, one_way: bool = False,
-        either_sense: bool = False, return_all: bool = True, save_seeds: bool = False,
-        particles: dict[str, Any] | None = None,
+        self, field: Field, sc: StoppingCriterion, seeds: Array, space: Space, growth: Growth,
+        directions: Array | None = None,
     ) -> None:
-        sides = volumes.sides_of(voxel_size, space)
-        parameters = Parameters(
-            dg=field.dg, like="dipy", step_size=float(step_size), max_steps=lengths.half, one_way=one_way,
-            **field.options, **running.options(len(seeds), space),
-        )
-        if particles is not None:
+        sides = volumes.sides_of(growth.voxel_size, space)
+        options: Options = {"dg": field.dg, **field.options, **growth.options(len(seeds), space)}
+        parameters = Parameters(**options)
+        if growth.particles is not None:
             _check_filtered(parameters)
         self._parameters, self._devices = parameters, devices_of(parameters)
+        step_size, lengths = float(growth.step_size), growth.lengths
         settings = settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
-        self._running, self._settings = running, replace(settings, either_sense=either_sense)
+        self._growth, self._settings = growth, replace(settings, either_sense=growth.randomize_forward_direction)
         self._seeds, self._voxels, self._directions = seeds, space.to_voxel(seeds), directions
-        stop = criteria.tables_of(sc, space.shape, float(step_size), particles, sides)
+        stop = criteria.tables_of(sc, space.shape, step_size, growth.particles, sides)
         given = Given(field.follows, stop, self._voxels, field.sphere, step_size, sides)
         self._prepared = METHODS[field.dg].prepare(given, parameters)
         # Streamlines grow in mm along the voxel axes, so that voxel_size need not be that of the affine.
         scale = np.diag([*sides, 1.0])
         self._grid, self._outward = Space(scale, space.shape), Space(space.affine @ np.linalg.inv(scale), space.shape)
-        selection = replace(selection_of(parameters, Log(Watcher())), valid_ends=not return_all)
-        self._filters, self._save_seeds = selection.filters(space), save_seeds
+        selection = replace(selection_of(parameters, Log(Watcher())), valid_ends=not growth.return_all)
+        self._filters = selection.filters(space)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Streamline]:
         """Grow the streamlines; yield the points (m, 3) of each, float64, or pairs of these and the seed (3,)."""
-        settings = replace(self._settings, rng_seed=self._running.rng_seed())
+        settings = replace(self._settings, rng_seed=self._growth.rng_seed())
         with session_on(self._devices, self._parameters) as session:
             engine = session.open(self._prepared, self._grid, settings, self._filters)
             for batch in engine.track(self._voxels, directions=self._directions):
                 points = self._outward.to_ras(batch.points)
                 for number, first, end in zip(batch.seed_number, batch.offsets, batch.offsets[1:], strict=False):
                     # a copy, so that one streamline that is kept does not keep the whole batch in memory
-                    line = points[first:end].copy()
-                    yield (line, self._seeds[number].copy()) if self._save_seeds else line
+                    streamline = points[first:end].copy()
+                    yield (streamline, self._seeds[number].copy()) if self._growth.save_seeds else streamline
 
 
 def _check_filtered(parameters: Parameters) -> None:

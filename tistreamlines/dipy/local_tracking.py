@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..aliases import Array
 from ..errors import ParameterError
@@ -14,12 +16,16 @@ from ..io.in_memory import unmasked
 from . import volumes
 from .direction_getters import field_of
 from .fields import Field
-from .growing import Lengths, Running, Streamlines
-from .more import More, with_more
+from .growing import Growth, Lengths, Streamlines
+from .keywords import like_local
 
 if TYPE_CHECKING:
+    from dipy.tracking.direction_getter import DirectionGetter
+    from dipy.tracking.stopping_criterion import StoppingCriterion
     from typing_extensions import Unpack
 
+    from .growing import Streamline
+    from .keywords import Local
 
 
 class LocalTracking:
@@ -75,32 +81,28 @@ class LocalTracking:
         If the device cannot be used.
     """
 
-    @with_more
+    @like_local
     def __init__(
-        self, direction_getter: Any, stopping_criterion: Any, seeds: Array, affine: Array, step_size: float, *,
-        max_cross: int | None = None, maxlen: int = 500, minlen: int = 2, fixedstep: bool = True,
-        return_all: bool = True, random_seed: int | None = None, save_seeds: bool = False,
-        unidirectional: bool = False, randomize_forward_direction: bool = False,
-        initial_directions: Array | None = None, nbr_threads: int = 0, **more: Unpack[More],
+        self, direction_getter: DirectionGetter, stopping_criterion: StoppingCriterion, seeds: Array, affine: Array,
+        step_size: float, **options: Unpack[Local],
     ) -> None:
-        if not fixedstep:
-            raise ParameterError(f"fixedstep={fixedstep} is not supported: leave it at True")
-        running = Running(more, nbr_threads, random_seed)
+        asked = SimpleNamespace(step_size=step_size, **options)
+        if not asked.fixedstep:
+            raise ParameterError(f"fixedstep={asked.fixedstep} is not supported: leave it at True")
+        lengths = Lengths.of_local(int(asked.minlen), int(asked.maxlen), asked.return_all)
         self._streamlines = local_streamlines(
-            field_of(direction_getter), stopping_criterion, seeds, affine, step_size, running, max_cross=max_cross,
-            lengths=Lengths.of_local(int(minlen), int(maxlen), return_all), initial_directions=initial_directions,
-            one_way=unidirectional, either_sense=randomize_forward_direction, return_all=return_all,
-            save_seeds=save_seeds,
+            field_of(direction_getter), stopping_criterion, seeds, affine, Growth.of(asked, lengths),
+            initial_directions=asked.initial_directions, max_cross=asked.max_cross,
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Streamline]:
         """Track; yield the points (m, 3) of each streamline, or pairs of streamline and seed (3,)."""
         return iter(self._streamlines)
 
 
 def local_streamlines(
-    field: Field, sc: Any, seeds: Any, affine: Any, step_size: float, running: Running, *, lengths: Lengths,
-    max_cross: int | None = None, initial_directions: Array | None = None, name: str = "seeds", **options: Any,
+    field: Field, sc: StoppingCriterion, seeds: Array, affine: Array, growth: Growth, *,
+    initial_directions: Array | None, max_cross: int | None, name: str = "seeds",
 ) -> Streamlines:
     """Return the streamlines of DIPY's ``LocalTracking`` from what a direction getter follows.
 
@@ -108,14 +110,12 @@ def local_streamlines(
     ----------
     field : Field
         What the direction getter follows.
-    sc, seeds, affine, step_size, running, lengths : object
+    sc, seeds, growth : StoppingCriterion, ndarray (n, 3), Growth
         See :class:`.growing.Streamlines`.
-    max_cross, initial_directions : int or None, ndarray (n, k, 3) or None
+    affine, initial_directions, max_cross : ndarray (4, 4), ndarray (n, k, 3) or None, int or None
         See :class:`LocalTracking`.
     name : str
         The caller's name of the seeds, for errors.
-    **options : object
-        Further arguments of :class:`.growing.Streamlines`.
 
     Returns
     -------
@@ -125,13 +125,13 @@ def local_streamlines(
     space = volumes.grid(affine, field.shape, regular=True)
     points, directions = volumes.seeds_of(name, seeds, space), None
     if initial_directions is None:
-        field = replace(field, options=field.options | {"max_directions": max_cross})
+        field = replace(field, options={**field.options, "max_directions": max_cross})
     else:
         points, directions = spread(points, initial_directions, max_cross)
-    return Streamlines(field, sc, points, space, step_size, lengths, running, directions=directions, **options)
+    return Streamlines(field, sc, points, space, growth, directions)
 
 
-def spread(seeds: Array, directions: Any, max_cross: int | None = None) -> tuple[Array, Array]:
+def spread(seeds: Array, directions: npt.ArrayLike, max_cross: int | None = None) -> tuple[Array, Array]:
     """Repeat each seed for each of its directions.
 
     Parameters

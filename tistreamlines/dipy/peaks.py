@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
-
+    from dipy.direction.peaks import PeaksAndMetrics
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Peaks:
     sphere: Sphere
 
     @classmethod
-    def of(cls, pam: Any, sphere: Sphere | None = None) -> Peaks:
+    def of(cls, pam: PeaksAndMetrics, sphere: Sphere | None = None) -> Peaks:
         """Read a ``PeaksAndMetrics``; its own sphere has the vertices, if it has one, else ``sphere``.
 
         Raises
@@ -47,19 +47,20 @@ class Peaks:
         names = ("peak_indices", "peak_values")
         if not all(getattr(pam, name, None) is not None for name in names):
             raise ParameterError(f"pam is a {type(pam).__name__}: give DIPY's PeaksAndMetrics, with its peaks")
-        own = getattr(pam, "sphere", None) or sphere
-        if own is None:
+        its_sphere = getattr(pam, "sphere", None) or sphere
+        if its_sphere is None:
             raise ParameterError("pam has no sphere: give the sphere whose vertices are its peaks")
-        if sphere is not None and not np.array_equal(own.vertices, sphere.vertices):
+        if sphere is not None and not np.array_equal(its_sphere.vertices, sphere.vertices):
             raise ParameterError(
                 f"sphere has {len(sphere.vertices)} vertices, but the peaks of pam are of its own sphere of "
-                f"{len(own.vertices)}: leave sphere out"
+                f"{len(its_sphere.vertices)}: leave sphere out"
             )
         indices, values = (np.asarray(getattr(pam, name)) for name in names)
         if indices.ndim != 4 or indices.shape != values.shape:
             raise InputError(f"pam has indices {indices.shape} and values {values.shape}: give both as (x, y, z, k)")
-        valid = (indices >= 0) & (indices < len(own.vertices)) & (values > 0)
-        return cls(np.where(valid, indices, 0).astype(np.int64), np.where(valid, values, 0).astype(np.float32), own)
+        valid = (indices >= 0) & (indices < len(its_sphere.vertices)) & (values > 0)
+        indices, values = np.where(valid, indices, 0).astype(np.int64), np.where(valid, values, 0).astype(np.float32)
+        return cls(indices, values, its_sphere)
 
     def above(self, threshold: float) -> Peaks:
         """Return the peaks above a threshold, all of amplitude 1; as in DIPY, none after one that is not above it."""
@@ -84,9 +85,9 @@ class Peaks:
         return self.directions()[tuple(np.clip(np.round(points).astype(np.int64), 0, last).T)].astype(np.float64)
 
 
-def coefficients_of(pam: Any) -> Array:
+def coefficients_of(pam: PeaksAndMetrics) -> Array:
     """Return the spherical harmonic coefficients of a ``PeaksAndMetrics``, (x, y, z, n)."""
-    found = getattr(pam, "shm_coeff", None)
-    if found is None:
+    coefficients = getattr(pam, "shm_coeff", None)
+    if coefficients is None:
         raise ParameterError("pam has no shm_coeff: make it with return_sh=True, or give sh or sf")
-    return found
+    return coefficients

@@ -1,45 +1,47 @@
 """DIPY's tracking functions, on any device: the names, arguments and defaults of ``dipy.tracking.tracker``.
 
-The arguments of all functions are described at :func:`probabilistic_tracking`; those of :class:`.more.More` are the
+The arguments of all functions are described at :func:`probabilistic_tracking`; those of :class:`.keywords.More` are the
 only ones that DIPY does not have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..aliases import Array
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
+from ..tracking.recovery.particles import ParticleOptions
 from . import fields, volumes
 from .direction_getters import PEAKS
 from .fields import Field
-from .growing import Lengths, Running, Streamlines, points_of
+from .growing import Growth, Lengths, Streamlines, points_of
+from .keywords import PROBE_NAMES, like_bootstrap, like_closestpeak, like_eudx, like_pft, like_ptt, like_tracker
 from .local_tracking import local_streamlines, spread
-from .more import More, with_more
 from .peaks import Peaks, coefficients_of
 
 if TYPE_CHECKING:
-    from dipy.core.sphere import Sphere
+    from dipy.tracking.stopping_criterion import StoppingCriterion
     from typing_extensions import Unpack
 
-PROBE = ("probe_length", "probe_radius", "probe_quality", "probe_count", "data_support_exponent")
-ANY_PEAK = {"relative_peak_threshold": 0.05, "min_separation_angle": 0.0}  # with which lengths are nearest to EuDX's
+    from ..options.keywords import Options
+    from .growing import Streamline
+    from .keywords import Bootstrap, Eudx, OfPeaks, Pft, Ptt, Tracking
+
+# lengths are nearest to EuDX's with these
+ANY_PEAK: Options = {"relative_peak_threshold": 0.05, "min_separation_angle": 0.0}
 UNIT = (0.99, 1.01)  # lengths that DIPY takes for those of unit vectors
 
 
-@with_more
+@like_tracker
 def probabilistic_tracking(
-    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
-    pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.2,
-    voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
-    basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
-    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[OfPeaks]
+) -> Iterator[Streamline]:
     """Draw each direction by its probability, as DIPY's ``probabilistic_tracking``.
 
     Parameters
@@ -106,91 +108,69 @@ def probabilistic_tracking(
     DeviceError
         If the device cannot be used.
     """
-    return _tracked("prob", SimpleNamespace(**locals()))
+    return _tracked("prob", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
 
-@with_more
+@like_tracker
 def deterministic_tracking(
-    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
-    pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.2,
-    voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere: Sphere | None = None,
-    basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0,
-    seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[OfPeaks]
+) -> Iterator[Streamline]:
     """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``.
 
     The arguments are described at :func:`probabilistic_tracking`.
     """
-    return _tracked("det", SimpleNamespace(**locals()))
+    return _tracked("det", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
 
-@with_more
+@like_ptt
 def ptt_tracking(
-    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None,
-    pam: Any = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.5,
-    voxel_size: Array | None = None, max_angle: float = 10, pmf_threshold: float = 0.1, probe_length: float = 1.5,
-    probe_radius: float = 0, probe_quality: int = 7, probe_count: int = 1, data_support_exponent: float = 1, sphere:
-    Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
-    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Ptt]
+) -> Iterator[Streamline]:
     """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. The length of a probe and the radius of its circle of
     lines are in mm. In probes, ``pmf_threshold`` is absolute.
     """
-    asked = SimpleNamespace(**locals())
-    return _tracked("ptt", asked, probe_rule="tracker", **{name: getattr(asked, name) for name in PROBE})
+    asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
+    probes: Options = {"probe_rule": "tracker"}
+    for name in PROBE_NAMES:
+        probes[name] = getattr(asked, name)
+    return _tracked("ptt", asked, probes)
 
 
-@with_more
+@like_closestpeak
 def closestpeak_tracking(
-    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
-    Array | None = None, min_len: float = 2, max_len: float = 500, step_size: float = 0.5, voxel_size: Array | None =
-    None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere: Sphere | None = None, basis_type: str | None =
-    None, legacy: bool = True, nbr_threads: int = 0, random_seed: int = 0, seed_buffer_fraction: float = 1.0,
-    return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Tracking]
+) -> Iterator[Streamline]:
     """Take the closest peak, as DIPY's ``closestpeak_tracking``, which is its ``LocalTracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. Bounds of length hold only if not ``return_all``, and
     ``voxel_size`` is not used, as in DIPY.
     """
-    asked = SimpleNamespace(**locals())
-    options = PEAKS | {"max_angle": max_angle, "pmf_threshold": pmf_threshold, "det_rule": "closest"}
-    return _locally(fields.of_functions("det", sh, sf, sphere, basis_type, legacy, options), asked)
+    asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
+    return _locally(_field("det", asked, {**PEAKS, "det_rule": "closest"}), asked)
 
 
-@with_more
+@like_bootstrap
 def bootstrap_tracking(
-    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, data: Array | None = None,
-    model: Any = None, sh: Array | None = None, sf: Array | None = None, min_len: float = 2, max_len: float = 500,
-    step_size: float = 0.5, voxel_size: Array | None = None, max_angle: float = 60, pmf_threshold: float = 0.1, sphere:
-    Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
-    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False, **more: Unpack[More],
-) -> Iterator[Any]:
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Bootstrap]
+) -> Iterator[Streamline]:
     """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. ``data`` is the diffusion series (x, y, z, n) and
     ``model`` DIPY's ``OpdtModel`` or ``CsaOdfModel`` of order 4. Bounds of length hold only if not ``return_all``. As
     in DIPY, ``sh``, ``sf``, ``sphere``, ``voxel_size`` and ``pmf_threshold`` are not used.
     """
-    if data is None or model is None:
+    asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
+    if asked.data is None or asked.model is None:
         raise ParameterError("data or model is missing: give the diffusion series and DIPY's OpdtModel or CsaOdfModel")
-    asked = SimpleNamespace(**locals())
-    return _locally(fields.of_model(data, model, None, 0, PEAKS | {"max_angle": max_angle}), asked)
+    return _locally(fields.of_model(asked.data, asked.model, None, 0, {**PEAKS, "max_angle": asked.max_angle}), asked)
 
 
-@with_more
+@like_pft
 def pft_tracking(
-    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
-    Array | None = None, pam: Any = None, max_cross: int | None = None, min_len: float = 2, max_len: float = 500,
-    step_size: float = 0.2, voxel_size: Array | None = None, max_angle: float = 20, pmf_threshold: float = 0.1, sphere:
-    Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed: int =
-    0, seed_buffer_fraction: float = 1.0, return_all: bool = True, pft_back_tracking_dist: float = 2,
-    pft_front_tracking_dist: float = 1, pft_max_trial: int = 20, particle_count: int = 15, save_seeds: bool = False,
-    min_wm_pve_before_stopping: float = 0, unidirectional: bool = False, randomize_forward_direction: bool = False,
-    **more: Unpack[More],
-) -> Iterator[Any]:
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Pft]
+) -> Iterator[Streamline]:
     """Track with a particle filter, as DIPY's ``pft_tracking``, which is its ``ParticleFilteringTracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. The criterion must be an ``ActStoppingCriterion`` or
@@ -201,31 +181,21 @@ def pft_tracking(
     Streamlines go along the initial direction only if ``unidirectional``, in one sense at random if
     ``randomize_forward_direction``.
     """
-    if pam is not None:
-        _check_alone(SimpleNamespace(pam=pam, sh=sh, sf=sf))
-        sh = coefficients_of(pam)
-    asked = SimpleNamespace(**locals())
-    particles = {
-        "pft_back": pft_back_tracking_dist, "pft_front": pft_front_tracking_dist, "pft_particles": particle_count,
-        "pft_max_trial": pft_max_trial, "pft_min_wm": min_wm_pve_before_stopping,
-    }
-    options = PEAKS | {"max_angle": max_angle, "pmf_threshold": pmf_threshold}
-    field = fields.of_functions("prob", sh, sf, sphere, basis_type, legacy, options)
-    return _locally(
-        field, asked, max_cross=max_cross, one_way=unidirectional, either_sense=randomize_forward_direction,
-        particles=particles,
+    asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
+    if asked.pam is not None:
+        _check_alone(asked)
+        asked.sh = coefficients_of(asked.pam)
+    particles = ParticleOptions(
+        True, asked.pft_back_tracking_dist, asked.pft_front_tracking_dist, asked.particle_count, asked.pft_max_trial,
+        asked.min_wm_pve_before_stopping,
     )
+    return _locally(_field("prob", asked, PEAKS), asked, particles)
 
 
-@with_more
+@like_eudx
 def eudx_tracking(
-    seed_positions: Array, sc: Any, affine: Array, *, seed_directions: Array | None = None, sh: Array | None = None, sf:
-    Array | None = None, pam: Any = None, max_cross: int | None = None, min_len: float = 2, max_len: float = 500,
-    step_size: float = 0.5, voxel_size: Array | None = None, max_angle: float = 60, pmf_threshold: float = 0.0239,
-    sphere: Sphere | None = None, basis_type: str | None = None, legacy: bool = True, nbr_threads: int = 0, random_seed:
-    int = 0, seed_buffer_fraction: float = 1.0, return_all: bool = True, save_seeds: bool = False,
-    **more: Unpack[More],
-) -> Iterator[Any]:
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Eudx]
+) -> Iterator[Streamline]:
     """Follow the closest peaks, nearly as DIPY's ``eudx_tracking``.
 
     The arguments are described at :func:`probabilistic_tracking`. ``pam`` is required; peaks of at most
@@ -233,26 +203,33 @@ def eudx_tracking(
     DIPY, ``sh``, ``sf``, ``basis_type`` and ``legacy`` are not used. DIPY averages the closest peaks of the eight
     voxels around a point; here they are lobes of a function, whose closest peak is a vertex of the sphere.
     """
-    if pam is None:
-        raise ParameterError("pam is missing: give DIPY's PeaksAndMetrics, of which EuDX follows the peaks")
-    asked = SimpleNamespace(**locals())
-    peaks = Peaks.of(pam, sphere)
-    options = ANY_PEAK | {"max_angle": max_angle, "pmf_threshold": 0.0, "max_directions": 1}
-    return _grown(fields.of_lobes(peaks.above(pmf_threshold), options), asked, peaks, max_cross)
-
-
-def _tracked(dg: str, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
-    """Track as DIPY's ``generic_tracking``: along the highest peak of a seed, or along its direction."""
-    options |= {"max_angle": asked.max_angle, "pmf_threshold": asked.pmf_threshold, "max_directions": 1}
+    asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     if asked.pam is None:
-        field = fields.of_functions(dg, asked.sh, asked.sf, asked.sphere, asked.basis_type, asked.legacy, options)
-        return _grown(field, asked)
+        raise ParameterError("pam is missing: give DIPY's PeaksAndMetrics, of which EuDX follows the peaks")
+    peaks = Peaks.of(asked.pam, asked.sphere)
+    followed: Options = {**ANY_PEAK, "max_angle": asked.max_angle, "pmf_threshold": 0.0, "max_directions": 1}
+    return _grown(fields.of_lobes(peaks.above(asked.pmf_threshold), followed), asked, peaks, asked.max_cross)
+
+
+def _field(dg: str, asked: SimpleNamespace, options: Options) -> Field:
+    """Return what a getter follows, from coefficients or from samples on a sphere."""
+    options = {"max_angle": asked.max_angle, "pmf_threshold": asked.pmf_threshold, **options}
+    return fields.of_functions(dg, asked.sh, asked.sf, asked.sphere, asked.basis_type, asked.legacy, options)
+
+
+def _tracked(dg: str, asked: SimpleNamespace, options: Options) -> Iterator[Streamline]:
+    """Track as DIPY's ``generic_tracking``: along the highest peak of a seed, or along its direction."""
+    options = {**options, "max_angle": asked.max_angle, "pmf_threshold": asked.pmf_threshold, "max_directions": 1}
+    if asked.pam is None:
+        return _grown(_field(dg, asked, options), asked)
     _check_alone(asked)
     peaks = Peaks.of(asked.pam, asked.sphere)
     return _grown(fields.of_peaks(dg, peaks, options), asked, peaks)
 
 
-def _grown(field: Field, asked: SimpleNamespace, peaks: Peaks | None = None, max_cross: int | None = None) -> Any:
+def _grown(
+    field: Field, asked: SimpleNamespace, peaks: Peaks | None = None, max_cross: int | None = None
+) -> Iterator[Streamline]:
     """Track what a getter follows; with ``peaks``, seeds without a direction start along those of their voxel."""
     space = volumes.grid(asked.affine, field.shape, regular=False)
     seeds, directions = volumes.seeds_of("seed_positions", asked.seed_positions, space), asked.seed_directions
@@ -261,10 +238,7 @@ def _grown(field: Field, asked: SimpleNamespace, peaks: Peaks | None = None, max
     elif peaks is not None:
         seeds, directions = spread(seeds, peaks.at(space.to_voxel(seeds)), max_cross)
     lengths = Lengths.of_tracker(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
-    return iter(Streamlines(
-        field, asked.sc, seeds, space, asked.step_size, lengths, _running(asked), voxel_size=asked.voxel_size,
-        directions=directions, return_all=asked.return_all, save_seeds=asked.save_seeds,
-    ))
+    return iter(Streamlines(field, asked.sc, seeds, space, Growth.of(asked, lengths), directions))
 
 
 def _check_alone(asked: SimpleNamespace) -> None:
@@ -274,21 +248,17 @@ def _check_alone(asked: SimpleNamespace) -> None:
             raise ParameterError(f"{name} and pam given: give one of sh, sf and pam")
 
 
-def _locally(field: Field, asked: SimpleNamespace, **options: Any) -> Iterator[Any]:
+def _locally(field: Field, asked: SimpleNamespace, particles: ParticleOptions | None = None) -> Iterator[Streamline]:
     """Track as DIPY's functions that use its ``LocalTracking``, whose bounds of length are numbers of points."""
     lengths = Lengths.of_local(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
+    growth = replace(Growth.of(asked, lengths, particles), voxel_size=None)
     return iter(local_streamlines(
-        field, asked.sc, asked.seed_positions, asked.affine, asked.step_size, _running(asked), name="seed_positions",
-        lengths=lengths, initial_directions=asked.seed_directions, return_all=asked.return_all,
-        save_seeds=asked.save_seeds, **options,
+        field, asked.sc, asked.seed_positions, asked.affine, growth, initial_directions=asked.seed_directions,
+        max_cross=getattr(asked, "max_cross", None), name="seed_positions",
     ))
 
 
-def _running(asked: SimpleNamespace) -> Running:
-    return Running(asked.more, asked.nbr_threads, asked.random_seed, asked.seed_buffer_fraction)
-
-
-def _with_unit_vectors(seeds: Array, directions: Any) -> tuple[Array, Array]:
+def _with_unit_vectors(seeds: Array, directions: Array) -> tuple[Array, Array]:
     """Return the seeds (m, 3) whose direction is a unit vector, and these (m, 3); DIPY tracks no others."""
     vectors = np.asarray(unmasked("seed_directions", directions), np.float64)
     if vectors.shape != seeds.shape:

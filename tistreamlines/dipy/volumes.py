@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -13,7 +11,7 @@ from ..space.batch import Space
 from ..tracking.seeding.seeds import check_inside
 
 
-def volume(name: str, value: Any, ndim: int, wanted: str) -> npt.NDArray[np.float32]:
+def volume(name: str, value: npt.ArrayLike, ndim: int, wanted: str) -> npt.NDArray[np.float32]:
     """Return an array of ``ndim`` axes as float32; ``wanted`` says in errors what to give."""
     array = np.ascontiguousarray(as_numbers(name, value, wanted), np.float32)
     if array.ndim != ndim:
@@ -23,7 +21,7 @@ def volume(name: str, value: Any, ndim: int, wanted: str) -> npt.NDArray[np.floa
     return array
 
 
-def grid(affine: Any, shape: tuple[int, ...], *, regular: bool) -> Space:
+def grid(affine: npt.ArrayLike, shape: tuple[int, ...], *, regular: bool) -> Space:
     """Return the voxel grid of an affine, (4, 4), which must not be sheared if ``regular``."""
     matrix = as_numbers("affine", affine, "the (4, 4) array that transforms voxel coordinates to those of the seeds")
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all() or not np.linalg.det(matrix):
@@ -34,7 +32,7 @@ def grid(affine: Any, shape: tuple[int, ...], *, regular: bool) -> Space:
     return space
 
 
-def seeds_of(name: str, value: Any, space: Space) -> npt.NDArray[np.float64]:
+def seeds_of(name: str, value: npt.ArrayLike, space: Space) -> npt.NDArray[np.float64]:
     """Return seeds (n, 3) in the space of the affine; nine of ten must lie in the image."""
     seeds = as_numbers(name, value, "points (n, 3) in the space of the affine").astype(np.float64)
     if seeds.ndim != 2 or seeds.shape[1] != 3 or not np.isfinite(seeds).all():
@@ -43,7 +41,7 @@ def seeds_of(name: str, value: Any, space: Space) -> npt.NDArray[np.float64]:
     return seeds
 
 
-def sides_of(voxel_size: Any, space: Space) -> tuple[float, ...]:
+def sides_of(voxel_size: npt.ArrayLike | None, space: Space) -> tuple[float, ...]:
     """Return the sides of a voxel, mm; by default those of the affine."""
     sides = space.voxel_sizes if voxel_size is None else np.asarray(voxel_size, np.float64)
     if sides.shape != (3,) or not (sides > 0).all():

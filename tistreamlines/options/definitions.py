@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import Field, dataclass, fields, replace
 from functools import cache
-from typing import Any
 
-from ..option import GROUPS, Option
+from ..errors import ParameterError
+from ..io.response import AUTO, FA
+from ..option import GROUPS, Option, flag, listed
 from ..tracking import registry
 from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.fact import FactOptions
 from ..tracking.getters.fod import Ifod2Options
+from ..tracking.getters.options import PeakOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
@@ -27,6 +29,7 @@ from ..tracking.products.sample_table import TableOptions
 from ..tracking.products.targets import TargetOptions
 from ..tracking.products.voxel_matrices import SeedMatrixOptions, VoxelMatrixOptions
 from ..tracking.products.waytotal import WaytotalOptions
+from ..tracking.products.weighing import SIFT2, WEIGHABLE
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.seeding.surface_options import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions
@@ -57,7 +60,7 @@ def options() -> dict[str, Option]:
     return _options_of(_classes(), tuple(SOURCES))
 
 
-def defaults() -> dict[str, Any]:
+def defaults() -> dict[str, object]:
     """Return the default of each option by name."""
     return {name: known.default for name, known in _fields_of(_classes()).items()}
 
@@ -141,6 +144,45 @@ def kind(name: str) -> str:
     return words.get(first, first)
 
 
+def without_effect(name: str, chosen: OwnOptions) -> str:
+    """Say why an option changes nothing in a run, and what to do; nothing if it has an effect.
+
+    Parameters
+    ----------
+    name : str
+        Name of an option that is given.
+    chosen : Parameters
+        All options.
+    """
+    draws = METHODS[chosen.dg].draws or STOPPING_RULES[chosen.stopping].draws or chosen.one_way
+    if name == "rng_seed" and not draws:
+        return (
+            f"changes nothing with --dg {chosen.dg}, which draws no random numbers: leave it out; --seed-seed is for "
+            "the places of the seeds"
+        )
+    if name == "too_long" and chosen.max_length is None:
+        return "needs --max-length: give both or neither"
+    if name == "backtrack" and chosen.backtrack and not METHODS[chosen.dg].steps_draw:
+        return f"finds no other way with --dg {chosen.dg}, whose steps draw no random numbers: leave it out"
+    if name == "probe_radius" and chosen.probe_radius and chosen.probe_count == 1:
+        return "changes nothing with a single line: give --probe-count, the number of lines at this distance"
+    if name == "weights" and chosen.weights != SIFT2 and not any(getattr(chosen, product) for product in WEIGHABLE):
+        return f"weighs nothing: give {listed(map(flag, WEIGHABLE))}"
+    if name == "fa_response" and chosen.response not in (AUTO, FA):
+        return f"changes nothing with another --response than {AUTO} or {FA}: leave one of them out"
+    return ""
+
+
+def refuse_peak_options(chosen: OwnOptions) -> None:
+    """Raise a ParameterError if options of peaks are given, but seeds have directions and no step looks for peaks."""
+    method, peaks = METHODS[chosen.dg], [field.name for field in fields(PeakOptions)]
+    for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else peaks)):
+        if getattr(chosen, name) != method.defaults.get(name):
+            raise ParameterError(
+                f"{flag(name)} changes nothing where the direction of each seed's one streamline is given: leave it out"
+            )
+
+
 def _type(name: str) -> str:
     """Return the annotation of an option as it is written."""
     found = _fields_of(_classes())[name].type
@@ -154,11 +196,11 @@ def _classes() -> tuple[type, ...]:
 
 
 @cache
-def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[Any]]:
-    found: dict[str, Field[Any]] = {}
-    for one in classes:
-        found |= {f.name: f for f in fields(one) if f.name not in found}
-    return found
+def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[object]]:
+    known: dict[str, Field[object]] = {}
+    for group in classes:
+        known |= {field.name: field for field in fields(group) if field.name not in known}
+    return known
 
 
 @cache

@@ -8,15 +8,16 @@ options of its own; ``objects.pyi``, which ``python docs/generate.py`` writes, s
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
 from ..errors import ParameterError, python_names
-from ..fit.models import MODELS, FitOptions
+from ..fit.models import MODELS, FitOptions, Model
 from ..option import flag, listed
+from ..tracking import registry
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
     from ..option import ImageLike, PathLike
 
+Row = registry.Method | registry.StoppingRule | registry.Product | Model
 MADE = "products"  # the keyword that no option has
-TABLES: dict[str, Mapping[str, Any]] = {"dg": METHODS, "stopping": STOPPING_RULES, "model": MODELS, MADE: PRODUCTS}
+TABLES: dict[str, Mapping[str, Row]] = {"dg": METHODS, "stopping": STOPPING_RULES, "model": MODELS, MADE: PRODUCTS}
 KINDS = {"dg": "direction getter", "stopping": "stopping rule", "model": "orientation model", MADE: "product"}
 
 
@@ -45,9 +47,9 @@ class Choice:
 
     option: ClassVar[str]  # the keyword that it is given as
     name: ClassVar[str]  # of the row
-    row: ClassVar[Any]
+    row: ClassVar[Row]
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         try:
             inspect.signature(type(self)).bind(**options)
         except TypeError as error:
@@ -59,7 +61,7 @@ class Choice:
         """Return the call that makes the object."""
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., Choice], tuple[object, ...]]:
         """Have the class made anew where the object is unpickled."""
         return _unpickled, (self.option, self.name, self.options)
 
@@ -79,7 +81,7 @@ class Sphere:
     centre: npt.ArrayLike
     radius: float
 
-    def _value(self) -> Any:
+    def _value(self) -> tuple[float, ...]:
         """Return the value of an option that the object stands for."""
         centre = np.asarray(self.centre, float).ravel()
         if len(centre) != 3:
@@ -102,7 +104,7 @@ class Mask:
     image: ImageLike
     affine: npt.ArrayLike | None = None
 
-    def _value(self) -> Any:
+    def _value(self) -> ImageLike:
         """Return the value of an option that the object stands for."""
         if self.affine is None:
             return self.image
@@ -117,10 +119,10 @@ class Mask:
 class Product(Choice):
     """A row of the products, with its options: the file to write first, and the others without the name of the row."""
 
-    def __init__(self, path: PathLike, **options: Any) -> None:
+    def __init__(self, path: PathLike, **options: object) -> None:
         super().__init__(path=path, **options)
 
-    def _keywords(self) -> dict[str, Any]:
+    def _keywords(self) -> dict[str, object]:
         """Return the keywords that the object stands for."""
         names = dict(zip(arguments_of(self.option, self.name), own_options(self.option, self.name), strict=True))
         return {names[name].name: value for name, value in self.options.items()}
@@ -129,7 +131,7 @@ class Product(Choice):
 Region = Sphere | Mask
 
 
-def expanded(named: Mapping[str, Any]) -> dict[str, Any]:
+def expanded(named: Mapping[str, object]) -> dict[str, object]:
     """Return keywords with the objects among their values replaced by the keywords that these stand for.
 
     Parameters
@@ -147,48 +149,52 @@ def expanded(named: Mapping[str, Any]) -> dict[str, Any]:
     ParameterError
         If two of them say different things, or an object is given as another keyword than its own.
     """
-    out: dict[str, Any] = {}
-    told: dict[str, str] = {}
+    values: dict[str, object] = {}
+    sources: dict[str, str] = {}
     for name, value in named.items():
-        for key, one, words in _said(name, value):
+        for key, plain, words in _plain_keywords(name, value):
             # a keyword that says the same is not in the way
-            if key in out and not (one is out[key] or (isinstance(one, str | float | int) and one == out[key])):
-                raise ParameterError(f"{told[key]}, but {words}: both give {flag(key)}, so leave one of them out")
-            out[key], told[key] = one, words
-    return out
+            if key in values and not (
+                plain is values[key] or (isinstance(plain, str | float | int) and plain == values[key])
+            ):
+                raise ParameterError(f"{sources[key]}, but {words}: both give {flag(key)}, so leave one of them out")
+            values[key], sources[key] = plain, words
+    return values
 
 
-def _said(name: str, value: Any) -> Iterator[tuple[str, Any, str]]:
+def _plain_keywords(name: str, value: object) -> Iterator[tuple[str, object, str]]:
     """Yield the plain keywords that a keyword stands for, their values, and in which words it was given."""
     if value is None:
         return
     words = f"{flag(name)} is {_shown(value)}"
     if name == MADE:
-        for one in value if isinstance(value, list | tuple) else (value,):
-            if not isinstance(one, Product):
-                raise ParameterError(f"products has a {type(one).__name__}: give objects such as Density")
-            for key, said in one._keywords().items():
-                yield from ((key, said, f"{MADE} has {one!r}"),) if said is not None else ()
+        for product in value if isinstance(value, list | tuple) else (value,):
+            if not isinstance(product, Product):
+                raise ParameterError(f"products has a {type(product).__name__}: give objects such as Density")
+            yield from (
+                (key, option, f"{MADE} has {product!r}")
+                for key, option in product._keywords().items() if option is not None
+            )
     elif isinstance(value, Choice):
         if value.option != name:
             raise ParameterError(f"{words}, a {KINDS[value.option]}: give it as {value.option}")
         yield name, value.name, words
-        for key, said in value.options.items():
-            yield from ((inner, one, words) for inner, one, _ in _said(key, said))
+        for key, option in value.options.items():
+            yield from ((inner, plain, words) for inner, plain, _ in _plain_keywords(key, option))
     elif isinstance(value, list | tuple):
-        yield name, [_plain(one) for one in value], words
+        yield name, [_plain(region) for region in value], words
     else:
         yield name, _plain(value), words
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Put a value in a few words; the numbers of an array take long, and say little."""
     if isinstance(value, Choice):
         return repr(value)
     return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else str(value)[:80]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return what a region stands for, and any other value as it is."""
     return value._value() if isinstance(value, Region) else value
 
@@ -215,36 +221,40 @@ def choice(option: str, name: str) -> type[Choice]:
     """
     if name not in TABLES[option]:
         raise ParameterError(f"{name!r} is no {KINDS[option]}: give one of {', '.join(TABLES[option])}")
-    row, made = TABLES[option][name], _classes.get((option, name))
-    base: type[Choice] = Product if option == MADE else Choice
-    if made is None or made.row is not row:
-        space = {"option": option, "name": name, "row": row, "__module__": __name__}
-        made = _classes[option, name] = cast("type[Choice]", type(class_name(option, name), (base,), space))
-        own = dict(zip(arguments_of(option, name), own_options(option, name), strict=True))
-        defaults = getattr(row, "defaults", {})
-        made.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
-            inspect.Parameter("path", inspect.Parameter.POSITIONAL_OR_KEYWORD) if key == "path" else
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(one.name, one.default))
-            for key, one in own.items()
-        ])
-        made.__doc__ = _described(made, own)
-    return made
+    row, known = TABLES[option][name], _classes.get((option, name))
+    if known is not None and known.row is row:
+        return known
+    space = {"option": option, "name": name, "row": row, "__module__": __name__}
+    base = Product if option == MADE else Choice
+    kind = _classes[option, name] = cast("type[Choice]", type(class_name(option, name), (base,), space))
+    arguments = dict(zip(arguments_of(option, name), own_options(option, name), strict=True))
+    defaults = getattr(row, "defaults", {})
+    kind.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
+        inspect.Parameter("path", inspect.Parameter.POSITIONAL_OR_KEYWORD) if key == "path" else
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(field.name, field.default))
+        for key, field in arguments.items()
+    ])
+    kind.__doc__ = _described(kind, arguments)
+    return kind
 
 
 _classes: dict[tuple[str, str], type[Choice]] = {}
 
 
-def own_options(option: str, name: str) -> list[Field[Any]]:
+def own_options(option: str, name: str) -> list[Field[object]]:
     """Return the options of a row as dataclass fields, those of a model only for the model."""
-    if option == "model":
-        return [one for one in fields(FitOptions) if name in one.metadata["option"].only.get("model", ())]
-    return [one for one in fields(TABLES[option][name].options) if "model" not in one.metadata["option"].only]
+    row = TABLES[option][name]
+    if isinstance(row, Model):
+        return [field for field in fields(FitOptions) if name in field.metadata["option"].only.get("model", ())]
+    return [field for field in fields(row.options) if "model" not in field.metadata["option"].only]
 
 
 def arguments_of(option: str, name: str) -> list[str]:
     """Return what the arguments of a row's class are called: a product's have no name of the row before them."""
-    names = [one.name for one in own_options(option, name)]
-    return ["path" if one == name else one.removeprefix(f"{name}_") for one in names] if option == MADE else names
+    keywords = [field.name for field in own_options(option, name)]
+    if option != MADE:
+        return keywords
+    return ["path" if keyword == name else keyword.removeprefix(f"{name}_") for keyword in keywords]
 
 
 def class_name(option: str, name: str) -> str:
@@ -253,21 +263,21 @@ def class_name(option: str, name: str) -> str:
     return name.upper() if short else name.title().replace("_", "")
 
 
-def _described(made: type[Choice], own: Mapping[str, Field[Any]]) -> str:
+def _described(kind: type[Choice], arguments: Mapping[str, Field[object]]) -> str:
     """Return the docstring of a class: the title of its row and the help of its options."""
-    lines = [f"{KINDS[made.option].capitalize()} '{made.name}': {made.row.title}.", ""]
-    lines += ["Parameters", "----------"] if own else []
-    for name, one in own.items():
-        known = one.metadata["option"]
-        lines += [f"{name} : {known.unit or str(one.type)}", f"    {python_names(known.help)}"]
+    lines = [f"{KINDS[kind.option].capitalize()} '{kind.name}': {kind.row.title}.", ""]
+    lines += ["Parameters", "----------"] if arguments else []
+    for name, field in arguments.items():
+        known = field.metadata["option"]
+        lines += [f"{name} : {known.unit or str(field.type)}", f"    {python_names(known.help)}"]
     return "\n".join([*lines, ""])
 
 
-def _unpickled(option: str, name: str, options: dict[str, Any]) -> Choice:
+def _unpickled(option: str, name: str, options: Mapping[str, object]) -> Choice:
     return choice(option, name)(**options)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[Choice]:
     for option, table in TABLES.items():
         for row in table:
             if class_name(option, row) == name:

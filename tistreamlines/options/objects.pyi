@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy.typing as npt
 
 from .. import option
+from ..fit.models import Model
 from ..option import OneOrMore, PathLike, PointsLike, TableLike  # noqa: F401  (an option of any row may need them)
+from ..tracking import registry
 
+Row = registry.Method | registry.StoppingRule | registry.Product | Model
 MADE: str
 KINDS: dict[str, str]
-TABLES: dict[str, Mapping[str, Any]]
+TABLES: dict[str, Mapping[str, Row]]
 
 class Choice:
     """A row of a registry with some of its options, in place of its name.
@@ -29,9 +32,9 @@ class Choice:
 
     option: ClassVar[str]  # the keyword that it is given as
     name: ClassVar[str]  # of the row
-    row: ClassVar[Any]
+    row: ClassVar[Row]
 
-    def __init__(self, **options: Any) -> None: ...
+    def __init__(self, **options: object) -> None: ...
 
 @dataclass(frozen=True, eq=False)
 class Sphere:
@@ -66,16 +69,16 @@ class Mask:
 class Product(Choice):
     """A row of the products, with its options: the file to write first, and the others without the name of the row."""
 
-    def __init__(self, path: PathLike, **options: Any) -> None: ...
+    def __init__(self, path: PathLike, **options: object) -> None: ...
 
 Region = Sphere | Mask
 ImageLike = option.ImageLike | Region
 
-def expanded(named: Mapping[str, Any]) -> dict[str, Any]: ...
+def expanded(named: Mapping[str, object]) -> dict[str, object]: ...
 
 def choice(option: str, name: str) -> type[Choice]: ...
 
-def own_options(option: str, name: str) -> list[Field[Any]]: ...
+def own_options(option: str, name: str) -> list[Field[object]]: ...
 
 def arguments_of(option: str, name: str) -> list[str]: ...
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..devices import ARCHS, NUMBERED
-from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
-from ..io.response import AUTO, FA
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..space.harmonics import BASES
-from ..tracking.getters.options import PeakOptions
-from ..tracking.products.weighing import SIFT2, WEIGHABLE
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 from ..tracking.sources import FITTED, SOURCES
 
@@ -259,42 +255,3 @@ class RunningOptions:
         "decides what is tracked. Otherwise, the folder and its files must be yours, and nobody else may write there.",
         requires=("cache_dir",), affects="run",
     )
-
-
-def without_effect(name: str, chosen: Any) -> str:
-    """Say why an option changes nothing in a run, and what to do; nothing if it has an effect.
-
-    Parameters
-    ----------
-    name : str
-        Name of an option that is given.
-    chosen : Parameters
-        All options.
-    """
-    draws = METHODS[chosen.dg].draws or STOPPING_RULES[chosen.stopping].draws or chosen.one_way
-    if name == "rng_seed" and not draws:
-        return (
-            f"changes nothing with --dg {chosen.dg}, which draws no random numbers: leave it out; --seed-seed is for "
-            "the places of the seeds"
-        )
-    if name == "too_long" and chosen.max_length is None:
-        return "needs --max-length: give both or neither"
-    if name == "backtrack" and chosen.backtrack and not METHODS[chosen.dg].steps_draw:
-        return f"finds no other way with --dg {chosen.dg}, whose steps draw no random numbers: leave it out"
-    if name == "probe_radius" and chosen.probe_radius and chosen.probe_count == 1:
-        return "changes nothing with a single line: give --probe-count, the number of lines at this distance"
-    if name == "weights" and chosen.weights != SIFT2 and not any(getattr(chosen, one) for one in WEIGHABLE):
-        return f"weighs nothing: give {listed(map(flag, WEIGHABLE))}"
-    if name == "fa_response" and chosen.response not in (AUTO, FA):
-        return f"changes nothing with another --response than {AUTO} or {FA}: leave one of them out"
-    return ""
-
-
-def refuse_peak_options(chosen: Any) -> None:
-    """Raise a ParameterError if options of peaks are given, but seeds have directions and no step looks for peaks."""
-    method, peaks = METHODS[chosen.dg], [f.name for f in fields(PeakOptions)]
-    for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else peaks)):
-        if getattr(chosen, name) != method.defaults.get(name):
-            raise ParameterError(
-                f"{flag(name)} changes nothing where the direction of each seed's one streamline is given: leave it out"
-            )

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING
 
 from ..errors import ParameterError
 from ..fit.models import MODELS, weight_of
@@ -39,15 +40,16 @@ from .definitions import (
     kind,
     names_in_memory,
     options,
+    without_effect,
 )
 from .objects import MADE, expanded
-from .option_groups import without_effect
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from typing_extensions import Unpack
 
+    from ..aliases import Json
     from .keywords import Options
 
 __all__ = ["Parameters", "absent", "applies_with", "defaults", "input_names", "kind", "options"]
@@ -78,6 +80,17 @@ class Parameters(OwnOptions):
     """
 
     def __init__(self, **named: Unpack[Options]) -> None:
+        self._fill(named)
+
+    @classmethod
+    def _of(cls, named: Mapping[str, object]) -> Parameters:
+        """Make parameters from values by option name."""
+        parameters = object.__new__(cls)
+        parameters._fill(named)
+        return parameters
+
+    def _fill(self, named: Mapping[str, object]) -> None:
+        """Set all options, and check their values."""
         missing = defaults()
         if unknown := set(named) - set(missing) - {MADE}:
             raise TypeError(_unknown(min(unknown)))
@@ -111,12 +124,12 @@ class Parameters(OwnOptions):
             part_of(self.part)
 
     @staticmethod
-    def _sources(name: str, value: Any) -> Any:
+    def _sources(name: str, value: object) -> object:
         """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
-        wrap = partial(source_of, name, lists=is_table(name)) if name in names_in_memory() else (lambda one: one)
+        wrap = partial(source_of, name, lists=is_table(name)) if name in names_in_memory() else (lambda value: value)
         if kind(name) == "pairs":
             return tuple(
-                (wrap(one[0]), *one[1:]) if isinstance(one, list | tuple) and one else one for one in pairs(value)
+                (wrap(pair[0]), *pair[1:]) if isinstance(pair, list | tuple) and pair else pair for pair in pairs(value)
             )
         return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
 
@@ -133,7 +146,7 @@ class Parameters(OwnOptions):
         """Return a number that is the same for equal options."""
         return hash(str(self.as_dict()))
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     def _resolve(self) -> None:
@@ -193,7 +206,7 @@ class Parameters(OwnOptions):
         several = self.max_seeds or min(SEEDS_EACH * (self.select or 0), 2**32 - 1)
         return self.nseeds if self.select is None else several
 
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> dict[str, str | PathLike[str]]:
         """Return the files, arrays and images that are given.
 
         Returns
@@ -201,17 +214,18 @@ class Parameters(OwnOptions):
         dict
             Paths and what stands in for them, by option name; one of several is 'include 1'.
         """
-        found: dict[str, Any] = {}
-        for name in input_names():
+        inputs: dict[str, str | PathLike[str]] = {}
+        for name in (*input_names(), "response"):
             value = getattr(self, name)
             if kind(name) == "pairs":
-                found |= {f"{name} {i}": pair[0] for i, pair in enumerate(value or (), 1) if str(pair[0]) != TRACKED}
+                inputs |= {f"{name} {i}": pair[0] for i, pair in enumerate(value or (), 1) if str(pair[0]) != TRACKED}
             elif isinstance(value, tuple):
-                found |= {f"{name} {i}": one for i, one in enumerate(value, 1) if sphere_in(name, one) is None}
-            elif value is not None and not (name == "seed_dynamic" and str(value) == TRACKED):
-                found[name] = value
-        response: Any = self.response  # numbers are text by now
-        return found | ({"response": response} if is_file(response) else {})
+                inputs |= {f"{name} {i}": file for i, file in enumerate(value, 1) if sphere_in(name, file) is None}
+            elif value is not None and not (name == "seed_dynamic" and str(value) == TRACKED) and (
+                name != "response" or is_file(value)  # numbers are text by now
+            ):
+                inputs[name] = value
+        return inputs
 
     @property
     def source(self) -> str:
@@ -250,7 +264,7 @@ class Parameters(OwnOptions):
         return ""
 
     @classmethod
-    def given(cls, named: Mapping[str, Any], base: Parameters | None = None) -> Parameters:
+    def given(cls, named: Mapping[str, object], base: Parameters | None = None) -> Parameters:
         """Make parameters from the options that a user gave, and check that these can be combined.
 
         Parameters
@@ -287,19 +301,17 @@ class Parameters(OwnOptions):
                     raise ParameterError(f"{flag(name)} needs {flag(other)}: give both or neither")
             if known[name].needs_one and not set(known[name].needs_one) & set(named):
                 raise ParameterError(f"{flag(name)} needs {listed(map(flag, known[name].needs_one))}: give one of them")
-        made = cls(**named)
+        parameters = cls._of(named)
         for name in named:
-            if not made.applies(name):
-                raise ParameterError(f"{flag(name)} {made._misfit(name)}")
-            if reason := without_effect(name, made):
+            if reason := parameters._misfit(name) or without_effect(name, parameters):
                 raise ParameterError(f"{flag(name)} {reason}")
         for name in set(named) & set(PRODUCTS):
-            for one, file in getattr(made, name) if kind(name) == "pairs" else ():
+            for image, file in getattr(parameters, name) if kind(name) == "pairs" else ():
                 able = PRODUCTS[name].suffixes
-                if str(one).lower().endswith(able) and not str(file).lower().endswith(able):
+                if str(image).lower().endswith(able) and not str(file).lower().endswith(able):
                     order = known[name].unit
-                    raise ParameterError(f"{flag(name)} is {one} and {file}: give them in the order {order}")
-        return made
+                    raise ParameterError(f"{flag(name)} is {image} and {file}: give them in the order {order}")
+        return parameters
 
     def gives(self, name: str) -> bool:
         """Return whether an option was given, even with its default.
@@ -316,7 +328,7 @@ class Parameters(OwnOptions):
         """
         return name in vars(self)["_given"]
 
-    def changed(self, **values: Any) -> Parameters:
+    def changed(self, **values: object) -> Parameters:
         """Return the options with other values; defaults stay defaults.
 
         Parameters
@@ -329,7 +341,7 @@ class Parameters(OwnOptions):
         Parameters
             The options.
         """
-        return type(self)(**{**vars(self)["_given"], **values})
+        return self._of({**vars(self)["_given"], **values})
 
     @property
     def parts(self) -> int:
@@ -414,7 +426,7 @@ class Parameters(OwnOptions):
             raise ParameterError(f"--max-length is {text!r}: give a length above 0, e.g. 200, 200mm or 100vox")
         return most
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return the value of each option, as written to the record.
 
         Returns
