@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..aliases import Array
 from .coming import Coming
-from .records import REALS, Arguments
+from .records import REALS
 
 
 class HostArrays:
@@ -67,10 +68,10 @@ class HostArrays:
         """Return 0: the time in kernels is not measured here."""
         return 0.0
 
-    def gather(self, name: str, count: int, values: Arguments, out: Array, most: int) -> None:
+    def gather(self, name: str, count: int, values: Mapping[str, object], out: Array, most: int) -> None:
         """Run a kernel that fills the int32 array ``out``."""
-        self.run(name, count, values | {"out": out})
+        self.run(name, count, {**values, "out": out})
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel."""
         raise NotImplementedError

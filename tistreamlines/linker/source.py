@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from .lang import Func
-from .parts import Part, filling
+from .parts import Filled, Part, filling
 
 Arrays = Mapping[str, tuple[str, int]]  # kind, 'reals' or 'ints', and number of elements, by flat name
 
@@ -52,6 +51,6 @@ class Source:
     load: Load | None = None
 
     @cached_property
-    def filling(self) -> dict[str, Any]:
+    def filling(self) -> dict[str, Filled]:
         """What fills holes and constants, by their names in small letters."""
         return filling(self.parts)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import IO
 
 ADVICE = "let XDG_CACHE_HOME name a folder that you alone can write to"
 _loading = threading.RLock()
@@ -142,7 +142,7 @@ def stem_of(text: str) -> str:
     return f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def load(text: str, fresh: bool = False) -> Any:
+def load(text: str, fresh: bool = False) -> ModuleType:
     """Make a module from its text; any thread may call this.
 
     Parameters
