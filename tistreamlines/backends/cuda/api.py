@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any
+from collections.abc import Callable
 
 from ...devices.gpu import cuda_error, open_cuda
 from ..faults import understood
@@ -32,13 +32,13 @@ class Driver:
 
     def __init__(self) -> None:
         self._library = open_cuda()
-        own, quick = (kind(self._library._name) for kind in (c.CDLL, c.PyDLL))  # handles that others do not use
-        self.functions: dict[str, Any] = {}
+        usual, quick = (kind(self._library._name) for kind in (c.CDLL, c.PyDLL))  # handles that others do not use
+        self.functions: dict[str, Callable[..., int]] = {}
         for name, letters in FUNCTIONS.items():
-            self.functions[name] = function = getattr(quick if name in QUICK else own, name)
+            self.functions[name] = function = getattr(quick if name in QUICK else usual, name)
             function.argtypes = [_LETTERS[letter] for letter in letters]
 
-    def __call__(self, name: str, *arguments: Any) -> None:
+    def __call__(self, name: str, *arguments: object) -> None:
         """Call a function.
 
         Raises
@@ -52,7 +52,7 @@ class Driver:
             error = RuntimeError(f"CUDA error {cuda_error(self._library, code)} of {name}")
             raise understood(error) or error
 
-    def made(self, name: str, *arguments: Any) -> int:
+    def make(self, name: str, *arguments: object) -> int:
         """Return the handle or the address of what a function makes."""
         out = c.c_void_p()
         self(name, c.byref(out), *arguments)

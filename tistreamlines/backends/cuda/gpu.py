@@ -6,10 +6,15 @@ import ctypes as c
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ...devices import Device
 from ..driven.memory import Buffer, Memory
 from .api import NOT_READY, Driver
+
+if TYPE_CHECKING:
+    from ..driven.kernel import Compiled
+    from .kernels import Kernel
 
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time
 
@@ -25,7 +30,7 @@ class Mark:
             self._idle.append(self.event)
 
 
-class Gpu(Memory):
+class Gpu(Memory[Mark]):
     """A device. Any thread may call the methods, one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
     Kernels and copies to the device follow each other in a stream. Copies to the host have a stream of their own, and wait
@@ -35,17 +40,16 @@ class Gpu(Memory):
     ----------
     cuda : the driver's functions.
     stream : of kernels and copies to the device.
-    kernels : what was compiled, by the hash of its text.
     """
 
     def __init__(self, device: Device) -> None:
         super().__init__(device)
-        self.cuda, self.kernels, number = Driver(), {}, c.c_int()
+        self.cuda, number = Driver(), c.c_int()
         self.cuda("cuDeviceGet", c.byref(number), device.index)
-        self._context = self.cuda.made("cuDevicePrimaryCtxRetain", number.value)  # that of other libraries, too
+        self._context = self.cuda.make("cuDevicePrimaryCtxRetain", number.value)  # that of other libraries, too
         self._events: list[int] = []
         with self.turn():
-            self.stream, self._back = (self.cuda.made("cuStreamCreate", BESIDE) for _ in range(2))
+            self.stream, self._back = (self.cuda.make("cuStreamCreate", BESIDE) for _ in range(2))
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -61,12 +65,18 @@ class Gpu(Memory):
         finally:
             self.cuda("cuCtxPopCurrent_v2", c.byref(c.c_void_p()))
 
+    def kernel(self, compiled: Compiled) -> Kernel:
+        """See :meth:`..driven.memory.Memory.kernel`."""
+        from .kernels import Kernel
+
+        return Kernel(self, compiled)
+
     # -------------------------------------------------------------------------------------------------------------- memory
     def _allocated(self, size: int, host: bool) -> Buffer:
         size = max(16, size + -size % 4)
         if host:
-            return Buffer(0, 0, size, mapped=self.cuda.made("cuMemHostAlloc", size, 0))
-        return Buffer(0, 0, size, address=self.cuda.made("cuMemAlloc_v2", size))
+            return Buffer(0, 0, size, mapped=self.cuda.make("cuMemHostAlloc", size, 0))
+        return Buffer(0, 0, size, address=self.cuda.make("cuMemAlloc_v2", size))
 
     def _destroy(self, buffer: Buffer) -> None:
         if buffer.mapped:
@@ -90,12 +100,12 @@ class Gpu(Memory):
         launched = self._marked(self.stream)
         self.cuda("cuStreamWaitEvent", self._back, launched.event, 0)
         self.cuda("cuMemcpyDtoHAsync_v2", target.mapped, source.address, size, self._back)
-        target.used = self._marked(self._back)
-        return target.used
+        target.used = mark = self._marked(self._back)
+        return mark
 
     # --------------------------------------------------------------------------------------------------------------- marks
     def _marked(self, stream: int) -> Mark:
-        mark = Mark(self._events.pop() if self._events else self.cuda.made("cuEventCreate", UNTIMED), self._events)
+        mark = Mark(self._events.pop() if self._events else self.cuda.make("cuEventCreate", UNTIMED), self._events)
         self.cuda("cuEventRecord", mark.event, stream)
         return mark
 

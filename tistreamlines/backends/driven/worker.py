@@ -14,9 +14,9 @@ def main() -> None:
     output = answers()
     arch, text, exact = json.load(sys.stdin)
     if arch == "cuda":
-        from ..cuda.compiling import made
+        from ..cuda.compiling import compiled
     else:
-        from ..vulkan.compiling import made
-    told = json.dumps(made(choose(arch), text, exact)).encode()
+        from ..vulkan.compiling import compiled
+    kernels = json.dumps(compiled(choose(arch), text, exact)).encode()
     with output:
-        output.write(told)
+        output.write(kernels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.host_arrays import HostArrays
 from ...linker.once import link_once
-from ...linker.records import INTS, REALS, Arguments
+from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from .cache import Held, Kind, function
@@ -79,7 +79,7 @@ class NumbaProgram(HostArrays):
             if (kinds := self._kinds(self.signatures[name])) is not None:
                 self._functions[name].prepare(kinds)
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
         point(name)
         share, threads = self.share(name, count, values, np.zeros(1, np.int64))
@@ -89,7 +89,7 @@ class NumbaProgram(HostArrays):
             other.result()
 
     def share(
-        self, name: str, count: int, values: Arguments, following: npt.NDArray[np.int64]
+        self, name: str, count: int, values: Mapping[str, object], following: npt.NDArray[np.int64]
     ) -> tuple[Callable[[], None], int]:
         """Return a function that takes items of a kernel until none is left, and how many threads are to call it.
 

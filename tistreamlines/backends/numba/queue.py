@@ -14,7 +14,6 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...devices.threads import submit_once, thread_pool
 from ...linker.coming import Coming
-from ...linker.records import Arguments
 from ...linker.source import Source
 from ..faults import point
 from .program import NumbaProgram
@@ -55,7 +54,7 @@ class QueuedProgram(NumbaProgram):
         self._last[id(array)] = ()
         return array
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel, or launch it if it is one of the queued ones."""
         used = [id(values[n]) for n, _ in self.signatures[name] if n in values and id(values[n]) in self._last]
         before = {self._last[one] for one in used}
@@ -65,7 +64,7 @@ class QueuedProgram(NumbaProgram):
         else:
             self._launch(name, count, values, used, before)
 
-    def _launch(self, name: str, count: int, values: Arguments, used: list[int], before: set[Users]) -> None:
+    def _launch(self, name: str, count: int, values: Mapping[str, object], used: list[int], before: set[Users]) -> None:
         """Let threads run a kernel when those before it are done."""
         point(name)
         following = np.zeros(1, np.int64)
