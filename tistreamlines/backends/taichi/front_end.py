@@ -10,8 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import SimpleNamespace
-from typing import Any
+from types import FrameType, SimpleNamespace, TracebackType
 
 from ...devices.compilers import Compiler
 from ..collector import collector_paused
@@ -37,7 +36,7 @@ def quick_import(compiler: Compiler) -> Iterator[None]:
         yield
         return
 
-    def info(frame: Any, context: int = 1) -> Any:
+    def info(frame: FrameType | TracebackType, context: int = 1) -> inspect.Traceback:
         if context != 1 or not (inspect.isframe(frame) and frame.f_globals.get("__name__", "").startswith("taichi.")):
             return found(frame, context)
         code, line = frame.f_code, frame.f_lineno
@@ -70,7 +69,7 @@ def quick_front_end(compiler: Compiler) -> Iterator[None]:
                 setattr(owner, name, value)
 
 
-def _replacements() -> dict[Any, dict[str, Any]]:
+def _replacements() -> dict[object, dict[str, object]]:
     """Return what replaces parts of Taichi, by their owners and names."""
     from taichi.lang import kernel_impl
     from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context

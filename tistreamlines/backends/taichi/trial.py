@@ -15,7 +15,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from .team import team_kind
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ...aliases import Json
     from ...devices import Device
 
     Reals32 = npt.NDArray[np.float32]
@@ -105,7 +106,7 @@ class Verdict:
 _verdicts: dict[tuple[str, int, str], Verdict] = {}
 
 
-def program_class(device: Device) -> Any:
+def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
     """Return the class of a device's programs."""
     return DrivenProgram if drives(device.arch) and able(device) else TaichiProgram
 
@@ -228,7 +229,7 @@ def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
     return tuple(name for name, good in right.items() if not good)
 
 
-def in_own_process(device: Device) -> dict[str, Any]:
+def in_own_process(device: Device) -> Json:
     """Test a device in another process; return the verdict as a dictionary, with the reason as a fault if there is none."""
     environment = alone(device)
     try:
