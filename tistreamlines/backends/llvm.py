@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ except OSError as error:  # its library, of 100 MB, cannot be mapped
 
 OF_C = ("sqrt",)  # functions that every process has
 _held: list[object] = []  # code is freed with its engine
-Options = dict[str, bool | int | str]  # of LLVM, by name
+Options = Mapping[str, bool | int | str]  # of LLVM, by name
 
 
 @dataclass(frozen=True, eq=False, repr=False)

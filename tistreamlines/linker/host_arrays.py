@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class HostArrays:
         """Return an array of ``kind`` for kernels to fill."""
         return np.zeros(max(size, 1), self.dtype(kind))
 
-    def dtype(self, kind: str) -> np.dtype[Any]:
+    def dtype(self, kind: str) -> np.dtype:
         """Return the type of the elements of arrays of ``kind``."""
         return self.real if kind == REALS else np.dtype(np.int32)
 

@@ -31,7 +31,7 @@ class Mark:
 
 
 class Gpu(Memory[Mark]):
-    """A device. Any thread may call the methods, one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
+    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
     Kernels and copies to the device follow each other in a stream. Copies to the host have a stream of their own, and wait
     only for what was handed over before them.

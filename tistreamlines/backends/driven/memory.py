@@ -34,7 +34,7 @@ class Buffer(Generic[Mark]):
 
 
 class Memory(Generic[Mark]):
-    """A device and its memory. Any thread may call the methods, one at a time, in a :meth:`turn`.
+    """A device and its memory. Threads call the methods one at a time, in a :meth:`turn`.
 
     A subclass says how memory is allocated and destroyed, copies, loads kernels, and makes marks.
 

@@ -14,7 +14,6 @@ from functools import cache
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ class Held:
     value : an array whose memory stays where it is, a number or a tuple of numbers.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value, self.kind, self.parts = value, _kind(value), _parts(value)
 
 
@@ -78,13 +77,13 @@ class Function:
         self._begun: dict[tuple[Kind, ...], Callable[[], int]] = {}
         self._loaded: dict[tuple[Kind, ...], Call] = {}
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: object) -> None:
         """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of numbers of Python."""
         self.call_with([Held(value) for value in arguments])
 
     def call_with(self, arguments: Sequence[Held]) -> None:
         """Call the function with arguments that are converted."""
-        kinds = tuple([one.kind for one in arguments])
+        kinds = tuple([argument.kind for argument in arguments])
         call = self._loaded.get(kinds) or self._load(kinds)
         if call(arguments):
             raise RuntimeError(f"{self._name} has failed")
@@ -106,13 +105,13 @@ class Function:
         from .compiler import compile_plainly
 
         call = compile_plainly(self._text, self._name, kinds, self._path(kinds, ".zip"))
-        return lambda arguments: call(*[one.value for one in arguments])
+        return lambda arguments: call(*[argument.value for argument in arguments])
 
     def _native(self, kinds: tuple[Kind, ...]) -> Call:
         """Return a call of the function's machine code."""
         types = [part for kind in kinds for part in _types(kind)]
         call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
-        return lambda arguments: call(_unread, _unread, *chain.from_iterable([one.parts for one in arguments]))
+        return lambda arguments: call(_unread, _unread, *chain.from_iterable([argument.parts for argument in arguments]))
 
     def _address(self, kinds: tuple[Kind, ...]) -> int:
         """Return where the function's machine code is, and wait for it if necessary."""
@@ -182,7 +181,7 @@ def function(text: str, name: str) -> Function:
 _name = cache(lambda dtype: dtype.name)  # which numpy makes anew each time
 
 
-def _kind(value: Any) -> Kind:
+def _kind(value: object) -> Kind:
     """Return the type of an argument."""
     if isinstance(value, tuple):
         return _kind(value[0])[0], "tuple", len(value)
@@ -193,7 +192,7 @@ def _kind(value: Any) -> Kind:
     return _name(value.dtype), "array", value.ndim
 
 
-def _types(kind: Kind) -> list[Any]:
+def _types(kind: Kind) -> list[type]:
     """Return the types of :func:`_parts`."""
     name, form, count = kind
     if form == "array":
@@ -201,7 +200,7 @@ def _types(kind: Kind) -> list[Any]:
     return count * [SCALARS[name]]
 
 
-def _parts(value: Any) -> tuple[Any, ...]:
+def _parts(value: object) -> tuple[object, ...]:
     """Return what Numba passes of an argument: of an array, owner and parent (none), sizes, data, shape and strides."""
     if not isinstance(value, np.ndarray):
         return value if isinstance(value, tuple) else (value.item() if isinstance(value, np.generic) else value,)

@@ -7,7 +7,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +97,8 @@ class NumbaProgram(HostArrays):
         call = self._functions[name]
         names = [n for n, _ in self.signatures[name] if n != "item"]
         # converted once: threads need Python's lock for what they convert, and would wait for each other
-        shared = {n: Held(self._scalar(values[n], k)) for n, k in self.signatures[name] if n in values}
+        arguments = [(n, values[n], self._scalars.get(k)) for n, k in self.signatures[name] if n in values]
+        shared = {n: Held(value if scalar is None else scalar(value)) for n, value, scalar in arguments}
         first, teams = [Held(count), Held(following)], self._teams[name]
 
         def share() -> None:
@@ -124,9 +124,6 @@ class NumbaProgram(HostArrays):
         """Return team memory that shares no cache line with another thread's."""
         used = {n: self.scratch[n] for n in names if n in self.scratch}
         return {n: Held(self.empty(size + LINE, kind)[:size]) for n, (kind, size) in used.items()}
-
-    def _scalar(self, value: Any, kind: str) -> Any:
-        return self._scalars[kind](value) if kind in self._scalars else value
 
 
 def _threads_of_numba() -> int:

@@ -160,7 +160,7 @@ def _storage(compiler: Compiler) -> dict[str, bool | str]:
 class Runtime:
     """Taichi running on a device.
 
-    Any thread may call it, but one at a time, since Taichi is not thread-safe.
+    Threads call it one at a time, since Taichi is not thread-safe.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ def able(device: Device) -> bool:
 
 
 class Gpu(Memory[int]):
-    """A device. Any thread may call the methods, one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
+    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
     Attributes
     ----------
