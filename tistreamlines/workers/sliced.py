@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ..aliases import Array
 
@@ -19,7 +18,7 @@ class Sliced:
     first, count : number of the first row, and how many there are.
     """
 
-    rows: Callable[[int, int], Any]
+    rows: Callable[[int, int], Array]
     first: int
     count: int
 
@@ -27,6 +26,6 @@ class Sliced:
         """Return how many rows there are."""
         return self.count
 
-    def __getitem__(self, some: slice) -> Array:
+    def __getitem__(self, rows: slice) -> Array:
         """Compute rows."""
-        return self.rows(self.first + some.start, some.stop - some.start)
+        return self.rows(self.first + rows.start, rows.stop - rows.start)
