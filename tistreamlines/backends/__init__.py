@@ -90,26 +90,6 @@ def warm_up(device: Device, *, exact: bool = True) -> None:
     from .numba import program as program
 
 
-def take_compiler(name: str) -> None:
-    """Choose the compiler for GPUs of this process and of those that it starts.
-
-    Raises
-    ------
-    ParameterError
-        If it is not installed.
-    """
-    from ..devices.compilers import take
-
-    take(name)
-
-
-def compilers_for(arch: str) -> list[str]:
-    """Return the names of the compilers for GPUs that are installed and compile for an arch; none for the CPU."""
-    from ..devices.compilers import installed_for
-
-    return installed_for(arch)
-
-
 def compiler_told(device: Device) -> dict[str, str]:
     """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
     if device.arch == "cpu":

@@ -77,7 +77,7 @@ COMPILERS = {
 }
 
 
-def installed_for(arch: str) -> list[str]:
+def compilers_for(arch: str) -> list[str]:
     """Return the names of the compilers that are installed and compile for an arch."""
     return [one.name for one in COMPILERS.values() if one.installed and arch in one.archs]
 
@@ -85,7 +85,7 @@ def installed_for(arch: str) -> list[str]:
 _given = os.environ.get(VARIABLE)  # by the user, or by the process that has started this one
 
 
-def take(name: str) -> None:
+def take_compiler(name: str) -> None:
     """Choose the compiler of this process and of those that it starts.
 
     Raises

@@ -10,16 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..devices import Device, alone
-from ..helpers import helper
+from ..helpers import calling
 from .messages import Ask, Free, Laid, Message, Piece
 from .shared import Seen, receive, send
 
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
 SILENT = 300.0  # after which it is lost; while a kernel is compiled, which may take a minute, it cannot answer
-WORKER = """
-from tistreamlines.workers.worker import main
-main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), bool(int(sys.argv[4])))
-"""
 
 
 @dataclass(eq=False, repr=False)
@@ -73,10 +69,10 @@ class Remote:
         self.channel, theirs = socket.socketpair()
         self.channel.settimeout(SILENT)
         self._silent = 0.0  # seconds that were waited for it since its last message
-        numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(int(self.losses > 0))]
+        numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(self.losses)]
         with theirs:
             self.process = subprocess.Popen(
-                helper(WORKER, *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
+                calling("tistreamlines.workers.worker", *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )
         self.ready, self.ranges, self._seen, self._stuck = False, deque[Range](), Seen(self._maps), False

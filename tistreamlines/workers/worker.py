@@ -123,9 +123,9 @@ class Worker:
             block = job.block
 
 
-def main(descriptor: int, arch: str, number: int, anew: bool) -> None:
-    """Serve the run at the other end of a socket."""
+def main(descriptor: str, arch: str, number: str, losses: str) -> None:
+    """Serve the run at the other end of a socket; it has lost earlier workers of this number so often."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the run
-    pass_on(number, anew)
-    Worker(socket.socket(fileno=descriptor), arch).serve()
+    pass_on(int(number), losses != "0")
+    Worker(socket.socket(fileno=int(descriptor)), arch).serve()
     os._exit(0)

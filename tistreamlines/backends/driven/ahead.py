@@ -14,14 +14,9 @@ from pathlib import Path
 from ...devices import Device, alone
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
-from ...helpers import helper
+from ...helpers import calling
 from ...linker.store import folder, read_sealed, write_sealed
 from .kernel import Compiled
-
-WORKER = """
-from tistreamlines.backends.driven.worker import main
-main()
-"""
 
 
 def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
@@ -52,7 +47,7 @@ def _source() -> str:
 
 def _compiled_elsewhere(device: Device, text: str, exact: bool) -> bytes:
     asked = json.dumps([device.arch, text, exact]).encode()
-    done = subprocess.run(helper(WORKER), env=alone(device), input=asked, capture_output=True, check=False)
+    done = subprocess.run(calling("tistreamlines.backends.driven.worker"), env=alone(device), input=asked, capture_output=True, check=False)
     if done.returncode or not done.stdout:
         said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise DeviceError(f"{device.arch}: kernels cannot be compiled for {device.name}: {said}")

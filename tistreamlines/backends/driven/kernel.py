@@ -35,4 +35,3 @@ class Kernel(Protocol):
 
     def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
         """Let the device run the kernel; the caller holds the device's lock."""
-        ...

@@ -110,12 +110,9 @@ class Function:
     def _native(self, kinds: tuple[Kind, ...]) -> Call:
         """Return a call of the function's machine code."""
         types = [part for kind in kinds for part in _types(kind)]
-        call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
+        address = (self._begun.pop(kinds, None) or self._begin(kinds))()  # waits for it if necessary
+        call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(address)
         return lambda arguments: call(_unread, _unread, *chain.from_iterable([argument.parts for argument in arguments]))
-
-    def _address(self, kinds: tuple[Kind, ...]) -> int:
-        """Return where the function's machine code is, and wait for it if necessary."""
-        return (self._begun.pop(kinds, None) or self._begin(kinds))()
 
     def _begin(self, kinds: tuple[Kind, ...]) -> Callable[[], int]:
         """Load the function's machine code, or begin to compile it; return what waits for the address."""

@@ -63,28 +63,21 @@ def _high_word(a: str, b: str) -> str:
     return f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)"
 
 
+SPELL = {
+    "real": "ti.cast({}, ti.f32)", "i32": "ti.cast({}, ti.i32)", "floor": "ti.floor({})", "bits": "ti.bit_cast({}, ti.i32)",
+    "from_bits": "ti.bit_cast({}, ti.f32)", "absolute": "ti.abs({})", "minimum": "ti.min({}, {})",
+    "maximum": "ti.max({}, {})", "where": "ti.select({}, {}, {})", "lane": "_lane", "lanes": "{}", "at": "{}[{} + _lane]",
+    "prefetch": "pass", "put": "{}[{} + _lane] = {}", "add": "ti.atomic_add({}[{}], {})", "take": "{}[{}]",
+    "spread": "{0}[{1} + {3}]",
+}
+
+
 def _spell(barrier: str, int64: bool) -> dict[str, Callable[..., str]]:
     return {
-        "real": lambda x: f"ti.cast({x}, ti.f32)",
-        "i32": lambda x: f"ti.cast({x}, ti.i32)",
+        **{name: text.format for name, text in SPELL.items()},
+        **{name: _of_team(name) for name in OF_TEAMS},
         "u32": _u32,
         "umulhi": _high_word if int64 else lambda a, b: f"_high_word({a}, {b})",
-        "floor": lambda x: f"ti.floor({x})",
-        "bits": lambda x: f"ti.bit_cast({x}, ti.i32)",
-        "from_bits": lambda x: f"ti.bit_cast({x}, ti.f32)",
-        "absolute": lambda x: f"ti.abs({x})",
-        "minimum": lambda a, b: f"ti.min({a}, {b})",
-        "maximum": lambda a, b: f"ti.max({a}, {b})",
-        "where": lambda c, a, b: f"ti.select({c}, {a}, {b})",
-        "lane": lambda: "_lane",
-        "lanes": lambda x: x,
-        "at": lambda array, start: f"{array}[{start} + _lane]",
-        "prefetch": lambda array, start: "pass",
-        "put": lambda array, start, value: f"{array}[{start} + _lane] = {value}",
-        "add": lambda array, index, value: f"ti.atomic_add({array}[{index}], {value})",
-        "take": lambda array, index: f"{array}[{index}]",
-        "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
-        **{name: _of_team(name) for name in OF_TEAMS},
         "barrier": lambda: barrier,
         "vec3": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.f32)",
         "words": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.u32)",

@@ -24,7 +24,7 @@ from types import ModuleType
 from weakref import WeakSet
 
 from ...devices import Device, vulkan_index
-from ...devices.compilers import Compiler, compiler_for, installed_for
+from ...devices.compilers import Compiler, compiler_for, compilers_for
 from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
@@ -101,7 +101,7 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
                 f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
             )
     if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
-        others = [f"with --compiler {name}, " for name in installed_for(device.arch) if name != compiler.name]
+        others = [f"with --compiler {name}, " for name in compilers_for(device.arch) if name != compiler.name]
         raise DeviceError(
             f"{device.arch}: {compiler.title} runs in this process already, started by other code (ti.init), whose arrays a "
             f"second start would invalidate: {''.join(others)}{ELSEWHERE}"

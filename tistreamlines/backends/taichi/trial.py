@@ -22,7 +22,7 @@ import numpy as np
 from ...devices import alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
-from ...helpers import helper
+from ...helpers import calling
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
     Reals32 = npt.NDArray[np.float32]
 
 COMPILING = tuple(f"{room}/*.py" for room in ("backends/cuda", "backends/driven", "backends/taichi", "backends/vulkan", "linker"))  # files that decide what the test compiles
-WORKER = """
-from tistreamlines.backends.taichi.trial import main
-sys.exit(main(sys.argv[1]))
-"""
 SECONDS = 300  # time limit of the test: drivers may hang
 TEAMS, TURNS, ROW, VOTES = 60, 3, 32, 40  # a block of 20 teams, three times
 SMALLEST = np.float32(2.0**-126)
@@ -234,7 +230,7 @@ def in_own_process(device: Device) -> Json:
     environment = alone(device)
     try:
         done = subprocess.run(
-            helper(WORKER, device.arch), env=environment, capture_output=True, text=True, errors="replace",
+            calling(__name__, device.arch), env=environment, capture_output=True, text=True, errors="replace",
             timeout=SECONDS, check=False,
         )
     except subprocess.TimeoutExpired:

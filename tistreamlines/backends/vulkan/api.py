@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import LostDeviceError
+from ..driven.functions import functions_of
 from ..faults import ADVICE, no_memory
 
 TYPES = {"u32": c.c_uint32, "u64": c.c_uint64, "size": c.c_size_t, "f32": c.c_float, "ptr": c.c_void_p, "text": c.c_char_p}
@@ -78,7 +79,6 @@ Features2 = _layout(" ".join(f"f{number}:u32" for number in range(55)), 10000590
 TimelineFeature = _layout("able:u32", 1000207000)
 AddressFeature = _layout("able:u32 replay:u32 multi:u32", 1000257000)
 
-# Parameters of functions: p is a pointer or one of the handles that are pointers, q another handle or a size, u a 32-bit number.
 FUNCTIONS = {
     "vkGetPhysicalDeviceQueueFamilyProperties": "ppp", "vkGetPhysicalDeviceMemoryProperties": "pp",
     "vkGetPhysicalDeviceFeatures2": "pp", "vkCreateDevice": "pppp", "vkGetDeviceQueue": "puup", "vkDeviceWaitIdle": "p",
@@ -93,21 +93,12 @@ FUNCTIONS = {
     "vkCmdBindPipeline": "puq", "vkCmdBindDescriptorSets": "puquupup", "vkCmdDispatch": "puuu",
     "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
 }
-# Functions, or how their names begin, that are called without releasing Python's lock; see QUICK in ``..cuda.api``.
 QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
-_LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
-_VALUES = ("vkGetBufferDeviceAddress",)  # functions that return what they are asked for, not a code
 
 
 def functions(library: c.CDLL) -> dict[str, Callable[..., int]]:
-    """Return Vulkan's functions by name, from a handle of the library that others do not use."""
-    usual, quick, table = c.CDLL(library._name), c.PyDLL(library._name), {}
-    for name, letters in FUNCTIONS.items():
-        table[name] = function = getattr(quick if name.startswith(QUICK) else usual, name)
-        function.argtypes = [_LETTERS[letter] for letter in letters]
-        if name in _VALUES:
-            function.restype = c.c_uint64
-    return table
+    """Return Vulkan's functions by name."""
+    return functions_of(library, FUNCTIONS, QUICK, ("vkGetBufferDeviceAddress",))
 
 
 def structure(layout: type[Structure], /, **values: object) -> Structure:
