@@ -70,12 +70,12 @@ def _optimise(module: ModuleRef, machine: TargetMachine, options: Options, passe
 
 def _object(module: ModuleRef, machine: TargetMachine) -> bytes:
     error, library = c.c_char_p(), _unlocked()
-    if not (made := library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, c.byref(error))):
+    if not (buffer := library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, c.byref(error))):
         raise RuntimeError((error.value or b"").decode())
     try:
-        return c.string_at(library.LLVMPY_GetBufferStart(made), library.LLVMPY_GetBufferSize(made))
+        return c.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
     finally:
-        library.LLVMPY_DisposeMemoryBuffer(made)
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 @cache

@@ -278,9 +278,9 @@ def collect(items, count, marks, limit):
 
     Numbers beyond the first ``limit`` are left out.
     """
-    found = [number + 32 * k for number in range(LANES) for k in range(31) if int(marks[number]) >> k & 1][:limit]
-    items[: len(found)] = found
-    count[0] = len(found)
+    numbers = [number + 32 * k for number in range(LANES) for k in range(31) if int(marks[number]) >> k & 1][:limit]
+    items[: len(numbers)] = numbers
+    count[0] = len(numbers)
 
 
 def team_min(x):

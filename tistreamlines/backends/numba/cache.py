@@ -124,8 +124,8 @@ class Function:
             return lambda: address
         wait = None if path is None else compile_elsewhere(path, self._text, self._name, kinds)
         if wait is None:
-            made = self.written(path, kinds)
-            return lambda: llvm.load_object(*made())
+            code = self.written(path, kinds)
+            return lambda: llvm.load_object(*code())
 
         def loaded() -> int:
             wait()
@@ -141,13 +141,13 @@ class Function:
         from .compiler import compile_entry
 
         symbol, finish = compile_entry(self._text, self._name, kinds)
-        made = thread_pool("machine code", usable_cores()).submit(finish)
+        code = thread_pool("machine code", usable_cores()).submit(finish)
 
         def write_code() -> tuple[bytes, str]:
             if path is not None:
-                content = symbol.encode() + b"\0" + made.result()
+                content = symbol.encode() + b"\0" + code.result()
                 write_sealed(path, content)
-            return made.result(), symbol
+            return code.result(), symbol
 
         return write_code
 

@@ -81,9 +81,9 @@ def compile_entry(text: str, name: str, kinds: Iterable[tuple[str, str, int]]) -
     function, signature = getattr(load(text), name), tuple(map(_type, kinds))
     with _quick_compiler(), collector_paused():
         function.compile(signature)
-        made = function.overloads[signature]
-        bitcode = made.library._final_module.as_bitcode()
-    return made.fndesc.llvm_func_name, partial(llvm.machine_code, bitcode, _recipe(made.library._codegen))
+        overload = function.overloads[signature]
+        bitcode = overload.library._final_module.as_bitcode()
+    return overload.fndesc.llvm_func_name, partial(llvm.machine_code, bitcode, _recipe(overload.library._codegen))
 
 
 def _recipe(codegen: JITCPUCodegen) -> llvm.Recipe:

@@ -131,5 +131,5 @@ def _threads_of_numba() -> int:
     if numba := sys.modules.get("numba"):
         with suppress(ValueError):  # it cannot start its threads, which no kernel of this package needs
             return numba.get_num_threads()
-    given = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) else sys.maxsize
+    setting = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(setting) if setting.isdigit() and int(setting) else sys.maxsize

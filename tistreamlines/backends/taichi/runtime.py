@@ -146,8 +146,8 @@ def _read_by(compiler: Compiler) -> str:
     """List the environment variables that the compiler reads, in case one of them keeps it from starting."""
     ours = [compiler.variable(name) for name in ("SKIP_VERSION_CHECK", "ENABLE_PYBUF", "VISIBLE_DEVICE", "LIB_DIR")]
     read = [name for name in sorted(os.environ) if name.startswith(compiler.variable("")) and name not in ours]
-    given = ", ".join(f"{name}={os.environ[name]}" for name in read)
-    return f" ({compiler.title} reads {given} from the environment: unset that)" if given else ""
+    settings = ", ".join(f"{name}={os.environ[name]}" for name in read)
+    return f" ({compiler.title} reads {settings} from the environment: unset that)" if settings else ""
 
 
 def _storage(compiler: Compiler) -> dict[str, bool | str]:

@@ -131,19 +131,19 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
 
 def judged(device: Device, profile: bool = False, afresh: bool = False) -> Verdict:
     """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
-    told = team_kind(device.arch, device.subgroup)
-    key = (device.arch, device.index, told, compiler_for(device.arch).name)
+    reported = team_kind(device.arch, device.subgroup)
+    key = (device.arch, device.index, reported, compiler_for(device.arch).name)
     if key not in _verdicts:
         passed = _passed(device)
         known = b"" if afresh or passed is None else read(passed) or b""
-        if (kept := known.decode(errors="replace")) in (told, "block"):  # else the file is damaged
-            _verdicts[key] = Verdict(kept, kept != told, ())
+        if (kept := known.decode(errors="replace")) in (reported, "block"):  # else the file is damaged
+            _verdicts[key] = Verdict(kept, kept != reported, ())
             return _verdicts[key]
-        faults = _faults(device, told, profile)
-        kind = told
-        if TEAMWORK in faults and told != "block":
+        faults = _faults(device, reported, profile)
+        kind = reported
+        if TEAMWORK in faults and reported != "block":
             kind, faults = "block", _faults(device, "block", profile)
-        _verdicts[key] = Verdict(kind, kind != told, faults)
+        _verdicts[key] = Verdict(kind, kind != reported, faults)
         if passed is not None and not faults:
             write(passed, kind.encode())
     return _verdicts[key]
