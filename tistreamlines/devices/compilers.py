@@ -60,19 +60,13 @@ class Compiler:
 
 
 COMPILERS = {
-    compiler.name: compiler
-    for compiler in (
-        Compiler(
-            "taichi", "Taichi", "taichi", "taichi", "TI", "ENABLE_TAICHI_HEADER_PRINT", ("cuda", "vulkan", "metal")
-        ),
-        Compiler(
-            "quadrants", "Quadrants", "quadrants", "quadrants", "QD", "ENABLE_QUADRANTS_HEADER_PRINT",
-            ("cuda", "amdgpu", "vulkan", "metal"),
-        ),
-        Compiler(
-            "forge", "Taichi Forge", "taichi-forge", "taichi_forge", "TI", "ENABLE_TAICHI_HEADER_PRINT",
-            ("cuda", "vulkan"),
-        ),
+    row[0]: Compiler(*row)
+    for row in (
+        ("taichi", "Taichi", "taichi", "taichi", "TI", "ENABLE_TAICHI_HEADER_PRINT", ("cuda", "vulkan", "metal")),
+        ("quadrants", "Quadrants", "quadrants", "quadrants", "QD", "ENABLE_QUADRANTS_HEADER_PRINT",
+         ("cuda", "amdgpu", "vulkan", "metal")),
+        ("forge", "Taichi Forge", "taichi-forge", "taichi_forge", "TI", "ENABLE_TAICHI_HEADER_PRINT",
+         ("cuda", "vulkan")),
     )
 }
 

@@ -23,7 +23,7 @@ from .parts import Filling
 from .rewriter import Rewriter
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Linked:
     """Linked functions: the flat (name, kind) parameters of each, its text, and the names of all that its module needs.
 

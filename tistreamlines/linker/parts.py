@@ -21,7 +21,7 @@ def host(**options: Any) -> Any:
     return field(metadata={"host": True}, **options)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Part:
     """Base of what kernels are linked with: a field for each hole and each constant that it fills."""
 

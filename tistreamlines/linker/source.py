@@ -12,7 +12,7 @@ from .parts import Filled, Part, filling
 Arrays = Mapping[str, tuple[str, int]]  # kind, 'reals' or 'ints', and number of elements, by flat name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Load:
     """What kernels hold of the half that a team grows, by which devices share out their registers.
 
@@ -28,7 +28,7 @@ class Load:
     has_bits: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Source:
     """Kernels that are linked, compiled and run together.
 

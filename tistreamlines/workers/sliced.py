@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..aliases import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sliced:
     """Rows that are computed when a slice is taken.
 

@@ -30,7 +30,7 @@ THREAD = """\
 	mad.lo.s32 	{target}, %thread1, {threads}, %thread0;"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entry:
     """What is launched of a kernel: its name, its text, and how many threads a block has."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
-from ...devices import Device, alone
+from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
-from ...helpers import calling
+from ...helpers import answers, calling
 from ...linker.store import folder, read_sealed, write_sealed
 from .kernel import Compiled
 
@@ -47,8 +48,21 @@ def _source() -> str:
 
 def _compiled_elsewhere(device: Device, text: str, exact: bool) -> bytes:
     asked = json.dumps([device.arch, text, exact]).encode()
-    done = subprocess.run(calling("tistreamlines.backends.driven.worker"), env=alone(device), input=asked, capture_output=True, check=False)
+    done = subprocess.run(calling(__name__), env=alone(device), input=asked, capture_output=True, check=False)
     if done.returncode or not done.stdout:
         said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise DeviceError(f"{device.arch}: kernels cannot be compiled for {device.name}: {said}")
     return done.stdout
+
+
+def main() -> None:
+    """Compile the module that standard input gives, with Taichi."""
+    output = answers()
+    arch, text, exact = json.load(sys.stdin)
+    if arch == "cuda":
+        from ..cuda.compiling import compiled
+    else:
+        from ..vulkan.compiling import compiled
+    kernels = json.dumps(compiled(choose(arch), text, exact)).encode()
+    with output:
+        output.write(kernels)
