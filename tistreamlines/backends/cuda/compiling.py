@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ...devices import Device
 from ..driven.kernel import Compiled, Task
-from ..driven.reading import kernels_of
 from .ptx import completed
 
 WORD, ADDRESS = 4, 8  # bytes of a number, and of an address
@@ -27,7 +26,7 @@ def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
         os.chdir(place)
         runtime = start(device, print_kernel_asm=True, offline_cache=False)
         kept = {}
-        with kernels_of(runtime, text, exact) as kernels:
+        with runtime.kernels(text, exact) as kernels:
             for name, (kernel, taken) in kernels.items():
                 kernel(*taken.values())
                 kept[name] = _kernel(_written(Path(place), name), taken, exact)

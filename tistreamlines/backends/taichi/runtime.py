@@ -11,12 +11,13 @@ import atexit
 import ctypes
 import ctypes.util
 import gc
+import inspect
 import json
 import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -246,6 +247,20 @@ class Runtime:
             with quick_front_end(self.compiler):
                 self._modules[key] = load(text, fresh=True)
         return self._modules[key]
+
+    @contextmanager
+    def kernels(self, text: str, exact: bool) -> Iterator[dict[str, tuple[Callable[..., object], dict[str, object]]]]:
+        """Read a module; give its kernels, and what stands for their arguments, by their names."""
+        ti, module = self.ti, self.module(text, exact)
+        values = {ti.f32: 0.0, ti.i32: 0, ti.u32: 0}
+        with self.turn(exact), quick_front_end(self.compiler):
+            arrays = {ti.f32: ti.ndarray(ti.f32, 1), ti.i32: ti.ndarray(ti.i32, 1)}
+            kernels = {}
+            for name in [name for name in vars(module) if name.startswith("run_")]:
+                kinds = {n: p.annotation for n, p in inspect.signature(getattr(module, name)).parameters.items()}
+                taken = {n: arrays[k.dtype] if isinstance(k, ti.types.ndarray) else values[k] for n, k in kinds.items()}
+                kernels[name] = getattr(module, name), taken
+            yield kernels
 
     def array(self, kind: object, size: int) -> Ndarray:
         """Allocate an array on the device; the caller holds the lock."""

@@ -12,7 +12,6 @@ import numpy as np
 from ...aliases import Json
 from ...devices import Device
 from ..driven.kernel import Compiled, Task
-from ..driven.reading import kernels_of
 from .gpu import PLACES
 from .spirv import completed
 
@@ -31,7 +30,7 @@ def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
     ti = runtime.ti
     able = ["physical_storage_buffer", "subgroup_basic", "subgroup_arithmetic", "int64"]
     kept = ti.aot.Module(ti.vulkan, caps=[f"spirv_version={SPIRV_VERSION}", *(f"spirv_has_{name}" for name in able)])
-    with kernels_of(runtime, text, exact) as kernels, tempfile.TemporaryDirectory() as place:
+    with runtime.kernels(text, exact) as kernels, tempfile.TemporaryDirectory() as place:
         for kernel, taken in kernels.values():
             arrays = {name: value for name, value in taken.items() if not np.isscalar(value)}
             kept.add_kernel(kernel, template_args=arrays)

@@ -1,4 +1,4 @@
-"""A Vulkan device of this process: its memory, and the queue of what it is to do, in order.
+"""A Vulkan device of this process: its memory, its kernels, and the queue of what it is to do, in order.
 
 All that is submitted has a number, and the device counts how far it has come, so the host can wait for a copy while the
 kernels that were launched after it still run.
@@ -7,25 +7,23 @@ kernels that were launched after it still run.
 from __future__ import annotations
 
 import atexit
+import base64
 import ctypes as c
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ...devices import Device
 from ...devices.gpu import open_vulkan, vulkan_instance
 from ...errors import DeviceError
+from ..driven.kernel import Arguments, Compiled
 from ..driven.memory import Buffer, Memory
 from . import api
 from .api import checked, structure
-
-if TYPE_CHECKING:
-    from ..driven.kernel import Compiled
-    from .kernels import Kernel
 
 ARGUMENTS = 4096  # bytes of a kernel's arguments, at most
 SLOTS = 256  # submissions that are not finished, at most
@@ -138,8 +136,6 @@ class Gpu(Memory[int]):
 
     def kernel(self, compiled: Compiled) -> Kernel:
         """See :meth:`..driven.memory.Memory.kernel`."""
-        from .kernels import Kernel
-
         return Kernel(self, compiled)
 
     def _end(self) -> None:
@@ -257,3 +253,45 @@ class Gpu(Memory[int]):
         info = structure(api.SemaphoreWait, count=1, semaphores=c.addressof(semaphore), values=c.addressof(value))
         self.call("vkWaitSemaphores", self.handle, c.byref(info), api.FOREVER)
         self._finished = max(self._finished, number)
+
+
+class Kernel:
+    """A kernel whose code the device has.
+
+    Parameters
+    ----------
+    gpu : the device; the caller holds its lock, here and in :meth:`launch`.
+    compiled : its code.
+    """
+
+    def __init__(self, gpu: Gpu, compiled: Compiled) -> None:
+        self._gpu, self._places = gpu, compiled["places"]
+        self._tasks = [(self._pipeline(task["code"]), task["groups"], task["threads"]) for task in compiled["tasks"]]
+
+    def _pipeline(self, encoded: str) -> int:
+        gpu, code, out = self._gpu, base64.b64decode(encoded), c.c_uint64()
+        words = c.create_string_buffer(code, len(code))
+        shader = gpu.make("vkCreateShaderModule", structure(api.ShaderInfo, size=len(code), code=words))
+        info = structure(api.PipelineInfo, stage_kind=18, stage=0x20, shader=shader, entry=b"main", layout=gpu.layout)
+        gpu.call("vkCreateComputePipelines", gpu.handle, 0, 1, c.byref(info), None, c.byref(out))
+        gpu.vk["vkDestroyShaderModule"](gpu.handle, shader, None)
+        return out.value
+
+    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
+        """Let the device run the kernel."""
+        gpu = self._gpu
+
+        def record(commands: int, slot: int) -> None:
+            start = slot * ARGUMENTS
+            held = (c.c_char * ARGUMENTS).from_address(gpu.arguments.mapped + start)
+            for place, (kind, value) in zip(self._places, arguments, strict=True):
+                struct.pack_into(kind, held, place, value)
+            offset = c.c_uint32(start)
+            gpu.vk["vkCmdFillBuffer"](commands, queue.handle, 0, 4, 0)
+            gpu.vk["vkCmdBindDescriptorSets"](commands, 1, gpu.layout, 0, 1, c.byref(gpu.bound), 1, c.byref(offset))
+            for pipeline, groups, threads in self._tasks:
+                gpu.barrier(commands)
+                gpu.vk["vkCmdBindPipeline"](commands, 1, pipeline)
+                gpu.vk["vkCmdDispatch"](commands, min(groups, -(-32 * teams // threads)), 1, 1)
+
+        gpu.submit(record)
