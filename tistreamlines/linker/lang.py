@@ -19,12 +19,9 @@ import math
 from collections.abc import Callable
 from functools import cache
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from .parts import Part
 
 LANES = 32
 __all__ = [  # what a kernel file imports
@@ -107,11 +104,11 @@ class Record:
             setattr(self, field, values[field])
 
     @staticmethod
-    def sizes(*parts: Part) -> dict[str, int]:
+    def sizes(*parts: object) -> dict[str, int]:
         """Number of elements of each array, as far as the parts with which kernels are linked decide it."""
         return {}
 
-    def elements(self, *parts: Part) -> dict[str, int]:
+    def elements(self, *parts: object) -> dict[str, int]:
         """Number of elements of each array; a record whose numbers say more than the parts extends it."""
         return self.sizes(*parts)
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from ...devices import Device
-from ..driven.kernel import Compiled, Task
+from ..driven.memory import Compiled, Task
 from .ptx import completed
 
 WORD, ADDRESS = 4, 8  # bytes of a number, and of an address

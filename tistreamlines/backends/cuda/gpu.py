@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...devices import Device
-from ..driven.kernel import Arguments, Compiled
-from ..driven.memory import Buffer, Memory
+from ..driven.memory import Arguments, Buffer, Compiled, Memory
 from .api import NOT_READY, Driver
 
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time

@@ -17,7 +17,7 @@ from ...devices.compilers import compiler_for
 from ...errors import DeviceError
 from ...helpers import answers, calling
 from ...linker.store import folder, read_sealed, write_sealed
-from .kernel import Compiled
+from .memory import Compiled
 
 
 def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:

@@ -1,23 +1,21 @@
-"""Memory of a GPU and of the host, for arrays and for copies between them, and the lock of those who use it."""
+"""A GPU: its memory and the host's, for arrays and copies between them, its kernels, and the lock of its users."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, Protocol, TypedDict, TypeVar
 
 from ...devices import Device
 from ...errors import DeviceError, DeviceMemoryError
 from ..faults import FORKED
 
-if TYPE_CHECKING:
-    from .kernel import Compiled, Kernel
-
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
+Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
 
 
@@ -31,6 +29,33 @@ class Buffer(Generic[Mark]):
     address: int = 0
     mapped: int = 0
     used: Mark | None = None  # the mark of what uses it last
+
+
+class Task(TypedDict):
+    """A task of a kernel: its code, PTX or SPIR-V in base 64, and how many threads run it.
+
+    ``threads`` are those of a group, ``groups`` the most of a launch (0 for CUDA), ``name`` that of the code's entry.
+    """
+
+    name: str
+    code: str
+    threads: int
+    groups: int
+
+
+class Compiled(TypedDict):
+    """A kernel: its tasks, the place of each argument in bytes, and (for CUDA) the bytes of all arguments."""
+
+    tasks: list[Task]
+    places: list[int]
+    bytes: int
+
+
+class Kernel(Protocol):
+    """A kernel whose code a device has."""
+
+    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
+        """Let the device run the kernel; the caller holds the device's lock."""
 
 
 class Memory(Generic[Mark]):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...aliases import Json
 from ...devices import Device
-from ..driven.kernel import Compiled, Task
+from ..driven.memory import Compiled, Task
 from .gpu import PLACES
 from .spirv import completed
 

@@ -20,8 +20,7 @@ from functools import cache
 from ...devices import Device
 from ...devices.gpu import open_vulkan, vulkan_instance
 from ...errors import DeviceError
-from ..driven.kernel import Arguments, Compiled
-from ..driven.memory import Buffer, Memory
+from ..driven.memory import Arguments, Buffer, Compiled, Memory
 from . import api
 from .api import checked, structure
 
