@@ -80,7 +80,7 @@ def summary(cold: list[Row], warm: list[Row]) -> Row:
 
 def compare(folder: Path, arch: str, dg: str, options: argparse.Namespace) -> list[Row]:
     """Return a row for each compiler, of a getter on an arch."""
-    from tistreamlines.devices.compilers import compilers_for
+    from tistreamlines.backends import compilers_for
 
     rows: dict[str, tuple[list[Row], list[Row]]] = {name: ([], []) for name in compilers_for(arch)}
     for turn in range(options.turns):

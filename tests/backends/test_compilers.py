@@ -26,7 +26,7 @@ ti.init(arch=ti.cpu, log_level=ti.ERROR)
 mine = ti.ndarray(ti.i32, 4)
 mine.fill(3)
 from taichi_runs import digest, run, said
-from tistreamlines.devices.compilers import take_compiler
+from tistreamlines.backends import take_compiler
 from tistreamlines.backends.taichi import trial
 without, within = trial.drives, lambda _: False  # Taichi's runtime
 trial.drives = within

@@ -8,6 +8,8 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from ..devices import ARCHS, ON_HOST
+from ..devices.compilers import compilers_for as compilers_for
+from ..devices.compilers import take_compiler as take_compiler
 from ..errors import DeviceError
 from ..linker.store import notes as notes
 

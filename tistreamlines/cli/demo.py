@@ -38,7 +38,7 @@ folder.
 @verbosity
 @click.pass_context
 def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: Any) -> None:
-    from ..devices.compilers import take_compiler
+    from ..backends import take_compiler
     from ..io.picture import draw
     from ..options.parameters import Parameters
     from ..phantom.phantom import joined_share, make_phantom, save_phantom

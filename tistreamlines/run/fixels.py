@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..backends import take_compiler
 from ..devices import choose
-from ..devices.compilers import take_compiler
 from ..errors import InputError, ParameterError
 from ..fit.fod_image import load_fods, source_and_basis
 from ..fit.lobes import Lobes, Thresholds, find_lobes

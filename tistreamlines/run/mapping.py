@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends import compiler_told
+from ..backends import compiler_told, take_compiler
 from ..devices import Device, choose
-from ..devices.compilers import take_compiler
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory, source_of

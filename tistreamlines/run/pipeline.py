@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..backends import import_beside
+from ..backends import import_beside, take_compiler
 from ..backends import notes as notes_of_compilers
-from ..devices.compilers import take_compiler
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings

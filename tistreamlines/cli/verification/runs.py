@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...backends import compiler_told
+from ...backends import compiler_told, compilers_for
 from ...devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several, list_devices, name_of
-from ...devices.compilers import compilers_for
 from ...errors import ParameterError, TrackingError
 from ...helpers import helper
 from ...run.api import stream
