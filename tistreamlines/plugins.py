@@ -13,11 +13,15 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .errors import TrackingError
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
 
 GROUP = "tistreamlines"  # of entry points
 MAIN, ITS_COPY = "__main__", "__mp_main__"  # a script that helping processes import, as those of multiprocessing do
@@ -100,24 +104,34 @@ def import_installed() -> None:
             warnings.warn(told, PluginWarning, stacklevel=2)
 
 
-def _entries() -> Iterator[Any]:
+def _entries() -> Iterator[EntryPoint]:
     """Yield the entry points of the group; a package whose own are damaged hides none of another's."""
     from importlib.metadata import distributions
 
-    names = set()
-    for package in distributions():
+    packages = list(distributions())
+    for number, package in enumerate(packages):
         try:
-            name = package.metadata["Name"]
-            if name in names:  # the first one on the path is the one that is imported
-                continue
-            names.add(name)
-            yield from [entry for entry in package.entry_points if entry.group == GROUP]
+            entries = [entry for entry in package.entry_points if entry.group == GROUP]
+            if entries and not _is_hidden(package.metadata["Name"], packages[:number]):
+                yield from entries
         except Exception as error:  # importlib.metadata raises many types
             told = f"the entry points of {_place(package)} cannot be read: {_one_line(error)}"
             warnings.warn(told, PluginWarning, stacklevel=3)
 
 
-def _place(package: Any) -> str:
+def _is_hidden(name: str, before: Iterable[Distribution]) -> bool:
+    """Whether a package of this name comes before on the path, so that it is the one that is imported.
+
+    This reads the metadata of all of them, which takes 30 ms, so it is asked only of packages with such entry points.
+    """
+    for package in before:
+        with suppress(Exception):  # importlib.metadata raises many types
+            if package.metadata["Name"] == name:
+                return True
+    return False
+
+
+def _place(package: Distribution) -> str:
     """Return where the metadata of a package are."""
     return str(getattr(package, "_path", "a package"))
 

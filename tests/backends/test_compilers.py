@@ -11,7 +11,7 @@ from commands import python
 import tistreamlines as ts
 from tistreamlines.backends.taichi import runtime
 from tistreamlines.devices import Device, compilers, list_devices
-from tistreamlines.devices.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take
+from tistreamlines.devices.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take_compiler
 from tistreamlines.errors import DeviceError, ParameterError
 from tistreamlines.phantom.phantom import save_phantom
 
@@ -73,18 +73,18 @@ def test_the_first_that_is_installed_and_can_compile_is_taken(there, installed, 
 
 def test_the_users_choice_holds_for_one_run(there):
     there("taichi", "forge")
-    take("forge")
+    take_compiler("forge")
     assert compiler_for("cuda").name == "forge"
     with pytest.raises(DeviceError, match="metal: Taichi Forge does not compile for it"):
         compiler_for("metal")
-    take("auto")
+    take_compiler("auto")
     assert compiler_for("cuda").name == "taichi"
 
 
 def test_what_is_missing_is_one_line(there, monkeypatch):
     there("taichi")
     with pytest.raises(ParameterError, match=r"quadrants is not installed: pip install quadrants, .* auto or taichi$"):
-        take("quadrants")
+        take_compiler("quadrants")
     there()
     with pytest.raises(DeviceError, match="no compiler for it is installed: pip install one of taichi, quadrants,"):
         compiler_for("vulkan")
@@ -135,7 +135,7 @@ def test_all_give_the_same_bits(head, tmp_path, dg, options):
     """Getters, rules, regions and particles; ``test_trial`` has ptt, on another driver."""
     if "vulkan" not in PRESENT:
         pytest.skip("no Vulkan device")
-    if len(compilers.installed_for("vulkan")) < 2:
+    if len(compilers.compilers_for("vulkan")) < 2:
         pytest.skip("only one compiler is installed")
     save_phantom(head.phantom, tmp_path)
     maps = {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in head.phantom.tissues}
@@ -149,7 +149,7 @@ def test_all_give_the_same_bits(head, tmp_path, dg, options):
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     told = json.loads((tmp_path / "report.json").read_text())
-    assert [run["compiler"] for run in told["runs"]] == compilers.installed_for("vulkan")
+    assert [run["compiler"] for run in told["runs"]] == compilers.compilers_for("vulkan")
     assert told["equal"] and told["runs"][0]["streamlines"] > 5
 
 

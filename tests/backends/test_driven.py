@@ -168,7 +168,7 @@ def test_kernels_that_the_driver_refuses_are_one_line(device, monkeypatch):
         raise RuntimeError("CUDA error CUDA_ERROR_INVALID_PTX of cuModuleLoadData")
 
     opened(device).kernels.clear()
-    monkeypatch.setattr("tistreamlines.backends.driven.program.kernel_on", refused)
+    monkeypatch.setattr(opened(device), "kernel", refused)
     with pytest.raises(DeviceError, match=rf"^{device.arch}: .* does not take the kernels: CUDA error \w+ of \w+$"):
         DrivenProgram(device, Source([tripled]), exact=True)
 

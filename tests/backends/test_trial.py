@@ -21,7 +21,7 @@ from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.devices import host as _probe_host
-from tistreamlines.devices.compilers import installed_for
+from tistreamlines.devices.compilers import compilers_for
 from tistreamlines.errors import DeviceError
 
 GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "discrete", subgroup=32)
@@ -205,7 +205,7 @@ def test_drivers_with_other_subgroups_track_the_same(head, tmp_path, monkeypatch
     # as the benchmark has it, whose kernels serve
     parameters |= {"min_separation_angle": 45.0} if getter in WITH_PEAKS else {"stop_mask": head.mask}
     chosen = [Variant("cpu", dg=getter)]
-    compilers = installed_for("vulkan") if getter == "ptt" else ["auto"]  # the others are tried in test_compilers
+    compilers = compilers_for("vulkan") if getter == "ptt" else ["auto"]  # the others are tried in test_compilers
     chosen += [Variant("vulkan", dg=getter, compiler=name) for name in compilers]
     folder = tmp_path / "runs"
     folder.mkdir()

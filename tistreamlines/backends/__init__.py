@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..devices import ARCHS, ON_HOST
+from ..devices.compilers import compilers_for as compilers_for
+from ..devices.compilers import take_compiler as take_compiler
 from ..errors import DeviceError
 from ..linker.store import notes as notes
 
 if TYPE_CHECKING:
+    from ..aliases import Json
     from ..devices import Device
     from ..linker.source import Source
     from .program import Program
@@ -90,26 +92,6 @@ def warm_up(device: Device, *, exact: bool = True) -> None:
     from .numba import program as program
 
 
-def take_compiler(name: str) -> None:
-    """Choose the compiler for GPUs of this process and of those that it starts.
-
-    Raises
-    ------
-    ParameterError
-        If it is not installed.
-    """
-    from ..devices.compilers import take
-
-    take(name)
-
-
-def compilers_for(arch: str) -> list[str]:
-    """Return the names of the compilers for GPUs that are installed and compile for an arch; none for the CPU."""
-    from ..devices.compilers import installed_for
-
-    return installed_for(arch)
-
-
 def compiler_told(device: Device) -> dict[str, str]:
     """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
     if device.arch == "cpu":
@@ -120,23 +102,6 @@ def compiler_told(device: Device) -> dict[str, str]:
     return {"compiler": f"{compiler.package} {compiler.version}"}
 
 
-def set_leaving(number: int, files: Iterable[Path] = ()) -> None:
-    """Let a signal end the process at once with exit code 128 + number, even while a library keeps Python from running.
-
-    Files are removed before. ``signal.signal`` undoes it.
-    """
-    from . import leave
-
-    leave.set_leaving(number, files)
-
-
-def set_aborted(tell: Callable[[], object]) -> None:
-    """Have a function called when a library aborts, in whose call it runs; the process ends when it returns."""
-    from . import leave
-
-    leave.set_aborted(tell)
-
-
 def shares_memory(device: Device) -> bool:
     """Whether a team's lanes exchange values in shared memory, since the driver's subgroups do not have 32 threads."""
     from .taichi.team import team_kind
@@ -144,7 +109,7 @@ def shares_memory(device: Device) -> bool:
     return device.arch == "vulkan" and team_kind(device.arch, device.subgroup) == "block"
 
 
-def try_device(device: Device) -> dict[str, Any]:
+def try_device(device: Device) -> Json:
     """Run a small test kernel on a GPU, in a process of its own.
 
     Returns

@@ -13,8 +13,8 @@ import os
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
+from ..aliases import Json
 from ..errors import DeviceError, DeviceMemoryError, LostDeviceError
 
 # parts of the messages that compilers raise, or pass on from CUDA and HIP ("CUDA Error NAME: ... while calling ...")
@@ -36,7 +36,7 @@ ADVICE = (
     "--resume keeps what it has tracked"
 )
 PLANTED = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
-_plan: dict[str, Any] | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))
+_plan: Json | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))
 _calls: Counter[str] = Counter()
 
 

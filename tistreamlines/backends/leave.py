@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from .llvm import assemble
 
@@ -37,26 +36,32 @@ end:
   ret void
 }}
 """
-_names: list[Any] = []  # kept for as long as a handler may read them
-_aborted: Any = None  # kept for as long as it may be called
+_held: list[object] = []  # what a handler may read or call
 
 
 @cache
 def _leave(names: bytes) -> int:
-    _names.append(ctypes.create_string_buffer(names + b"\0"))
-    return assemble(LEAVE.format(names=ctypes.addressof(_names[-1])), "leave")
+    held = ctypes.create_string_buffer(names + b"\0")
+    _held.append(held)
+    return assemble(LEAVE.format(names=ctypes.addressof(held)), "leave")
 
 
 def set_leaving(number: int, files: Iterable[Path] = ()) -> None:
-    """Let a signal remove files and end the process at once; ``signal.signal`` undoes it."""
+    """Let a signal end the process at once with exit code 128 + number, even while a library keeps Python from running.
+
+    Files are removed before. ``signal.signal`` undoes it.
+    """
     _set(number, _leave(b"".join(os.fsencode(file.absolute()) + b"\0" for file in sorted(files))))
 
 
 def set_aborted(tell: Callable[[], object]) -> None:
-    """Have Python called when a library aborts: Python's own handlers would be called later, which is too late then."""
-    global _aborted
-    _aborted = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda _: tell())
-    address = ctypes.cast(_aborted, ctypes.c_void_p).value
+    """Have a function called when a library aborts, in whose call it runs; the process ends when it returns.
+
+    Python's own handlers would be called later, which is too late then.
+    """
+    called = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda _: tell())
+    _held.append(called)
+    address = ctypes.cast(called, ctypes.c_void_p).value
     assert address is not None
     _set(signal.SIGABRT, address)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ from ..errors import DeviceError
 
 try:
     from llvmlite import binding
+    from llvmlite.binding import ExecutionEngine, ModuleRef, TargetMachine
 except OSError as error:  # its library, of 100 MB, cannot be mapped
     raise DeviceError(
         f"LLVM cannot be loaded ({str(error).partition('. ')[0]}): raise the limit of memory (ulimit -v), or install "
@@ -19,10 +20,11 @@ except OSError as error:  # its library, of 100 MB, cannot be mapped
     ) from error
 
 OF_C = ("sqrt",)  # functions that every process has
-_held: list[Any] = []  # code is freed with its engine
+_held: list[object] = []  # code is freed with its engine
+Options = Mapping[str, bool | int | str]  # of LLVM, by name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recipe:
     """How a module becomes machine code.
 
@@ -33,9 +35,9 @@ class Recipe:
     second : the same for the pipeline that then optimises the module.
     """
 
-    target: dict[str, Any]
-    first: dict[str, Any]
-    second: dict[str, Any]
+    target: Options
+    first: Options
+    second: Options
 
 
 def machine_code(bitcode: bytes, recipe: Recipe) -> bytes:
@@ -50,13 +52,13 @@ def machine_code(bitcode: bytes, recipe: Recipe) -> bytes:
         with _machine(**recipe.target) as machine:
             _optimise(module, machine, recipe.first, ("loop_rotate", "instruction_combine", "jump_threading"))
             _optimise(module, machine, recipe.second)
-            called = [one.name for one in module.functions if one.is_declaration]
+            called = [function.name for function in module.functions if function.is_declaration]
             if missing := [name for name in called if not name.startswith("llvm.") and name not in OF_C]:
                 raise TypeError(f"a kernel calls {', '.join(missing)}, which its object file does not contain")
             return _object(module, machine)
 
 
-def _optimise(module: Any, machine: Any, options: dict[str, Any], passes: Sequence[str] = ()) -> None:
+def _optimise(module: ModuleRef, machine: TargetMachine, options: Options, passes: Sequence[str] = ()) -> None:
     tuning = binding.create_pipeline_tuning_options()
     for name, value in options.items():
         setattr(tuning, name, value)
@@ -66,14 +68,14 @@ def _optimise(module: Any, machine: Any, options: dict[str, Any], passes: Sequen
         _unlocked().LLVMPY_RunNewModulePassManager(manager, module, builder)
 
 
-def _object(module: Any, machine: Any) -> bytes:
+def _object(module: ModuleRef, machine: TargetMachine) -> bytes:
     error, library = c.c_char_p(), _unlocked()
-    if not (made := library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, c.byref(error))):
+    if not (buffer := library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, c.byref(error))):
         raise RuntimeError((error.value or b"").decode())
     try:
-        return c.string_at(library.LLVMPY_GetBufferStart(made), library.LLVMPY_GetBufferSize(made))
+        return c.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
     finally:
-        library.LLVMPY_DisposeMemoryBuffer(made)
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 @cache
@@ -117,11 +119,11 @@ def processor() -> tuple[str, ...]:
     return *names, binding.get_host_cpu_features().flatten()
 
 
-def _engine(text: str) -> Any:
+def _engine(text: str) -> ExecutionEngine:
     return binding.create_mcjit_compiler(binding.parse_assembly(text), _machine(codemodel="jitdefault"))
 
 
-def _machine(**options: Any) -> Any:
+def _machine(**options: Any) -> TargetMachine:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(**options)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,10 @@ from ..aliases import Array
 from ..linker.coming import Coming
 from ..linker.records import Arguments
 
+OnDevice = TypeVar("OnDevice")  # an array there
 
-class Program(Protocol):
+
+class Program(Protocol[OnDevice]):
     """Kernels that have been linked for a device, and arrays on it.
 
     Attributes
@@ -25,26 +27,26 @@ class Program(Protocol):
     signatures: dict[str, list[tuple[str, str]]]
     copies_beside: bool
 
-    def array(self, values: Array) -> Any:
+    def array(self, values: Array) -> OnDevice:
         """Return an array on the device that holds these values: float32 or int32."""
         ...
 
-    def empty(self, size: int, kind: str) -> Any:
+    def empty(self, size: int, kind: str) -> OnDevice:
         """Return an array of ``kind``, 'reals' or 'ints', of zeros, for kernels to fill."""
         ...
 
-    def upload(self, array: Any, values: Array, *, beside: bool = False) -> Any:
+    def upload(self, array: OnDevice, values: Array, *, beside: bool = False) -> OnDevice:
         """Copy values to the front of an array, and return it.
 
         If no kernel that may still run uses the array, they may be copied ``beside`` these kernels, without waiting.
         """
         ...
 
-    def host(self, array: Any, count: int) -> npt.NDArray[np.int32]:
+    def host(self, array: OnDevice, count: int) -> npt.NDArray[np.int32]:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
         ...
 
-    def later(self, array: Any, count: int) -> Coming[npt.NDArray[np.int32]]:
+    def later(self, array: OnDevice, count: int) -> Coming[npt.NDArray[np.int32]]:
         """Let the first elements of an int32 array be copied as kernels launched so far leave it.
 
         No later kernel may write to the array before the copy was waited for. Where the device cannot run other kernels
@@ -52,7 +54,7 @@ class Program(Protocol):
         """
         ...
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
 
     def submit(self) -> None:
@@ -66,7 +68,7 @@ class Program(Protocol):
         ...
 
     def gather(
-        self, name: str, count: int, values: Arguments, out: npt.NDArray[np.int32], most: int
+        self, name: str, count: int, values: Mapping[str, object], out: npt.NDArray[np.int32], most: int
     ) -> Callable[[], None] | None:
         """Run a kernel and copy what it writes to the int32 array ``out``, of at most ``most`` elements, to the host.
 

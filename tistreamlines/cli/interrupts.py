@@ -97,7 +97,7 @@ def end_at_once(on: bool) -> None:
     """
     for number in _heeded:
         if on and sys.platform != "win32":
-            from ..backends import set_leaving
+            from ..backends.leave import set_leaving
             from ..io.drafts import lock_files
 
             set_leaving(number, lock_files())
@@ -107,7 +107,7 @@ def end_at_once(on: bool) -> None:
 
 def explain_aborts() -> None:
     """Let an abort end the process as an error does: where Vulkan loses the device, Taichi aborts."""
-    from ..backends import set_aborted
+    from ..backends.leave import set_aborted
 
     set_aborted(_aborted)
 

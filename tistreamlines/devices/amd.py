@@ -92,9 +92,9 @@ def _lack() -> str:
 def _refused(linker: str) -> str | None:
     """Return what a linker says against an empty object of the kind that Quadrants makes; None if it links it."""
     with tempfile.TemporaryDirectory() as folder:
-        given, linked = Path(folder, "empty.o"), Path(folder, "empty")
-        given.write_bytes(EMPTY)
-        done = subprocess.run([linker, "-shared", given, "-o", linked], capture_output=True, text=True, check=False)
+        empty, linked = Path(folder, "empty.o"), Path(folder, "empty")
+        empty.write_bytes(EMPTY)
+        done = subprocess.run([linker, "-shared", empty, "-o", linked], capture_output=True, text=True, check=False)
     said = done.stderr.strip().encode("unicode_escape").decode()
     return None if done.returncode == 0 else said.rpartition("error: ")[2] or f"exit code {done.returncode}"
 

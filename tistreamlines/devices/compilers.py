@@ -60,32 +60,26 @@ class Compiler:
 
 
 COMPILERS = {
-    one.name: one
-    for one in (
-        Compiler(
-            "taichi", "Taichi", "taichi", "taichi", "TI", "ENABLE_TAICHI_HEADER_PRINT", ("cuda", "vulkan", "metal")
-        ),
-        Compiler(
-            "quadrants", "Quadrants", "quadrants", "quadrants", "QD", "ENABLE_QUADRANTS_HEADER_PRINT",
-            ("cuda", "amdgpu", "vulkan", "metal"),
-        ),
-        Compiler(
-            "forge", "Taichi Forge", "taichi-forge", "taichi_forge", "TI", "ENABLE_TAICHI_HEADER_PRINT",
-            ("cuda", "vulkan"),
-        ),
+    row[0]: Compiler(*row)
+    for row in (
+        ("taichi", "Taichi", "taichi", "taichi", "TI", "ENABLE_TAICHI_HEADER_PRINT", ("cuda", "vulkan", "metal")),
+        ("quadrants", "Quadrants", "quadrants", "quadrants", "QD", "ENABLE_QUADRANTS_HEADER_PRINT",
+         ("cuda", "amdgpu", "vulkan", "metal")),
+        ("forge", "Taichi Forge", "taichi-forge", "taichi_forge", "TI", "ENABLE_TAICHI_HEADER_PRINT",
+         ("cuda", "vulkan")),
     )
 }
 
 
-def installed_for(arch: str) -> list[str]:
+def compilers_for(arch: str) -> list[str]:
     """Return the names of the compilers that are installed and compile for an arch."""
-    return [one.name for one in COMPILERS.values() if one.installed and arch in one.archs]
+    return [compiler.name for compiler in COMPILERS.values() if compiler.installed and arch in compiler.archs]
 
 
 _given = os.environ.get(VARIABLE)  # by the user, or by the process that has started this one
 
 
-def take(name: str) -> None:
+def take_compiler(name: str) -> None:
     """Choose the compiler of this process and of those that it starts.
 
     Raises
@@ -96,7 +90,7 @@ def take(name: str) -> None:
     if name != AUTO and not COMPILERS[name].installed:
         raise ParameterError(
             f"--compiler {name}: {COMPILERS[name].package} is not installed: pip install {COMPILERS[name].package}, or "
-            f"give one of {listed([AUTO, *(one.name for one in COMPILERS.values() if one.installed)])}"
+            f"give one of {listed([AUTO, *(compiler.name for compiler in COMPILERS.values() if compiler.installed)])}"
         )
     wanted = _given if name == AUTO else name
     if wanted is None:
@@ -113,28 +107,28 @@ def compiler_for(arch: str) -> Compiler:
     DeviceError
         If there is none.
     """
-    found = _found(arch)
-    if isinstance(found, str):
-        raise DeviceError(f"{arch}: {found}")
-    return found
+    compiler = _found(arch)
+    if isinstance(compiler, str):
+        raise DeviceError(f"{arch}: {compiler}")
+    return compiler
 
 
 def lacking(arch: str) -> str:
     """Return why no compiler can be taken for an arch, and what to do; '' if one can, or if none is needed."""
-    found = _found(arch) if arch not in ON_HOST else ""
-    return found if isinstance(found, str) else ""
+    compiler = _found(arch) if arch not in ON_HOST else ""
+    return compiler if isinstance(compiler, str) else ""
 
 
 def _found(arch: str) -> Compiler | str:
     named = os.environ.get(VARIABLE, AUTO)
     if named not in (AUTO, *COMPILERS):
         return f"{VARIABLE}={named}: give {listed([AUTO, *COMPILERS])}"
-    able = [one for one in COMPILERS.values() if arch in one.archs]
-    for one in able:
-        if named in (AUTO, one.name) and one.installed:
-            return one
+    able = [compiler for compiler in COMPILERS.values() if arch in compiler.archs]
+    for compiler in able:
+        if named in (AUTO, compiler.name) and compiler.installed:
+            return compiler
     if named != AUTO and COMPILERS[named] not in able:
         return f"{COMPILERS[named].title} does not compile for it: give another --compiler, or another arch"
-    packages = [one.package for one in able if named in (AUTO, one.name)]
+    packages = [compiler.package for compiler in able if named in (AUTO, compiler.name)]
     which = f"{'one of ' * (len(packages) > 1)}{', '.join(packages)}"
     return f"no compiler for it is installed: pip install {which}; or use another arch"

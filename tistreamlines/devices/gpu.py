@@ -39,8 +39,8 @@ def _cuda() -> tuple[c.CDLL, int]:
         advice = "make it with multiprocessing's method 'spawn'"
         raise MissingError(f"this process was forked from one that uses CUDA: {advice}")
     if code:
-        told = f"{cuda_error(lib, code)}, {code}"
-        raise MissingError(f"NVIDIA's driver does not start ({told}): check that nvidia-smi works")
+        reason = f"{cuda_error(lib, code)}, {code}"
+        raise MissingError(f"NVIDIA's driver does not start ({reason}): check that nvidia-smi works")
     return lib, count.value
 
 

@@ -128,28 +128,28 @@ def _groups(controller: str) -> Iterator[tuple[bool, Path]]:
 
 def _cgroup_memory() -> tuple[int, int] | None:
     """Memory limit of this process' control group and what is left of it (jobs and containers); None without one."""
-    found = []
+    limits = []
     for second, folder in _groups("memory"):
         limit = read(folder / ("memory.max" if second else "memory.limit_in_bytes")).strip()
         if limit.isdigit():
             # The page cache also counts as used, but gives way: only memory that processes hold is gone.
             key = "anon" if second else "total_rss"
             used = re.search(rf"^{key} (\d+)$", read(folder / "memory.stat"), re.MULTILINE)
-            found.append((int(limit), max(0, int(limit) - int(used.group(1) if used else 0))))
-    return (min(limit for limit, _ in found), min(left for _, left in found)) if found else None
+            limits.append((int(limit), max(0, int(limit) - int(used.group(1) if used else 0))))
+    return (min(limit for limit, _ in limits), min(left for _, left in limits)) if limits else None
 
 
 def _cgroup_cores() -> int | None:
     """Cores' worth of time that this process' control group may use, rounded up; None without a limit."""
-    found = []
+    limits = []
     for second, folder in _groups("cpu"):
         if second:
             words = read(folder / "cpu.max").split()
         else:
             words = [read(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
         if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]):
-            found.append(-(-int(words[0]) // int(words[1])))
-    return min(found, default=None)
+            limits.append(-(-int(words[0]) // int(words[1])))
+    return min(limits, default=None)
 
 
 def usable_cores() -> int:
@@ -188,13 +188,14 @@ def peak_bytes() -> int | None:
     if not status.exists():
         return max(started, unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     # on Linux ru_maxrss includes the peak of the parent process at the time of the fork
-    own = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return max(started, 1024 * int(own.split()[1]))
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return max(started, 1024 * int(line.split()[1]))
 
 
 def without(devices: list[Device], lack: str) -> list[Device]:
     """Return devices of which none is available for want of something, if ``lack`` says so."""
-    return [replace(one, available=False, reason=lack) if lack and one.available else one for one in devices]
+    lacking = {"available": False, "reason": lack} if lack else {}
+    return [replace(device, **lacking) if device.available else device for device in devices]
 
 
 def cpu_devices() -> list[Device]:

@@ -9,12 +9,7 @@ from typing import Generic, TypeVar
 Kept = TypeVar("Kept")
 
 
-def always() -> bool:
-    """Return True."""
-    return True
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Coming(Generic[Kept]):
     """What a device still works on.
 
@@ -25,4 +20,4 @@ class Coming(Generic[Kept]):
     """
 
     wait: Callable[[], Kept]
-    is_there: Callable[[], bool] = always
+    is_there: Callable[[], bool] = lambda: True

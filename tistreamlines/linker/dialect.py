@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dialect:
     """How one compiler spells the kernel language.
 

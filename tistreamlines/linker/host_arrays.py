@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..aliases import Array
 from .coming import Coming
-from .records import REALS, Arguments
+from .records import REALS
 
 
 class HostArrays:
@@ -32,7 +32,7 @@ class HostArrays:
         """Return an array of ``kind`` for kernels to fill."""
         return np.zeros(max(size, 1), self.dtype(kind))
 
-    def dtype(self, kind: str) -> np.dtype[Any]:
+    def dtype(self, kind: str) -> np.dtype:
         """Return the type of the elements of arrays of ``kind``."""
         return self.real if kind == REALS else np.dtype(np.int32)
 
@@ -67,10 +67,10 @@ class HostArrays:
         """Return 0: the time in kernels is not measured here."""
         return 0.0
 
-    def gather(self, name: str, count: int, values: Arguments, out: Array, most: int) -> None:
+    def gather(self, name: str, count: int, values: Mapping[str, object], out: Array, most: int) -> None:
         """Run a kernel that fills the int32 array ``out``."""
-        self.run(name, count, values | {"out": out})
+        self.run(name, count, {**values, "out": out})
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel."""
         raise NotImplementedError

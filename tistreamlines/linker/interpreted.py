@@ -5,10 +5,11 @@ The kernels' division, square root and logarithm work on float32 bits; here nump
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .dialect import Dialect, calls
 from .host_arrays import HostArrays
 from .link import link
-from .records import Arguments
 from .source import Source
 from .store import load
 
@@ -58,9 +59,9 @@ class Program(HostArrays):
         self.scratch = source.scratch
         self.module = load(linked.text)
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Call kernel ``name`` for items 0 to ``count`` - 1 with arguments by name."""
         team = {n: self.empty(size, kind) for n, (kind, size) in self.scratch.items()}
-        both, function = values | team, getattr(self.module, name)
+        both, function = {**values, **team}, getattr(self.module, name)
         for item in range(count):
             function(*(item if n == "item" else both[n] for n, _ in self.signatures[name]))

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
@@ -35,7 +35,7 @@ __all__ = [  # what a kernel file imports
 class Func:
     """A kernel function: one source, which is linked for each compiler."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
@@ -45,7 +45,7 @@ class Func:
         """Let pickle store where the function is."""
         return self.__name__
 
-    def __call__(self, *_: Any) -> Any:
+    def __call__(self, *_: object) -> NoReturn:
         raise TypeError(f"{self.__name__} is a kernel function: link it to a dialect first (tistreamlines.linker.link)")
 
 
@@ -57,12 +57,12 @@ class Stage(Func):
     """
 
 
-def func(function: Callable[..., Any]) -> Func:
+def func(function: Callable[..., object]) -> Func:
     """Mark a function as written in the kernel language."""
     return Func(function)
 
 
-def stage(function: Callable[..., Any]) -> Stage:
+def stage(function: Callable[..., object]) -> Stage:
     """Mark a function in the kernel language as a stage of those that call it."""
     return Stage(function)
 
@@ -93,22 +93,22 @@ class Record:
         If a field is missing or unknown, or if its value does not fit its annotation.
     """
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         name, fields = type(self).__name__, fields_of(type(self))
-        for problem, found in (("lacks", fields.keys() - values.keys()), ("has no", values.keys() - fields.keys())):
-            if found:
-                raise TypeError(f"{name} {problem} {', '.join(sorted(found))}")
+        for problem, names in (("lacks", fields.keys() - values.keys()), ("has no", values.keys() - fields.keys())):
+            if names:
+                raise TypeError(f"{name} {problem} {', '.join(sorted(names))}")
         for field, note in fields.items():
             if not _fits(values[field], note):
                 raise TypeError(f"{name}.{field} is {type(values[field]).__name__}, but {note.__name__} is needed")
             setattr(self, field, values[field])
 
     @staticmethod
-    def sizes(*parts: Any) -> dict[str, int]:
+    def sizes(*parts: object) -> dict[str, int]:
         """Number of elements of each array, as far as the parts with which kernels are linked decide it."""
         return {}
 
-    def elements(self, *parts: Any) -> dict[str, int]:
+    def elements(self, *parts: object) -> dict[str, int]:
         """Number of elements of each array; a record whose numbers say more than the parts extends it."""
         return self.sizes(*parts)
 
@@ -124,13 +124,13 @@ class Context(Record):
 
 
 @cache
-def fields_of(record: type[Record]) -> dict[str, Any]:
+def fields_of(record: type[Record]) -> dict[str, Callable[..., object]]:
     """Annotation of each field of a record, the fields of the record that it extends first."""
     lineage = [c for c in reversed(record.__mro__) if issubclass(c, Record)]
     return {field: note for c in lineage for field, note in inspect.get_annotations(c, eval_str=True).items()}
 
 
-def _fits(value: Any, note: Any) -> bool:
+def _fits(value: object, note: Callable[..., object]) -> bool:
     """Whether a value may stand in a field; arrays of a device are known to the device alone, so they all may."""
     if isinstance(note, type) and issubclass(note, Record):
         return isinstance(value, note)
@@ -275,9 +275,9 @@ def collect(items, count, marks, limit):
 
     Numbers beyond the first ``limit`` are left out.
     """
-    found = [number + 32 * k for number in range(LANES) for k in range(31) if int(marks[number]) >> k & 1][:limit]
-    items[: len(found)] = found
-    count[0] = len(found)
+    numbers = [number + 32 * k for number in range(LANES) for k in range(31) if int(marks[number]) >> k & 1][:limit]
+    items[: len(numbers)] = numbers
+    count[0] = len(numbers)
 
 
 def team_min(x):

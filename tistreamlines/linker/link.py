@@ -14,16 +14,16 @@ It changes a function's syntax tree as follows:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from . import lang
 from .dialect import Dialect
+from .parts import Filling
 from .rewriter import Rewriter
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Linked:
     """Linked functions: the flat (name, kind) parameters of each, its text, and the names of all that its module needs.
 
@@ -48,7 +48,7 @@ class Linked:
         return self.header + "\n\n" + "\n\n".join(self.functions[name] for name in names)
 
 
-def link(roots: Sequence[lang.Func], dialect: Dialect, filling: Mapping[str, Any]) -> Linked:
+def link(roots: Sequence[lang.Func], dialect: Dialect, filling: Filling) -> Linked:
     """Link kernel functions for a dialect.
 
     Parameters
@@ -81,7 +81,7 @@ def link(roots: Sequence[lang.Func], dialect: Dialect, filling: Mapping[str, Any
 
             def callee(function: lang.Func) -> list[tuple[str, str]]:
                 parameters = visit(function)
-                needed.extend(one for one in linked.needed[function.__name__] if one not in needed)
+                needed.extend(inner for inner in linked.needed[function.__name__] if inner not in needed)
                 return parameters
 
             rewriter = Rewriter(function, dialect, filling, callee)

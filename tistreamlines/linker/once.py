@@ -7,12 +7,12 @@ the dialect. Where all of them are the same, so is the text, which takes longer 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
 
 from .dialect import Dialect
 from .lang import Func
 from .link import Linked, link
+from .parts import Filling
 
 KERNELS = "tistreamlines.kernels", "tistreamlines.linker.maths", "tistreamlines.linker.rng"
 PLAIN = bool, int, float, str, tuple, type(None)  # what is known by its text
@@ -28,10 +28,10 @@ class LinkedOnce:
 
     def __init__(self, link: Callable[..., Linked]) -> None:
         self.link = link
-        self._known: dict[Any, Linked] = {}
-        self._states: dict[tuple[int, ...], tuple[int, list[Any]]] = {}
+        self._known: dict[Hashable, Linked] = {}
+        self._states: dict[tuple[int, ...], tuple[int, list[object]]] = {}
 
-    def __call__(self, roots: Sequence[Func], dialect: Dialect, filling: Mapping[str, Any]) -> Linked:
+    def __call__(self, roots: Sequence[Func], dialect: Dialect, filling: Filling) -> Linked:
         if not all(callable(value) or isinstance(value, PLAIN) for value in filling.values()):
             return self.link(roots, dialect, filling)
         # functions and records are known by themselves; 1, 1.0 and True are told apart

@@ -6,13 +6,14 @@ and ``state`` the hole State, with a record or, where the field holds the values
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .lang import Func, Record
 
-PLAIN = bool, int, float, tuple, type(None), Func, type
+Filled = bool | int | float | tuple | Func | type | None  # what fills a hole or a constant
+Filling = Mapping[str, Filled]  # by the names of holes and constants in small letters
 
 
 def host(**options: Any) -> Any:
@@ -20,11 +21,11 @@ def host(**options: Any) -> Any:
     return field(metadata={"host": True}, **options)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Part:
     """Base of what kernels are linked with: a field for each hole and each constant that it fills."""
 
-    def filling(self) -> dict[str, Any]:
+    def filling(self) -> dict[str, Filled]:
         """Return what fills holes and constants, by their names in small letters; parts of this part among it.
 
         Raises
@@ -32,7 +33,7 @@ class Part:
         TypeError
             If a field holds what kernels cannot be linked with.
         """
-        values: dict[str, Any] = {}
+        values: dict[str, Filled] = {}
         for each in fields(self):
             value = getattr(self, each.name)
             if each.metadata.get("host"):
@@ -41,14 +42,14 @@ class Part:
                 values |= value.filling()
             elif isinstance(value, Record):
                 values[each.name] = type(value)
-            elif isinstance(value, PLAIN):
+            elif isinstance(value, Filled):
                 values[each.name] = value
             else:
                 raise TypeError(f"{type(self).__name__}.{each.name} is {type(value).__name__}, which fills no hole")
         return values
 
 
-def filling(parts: Iterable[Part]) -> dict[str, Any]:
+def filling(parts: Iterable[Part]) -> dict[str, Filled]:
     """Return what fills holes and constants, by their names in small letters.
 
     Raises
@@ -56,7 +57,7 @@ def filling(parts: Iterable[Part]) -> dict[str, Any]:
     ValueError
         If two parts fill one hole or constant, unless both do so with the same.
     """
-    whole: dict[str, Any] = {}
+    whole: dict[str, Filled] = {}
     for part in parts:
         more = part.filling()
         for name in whole.keys() & more.keys():

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Integral
+from typing import TypeGuard
 
 from . import lang
 
-Arguments = dict[str, Any]  # of a kernel by flat name: numbers, and arrays of the host or of a device
+Arguments = dict[str, object]  # of a kernel by flat name: numbers, and arrays of the host or of a device
 REAL, INT, WORD, BOOL, VEC, WORDS, REALS, INTS, NOTHING = "real int word bool vec words reals ints nothing".split()
-KINDS = {
+KINDS: dict[object, str] = {
     lang.real: REAL, lang.i32: INT, lang.u32: WORD, lang.vec3: VEC, lang.words: WORDS, lang.Reals: REALS,
     lang.Ints: INTS, None: NOTHING,
 }
 
 
-def is_record(note: Any) -> bool:
+def is_record(note: object) -> TypeGuard[type[lang.Record]]:
     """Whether an annotation is a record."""
     return isinstance(note, type) and issubclass(note, lang.Record)
 
@@ -51,5 +52,10 @@ def memory(prefix: str, record: lang.Record) -> dict[str, tuple[str, int]]:
 
     The engine describes the buffers of a chunk so.
     """
-    sizes = spread(prefix, record)
-    return {name: (kind, sizes[name]) for name, kind in flat_fields(prefix, type(record)) if kind in (REALS, INTS)}
+    sizes, arrays = spread(prefix, record), {}
+    for name, kind in flat_fields(prefix, type(record)):
+        if kind in (REALS, INTS):
+            size = sizes[name]
+            assert isinstance(size, Integral)
+            arrays[name] = kind, int(size)
+    return arrays

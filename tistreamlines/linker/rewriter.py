@@ -11,10 +11,11 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import TypeGuard
 
 from . import lang
 from .dialect import Dialect
+from .parts import Filling
 from .records import BOOL, INT, INTS, KINDS, NOTHING, REAL, REALS, VEC, WORD, WORDS, flat_fields, is_record
 
 ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
@@ -27,7 +28,7 @@ FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
 
 
-def annotation(node: ast.expr | None, function: lang.Func, filling: Mapping[str, Any]) -> Any:
+def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> object:
     """What an annotation of a kernel function stands for; a hole stands for what fills it."""
     note = ast.unparse(node) if node else "None"
     scope = getattr(node, "scope", function.function.__globals__)
@@ -44,20 +45,32 @@ def zero_of(kind: str) -> ast.expr:
 
 @cache
 def tree_of(function: lang.Func) -> ast.FunctionDef:
-    """Syntax tree of a kernel function."""
+    """Syntax tree of a kernel function, without its docstring."""
     source = textwrap.dedent(inspect.getsource(function.function))
     tree = parsed(source).body[0]
     assert isinstance(tree, ast.FunctionDef)
+    if ast.get_docstring(tree):
+        del tree.body[0]
     return spread_contexts(tree, function.function.__globals__)
 
 
-def spread_contexts(tree: ast.FunctionDef, scope: Mapping[str, Any]) -> ast.FunctionDef:
+def named_by(node: ast.expr | None, scope: Mapping[str, object]) -> object:
+    """Return what an expression names, if it is a name."""
+    return scope.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def is_context(kind: object) -> TypeGuard[type[lang.Context]]:
+    """Whether something is a context."""
+    return is_record(kind) and issubclass(kind, lang.Context)
+
+
+def spread_contexts(tree: ast.FunctionDef, scope: Mapping[str, object]) -> ast.FunctionDef:
     """Put the fields of contexts in the place of contexts, in a function of a module with these names."""
     arguments: list[ast.arg] = []
     contexts: dict[str, list[ast.arg]] = {}
     for argument in tree.args.args:
-        kind = scope.get(argument.annotation.id) if isinstance(argument.annotation, ast.Name) else None
-        if isinstance(kind, type) and issubclass(kind, lang.Context):
+        kind = named_by(argument.annotation, scope)
+        if is_context(kind):
             contexts[argument.arg] = parameters_of_context(kind)
         arguments += contexts.get(argument.arg, [argument])
     tree.args.args = arguments
@@ -85,7 +98,7 @@ class ContextSpreader(ast.NodeTransformer):
     scope : names of the function's module.
     """
 
-    def __init__(self, name: str, contexts: Mapping[str, list[ast.arg]], scope: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, contexts: Mapping[str, list[ast.arg]], scope: Mapping[str, object]) -> None:
         self.name, self.contexts, self.scope = name, contexts, scope
         self.values: dict[str, list[ast.expr]] = {}  # of contexts that the function makes, by name
 
@@ -100,8 +113,8 @@ class ContextSpreader(ast.NodeTransformer):
 
     def context_of(self, node: ast.expr) -> type[lang.Context] | None:
         """Return the context that an expression makes, if it makes one."""
-        kind = self.scope.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
-        return kind if isinstance(kind, type) and issubclass(kind, lang.Context) else None
+        kind = named_by(node.func, self.scope) if isinstance(node, ast.Call) else None
+        return kind if is_context(kind) else None
 
     def fields(self, node: ast.expr, context: type[lang.Context]) -> list[ast.expr]:
         """Return the values of the fields of a context that an expression makes."""
@@ -177,7 +190,7 @@ class Rewriter(ast.NodeVisitor):
     """
 
     def __init__(
-        self, function: lang.Func, dialect: Dialect, filling: Mapping[str, Any],
+        self, function: lang.Func, dialect: Dialect, filling: Filling,
         parameters_of: Callable[[lang.Func], list[tuple[str, str]]],
     ) -> None:
         self.dialect, self.filling, self.parameters_of = dialect, filling, parameters_of
@@ -194,7 +207,7 @@ class Rewriter(ast.NodeVisitor):
 
     # -- names
 
-    def declare(self, name: str, note: Any) -> None:
+    def declare(self, name: str, note: object) -> None:
         """Note a parameter by its flat name, and each field of a record likewise."""
         if is_record(note):
             self.records.add(name)
@@ -203,13 +216,13 @@ class Rewriter(ast.NodeVisitor):
         else:
             self.parameters.append((name, KINDS[note]))
 
-    def lookup(self, name: str) -> Any:
+    def lookup(self, name: str) -> object:
         value = self.scope.get(name)
         return self.filling[name.lower()] if isinstance(value, (lang.Hole, lang.Constant)) else value
 
     def run(self) -> str:
         """Rewrite the function, without the parameters that it does not use."""
-        body = self.block(self.tree.body[1:] if ast.get_docstring(self.tree) else self.tree.body)
+        body = self.block(self.tree.body)
         used = {word for line in body for word in re.findall(r"[A-Za-z_]\w*", line)}
         self.parameters = [(name, kind) for name, kind in self.parameters if name in used]
         shown = list(self.dialect.hidden) + [self.dialect.parameter(n, k) for n, k in self.parameters]
@@ -227,7 +240,7 @@ class Rewriter(ast.NodeVisitor):
         called = self.lookup(value.func.id) if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
         if isinstance(called, lang.Stage) and isinstance(value, ast.Call):
             return self.inlined(value, called, target)
-        if isinstance(called, type) and issubclass(called, lang.Record):
+        if is_record(called):
             return self.local_record(flat(target), called)
         text, kind = self.visit(value)
         accumulates = isinstance(target, ast.Name) and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
@@ -271,11 +284,10 @@ class Rewriter(ast.NodeVisitor):
             else:
                 meant[parameter.arg] = ast.Name(f"{stage.__name__}_{parameter.arg}")
                 lines += self.visit_Assign(ast.Assign([meant[parameter.arg]], argument))
-        body = tree.body[1:] if ast.get_docstring(tree) else tree.body
-        meant |= {name: ast.Name(f"{stage.__name__}_{name}") for name in set_in(body) - meant.keys()}
-        body = [Renamer(meant).visit(copy.deepcopy(statement)) for statement in body]
+        meant |= {name: ast.Name(f"{stage.__name__}_{name}") for name in set_in(tree.body) - meant.keys()}
         outside, self.scope = self.scope, stage.function.__globals__
-        for statement in body:
+        for statement in tree.body:
+            statement = Renamer(meant).visit(copy.deepcopy(statement))
             if isinstance(statement, ast.Return):
                 if target is None or statement.value is None:
                     continue
@@ -300,7 +312,7 @@ class Rewriter(ast.NodeVisitor):
         assert node.value is not None
         return [f"return {self.argument(node.value)}"]
 
-    def known(self, test: ast.expr) -> Any:
+    def known(self, test: ast.expr) -> object:
         """Value of a test that depends on constants and on numbers of its module alone; None for other tests."""
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
         known = {n: self.scope.get(n) for n in names if n not in self.env}
@@ -393,8 +405,9 @@ class Rewriter(ast.NodeVisitor):
             path = flat(argument)
             if path in self.records:
                 # the argument may be a record that extends the parameter's
-                fields = flat_fields("", annotation(parameter.annotation, callee, self.filling))
-                out += [path + name for name, _ in fields if parameter.arg + name in taken]
+                note = annotation(parameter.annotation, callee, self.filling)
+                assert is_record(note)
+                out += [path + name for name, _ in flat_fields("", note) if parameter.arg + name in taken]
             elif parameter.arg in taken:
                 text = self.argument(argument)
                 out.append(self.dialect.handed(text) if text.isdigit() else text)

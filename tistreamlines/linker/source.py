@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from .lang import Func
-from .parts import Part, filling
+from .parts import Filled, Part, filling
 
 Arrays = Mapping[str, tuple[str, int]]  # kind, 'reals' or 'ints', and number of elements, by flat name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Load:
     """What kernels hold of the half that a team grows, by which devices share out their registers.
 
@@ -29,7 +28,7 @@ class Load:
     has_bits: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Source:
     """Kernels that are linked, compiled and run together.
 
@@ -52,6 +51,6 @@ class Source:
     load: Load | None = None
 
     @cached_property
-    def filling(self) -> dict[str, Any]:
+    def filling(self) -> dict[str, Filled]:
         """What fills holes and constants, by their names in small letters."""
         return filling(self.parts)

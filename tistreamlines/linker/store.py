@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import IO
 
 ADVICE = "let XDG_CACHE_HOME name a folder that you alone can write to"
 _loading = threading.RLock()
@@ -84,11 +84,11 @@ def _among_temporary_files() -> Path:
     return Path(tempfile.gettempdir()) / f"tistreamlines-{os.geteuid() if hasattr(os, 'geteuid') else 'user'}"
 
 
-def is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+def is_own(status: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
     """Whether what was found is of a kind, belongs to this user, and cannot be written by others."""
     if not hasattr(os, "geteuid"):  # Windows has no such bits, but both folders are in the user's profile
-        return is_kind(found.st_mode)
-    return is_kind(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        return is_kind(status.st_mode)
+    return is_kind(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def open_folder_above(path: Path) -> Path | None:
@@ -109,9 +109,9 @@ def open_folder_above(path: Path) -> Path | None:
     with suppress(OSError, RuntimeError):
         home = Path.home().resolve()
     for above in path.parents:
-        found = above.stat()
-        writable = found.st_mode & 0o002 or (found.st_mode & 0o020 and not _is_private(found.st_gid))
-        if found.st_uid not in trusted or (writable and not found.st_mode & stat.S_ISVTX):
+        status = above.stat()
+        writable = status.st_mode & 0o002 or (status.st_mode & 0o020 and not _is_private(status.st_gid))
+        if status.st_uid not in trusted or (writable and not status.st_mode & stat.S_ISVTX):
             return above
         if above == home:
             break
@@ -126,8 +126,8 @@ def _is_private(number: int) -> bool:
 
     with suppress(KeyError):
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
-        own = number == user.pw_gid and group.gr_name == user.pw_name
-        return (own or number == 0) and {*group.gr_mem} <= {user.pw_name, "root"}
+        personal = number == user.pw_gid and group.gr_name == user.pw_name
+        return (personal or number == 0) and {*group.gr_mem} <= {user.pw_name, "root"}
     return False
 
 
@@ -142,7 +142,7 @@ def stem_of(text: str) -> str:
     return f"tistreamlines_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def load(text: str, fresh: bool = False) -> Any:
+def load(text: str, fresh: bool = False) -> ModuleType:
     """Make a module from its text; any thread may call this.
 
     Parameters

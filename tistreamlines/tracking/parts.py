@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..kernels.getters.fod import no_fluid
 from ..kernels.halves import HALVES_A_PAGE, IN_A_ROW, Halves, Seeds
 from ..kernels.stop_reasons import KEPT
 from ..kernels.stopping.act5 import nothing_along
 from ..linker.lang import Func, Record, Stage
-from ..linker.parts import Part, host
+from ..linker.parts import Filled, Part, host
 from ..linker.records import INTS, memory, team_memory
 from ..linker.source import Arrays, Load
 from ..space.sphere import padded
@@ -100,7 +99,7 @@ class Getter(Part):
     shares: Mapping[str, tuple[str, int]] = host(default_factory=dict)
     often_read: tuple[str, ...] = host(default=())
 
-    def filling(self) -> dict[str, Any]:
+    def filling(self) -> dict[str, Filled]:
         """Return what fills holes and constants; see :meth:`tistreamlines.linker.parts.Part.filling`."""
         return super().filling() | {"move_as_chosen": self.move_as_chosen or self.move}
 

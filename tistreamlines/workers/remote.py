@@ -6,29 +6,19 @@ import signal
 import socket
 import subprocess
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from ..devices import Device, alone
-from ..helpers import helper
-from ..space.batch import Batch
+from ..helpers import calling
+from .messages import Ask, Free, Laid, Message, Piece
 from .shared import Seen, receive, send
 
-Counts = npt.NDArray[np.int64]  # as those of a Statistics
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
 SILENT = 300.0  # after which it is lost; while a kernel is compiled, which may take a minute, it cannot answer
-WORKER = """
-from tistreamlines.workers.worker import main
-main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), bool(int(sys.argv[4])))
-"""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Range:
     """Neighbouring seeds that are handed out together.
 
@@ -39,19 +29,20 @@ class Range:
 
     first: int
     count: int
-    batches: deque[tuple[Batch, Counts | None, Sequence[Any]]] = field(default_factory=deque)
+    pieces: deque[Piece] = field(default_factory=deque)
     finished: int = 0  # seeds of whole chunks that have come
     kept: int = 0  # streamlines behind them that have come
     passed: int = 0  # those of them that the present worker has sent
 
-    def take(self, batch: Batch, counts: Counts | None, made: Sequence[Any] = ()) -> None:
+    def take(self, piece: Piece) -> None:
         """Receive a batch; what has come before, from a worker that was lost, is left out."""
+        batch = piece.batch
         double = min(max(self.kept - self.passed, 0), len(batch))
         self.passed += len(batch)
         self.kept += len(batch) - double
-        self.batches.append((batch[double:] if double else batch, counts, made))
-        if counts is not None:  # the last batch of a chunk
-            self.finished += int(counts[0])
+        self.pieces.append(piece._replace(batch=batch[double:]) if double else piece)
+        if piece.counts is not None:  # the last batch of a chunk
+            self.finished += int(piece.counts[0])
             self.kept, self.passed = self.kept - self.passed, 0
 
 
@@ -78,40 +69,36 @@ class Remote:
         self.channel, theirs = socket.socketpair()
         self.channel.settimeout(SILENT)
         self._silent = 0.0  # seconds that were waited for it since its last message
-        numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(int(self.losses > 0))]
+        numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(self.losses)]
         with theirs:
             self.process = subprocess.Popen(
-                helper(WORKER, *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
+                calling("tistreamlines.workers.worker", *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )
         self.ready, self.ranges, self._seen, self._stuck = False, deque[Range](), Seen(self._maps), False
 
-    def send(self, *message: Any, descriptors: Sequence[int] = ()) -> None:
+    def send(self, message: Message, *descriptors: int) -> None:
         """Send a message; if the worker has ended, that is noticed when it is listened to."""
         try:
             if spent := self._seen.spent():
-                send(self.channel, ("free", spent))
+                send(self.channel, Free(spent))
             send(self.channel, message, *descriptors)
         except OSError as error:
             self._stuck = isinstance(error, TimeoutError)
 
-    def receive(self) -> tuple[Any, ...]:
+    def receive(self) -> Message:
         """Wait for a message; the arrays of a batch are in it."""
         message, descriptors = receive(self.channel)
         self._silent = 0.0
-        if message[0] != "batch":
+        if not isinstance(message, Laid):  # which is small
             return message
-        kind, turn, counts, made, *place = message
-        if not isinstance(place[0], int):  # an outline, which is small
-            return kind, turn, counts, place[0], made
-        number, points, streamlines = place
-        return kind, turn, counts, self._seen.batch(number, descriptors, points, streamlines), made
+        return Piece(message.turn, message.counts, message.deltas, self._seen.batch(descriptors, *message.place))
 
     def missed(self, seconds: float) -> None:
         """Note that it was waited for in vain so long, and ask it for a sign; raise TimeoutError if none comes."""
         before, self._silent = self._silent, self._silent + seconds
         if before < ASKED <= self._silent:
-            self.send("ask")
+            self.send(Ask())
         if self._silent >= SILENT or self._stuck:
             raise TimeoutError
 

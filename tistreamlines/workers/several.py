@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,8 @@ from ..tracking.growth.statistics import Statistics
 from ..tracking.products.products import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
-from .remote import Counts, Range, Remote
+from . import messages
+from .remote import Range, Remote
 from .shared import packed
 from .sliced import Sliced
 
@@ -58,12 +58,12 @@ class Several:
         if not hasattr(socket, "send_fds"):
             raise DeviceError("--devices needs Linux or macOS: run a part of the seeds on each GPU instead")
         self.note, self.statistics = note, Statistics()
-        self._remotes = [Remote(one, number, MAPS // len(devices)) for number, one in enumerate(devices)]
-        fast = all(one.on_gpu for one in devices)
+        self._remotes = [Remote(device, number, MAPS // len(devices)) for number, device in enumerate(devices)]
+        fast = all(device.on_gpu for device in devices)
         self._sizes = (GPU_SEEDS, USUAL_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
         self._count, self._turn = len(devices), 0
-        self._tables: tuple[int, Any] | None = None
-        self._found: tuple[Array, Array] | None = None  # the initial directions that were asked for
+        self._tables: tuple[int, bytes, list[int]] | None = None
+        self._directions_found: tuple[Array, Array] | None = None  # the initial directions that were asked for
         self._open: deque[Range] = deque()
         self._again: list[Range] = []
         self._most: int | None = None  # of a range that is tracked to be counted
@@ -84,7 +84,7 @@ class Several:
         if self._tables is not None:
             os.close(self._tables[0])
         settings = replace(settings, threads=threads)
-        self._tables = packed((prepared, space, settings, list(filters), list(products), points))
+        self._tables = packed(messages.Opened(prepared, space, settings, list(filters), list(products), points))
         self._products = products
         self._new_turn()
         for remote in self._remotes:
@@ -101,8 +101,9 @@ class Several:
     def _load(self, remote: Remote) -> None:
         assert self._tables is not None
         remote.ready = False
-        remote.send("turn", self._turn)
-        remote.send("load", self._turn, self._tables[1], descriptors=self._tables[:1])
+        descriptor, content, sizes = self._tables
+        remote.send(messages.Turn(self._turn))
+        remote.send(messages.Load(self._turn, content, sizes), descriptor)
 
     def track(
         self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,
@@ -126,14 +127,14 @@ class Several:
 
     def initial_directions(self, points: Array) -> tuple[Array, Array]:
         """Have a worker find the initial directions at points, see :mod:`..tracking.engine.directions`."""
-        self._found, asked = None, None
-        while self._found is None:
+        self._directions_found, asked = None, None
+        while self._directions_found is None:
             ready = [remote for remote in self._remotes if remote.ready]
             if ready and asked not in ready:  # the one that was asked is lost
                 asked = ready[0]
-                asked.send("directions", self._turn, points)
+                asked.send(messages.FindDirections(self._turn, points))
             self._listen(PATIENCE)
-        return self._found
+        return self._directions_found
 
     def _new_turn(self) -> None:
         """Have the workers forget what they have been given."""
@@ -141,59 +142,59 @@ class Several:
         self._open, self._again, self._most = deque(), [], None
         for remote in self._remotes:
             remote.ranges.clear()
-            remote.send("turn", self._turn)
+            remote.send(messages.Turn(self._turn))
 
     def _merged(self, left: int, enough: Callable[[], bool]) -> Iterator[Batch]:
         """Hand ranges out and batches on, until there are ``left`` streamlines."""
         self._new_turn()
         ended, whole, counted = False, True, self._counted(left)
-        made: list[Sequence[Any]] = []  # what products have collected in the first open range
+        deltas: list[Sequence[object]] = []  # what products have collected in the first open range
         while left and (self._open or self._given < len(self._seeds)):
             if ended := ended or enough():
                 self._given = len(self._seeds)
                 if whole:
-                    self._merge(made)
+                    self._merge(deltas)
                     return
             self._hand_out()
-            self._listen(0 if self._open and self._open[0].batches else PATIENCE)
-            if not (self._open and self._open[0].batches):
+            self._listen(0 if self._open and self._open[0].pieces else PATIENCE)
+            if not (self._open and self._open[0].pieces):
                 continue
             head = self._open[0]
-            batch, counts, deltas = head.batches.popleft()
+            _, counts, collected, batch = head.pieces.popleft()
             if len(batch) >= left:
                 batch = batch[:left]
-                made = self._count_again(head, *counted)
+                deltas = self._count_again(head, *counted)
                 self._add(batch, None)
-                self._merge(made)
+                self._merge(deltas)
                 yield batch
                 return
             left, whole = left - len(batch), counts is not None
             self._add(batch, counts)
-            made.append(deltas)
-            if head.finished == head.count and not head.batches:
+            deltas.append(collected)
+            if head.finished == head.count and not head.pieces:
                 self._open.popleft()
                 counted = self._counted(left)
-                self._merge(made)
+                self._merge(deltas)
             yield batch
 
-    def _counted(self, left: int) -> tuple[int, Counts]:
+    def _counted(self, left: int) -> tuple[int, messages.Counts]:
         """What is known at the beginning of a range: how many streamlines it may have, and counts of those before."""
         return left, self.statistics.counts.copy()
 
-    def _merge(self, made: list[Sequence[Any]]) -> None:
+    def _merge(self, deltas: list[Sequence[object]]) -> None:
         """Add what the products of workers have collected to those of the run; their order does not matter."""
-        for deltas in made:
-            for product, delta in zip(self._products, deltas, strict=False):
+        for collected in deltas:
+            for product, delta in zip(self._products, collected, strict=False):
                 product.merge(delta)
-        made.clear()
+        deltas.clear()
 
-    def _add(self, batch: Batch, counts: Counts | None) -> None:
+    def _add(self, batch: Batch, counts: messages.Counts | None) -> None:
         self.statistics.streamlines += len(batch)
         self.statistics.points += int(batch.offsets[-1])
         if counts is not None:
             self.statistics.counts += counts
 
-    def _count_again(self, cut: Range, most: int, before: Counts) -> list[Sequence[Any]]:
+    def _count_again(self, cut: Range, most: int, before: messages.Counts) -> list[Sequence[object]]:
         """Count the seeds and ends up to the last wanted streamline of a range, which its chunk goes beyond.
 
         Returns what products have collected in the range so far.
@@ -206,19 +207,19 @@ class Several:
         while again.finished < again.count:
             self._hand_out()
             self._listen(PATIENCE)
-        self.statistics.counts = before + sum(counts for _, counts, _ in again.batches if counts is not None)
-        return [deltas for *_, deltas in again.batches]
+        self.statistics.counts = before + sum(piece.counts for piece in again.pieces if piece.counts is not None)
+        return [piece.deltas for piece in again.pieces]
 
     def _hand_out(self) -> None:
         """Give ranges to the workers that have few, the lost ones first."""
         for has in range(EACH):
             for remote in self._remotes:
-                if remote.ready and len(remote.ranges) == has and (one := self._next()) is not None:
-                    remote.ranges.append(one)
-                    begin, end = one.first + one.finished, one.first + one.count
+                if remote.ready and len(remote.ranges) == has and (part := self._next()) is not None:
+                    remote.ranges.append(part)
+                    begin, end = part.first + part.finished, part.first + part.count
                     seeds = np.asarray(self._seeds[begin:end], np.float32)
                     directions = None if self._directions is None else self._directions[begin:end]
-                    remote.send("track", self._turn, (seeds, self._first + begin, directions), self._most)
+                    remote.send(messages.Track(self._turn, (seeds, self._first + begin, directions), self._most))
 
     def _next(self) -> Range | None:
         """Return the next range, None if it has to wait; near the end ranges are smaller, so that all end together."""
@@ -227,10 +228,10 @@ class Several:
         left, (fewest, most) = len(self._seeds) - self._given, self._sizes
         if not left or len(self._open) >= AHEAD * len(self._remotes):
             return None
-        one = Range(self._given, min(left, most, max(fewest, left // len(self._remotes))))
-        self._given += one.count
-        self._open.append(one)
-        return one
+        part = Range(self._given, min(left, most, max(fewest, left // len(self._remotes))))
+        self._given += part.count
+        self._open.append(part)
+        return part
 
     def _listen(self, seconds: float) -> None:
         """Receive what workers send, and wait so long for the first message."""
@@ -240,44 +241,44 @@ class Several:
         for remote in tuple(self._remotes):
             try:
                 if remote.channel in heard:
-                    kind, *content = remote.receive()
+                    answer = remote.receive()
                 else:
                     remote.missed(waited)
                     continue
             except (EOFError, OSError):
                 self._lose(remote, remote.end())
                 continue
-            self._heed(remote, kind, *content)
+            self._heed(remote, answer)
 
-    def _heed(self, remote: Remote, kind: str, *content: Any) -> None:
+    def _heed(self, remote: Remote, answer: messages.Message) -> None:
         """Do what a message asks for."""
-        if kind == "ready":
-            remote.ready = content[0] == self._turn
-        elif kind == "directions":
-            self._found = content[1], content[2]
-        elif kind == "note":
-            self.note(f"{remote}: {content[0]}")
-        elif kind == "error":
-            if not isinstance(content[0], LostDeviceError):
-                raise content[0]
+        if isinstance(answer, messages.Ready):
+            remote.ready = answer.turn == self._turn
+        elif isinstance(answer, messages.Directions):
+            self._directions_found = answer.found
+        elif isinstance(answer, messages.Note):
+            self.note(f"{remote}: {answer.text}")
+        elif isinstance(answer, messages.Failed):
+            if not isinstance(answer.error, LostDeviceError):
+                raise answer.error
             remote.end()
-            self._lose(remote, content[0].on_command_line)
-        elif kind != "alive" and content[0] == self._turn:
-            one = remote.ranges[0]
-            if kind == "batch":
-                one.take(content[2], content[1], content[3])
-            if kind == "done":
-                one.finished = one.count
-            if one.finished == one.count:
+            self._lose(remote, answer.error.on_command_line)
+        elif isinstance(answer, messages.Piece | messages.Done) and answer.turn == self._turn:
+            part = remote.ranges[0]
+            if isinstance(answer, messages.Piece):
+                part.take(answer)
+            else:
+                part.finished = part.count
+            if part.finished == part.count:
                 remote.ranges.popleft()
 
     def _lose(self, remote: Remote, reason: str) -> None:
         """Start a lost worker anew, once, and hand its ranges to whoever asks first."""
-        for one in remote.ranges:
-            one.passed = 0
+        for part in remote.ranges:
+            part.passed = 0
             if self._most is not None:
-                one.finished, one.batches = 0, deque()
-        self._again = sorted([*self._again, *remote.ranges], key=lambda one: one.first)
+                part.finished, part.pieces = 0, deque()
+        self._again = sorted([*self._again, *remote.ranges], key=lambda part: part.first)
         remote.losses += 1
         if remote.losses == 1:
             self.note(f"{remote} was lost ({reason}): its worker is started anew, and its seeds are tracked again")

@@ -15,25 +15,28 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..aliases import Array
 from ..space.batch import PER_STREAMLINE, Batch
 
+if TYPE_CHECKING:
+    from .messages import Message
+
 HEADER = struct.Struct("<Q")
 GRAIN = 2**22  # bytes; memory is as large as a multiple, so that most of it can be used again
 
 
-def send(channel: socket.socket, message: Any, *descriptors: int) -> None:
+def send(channel: socket.socket, message: Message, *descriptors: int) -> None:
     """Send a message that can be pickled, and descriptors."""
     content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     frame = memoryview(HEADER.pack(len(content)) + content)
     channel.sendall(frame[socket.send_fds(channel, [frame], descriptors) if descriptors else 0 :])
 
 
-def receive(channel: socket.socket) -> tuple[Any, list[int]]:
+def receive(channel: socket.socket) -> tuple[Message, list[int]]:
     """Wait for a message; return it and the descriptors that came along.
 
     Raises
@@ -67,7 +70,7 @@ def nameless(size: int) -> int:
     return descriptor
 
 
-def packed(thing: Any) -> tuple[int, tuple[bytes, list[int]]]:
+def packed(thing: object) -> tuple[int, bytes, list[int]]:
     """Put the arrays of something in shared memory; return its descriptor, and what :func:`unpacked` needs besides."""
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
@@ -79,10 +82,10 @@ def packed(thing: Any) -> tuple[int, tuple[bytes, list[int]]]:
         while written < len(view):  # the system writes at most 2 GiB at once
             written += os.pwrite(descriptor, view[written:], place + written)
         place += _rounded(len(view))
-    return descriptor, (content, [len(view) for view in views])
+    return descriptor, content, [len(view) for view in views]
 
 
-def unpacked(descriptor: int, content: bytes, sizes: Sequence[int]) -> Any:
+def unpacked(descriptor: int, content: bytes, sizes: Sequence[int]) -> object:
     """Undo :func:`packed`; the arrays stay in the shared memory, and the other processes do not see changes of them."""
     memory = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     os.close(descriptor)
@@ -99,11 +102,11 @@ def places(points: int, streamlines: int) -> tuple[dict[str, tuple[int, str, tup
     n = streamlines
     forms = {"points": ("f4", (points, 3)), "offsets": ("i8", (n + 1,))}
     forms |= dict(zip(PER_STREAMLINE, (("f4", (n, 3)), ("u4", (n,)), ("u2", (n,)), ("u1", (n, 2))), strict=True))
-    found, place = {}, 0
+    table, place = {}, 0
     for name, (kind, shape) in forms.items():
-        found[name] = place, kind, shape
+        table[name] = place, kind, shape
         place += _rounded(int(np.prod(shape)) * np.dtype(kind).itemsize)
-    return found, place
+    return table, place
 
 
 def arrays_in(memory: Array, points: int, streamlines: int) -> dict[str, Any]:
@@ -127,7 +130,7 @@ class Written:
         """Return memory for the points of a batch, and behind them for its other arrays."""
         size = places(points, streamlines)[1]
         with self._lock:
-            number = next((one for one in self._free if len(self._memory[one]) >= size), None)
+            number = next((number for number in self._free if len(self._memory[number]) >= size), None)
             if number is None:
                 size, number = _rounded(size, GRAIN), len(self._memory)
                 self._new[number] = nameless(size)
@@ -143,7 +146,7 @@ class Written:
     def finish(self, batch: Batch) -> tuple[int, list[int]]:
         """Put the other arrays behind the points; return the memory's number, and its descriptor if it is new."""
         with self._lock:
-            number = next(n for n, one in enumerate(self._memory) if one is batch.points.base)
+            number = next(n for n, memory in enumerate(self._memory) if memory is batch.points.base)
             new = [self._new.pop(number)] if number in self._new else []
         for name, array in arrays_in(self._memory[number], len(batch.points), len(batch)).items():
             if name != "points":
@@ -163,7 +166,7 @@ class Seen:
         self._most, self._maps, self._held = most, {}, 0
         self._spent: list[int] = []
 
-    def batch(self, number: int, descriptors: Sequence[int], points: int, streamlines: int) -> Batch:
+    def batch(self, descriptors: Sequence[int], number: int, points: int, streamlines: int) -> Batch:
         """Return a batch whose arrays are views; their memory is free when the last of them is collected."""
         for descriptor in descriptors:
             self._maps[number] = mmap.mmap(descriptor, 0)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ..aliases import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sliced:
     """Rows that are computed when a slice is taken.
 
@@ -19,7 +18,7 @@ class Sliced:
     first, count : number of the first row, and how many there are.
     """
 
-    rows: Callable[[int, int], Any]
+    rows: Callable[[int, int], Array]
     first: int
     count: int
 
@@ -27,6 +26,6 @@ class Sliced:
         """Return how many rows there are."""
         return self.count
 
-    def __getitem__(self, some: slice) -> Array:
+    def __getitem__(self, rows: slice) -> Array:
         """Compute rows."""
-        return self.rows(self.first + some.start, some.stop - some.start)
+        return self.rows(self.first + rows.start, rows.stop - rows.start)

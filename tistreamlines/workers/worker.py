@@ -1,8 +1,6 @@
 """A worker: a process that grows streamlines on one device for the run that started it (:mod:`.several`).
 
-It receives ``load`` with the tables, then ``track`` with ranges of seeds, and sends ``ready``, a ``batch`` for each
-batch, ``done`` at the end of a range that was tracked only to be counted, ``note``, ``error``, and ``alive`` if asked.
-Asked for ``directions``, it sends the initial ones at some points.
+:mod:`.messages` lists what it receives and what it answers.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from ..backends import warm_up
 from ..backends.faults import pass_on
@@ -22,6 +19,7 @@ from ..errors import TrackingError
 from ..tracking.engine.directions import initial_directions
 from ..tracking.engine.engine import Block, Engine
 from ..tracking.products.products import Points
+from . import messages
 from .session import Session
 from .shared import Written, receive, send, unpacked
 
@@ -37,8 +35,8 @@ class Worker:
 
     def __init__(self, channel: socket.socket, arch: str) -> None:
         self._channel, self._arch = channel, arch
-        self._jobs: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
-        self._held: list[tuple[Any, ...]] = []
+        self._jobs: queue.SimpleQueue[tuple[messages.Job, list[int]]] = queue.SimpleQueue()  # with descriptors
+        self._held: list[tuple[messages.Job, list[int]]] = []
         self._written, self._sending = Written(), threading.Lock()
         self._turn = 0  # jobs of an earlier turn are no longer wanted
 
@@ -47,29 +45,32 @@ class Worker:
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             device = choose(self._arch)
-            session = Session([device], lambda text: self._send("note", text))
+            session = Session([device], lambda text: self._send(messages.Note(text)))
             warm_up(device)
-            engine: Any = None
+            engine: object = None
             while True:
-                kind, turn, *content = self._held.pop() if self._held else self._jobs.get()
-                if kind == "load":
+                job, descriptors = self._held.pop() if self._held else self._jobs.get()
+                if isinstance(job, messages.Load):
                     engine = None  # gives its memory back
-                    packing, descriptor = content
-                    *given, points = unpacked(descriptor, *packing)
-                    engine = session.open(*given, points=points)
+                    tables = unpacked(descriptors[0], job.content, job.sizes)
+                    assert isinstance(tables, messages.Opened)
+                    engine = session.open(**tables._asdict())
+                    assert isinstance(engine, Engine)
                     if isinstance(engine.points, Points):
                         engine.points.unpacker.memory = self._written.take
-                    self._send("ready", turn)
-                elif kind == "directions":
-                    self._send("directions", turn, *initial_directions(engine, *content))
+                    self._send(messages.Ready(job.turn))
+                    continue
+                assert isinstance(engine, Engine)
+                if isinstance(job, messages.FindDirections):
+                    self._send(messages.Directions(job.turn, initial_directions(engine, job.points)))
                 else:
-                    self._track(engine, turn, *content)
+                    self._track(engine, job)
         except TrackingError as error:
-            self._send("error", error)
+            self._send(messages.Failed(error))
         except Exception as error:  # perhaps of a type that cannot be sent
-            self._send("error", RuntimeError(f"{type(error).__name__}: {error}"))
+            self._send(messages.Failed(RuntimeError(f"{type(error).__name__}: {error}")))
 
-    def _send(self, *message: Any, descriptors: Any = ()) -> None:
+    def _send(self, message: messages.Message, *descriptors: int) -> None:
         with self._sending:
             send(self._channel, message, *descriptors)
         for descriptor in descriptors:
@@ -79,53 +80,52 @@ class Worker:
         """Receive what the run sends, and end the process with it."""
         try:
             while True:
-                (kind, *content), descriptors = receive(self._channel)
-                if kind == "turn":
-                    (self._turn,) = content
-                elif kind == "free":
-                    self._written.give_back(*content)
-                elif kind == "ask":
-                    if not self._sending.locked():  # else another message is on its way
-                        self._send("alive")
-                else:
-                    self._jobs.put((kind, *content, *descriptors))
+                message, descriptors = receive(self._channel)
+                if isinstance(message, messages.Turn):
+                    self._turn = message.turn
+                elif isinstance(message, messages.Free):
+                    self._written.give_back(message.numbers)
+                elif isinstance(message, messages.Load | messages.FindDirections | messages.Track):
+                    self._jobs.put((message, descriptors))
+                elif not self._sending.locked():  # else another message is on its way
+                    self._send(messages.Alive())
         except (EOFError, OSError):
             os._exit(1)
 
-    def _track(self, engine: Engine, turn: int, block: Block, most: int | None) -> None:
+    def _track(self, engine: Engine, job: messages.Track) -> None:
         """Track a range, and those that have come by its end, without a pause; send the batches."""
-        statistics = engine.statistics
+        statistics, (turn, block, most) = engine.statistics, job
         before = statistics.counts.copy()
         blocks = self._blocks(turn, block) if most is None else iter([block])
         for batch in engine.track_blocks(blocks, most=most, enough=lambda: self._turn != turn):
-            counts, made = None, ()
+            counts, deltas = None, ()
             if engine.points.ended:  # the last batch of a chunk
                 counts, before = statistics.counts - before, statistics.counts.copy()
-                made = engine.take()
+                deltas = engine.take()
             if not batch.has_points:
-                self._send("batch", turn, counts, made, batch)
+                self._send(messages.Piece(turn, counts, deltas, batch))
                 continue
             number, new = self._written.finish(batch)
-            self._send("batch", turn, counts, made, number, len(batch.points), len(batch), descriptors=new)
+            self._send(messages.Laid(turn, counts, deltas, (number, len(batch.points), len(batch))), *new)
         if most is not None:
-            self._send("done", turn)
+            self._send(messages.Done(turn))
 
     def _blocks(self, turn: int, block: Block) -> Iterator[Block]:
         while True:
             yield block
             try:
-                job = self._jobs.get_nowait()
+                job, descriptors = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if job[:2] != ("track", turn) or job[3] is not None:
-                self._held.append(job)
+            if not isinstance(job, messages.Track) or job.turn != turn or job.most is not None:
+                self._held.append((job, descriptors))
                 return
-            block = job[2]
+            block = job.block
 
 
-def main(descriptor: int, arch: str, number: int, anew: bool) -> None:
-    """Serve the run at the other end of a socket."""
+def main(descriptor: str, arch: str, number: str, losses: str) -> None:
+    """Serve the run at the other end of a socket; it has lost earlier workers of this number so often."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the run
-    pass_on(number, anew)
-    Worker(socket.socket(fileno=descriptor), arch).serve()
+    pass_on(int(number), losses != "0")
+    Worker(socket.socket(fileno=int(descriptor)), arch).serve()
     os._exit(0)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any
 
 from ...devices.gpu import cuda_error, open_cuda
+from ..driven.functions import functions_of
 from ..faults import understood
 
-# Parameters: p is a pointer or a handle that is one, q an address or a size, u a 32-bit number.
 FUNCTIONS = {
     "cuDeviceGet": "pu", "cuDevicePrimaryCtxRetain": "pu", "cuCtxPushCurrent_v2": "p", "cuCtxPopCurrent_v2": "p",
     "cuStreamCreate": "pu", "cuStreamSynchronize": "p", "cuStreamWaitEvent": "ppu",
@@ -17,13 +16,10 @@ FUNCTIONS = {
     "cuMemsetD32Async": "quqp", "cuMemcpyHtoDAsync_v2": "qpqp", "cuMemcpyDtoHAsync_v2": "pqqp",
     "cuModuleLoadData": "pp", "cuModuleGetFunction": "ppp", "cuLaunchKernel": "puuuuuuuppp",
 }
-# Functions that return at once, and are called without releasing Python's lock: whoever releases it has to wait until the
-# threads that lay points out give it back.
 QUICK = (
     "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
     "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
 )
-_LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
 NOT_READY = 600  # cuEventQuery's answer as long as the device has not come so far
 
 
@@ -32,13 +28,9 @@ class Driver:
 
     def __init__(self) -> None:
         self._library = open_cuda()
-        own, quick = (kind(self._library._name) for kind in (c.CDLL, c.PyDLL))  # handles that others do not use
-        self.functions: dict[str, Any] = {}
-        for name, letters in FUNCTIONS.items():
-            self.functions[name] = function = getattr(quick if name in QUICK else own, name)
-            function.argtypes = [_LETTERS[letter] for letter in letters]
+        self.functions = functions_of(self._library, FUNCTIONS, QUICK)
 
-    def __call__(self, name: str, *arguments: Any) -> None:
+    def __call__(self, name: str, *arguments: object) -> None:
         """Call a function.
 
         Raises
@@ -52,7 +44,7 @@ class Driver:
             error = RuntimeError(f"CUDA error {cuda_error(self._library, code)} of {name}")
             raise understood(error) or error
 
-    def made(self, name: str, *arguments: Any) -> int:
+    def make(self, name: str, *arguments: object) -> int:
         """Return the handle or the address of what a function makes."""
         out = c.c_void_p()
         self(name, c.byref(out), *arguments)

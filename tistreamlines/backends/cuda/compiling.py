@@ -6,16 +6,15 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from ...devices import Device
-from ..driven.reading import kernels_of
+from ..driven.memory import Compiled, Task
 from .ptx import completed
 
 WORD, ADDRESS = 4, 8  # bytes of a number, and of an address
 
 
-def made(device: Device, text: str, exact: bool) -> dict[str, Any]:
+def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
     """Compile a module; see :func:`..driven.ahead.compiled`. The code is PTX.
 
     Taichi compiles a kernel when it launches it, so each one is launched without items, and writes the PTX to the current
@@ -26,13 +25,13 @@ def made(device: Device, text: str, exact: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         runtime = start(device, print_kernel_asm=True, offline_cache=False)
-        told = {}
-        with kernels_of(runtime, text, exact) as kernels:
+        kept = {}
+        with runtime.kernels(text, exact) as kernels:
             for name, (kernel, taken) in kernels.items():
                 kernel(*taken.values())
-                told[name] = _kernel(_written(Path(place), name), taken, exact)
+                kept[name] = _kernel(_written(Path(place), name), taken, exact)
         os.chdir("/")  # else Windows cannot remove the folder
-    return told
+    return kept
 
 
 def _written(place: Path, name: str) -> str:
@@ -44,9 +43,9 @@ def _written(place: Path, name: str) -> str:
     raise RuntimeError(f"Taichi has not written the code of {name}")
 
 
-def _kernel(text: str, taken: dict[str, Any], exact: bool) -> dict[str, Any]:
+def _kernel(text: str, arguments: dict[str, object], exact: bool) -> Compiled:
     places, size = [], 0
-    for value in taken.values():
+    for value in arguments.values():
         if isinstance(value, (int, float)):
             places.append((size, WORD))
             size += WORD
@@ -55,7 +54,7 @@ def _kernel(text: str, taken: dict[str, Any], exact: bool) -> dict[str, Any]:
             places.append((size + ADDRESS, ADDRESS))
             size += 2 * ADDRESS
     size += -size % ADDRESS
-    zero = places[list(taken).index("_zero")][0] if exact else None
+    zero = places[list(arguments).index("_zero")][0] if exact else None
     entry = completed(text, dict(places), size, zero)
-    task = {"name": entry.name, "threads": entry.threads, "code": entry.text}
-    return {"places": [place for place, _ in places], "bytes": size + WORD, "tasks": [task]}
+    task = Task(name=entry.name, code=entry.text, threads=entry.threads, groups=0)
+    return Compiled(tasks=[task], places=[place for place, _ in places], bytes=size + WORD)

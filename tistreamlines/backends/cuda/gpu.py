@@ -1,14 +1,15 @@
-"""A CUDA device of this process: its memory, and the stream of what it is to do, in order."""
+"""A CUDA device of this process: its memory, its kernels, and the stream of what it is to do, in order."""
 
 from __future__ import annotations
 
 import ctypes as c
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...devices import Device
-from ..driven.memory import Buffer, Memory
+from ..driven.memory import Arguments, Buffer, Compiled, Memory
 from .api import NOT_READY, Driver
 
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time
@@ -25,8 +26,8 @@ class Mark:
             self._idle.append(self.event)
 
 
-class Gpu(Memory):
-    """A device. Any thread may call the methods, one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
+class Gpu(Memory[Mark]):
+    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
     Kernels and copies to the device follow each other in a stream. Copies to the host have a stream of their own, and wait
     only for what was handed over before them.
@@ -35,17 +36,16 @@ class Gpu(Memory):
     ----------
     cuda : the driver's functions.
     stream : of kernels and copies to the device.
-    kernels : what was compiled, by the hash of its text.
     """
 
     def __init__(self, device: Device) -> None:
         super().__init__(device)
-        self.cuda, self.kernels, number = Driver(), {}, c.c_int()
+        self.cuda, number = Driver(), c.c_int()
         self.cuda("cuDeviceGet", c.byref(number), device.index)
-        self._context = self.cuda.made("cuDevicePrimaryCtxRetain", number.value)  # that of other libraries, too
+        self._context = self.cuda.make("cuDevicePrimaryCtxRetain", number.value)  # that of other libraries, too
         self._events: list[int] = []
         with self.turn():
-            self.stream, self._back = (self.cuda.made("cuStreamCreate", BESIDE) for _ in range(2))
+            self.stream, self._back = (self.cuda.make("cuStreamCreate", BESIDE) for _ in range(2))
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -61,12 +61,16 @@ class Gpu(Memory):
         finally:
             self.cuda("cuCtxPopCurrent_v2", c.byref(c.c_void_p()))
 
+    def kernel(self, compiled: Compiled) -> Kernel:
+        """See :meth:`..driven.memory.Memory.kernel`."""
+        return Kernel(self, compiled)
+
     # -------------------------------------------------------------------------------------------------------------- memory
     def _allocated(self, size: int, host: bool) -> Buffer:
         size = max(16, size + -size % 4)
         if host:
-            return Buffer(0, 0, size, mapped=self.cuda.made("cuMemHostAlloc", size, 0))
-        return Buffer(0, 0, size, address=self.cuda.made("cuMemAlloc_v2", size))
+            return Buffer(0, 0, size, mapped=self.cuda.make("cuMemHostAlloc", size, 0))
+        return Buffer(0, 0, size, address=self.cuda.make("cuMemAlloc_v2", size))
 
     def _destroy(self, buffer: Buffer) -> None:
         if buffer.mapped:
@@ -90,12 +94,12 @@ class Gpu(Memory):
         launched = self._marked(self.stream)
         self.cuda("cuStreamWaitEvent", self._back, launched.event, 0)
         self.cuda("cuMemcpyDtoHAsync_v2", target.mapped, source.address, size, self._back)
-        target.used = self._marked(self._back)
-        return target.used
+        target.used = mark = self._marked(self._back)
+        return mark
 
     # --------------------------------------------------------------------------------------------------------------- marks
     def _marked(self, stream: int) -> Mark:
-        mark = Mark(self._events.pop() if self._events else self.cuda.made("cuEventCreate", UNTIMED), self._events)
+        mark = Mark(self._events.pop() if self._events else self.cuda.make("cuEventCreate", UNTIMED), self._events)
         self.cuda("cuEventRecord", mark.event, stream)
         return mark
 
@@ -114,3 +118,31 @@ class Gpu(Memory):
         with self._entered():
             for stream in (self.stream, self._back):
                 self.cuda("cuStreamSynchronize", stream)
+
+
+class Kernel:
+    """A kernel whose code the device has.
+
+    Parameters
+    ----------
+    gpu : the device; the caller holds its lock, here and in :meth:`launch`.
+    compiled : its code.
+    """
+
+    def __init__(self, gpu: Gpu, compiled: Compiled) -> None:
+        self._gpu, self._places, self._bytes = gpu, compiled["places"], compiled["bytes"]
+        (task,) = compiled["tasks"]
+        self._threads, code = task["threads"], task["code"].encode()
+        self._module = gpu.cuda.make("cuModuleLoadData", code)
+        self._function = gpu.cuda.make("cuModuleGetFunction", self._module, task["name"].encode())
+
+    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
+        """Let the device run the kernel."""
+        record = c.create_string_buffer(self._bytes)
+        for place, (kind, value) in zip(self._places, arguments, strict=True):
+            struct.pack_into(kind, record, place, value)
+        struct.pack_into("i", record, self._bytes - 4, 32 * teams)
+        packed = (c.c_void_p * 1)(c.addressof(record))
+        blocks, cuda = -(-32 * teams // self._threads), self._gpu.cuda
+        cuda("cuMemsetD32Async", queue.address, 0, 1, self._gpu.stream)
+        cuda("cuLaunchKernel", self._function, blocks, 1, 1, self._threads, 1, 1, 0, self._gpu.stream, packed, None)

@@ -30,7 +30,7 @@ THREAD = """\
 	mad.lo.s32 	{target}, %thread1, {threads}, %thread0;"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entry:
     """What is launched of a kernel: its name, its text, and how many threads a block has."""
 
@@ -55,7 +55,7 @@ def completed(text: str, places: Mapping[int, int], size: int, zero: int | None)
         If the text differs from what versions of Taichi write that were tried.
     """
     start, *parts = re.split(rf"(?=^(?:\t// \.globl|\.func {BODY}\())", text, flags=re.MULTILINE)
-    (task,) = [one for one in parts if f"{TASK}(" in one]
+    (task,) = [part for part in parts if f"{TASK}(" in part]
     header, _, body = task.partition("\n{\n")
     name, threads = re.search(r"\.entry (\w+)\(", header)[1], int(re.search(r"\.maxntid (\d+)", header)[1])  # type: ignore[index]
     parameter = f"{name}_param_0"
@@ -80,27 +80,27 @@ def _rewritten(body: str, parameter: str, threads: int, places: Mapping[int, int
     lines, out = body.splitlines(), []
     held = held_by(lines, _kind, {parameter: ""})
     for line in lines:
-        found = INSTRUCTION.match(line)
-        if found is None:
+        matched = INSTRUCTION.match(line)
+        if matched is None:
             out.append(line)
         elif f"[{BODY}_param_2]" in line:
-            out.append(THREAD.format(target=target_of(found), threads=threads))
-        elif target_of(found) not in held:
-            out.append(_with_arguments(line, found["name"], held, places, size))
+            out.append(THREAD.format(target=target_of(matched), threads=threads))
+        elif target_of(matched) not in held:
+            out.append(_with_arguments(line, matched["name"], held, places, size))
     return out
 
 
-def _kind(found: re.Match[str], held: Mapping[str, str]) -> str | None:
+def _kind(matched: re.Match[str], held: Mapping[str, str]) -> str | None:
     """Return what an instruction's target holds the address of, '' for the parameter; None if that is not known."""
-    source = found["operands"].partition(", ")[2]
-    if found["name"] in ("mov.b64", "mov.u64", "cvta.to.global.u64"):
+    source = matched["operands"].partition(", ")[2]
+    if matched["name"] in ("mov.b64", "mov.u64", "cvta.to.global.u64"):
         return held.get(source)
     if (at := ADDRESS.fullmatch(source)) is None:
         return None
     base, place = held.get(at["base"]), int(at["place"] or 0)
-    if found["name"] in ("ld.param.u64", "ld.u64") and base == "":
+    if matched["name"] in ("ld.param.u64", "ld.u64") and base == "":
         return "" if at["base"] == f"{BODY}_param_0" else FIELDS.get(place)
-    return TEMPORARY if (found["name"], base, place) == ("ld.global.u64", RUNTIME, TEMPORARIES) else None
+    return TEMPORARY if (matched["name"], base, place) == ("ld.global.u64", RUNTIME, TEMPORARIES) else None
 
 
 def _with_arguments(line: str, name: str, held: Mapping[str, str], places: Mapping[int, int], size: int) -> str:

@@ -10,9 +10,9 @@ Kind = TypeVar("Kind")
 INSTRUCTION = re.compile(r"^\t(?P<guard>@!?%p\d+ )?(?P<name>[a-z][\w.]*)\s+(?P<operands>.*);")
 
 
-def target_of(found: re.Match[str]) -> str:
+def target_of(matched: re.Match[str]) -> str:
     """Return what an instruction names first: the register that it sets, if it sets one."""
-    return found["operands"].split(",")[0]
+    return matched["operands"].split(",")[0]
 
 
 def held_by(
@@ -28,13 +28,13 @@ def held_by(
     """
     setting: dict[str, list[re.Match[str]]] = {}
     for line in lines:
-        if found := INSTRUCTION.match(line):
-            setting.setdefault(target_of(found), []).append(found)
+        if matched := INSTRUCTION.match(line):
+            setting.setdefault(target_of(matched), []).append(matched)
     held, more = dict(known), True
     while more:  # a register may be read above the line that sets it
         more = False
         for target in [target for target in setting if target not in held]:
-            kind, *others = {kind_of(found, held) for found in setting[target]}
+            kind, *others = {kind_of(matched, held) for matched in setting[target]}
             if kind is not None and not others:
                 held[target], more = kind, True
     return held

@@ -23,9 +23,9 @@ def marked(lines: Sequence[str], zero: str) -> list[str]:
     ----------
     zero : how they read the argument that is always 0.
     """
-    def kind(found: re.Match[str], held: Mapping[str, str]) -> str | None:
+    def kind(matched: re.Match[str], held: Mapping[str, str]) -> str | None:
         """Return what an instruction's target holds of that argument: '0', '-0' or '1'."""
-        name, (first, *others) = found["name"], found["operands"].split(", ")[1:] or [""]
+        name, (first, *others) = matched["name"], matched["operands"].split(", ")[1:] or [""]
         if name.startswith("ld.param.") and first == zero:
             return "0"
         if name in ("mov.b32", "mov.u32", "mov.f32"):
@@ -37,10 +37,10 @@ def marked(lines: Sequence[str], zero: str) -> list[str]:
 
 
 def _without_guard(line: str, held: Mapping[str, str]) -> str:
-    found = INSTRUCTION.match(line)
-    if found is None or found["guard"] or found["name"] != "fma.rn.ftz.f32":
+    matched = INSTRUCTION.match(line)
+    if matched is None or matched["guard"] or matched["name"] != "fma.rn.ftz.f32":
         return line
-    target, first, second, third = found["operands"].split(", ")
+    target, first, second, third = matched["operands"].split(", ")
     if held.get(third) == "-0":
         return f"\tmul.rn.ftz.f32 \t{target}, {first}, {second};"
     if held.get(second) == "1":

@@ -8,31 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
-from ...aliases import Json
-from ...devices import Device, alone
+from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
-from ...helpers import helper
+from ...helpers import answers, calling
 from ...linker.store import folder, read_sealed, write_sealed
-
-WORKER = """
-from tistreamlines.backends.driven.worker import main
-main()
-"""
+from .memory import Compiled
 
 
-def compiled(device: Device, text: str, exact: bool) -> Json:
-    """Return the compiled kernels of a module of Taichi's.
-
-    Returns
-    -------
-    dict
-        By the kernel's name: ``places``, bytes before each argument, and ``tasks``, each with its ``code`` and the
-        ``threads`` of a group. For Vulkan, a task has the most ``groups``, too; for CUDA, a kernel has the ``bytes`` of
-        all arguments, and its one task the ``name`` of its entry.
+def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
+    """Return the compiled kernels of a module of Taichi's, by their names.
 
     Raises
     ------
@@ -42,25 +31,38 @@ def compiled(device: Device, text: str, exact: bool) -> Json:
     place, compiler = folder(), compiler_for(device.arch)
     causes = [text, str(exact), compiler.name, compiler.version, device.capability, _source()]
     name = f"{device.arch}-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}.json"
-    made = None if place is None else read_sealed(place / name)
-    if made is None:
-        made = _compiled_elsewhere(device, text, exact)
+    kernels = None if place is None else read_sealed(place / name)
+    if kernels is None:
+        kernels = _compiled_elsewhere(device, text, exact)
         if place is not None:
-            write_sealed(place / name, made)
-    return json.loads(made)
+            write_sealed(place / name, kernels)
+    return json.loads(kernels)
 
 
 @cache
 def _source() -> str:
     room = Path(__file__).parents[1]
-    own = [path.read_bytes() for part in ("cuda", "driven", "vulkan") for path in sorted((room / part).glob("*.py"))]
-    return hashlib.sha256(b"".join(own)).hexdigest()
+    sources = [path.read_bytes() for part in ("cuda", "driven", "vulkan") for path in sorted((room / part).glob("*.py"))]
+    return hashlib.sha256(b"".join(sources)).hexdigest()
 
 
 def _compiled_elsewhere(device: Device, text: str, exact: bool) -> bytes:
     asked = json.dumps([device.arch, text, exact]).encode()
-    done = subprocess.run(helper(WORKER), env=alone(device), input=asked, capture_output=True, check=False)
+    done = subprocess.run(calling(__name__), env=alone(device), input=asked, capture_output=True, check=False)
     if done.returncode or not done.stdout:
         said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         raise DeviceError(f"{device.arch}: kernels cannot be compiled for {device.name}: {said}")
     return done.stdout
+
+
+def main() -> None:
+    """Compile the module that standard input gives, with Taichi."""
+    output = answers()
+    arch, text, exact = json.load(sys.stdin)
+    if arch == "cuda":
+        from ..cuda.compiling import compiled
+    else:
+        from ..vulkan.compiling import compiled
+    kernels = json.dumps(compiled(choose(arch), text, exact)).encode()
+    with output:
+        output.write(kernels)

@@ -1,24 +1,26 @@
-"""Memory of a GPU and of the host, for arrays and for copies between them, and the lock of those who use it."""
+"""A GPU: its memory and the host's, for arrays and copies between them, its kernels, and the lock of its users."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, Protocol, TypedDict, TypeVar
 
 from ...devices import Device
 from ...errors import DeviceError, DeviceMemoryError
 from ..faults import FORKED
 
+Mark = TypeVar("Mark")  # says how far the device has to come until something is done
+Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
 
 
-@dataclass(eq=False)
-class Buffer:
+@dataclass(eq=False, repr=False)
+class Buffer(Generic[Mark]):
     """Memory of the device or of the host: handles of the driver, where kernels find it, and where the host does."""
 
     handle: int
@@ -26,21 +28,68 @@ class Buffer:
     size: int
     address: int = 0
     mapped: int = 0
-    used: Any = None  # the mark of what uses it last
+    used: Mark | None = None  # the mark of what uses it last
 
 
-class Memory:
-    """Memory of a device. Any thread may call the methods, one at a time, in a :meth:`turn`.
+class Task(TypedDict):
+    """A task of a kernel: its code, PTX or SPIR-V in base 64, and how many threads run it.
 
-    A subclass says how memory is allocated and destroyed, and makes marks, which say how far the device has to come until
-    something is done that was handed to it.
+    ``threads`` are those of a group, ``groups`` the most of a launch (0 for CUDA), ``name`` that of the code's entry.
+    """
+
+    name: str
+    code: str
+    threads: int
+    groups: int
+
+
+class Compiled(TypedDict):
+    """A kernel: its tasks, the place of each argument in bytes, and (for CUDA) the bytes of all arguments."""
+
+    tasks: list[Task]
+    places: list[int]
+    bytes: int
+
+
+class Kernel(Protocol):
+    """A kernel whose code a device has."""
+
+    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
+        """Let the device run the kernel; the caller holds the device's lock."""
+
+
+class Memory(Generic[Mark]):
+    """A device and its memory. Threads call the methods one at a time, in a :meth:`turn`.
+
+    A subclass says how memory is allocated and destroyed, copies, loads kernels, and makes marks.
+
+    Attributes
+    ----------
+    kernels : what was compiled, by the hash of its text and by name.
     """
 
     def __init__(self, device: Device) -> None:
         self.device, self.process, self._lock = device, os.getpid(), threading.RLock()
+        self.kernels: dict[str, dict[str, Kernel]] = {}
         self._spent: deque[Buffer] = deque()
         self._copies: list[Buffer] = []
         self.returned: deque[Buffer] = deque()  # buffers of copies that Python may add at any time, in any thread
+
+    def kernel(self, compiled: Compiled) -> Kernel:
+        """Hand the device a kernel that was compiled, in a :meth:`turn`."""
+        raise NotImplementedError
+
+    def clear(self, buffer: Buffer[Mark]) -> None:
+        """Let the device fill a buffer with zeros."""
+        raise NotImplementedError
+
+    def put(self, target: Buffer[Mark], address: int, size: int) -> None:
+        """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
+        raise NotImplementedError
+
+    def fetch(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:
+        """Let the device copy bytes from the start of a buffer, after all that was handed over; return the mark of that."""
+        raise NotImplementedError
 
     def _allocated(self, size: int, host: bool) -> Buffer:
         raise NotImplementedError
@@ -48,11 +97,11 @@ class Memory:
     def _destroy(self, buffer: Buffer) -> None:
         raise NotImplementedError
 
-    def is_done(self, mark: Any) -> bool:
+    def is_done(self, mark: Mark | None) -> bool:
         """Whether the device has come as far as a mark; any device has if it is None."""
         raise NotImplementedError
 
-    def wait(self, mark: Any) -> None:
+    def wait(self, mark: Mark | None) -> None:
         """Wait until the device has come as far as a mark."""
         raise NotImplementedError
 
@@ -109,16 +158,16 @@ class Memory:
         """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
         while self.returned:
             self.give_back(self.returned.popleft(), None)
-        fitting = [one for one in self._copies if one.size >= size and self.is_done(one.used)]
+        fitting = [buffer for buffer in self._copies if buffer.size >= size and self.is_done(buffer.used)]
         if fitting:
-            best = min(fitting, key=lambda one: one.size)
+            best = min(fitting, key=lambda buffer: buffer.size)
             self._copies.remove(best)
             return best
         return self.buffer(size + size // 4, host=True)
 
-    def give_back(self, buffer: Buffer, used: Any) -> None:
+    def give_back(self, buffer: Buffer, used: Mark | None) -> None:
         """Take a buffer back, with the mark of its copy, and free those that have lain idle longest."""
         buffer.used = used
         self._copies.append(buffer)
-        while sum(one.size for one in self._copies) > IDLE_BYTES:
+        while sum(idle.size for idle in self._copies) > IDLE_BYTES:
             self.forget(self._copies.pop(0))

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
-from ...aliases import Json
 from ...devices import Device
 from ...errors import DeviceError
 from ..cuda import gpu as cuda
-from ..cuda.kernels import Kernel as CudaKernel
 from ..vulkan import gpu as vulkan
-from ..vulkan.kernels import Kernel as VulkanKernel
+from .memory import Memory
 
-GPUS: dict[str, type[Any]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
-KERNELS: dict[str, type[Any]] = {"cuda": CudaKernel, "vulkan": VulkanKernel}
-_opened: dict[tuple[str, int], Any] = {}
+GPUS: dict[str, type[Memory]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
+_opened: dict[tuple[str, int], Memory] = {}
 _opening = threading.Lock()
 
 
@@ -24,7 +20,7 @@ def able(device: Device) -> bool:
     return device.arch != "vulkan" or vulkan.able(device)
 
 
-def opened(device: Device) -> Any:
+def opened(device: Device) -> Memory:
     """Return a device, which this process opens once.
 
     Raises
@@ -41,8 +37,3 @@ def opened(device: Device) -> Any:
                 raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
         _opened[key].check_process()
         return _opened[key]
-
-
-def kernel_on(gpu: Any, told: Json) -> Any:
-    """Hand a device a kernel that was compiled; see :func:`.ahead.compiled`. The caller holds the device's lock."""
-    return KERNELS[gpu.device.arch](gpu, told)

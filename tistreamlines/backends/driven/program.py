@@ -6,8 +6,7 @@ import ctypes as c
 import hashlib
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 from weakref import finalize
 
 import numpy as np
@@ -15,14 +14,14 @@ import numpy as np
 from ...devices import Device
 from ...errors import DeviceError
 from ...linker.coming import Coming
-from ...linker.records import INTS, REALS, Arguments
+from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
 from ..taichi.program import TEAMS, linked_for
 from .ahead import compiled
-from .memory import Buffer
-from .opened import kernel_on, opened
+from .memory import Buffer, Memory
+from .opened import opened
 
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
 
@@ -30,7 +29,7 @@ FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
 class Array:
     """An array of 4-byte numbers on the device."""
 
-    def __init__(self, gpu: Any, size: int) -> None:
+    def __init__(self, gpu: Memory, size: int) -> None:
         self._gpu, self.shape, self.buffer = gpu, (size,), gpu.buffer(4 * size)
 
     def __del__(self) -> None:
@@ -38,7 +37,7 @@ class Array:
             self._gpu.forget(self.buffer)
 
 
-class DrivenProgram(Gathering):
+class DrivenProgram(Gathering[Array]):
     """Kernels linked for a GPU; arrays live on it.
 
     Parameters
@@ -65,10 +64,10 @@ class DrivenProgram(Gathering):
         text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=guarded)
         self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()
         if key not in self._gpu.kernels:
-            told = compiled(device, text, exact)
+            kernels = compiled(device, text, exact)
             try:
                 with self._gpu.turn():
-                    self._gpu.kernels[key] = {name: kernel_on(self._gpu, one) for name, one in told.items()}
+                    self._gpu.kernels[key] = {name: self._gpu.kernel(kernel) for name, kernel in kernels.items()}
             except RuntimeError as error:
                 raise DeviceError(f"{device.arch}: {device.name} does not take the kernels: {error}") from error
         self._kernels = self._gpu.kernels[key]
@@ -137,10 +136,10 @@ class DrivenProgram(Gathering):
         return np.frombuffer(memoryview(held), np.int32)
 
     def _copy_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
-        gpu, own = self._gpu, self._words.get(out.ctypes.data)
-        if own is not None:
+        gpu, words = self._gpu, self._words.get(out.ctypes.data)
+        if words is not None:
             with gpu.turn():
-                mark = gpu.fetch(array.buffer, own, out.nbytes)
+                mark = gpu.fetch(array.buffer, words, out.nbytes)
             return lambda: gpu.wait(mark)
         coming = self.later(array, len(out))
 
@@ -153,7 +152,7 @@ class DrivenProgram(Gathering):
         """Wait for the device."""
         self._gpu.sync()
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if not count:
             return
@@ -161,7 +160,7 @@ class DrivenProgram(Gathering):
         teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams
         taken = [(FORMATS[k], values[n]) for n, k in self.signatures[name] if n != "item" and n not in self.scratch]
         arguments = [("i", count), ("i", teams), ("i", 0), ("Q", self._queue.buffer.address)]
-        arguments += [(kind, value.buffer.address if kind == "Q" else value) for kind, value in taken]
+        arguments += [(kind, value.buffer.address if isinstance(value, Array) else value) for kind, value in taken]
         with self._gpu.turn():
             if self.profile:
                 self.sync()
@@ -170,12 +169,6 @@ class DrivenProgram(Gathering):
             if self.profile:
                 self.sync()
                 self._seconds += time.perf_counter() - begun
-
-    def submit(self) -> None:
-        """Do nothing: the device is handed each launch at once."""
-
-    def drop(self) -> None:
-        """Do nothing: the device has each launch already, and none takes long."""
 
     def kernel_seconds(self) -> float:
         """Return the seconds in kernels since the last call; 0 without profiling."""

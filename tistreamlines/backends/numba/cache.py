@@ -14,7 +14,6 @@ from functools import cache
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class Held:
     value : an array whose memory stays where it is, a number, or a tuple of arrays and numbers.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value, self.kind, self.parts = value, _kind(value), _parts(value)
 
 
@@ -77,13 +76,13 @@ class Function:
         self._begun: dict[tuple[Kind, ...], Callable[[], int]] = {}
         self._loaded: dict[tuple[Kind, ...], Call] = {}
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: object) -> None:
         """Call the function with C-contiguous arrays, numbers of NumPy or Python, and tuples of these."""
         self.call_with([Held(value) for value in arguments])
 
     def call_with(self, arguments: Sequence[Held]) -> None:
         """Call the function with arguments that are converted."""
-        kinds = tuple([one.kind for one in arguments])
+        kinds = tuple([argument.kind for argument in arguments])
         call = self._loaded.get(kinds) or self._load(kinds)
         if call(arguments):
             raise RuntimeError(f"{self._name} has failed")
@@ -105,17 +104,14 @@ class Function:
         from .compiler import compile_plainly
 
         call = compile_plainly(self._text, self._name, kinds, self._path(kinds, ".zip"))
-        return lambda arguments: call(*[one.value for one in arguments])
+        return lambda arguments: call(*[argument.value for argument in arguments])
 
     def _native(self, kinds: tuple[Kind, ...]) -> Call:
         """Return a call of the function's machine code."""
         types = [part for kind in kinds for part in _types(kind)]
-        call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(self._address(kinds))
-        return lambda arguments: call(_unread, _unread, *chain.from_iterable([one.parts for one in arguments]))
-
-    def _address(self, kinds: tuple[Kind, ...]) -> int:
-        """Return where the function's machine code is, and wait for it if necessary."""
-        return (self._begun.pop(kinds, None) or self._begin(kinds))()
+        address = (self._begun.pop(kinds, None) or self._begin(kinds))()  # waits for it if necessary
+        call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(address)
+        return lambda arguments: call(_unread, _unread, *chain.from_iterable([argument.parts for argument in arguments]))
 
     def _begin(self, kinds: tuple[Kind, ...]) -> Callable[[], int]:
         """Load the function's machine code, or begin to compile it; return what waits for the address."""
@@ -127,8 +123,8 @@ class Function:
             return lambda: address
         wait = None if path is None else compile_elsewhere(path, self._text, self._name, kinds)
         if wait is None:
-            made = self.written(path, kinds)
-            return lambda: llvm.load_object(*made())
+            code = self.written(path, kinds)
+            return lambda: llvm.load_object(*code())
 
         def loaded() -> int:
             wait()
@@ -144,13 +140,13 @@ class Function:
         from .compiler import compile_entry
 
         symbol, finish = compile_entry(self._text, self._name, kinds)
-        made = thread_pool("machine code", usable_cores()).submit(finish)
+        code = thread_pool("machine code", usable_cores()).submit(finish)
 
         def write_code() -> tuple[bytes, str]:
             if path is not None:
-                content = symbol.encode() + b"\0" + made.result()
+                content = symbol.encode() + b"\0" + code.result()
                 write_sealed(path, content)
-            return made.result(), symbol
+            return code.result(), symbol
 
         return write_code
 
@@ -181,7 +177,7 @@ def function(text: str, name: str) -> Function:
 _name = cache(lambda dtype: dtype.name)  # which numpy makes anew each time
 
 
-def _kind(value: Any) -> Kind:
+def _kind(value: object) -> Kind:
     """Return the type of an argument."""
     if isinstance(value, tuple):
         return TupleKind(map(_kind, value))
@@ -192,7 +188,7 @@ def _kind(value: Any) -> Kind:
     return _name(value.dtype), "array", value.ndim
 
 
-def _types(kind: Kind) -> list[Any]:
+def _types(kind: Kind) -> list[type]:
     """Return the types of :func:`_parts`."""
     if isinstance(kind, TupleKind):
         return [part for item in kind for part in _types(item)]
@@ -202,7 +198,7 @@ def _types(kind: Kind) -> list[Any]:
     return [SCALARS[name]]
 
 
-def _parts(value: Any) -> tuple[Any, ...]:
+def _parts(value: object) -> tuple[object, ...]:
     """Return what Numba passes of an argument: of an array, owner and parent (none), sizes, data, shape and strides."""
     if isinstance(value, tuple):
         return tuple(chain.from_iterable(map(_parts, value)))

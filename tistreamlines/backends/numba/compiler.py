@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from ...errors import DeviceError
@@ -28,6 +29,10 @@ from ..collector import collector_paused
 from ..tried import is_tried, tell_slower
 from .elsewhere import Kind, TupleKind
 
+if TYPE_CHECKING:
+    from numba.core.codegen import JITCPUCodegen
+    from numba.core.dispatcher import Dispatcher
+
 config: Any = numba_config  # whose attributes are made when it is imported
 if config.DISABLE_JIT:
     raise DeviceError("the environment variable NUMBA_DISABLE_JIT keeps Numba from compiling: unset it")
@@ -36,18 +41,18 @@ if config.DISABLE_JIT:
 _BARE = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True} if is_tried("numba") else {}
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", **_BARE}
 compiled = njit(**_OPTIONS)
-_kernels: dict[Any, Any] = {}
+_kernels: dict[Hashable, Dispatcher] = {}
 _placing = threading.Lock()  # Numba's setting of where its cache is belongs to all threads
 
 
-def kernel(**options: Any) -> Callable[[Any], Any]:
+def kernel(**options: Any) -> Callable[[FunctionType], Dispatcher]:
     """Decorate a linked function like ``njit``; equal functions of several modules are one, which is compiled once.
 
     They are equal if their code is and they call the same functions, which come first in a module. Only what reads lanes by
     a pattern comes later, and has a name made of the pattern.
     """
 
-    def one(function: Any) -> Any:
+    def decorate(function: FunctionType) -> Dispatcher:
         code, known = function.__code__, function.__globals__
         met = tuple(known.get(name) for name in code.co_names)
         key = (code.co_name, code.co_code, repr(code.co_consts), code.co_varnames, code.co_names, met, repr(options))
@@ -55,7 +60,7 @@ def kernel(**options: Any) -> Callable[[Any], Any]:
             _kernels[key] = njit(**options)(function)
         return _kernels[key]
 
-    return one
+    return decorate
 
 
 def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, Callable[[], bytes]]:
@@ -77,20 +82,21 @@ def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, Cal
     function, signature = getattr(load(text), name), tuple(map(_type, kinds))
     with _quick_compiler(), collector_paused():
         function.compile(signature)
-        made = function.overloads[signature]
-        bitcode = made.library._final_module.as_bitcode()
-    return made.fndesc.llvm_func_name, partial(llvm.machine_code, bitcode, _recipe(made.library._codegen))
+        overload = function.overloads[signature]
+        bitcode = overload.library._final_module.as_bitcode()
+    return overload.fndesc.llvm_func_name, partial(llvm.machine_code, bitcode, _recipe(overload.library._codegen))
 
 
-def _recipe(codegen: Any) -> llvm.Recipe:
+def _recipe(codegen: JITCPUCodegen) -> llvm.Recipe:
     """Return what Numba does with a module."""
-    target: dict[str, Any] = {"opt": config.OPT}
+    target = {"opt": config.OPT}
     codegen._customize_tm_options(target)
-    names = "speed_level", "loop_vectorization", "slp_vectorization"
-    first = codegen._opt_level, codegen._loopvect, False
-    second = config.OPT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE
-    options: list[dict[str, Any]] = [dict(zip(names, values, strict=True)) for values in (first, second)]
-    return llvm.Recipe(target, *options)
+    first = {"speed_level": codegen._opt_level, "loop_vectorization": codegen._loopvect, "slp_vectorization": False}
+    second = {
+        "speed_level": config.OPT, "loop_vectorization": config.LOOP_VECTORIZE,
+        "slp_vectorization": config.SLP_VECTORIZE,
+    }
+    return llvm.Recipe(target, first, second)
 
 
 def _quick_compiler() -> AbstractContextManager[None]:
@@ -121,7 +127,7 @@ def compile_plainly(text: str, name: str, kinds: Iterable[Kind], path: Path | No
     return function.overloads[signature].entry_point
 
 
-def _compile_once(function: Callable[..., None], signature: tuple[Any, ...], path: Path) -> Callable[..., None]:
+def _compile_once(function: Callable[..., None], signature: tuple[types.Type, ...], path: Path) -> Callable[..., None]:
     """Return a compiled function from Numba's cache, as a file keeps it, or compile it and write the file."""
     with TemporaryDirectory(prefix=path.stem, dir=path.parent, ignore_cleanup_errors=True) as place:
         if kept := read_sealed(path):

@@ -21,7 +21,7 @@ Job = tuple[int, Path, str, str, tuple[Kind, ...]]
 def main(idle: float) -> None:
     """Compile until the process that asks for it ends, or has asked for nothing for so many seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the other process
-    told = answers()
+    output = answers()
     jobs: SimpleQueue[Job] = SimpleQueue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
     telling = threading.Lock()
@@ -30,8 +30,8 @@ def main(idle: float) -> None:
         with suppress(Exception):  # it occurs again in the process that waits
             written()
         with telling:
-            told.write(b"%d\n" % number)
-            told.flush()
+            output.write(b"%d\n" % number)
+            output.flush()
 
     with suppress(Empty):
         while True:

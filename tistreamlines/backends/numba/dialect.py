@@ -81,8 +81,8 @@ def inlined_once(text: str) -> str:
     """
     calls = Counter(re.findall(r"\b(\w+)\(", text))  # a definition looks like one, too
 
-    def chosen(found: re.Match[str]) -> str:
-        options = f"{found[1]}, forceinline=True" if calls[found[2]] <= 2 else found[1]
-        return f"@kernel({options})\ndef {found[2]}("
+    def chosen(matched: re.Match[str]) -> str:
+        options = f"{matched[1]}, forceinline=True" if calls[matched[2]] <= 2 else matched[1]
+        return f"@kernel({options})\ndef {matched[2]}("
 
     return re.sub(r"@kernel\((.*)\)\ndef (\w+)\(", chosen, text)

@@ -60,11 +60,11 @@ def compile_elsewhere(path: Path, text: str, name: str, kinds: Kinds) -> Callabl
         return None
     key = os.getpid(), path.parent, settings()
     with _starting:
-        processes = _processes[key] = [one for one in _processes.get(key, ()) if one.works]
+        processes = _processes[key] = [process for process in _processes.get(key, ()) if process.works]
         with suppress(OSError):  # the system allows no further process
             while len(processes) < count:
                 processes.append(_Process())
-        chosen = min(processes, key=lambda one: one.characters, default=None)
+        chosen = min(processes, key=lambda process: process.characters, default=None)
         return None if chosen is None else chosen.send(path, text, name, kinds)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from ...devices import usable_cores
 from ...devices.threads import thread_pool
 from ...linker.host_arrays import HostArrays
 from ...linker.once import link_once
-from ...linker.records import INTS, REALS, Arguments
+from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from .cache import Held, Kind, function
@@ -79,7 +78,7 @@ class NumbaProgram(HostArrays):
             if (kinds := self._kinds(self.signatures[name])) is not None:
                 self._functions[name].prepare(kinds)
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
         point(name)
         share, threads = self.share(name, count, values, np.zeros(1, np.int64))
@@ -89,7 +88,7 @@ class NumbaProgram(HostArrays):
             other.result()
 
     def share(
-        self, name: str, count: int, values: Arguments, following: npt.NDArray[np.int64]
+        self, name: str, count: int, values: Mapping[str, object], following: npt.NDArray[np.int64]
     ) -> tuple[Callable[[], None], int]:
         """Return a function that takes items of a kernel until none is left, and how many threads are to call it.
 
@@ -98,7 +97,8 @@ class NumbaProgram(HostArrays):
         call = self._functions[name]
         names = [n for n, _ in self.signatures[name] if n != "item"]
         # converted once: threads need Python's lock for what they convert, and would wait for each other
-        shared = {n: Held(self._scalar(values[n], k)) for n, k in self.signatures[name] if n in values}
+        arguments = [(n, values[n], self._scalars.get(k)) for n, k in self.signatures[name] if n in values]
+        shared = {n: Held(value if scalar is None else scalar(value)) for n, value, scalar in arguments}
         first, teams = [Held(count), Held(following)], self._teams[name]
 
         def share() -> None:
@@ -125,14 +125,11 @@ class NumbaProgram(HostArrays):
         used = {n: self.scratch[n] for n in names if n in self.scratch}
         return {n: Held(self.empty(size + LINE, kind)[:size]) for n, (kind, size) in used.items()}
 
-    def _scalar(self, value: Any, kind: str) -> Any:
-        return self._scalars[kind](value) if kind in self._scalars else value
-
 
 def _threads_of_numba() -> int:
     """Number of threads that the caller has given Numba, which need not be imported for that."""
     if numba := sys.modules.get("numba"):
         with suppress(ValueError):  # it cannot start its threads, which no kernel of this package needs
             return numba.get_num_threads()
-    given = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) else sys.maxsize
+    setting = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(setting) if setting.isdigit() and int(setting) else sys.maxsize

@@ -6,7 +6,6 @@ import mmap
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,6 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...devices.threads import submit_once, thread_pool
 from ...linker.coming import Coming
-from ...linker.records import Arguments
 from ...linker.source import Source
 from ..faults import point
 from .program import NumbaProgram
@@ -55,17 +53,17 @@ class QueuedProgram(NumbaProgram):
         self._last[id(array)] = ()
         return array
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel, or launch it if it is one of the queued ones."""
         used = [id(values[n]) for n, _ in self.signatures[name] if n in values and id(values[n]) in self._last]
-        before = {self._last[one] for one in used}
+        before = {self._last[array] for array in used}
         if name not in self._queued:
             self._settle(before)
             super().run(name, count, values)
         else:
             self._launch(name, count, values, used, before)
 
-    def _launch(self, name: str, count: int, values: Arguments, used: list[int], before: set[Users]) -> None:
+    def _launch(self, name: str, count: int, values: Mapping[str, object], used: list[int], before: set[Users]) -> None:
         """Let threads run a kernel when those before it are done."""
         point(name)
         following = np.zeros(1, np.int64)
@@ -78,7 +76,7 @@ class QueuedProgram(NumbaProgram):
         pool = thread_pool(f"queue of {self._queued[name]}", self.threads)
         shares = tuple(submit_once(pool, work) for _ in range(threads))
         self._last.update(dict.fromkeys(used, shares))
-        self._running = [one for one in self._running if not all(share.done() for share in one[0])]
+        self._running = [kernel for kernel in self._running if not all(share.done() for share in kernel[0])]
         self._running.append((shares, following))
 
     def drop(self) -> None:
@@ -86,7 +84,7 @@ class QueuedProgram(NumbaProgram):
         for _, following in self._running:
             following[0] = NONE_LEFT
 
-    def also_read(self, array: Array, reader: Future[Any]) -> None:
+    def also_read(self, array: Array, reader: Future) -> None:
         """Let kernels that are launched after this wait for another reader of an array, too, whatever comes of it."""
         done: Future[None] = Future()  # does not hold what has been read
         reader.add_done_callback(lambda _: done.set_result(None))
@@ -110,7 +108,7 @@ class QueuedProgram(NumbaProgram):
             self._settle([last])
             return super(QueuedProgram, self).host(array, count)
 
-        return Coming(finish, lambda: all(one.done() for one in last))
+        return Coming(finish, lambda: all(future.done() for future in last))
 
     def sync(self) -> None:
         """Wait for all kernels."""
@@ -125,7 +123,7 @@ class QueuedProgram(NumbaProgram):
             raise
 
 
-def in_small_pages(size: int, dtype: np.dtype[Any]) -> Array:
+def in_small_pages(size: int, dtype: np.dtype) -> Array:
     """Return an array of zeros of which the system provides small pages, when they are first touched."""
     try:
         memory = mmap.mmap(-1, size * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -138,6 +136,6 @@ def in_small_pages(size: int, dtype: np.dtype[Any]) -> Array:
 
 def wait_for(users: Iterable[Users]) -> None:
     """Wait for all that uses some arrays; raise what one of them has raised."""
-    for some in users:
-        for one in some:
-            one.result()
+    for futures in users:
+        for future in futures:
+            future.result()

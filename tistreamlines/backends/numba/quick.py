@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from numba.core import errors, utils
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
@@ -12,6 +12,14 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.target_extension import get_local_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction, _unlit_non_poison  # pyright: ignore[reportAttributeAccessIssue]
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef
+    from numba.core.types import Type
+    from numba.core.typing.context import BaseContext
+    from numba.core.typing.templates import AbstractTemplate, Signature
+
+    Types = tuple[Type, ...]
 
 
 @contextmanager
@@ -41,7 +49,7 @@ def _is_bare() -> bool:
     return flags is not None and flags.no_cpython_wrapper and flags.no_cfunc_wrapper
 
 
-def _only_linked(self: Any) -> None:
+def _only_linked(self: JITCodeLibrary) -> None:
     """Link a library; optimise it and make it executable only if it is not one of a kernel's."""
     if not _is_bare():
         _NUMBAS[JITCodeLibrary, "finalize"](self)
@@ -51,17 +59,17 @@ def _only_linked(self: Any) -> None:
         self._reload_init.update(library._reload_init)
         self._final_module.link_in(library._get_module_for_linking(), preserve=True)
     self._finalize_dynamic_globals()
-    self._finalized = self._only_linked = True
+    self._finalized = vars(self)["_only_linked"] = True
 
 
-def _optimize_functions(self: Any, module: Any) -> None:
+def _optimize_functions(self: JITCodeLibrary, module: ModuleRef) -> None:
     """Optimise the functions of a module by themselves, unless their caller will be optimised as a whole."""
     module.data_layout = self._codegen._data_layout
     if not _is_bare():
         _NUMBAS[JITCodeLibrary, "_optimize_functions"](self, module)
 
 
-def _linked_in(self: Any) -> Any:
+def _linked_in(self: JITCodeLibrary) -> ModuleRef:
     """Return the module to link into a caller; nothing else uses that of a kernel's function, so it need not be copied."""
     self._ensure_finalized()
     if not hasattr(self, "_only_linked"):
@@ -72,38 +80,38 @@ def _linked_in(self: Any) -> Any:
     return self._final_module
 
 
-def _set_no_env(self: Any, name: str, env: Any) -> None:
+def _set_no_env(self: JITCPUCodegen, name: str, env: object) -> None:
     """Tell compiled code of no environment, which kernels do not need."""
 
 
-def _typed_quietly(self: Any, context: Any, args: Any, kws: Any) -> Any:
+def _typed_quietly(self: BaseFunction, context: BaseContext, args: Types, kws: dict[str, Type]) -> Signature:
     """Return the signature of a call, first by the rule that gave it for these types before; errors come from Numba."""
-    found = vars(self).setdefault("_found", {})
-    for rule, literal in found.get(args) or _rules(self, context):
-        given = args if literal else tuple(map(_unlit_non_poison, args))
+    known = vars(self).setdefault("_found", {})
+    for rule, literal in known.get(args) or _rules(self, context):
+        typed = args if literal else tuple(map(_unlit_non_poison, args))
         template = rule(context)
         with suppress(errors.NumbaError):
-            signature = template.apply(given, kws)
+            signature = template.apply(typed, kws)
             if signature is not None:
-                found[args] = [(rule, literal)]
-                self._impl_keys[signature.args] = template.get_impl_key(signature)
+                known[args] = [(rule, literal)]
+                vars(self)["_impl_keys"][signature.args] = template.get_impl_key(signature)
                 return signature
     return _NUMBAS[BaseFunction, "get_call_type"](self, context, args, kws)
 
 
-def _rules(function: Any, context: Any) -> Iterator[tuple[Any, bool]]:
+def _rules(function: BaseFunction, context: BaseContext) -> Iterator[tuple[type[AbstractTemplate], bool]]:
     """Yield the rules of a function's types in Numba's order, and whether they are asked for literal types."""
     for rule in utils.order_by_target_specificity(get_local_target(context), function.templates, fnkey=function.key[0]):
         for literal in (True, False) if rule.prefer_literal else (False, True):
             yield rule, literal
 
 
-def _no_warnings(self: Any, filename: Any = None, lineno: Any = None) -> Any:
+def _no_warnings(self: object, filename: str | None = None, lineno: int | None = None) -> nullcontext[None]:
     """Stand in for the collection of warnings about a line: kernels give cause for none."""
     return nullcontext()
 
 
-_QUICK: dict[type, dict[str, Any]] = {
+_QUICK: dict[type, dict[str, Callable]] = {
     JITCodeLibrary: {
         "finalize": _only_linked, "_optimize_functions": _optimize_functions, "_get_module_for_linking": _linked_in,
     },

@@ -46,8 +46,8 @@ class Block:
 
 def team_bytes(source: Source, names: Collection[str]) -> int:
     """Return the bytes of a team's arrays among ``names``, and of its ticket."""
-    own = [name for name in source.scratch if name in names]
-    return 4 + sum(4 * source.scratch[name][1] for name in own if source.shares.get(name, ("",))[0] not in own)
+    arrays = [name for name in source.scratch if name in names]
+    return 4 + sum(4 * source.scratch[name][1] for name in arrays if source.shares.get(name, ("",))[0] not in arrays)
 
 
 def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> Block:

@@ -10,8 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import SimpleNamespace
-from typing import Any
+from types import FrameType, SimpleNamespace, TracebackType
 
 from ...devices.compilers import Compiler
 from ..collector import collector_paused
@@ -32,14 +31,14 @@ def quick_import(compiler: Compiler) -> Iterator[None]:
     Each of its decorators asks ``inspect.getframeinfo`` for a line of a file, which it finds after looking through all
     modules. Here the answer for files of Taichi is found at once; for others nothing changes.
     """
-    found = inspect.getframeinfo
+    usual = inspect.getframeinfo
     if not is_quick(compiler):
         yield
         return
 
-    def info(frame: Any, context: int = 1) -> Any:
+    def info(frame: FrameType | TracebackType, context: int = 1) -> inspect.Traceback:
         if context != 1 or not (inspect.isframe(frame) and frame.f_globals.get("__name__", "").startswith("taichi.")):
-            return found(frame, context)
+            return usual(frame, context)
         code, line = frame.f_code, frame.f_lineno
         return inspect.Traceback(code.co_filename, line, code.co_name, [linecache.getline(code.co_filename, line)], 0)
 
@@ -47,7 +46,7 @@ def quick_import(compiler: Compiler) -> Iterator[None]:
     try:
         yield
     finally:
-        inspect.getframeinfo = found
+        inspect.getframeinfo = usual
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def quick_front_end(compiler: Compiler) -> Iterator[None]:
                 setattr(owner, name, value)
 
 
-def _replacements() -> dict[Any, dict[str, Any]]:
+def _replacements() -> dict[object, dict[str, object]]:
     """Return what replaces parts of Taichi, by their owners and names."""
     from taichi.lang import kernel_impl
     from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context

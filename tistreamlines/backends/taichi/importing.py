@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from ...devices.compilers import Compiler
 from .front_end import quick_import
@@ -70,7 +70,7 @@ def settle_environment(compiler: Compiler) -> None:
                 places.enter_context(variable_set(name, ""))
 
 
-def imported(compiler: Compiler) -> Any:
+def imported(compiler: Compiler) -> ModuleType:
     """Import a compiler, without its banner and its check for a newer version, and return it."""
     settle_environment(compiler)
     with starting, _temporary_folder(), quick_import(compiler):

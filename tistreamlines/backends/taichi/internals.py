@@ -10,12 +10,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
 from ...devices.compilers import Compiler
 from ..tried import is_tried
 
 imported_here: set[str] = set()  # modules of compilers that this package was the first to import
+
+
+class Ndarray(Protocol):
+    """An array on the device, as a compiler has it."""
+
+    dtype: object
+
+    def __init__(self, dtype: object, shape: tuple[int, ...]) -> None: ...
+
+    def fill(self, value: int) -> None:
+        """Set all elements."""
 
 
 class Internals:
@@ -28,7 +40,7 @@ class Internals:
 
     sliced = True
 
-    def __init__(self, compiler: Compiler, ti: Any) -> None:
+    def __init__(self, compiler: Compiler, ti: ModuleType) -> None:
         self._array_of = import_module(f"{compiler.module}.lang._ndarray").ScalarNdarray
         self._current = _state_of(compiler)
         self._state = self._current()  # another one whenever the compiler starts or stops
@@ -53,7 +65,7 @@ class Internals:
         """Say whether kernels that are compiled from now on may reorder arithmetic."""
         self._config.fast_math = allowed  # read when a kernel is first called
 
-    def array_class(self, forget: Callable[[Any], None]) -> Callable[..., Any]:
+    def array_class(self, forget: Callable[[object], None]) -> type[Ndarray]:
         """Return the class of arrays, which hand over their memory: Python may collect them in any thread, at any time."""
         is_finalizing = sys.is_finalizing  # at exit, modules lose their names before the last arrays are collected
 
@@ -64,7 +76,7 @@ class Internals:
 
         return DeviceArray
 
-    def free(self, handle: Any) -> None:
+    def free(self, handle: object) -> None:
         """Free the memory that an array has handed over."""
         self._state.prog.delete_ndarray(handle)
 
@@ -85,7 +97,7 @@ class Documented:
     sliced = False  # so a block has one team
     goes_on = True  # that other code has stopped it is not noticed
 
-    def __init__(self, compiler: Compiler, ti: Any) -> None:
+    def __init__(self, compiler: Compiler, ti: ModuleType) -> None:
         self._ti = ti
 
     @staticmethod
@@ -100,11 +112,11 @@ class Documented:
     def allow_reordering(self, allowed: bool) -> None:
         """Keep the order of arithmetic, as is allowed always."""
 
-    def array_class(self, forget: Callable[[Any], None]) -> Callable[..., Any]:
+    def array_class(self, forget: Callable[[object], None]) -> type[Ndarray]:
         """Return the function that makes arrays, whose memory the compiler frees when Python collects them."""
         return self._ti.ndarray
 
-    def free(self, handle: Any) -> None:
+    def free(self, handle: object) -> None:
         """Do nothing: no memory is handed over."""
 
 

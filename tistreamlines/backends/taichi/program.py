@@ -9,9 +9,8 @@ with is multiplied by a 1 that is made of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,12 +18,12 @@ from ...devices import Device
 from ...linker.coming import Coming
 from ...linker.dialect import Dialect
 from ...linker.once import link_once
-from ...linker.records import INTS, REALS, Arguments
+from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
 from .block import Block, entry_text, lay_out
-from .copies import to_device, to_host
+from .internals import Ndarray
 from .runtime import start
 from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
 
@@ -64,28 +63,21 @@ def _high_word(a: str, b: str) -> str:
     return f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)"
 
 
-def _spell(barrier: str, int64: bool) -> dict[str, Any]:
+SPELL = {
+    "real": "ti.cast({}, ti.f32)", "i32": "ti.cast({}, ti.i32)", "floor": "ti.floor({})", "bits": "ti.bit_cast({}, ti.i32)",
+    "from_bits": "ti.bit_cast({}, ti.f32)", "absolute": "ti.abs({})", "minimum": "ti.min({}, {})",
+    "maximum": "ti.max({}, {})", "where": "ti.select({}, {}, {})", "lane": "_lane", "lanes": "{}", "at": "{}[{} + _lane]",
+    "prefetch": "pass", "put": "{}[{} + _lane] = {}", "add": "ti.atomic_add({}[{}], {})", "take": "{}[{}]",
+    "spread": "{0}[{1} + {3}]",
+}
+
+
+def _spell(barrier: str, int64: bool) -> dict[str, Callable[..., str]]:
     return {
-        "real": lambda x: f"ti.cast({x}, ti.f32)",
-        "i32": lambda x: f"ti.cast({x}, ti.i32)",
+        **{name: text.format for name, text in SPELL.items()},
+        **{name: _of_team(name) for name in OF_TEAMS},
         "u32": _u32,
         "umulhi": _high_word if int64 else lambda a, b: f"_high_word({a}, {b})",
-        "floor": lambda x: f"ti.floor({x})",
-        "bits": lambda x: f"ti.bit_cast({x}, ti.i32)",
-        "from_bits": lambda x: f"ti.bit_cast({x}, ti.f32)",
-        "absolute": lambda x: f"ti.abs({x})",
-        "minimum": lambda a, b: f"ti.min({a}, {b})",
-        "maximum": lambda a, b: f"ti.max({a}, {b})",
-        "where": lambda c, a, b: f"ti.select({c}, {a}, {b})",
-        "lane": lambda: "_lane",
-        "lanes": lambda x: x,
-        "at": lambda array, start: f"{array}[{start} + _lane]",
-        "prefetch": lambda array, start: "pass",
-        "put": lambda array, start, value: f"{array}[{start} + _lane] = {value}",
-        "add": lambda array, index, value: f"ti.atomic_add({array}[{index}], {value})",
-        "take": lambda array, index: f"{array}[{index}]",
-        "spread": lambda array, start, pattern, table: f"{array}[{start} + {table}]",
-        **{name: _of_team(name) for name in OF_TEAMS},
         "barrier": lambda: barrier,
         "vec3": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.f32)",
         "words": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.u32)",
@@ -147,7 +139,7 @@ def linked_for(
     return text, signatures, block
 
 
-class TaichiProgram(Gathering):
+class TaichiProgram(Gathering[Ndarray]):
     """Kernels linked for a GPU; arrays live on it.
 
     Parameters
@@ -174,48 +166,49 @@ class TaichiProgram(Gathering):
         self.module, self._transfers = self.runtime.module(text, exact), self.runtime.module(TRANSFERS, exact)
         self._queue = self.empty(1, INTS)
 
-    def array(self, values: np.ndarray) -> Any:
+    def array(self, values: np.ndarray) -> Ndarray:
         """Return an array on the device that holds these values."""
         kind = REALS if values.dtype.kind == "f" else INTS
         array = self.upload(self.empty(values.size, kind), values)
         self.sync()  # else lavapipe crashes under the profiler
         return array
 
-    def empty(self, size: int, kind: str) -> Any:
+    def empty(self, size: int, kind: str) -> Ndarray:
         """Return an array of ``kind`` for kernels to fill."""
         point("allocate")
         with self.runtime.turn(self.exact):
             return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
 
-    def upload(self, array: Any, values: np.ndarray, *, beside: bool = False) -> Any:
+    def upload(self, array: Ndarray, values: np.ndarray, *, beside: bool = False) -> Ndarray:
         """Copy values to the front of an array, and return it; see :meth:`..program.Program.upload`."""
-        dtype = np.float32 if values.dtype.kind == "f" else np.int32
+        reals = values.dtype.kind == "f"
         if len(values):
+            copy = self._transfers.upload_reals if reals else self._transfers.upload_ints
             with self.runtime.turn(self.exact):
-                to_device(self._transfers, array, np.ascontiguousarray(values, dtype))
+                copy(len(values), np.ascontiguousarray(values, np.float32 if reals else np.int32), array)
         return array
 
-    def _download(self, array: Any, out: np.ndarray) -> None:
+    def _download(self, array: Ndarray, out: np.ndarray) -> None:
         with self.runtime.turn(self.exact):
-            to_host(self._transfers, array, out)
+            self._transfers.download_ints(len(out), array, out)
             if self.runtime.device.arch == "vulkan":
                 # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
                 self._queue.fill(0)
                 self.ti.sync()
 
-    def host(self, array: Any, count: int) -> np.ndarray:
+    def host(self, array: Ndarray, count: int) -> np.ndarray:
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
         out = np.empty(count, np.int32)
         if count:
             self._download(array, out)
         return out
 
-    def later(self, array: Any, count: int) -> Coming[np.ndarray]:
+    def later(self, array: Ndarray, count: int) -> Coming[np.ndarray]:
         """See :meth:`..program.Program.later`."""
         out = self.host(array, count)
         return Coming(lambda: out)
 
-    def _copy_later(self, array: Any, out: np.ndarray) -> None:
+    def _copy_later(self, array: Ndarray, out: np.ndarray) -> None:
         """Copy an array at once."""
         self._download(array, out)
 
@@ -224,7 +217,7 @@ class TaichiProgram(Gathering):
         with self.runtime.turn(self.exact):
             self.ti.sync()
 
-    def run(self, name: str, count: int, values: Arguments) -> None:
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if count:
             point(name)
@@ -233,18 +226,14 @@ class TaichiProgram(Gathering):
             teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams
             with self.runtime.turn(self.exact):
                 self._queue.fill(0)
-                kernel = getattr(self.module, f"run_{name}")
-                self.runtime.launch(kernel, [count, teams, 0, self._queue, *arguments])
+                self.runtime.launch(self.module, f"run_{name}", [count, teams, 0, self._queue, *arguments])
 
     def submit(self) -> None:
         """See :meth:`..program.Program.submit`."""
         if self.runtime.device.arch in LATE_ARCHS:
             time.sleep(LATE_SECONDS)
             with self.runtime.turn(self.exact):
-                self.runtime.launch(self._transfers.clear, [0, self._queue])
-
-    def drop(self) -> None:
-        """Do nothing: no launch takes long."""
+                self.runtime.launch(self._transfers, "clear", [0, self._queue])
 
     def kernel_seconds(self) -> float:
         """Return the seconds in kernels since the last call; 0 without profiling."""

@@ -11,20 +11,21 @@ import atexit
 import ctypes
 import ctypes.util
 import gc
+import inspect
 import json
 import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 from weakref import WeakSet
 
 from ...devices import Device, vulkan_index
-from ...devices.compilers import Compiler, compiler_for, installed_for
+from ...devices.compilers import Compiler, compiler_for, compilers_for
 from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
 from ...linker.store import folder, load
@@ -32,7 +33,7 @@ from ..faults import FORKED, explained
 from .front_end import is_quick, quick_front_end
 from .hip_objects import FOLDER_VARIABLE, object_folder, remove_objects
 from .importing import imported, starting, variable_set
-from .internals import internals_of
+from .internals import Ndarray, internals_of
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
 _runtime: Runtime | None = None
@@ -53,7 +54,7 @@ def float_environment_kept() -> Iterator[None]:
         maths.fesetenv(held)
 
 
-def start(device: Device, profile: bool = False, program: Any = None, **options: Any) -> Runtime:
+def start(device: Device, profile: bool = False, program: object = None, **options: bool) -> Runtime:
     """Return the Taichi that runs on a device; start it if necessary, with further options of ``ti.init``.
 
     As long as ``program`` is alive, Taichi is not started for another device.
@@ -101,7 +102,7 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
                 f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
             )
     if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
-        others = [f"with --compiler {name}, " for name in installed_for(device.arch) if name != compiler.name]
+        others = [f"with --compiler {name}, " for name in compilers_for(device.arch) if name != compiler.name]
         raise DeviceError(
             f"{device.arch}: {compiler.title} runs in this process already, started by other code (ti.init), whose arrays a "
             f"second start would invalidate: {''.join(others)}{ELSEWHERE}"
@@ -112,7 +113,7 @@ def _of_others(compiler: Compiler) -> bool:
     return internals_of(compiler).runs(compiler)
 
 
-def _initialised(compiler: Compiler, device: Device, profile: bool, further: dict[str, Any]) -> Any:
+def _initialised(compiler: Compiler, device: Device, profile: bool, further: dict[str, bool]) -> ModuleType:
     """Initialise the compiler for a device; raise DeviceError with the reason if that fails."""
     variable = compiler.variable("ARCH")
     named = os.environ.get(variable)
@@ -146,11 +147,11 @@ def _read_by(compiler: Compiler) -> str:
     """List the environment variables that the compiler reads, in case one of them keeps it from starting."""
     ours = [compiler.variable(name) for name in ("SKIP_VERSION_CHECK", "ENABLE_PYBUF", "VISIBLE_DEVICE", "LIB_DIR")]
     read = [name for name in sorted(os.environ) if name.startswith(compiler.variable("")) and name not in ours]
-    given = ", ".join(f"{name}={os.environ[name]}" for name in read)
-    return f" ({compiler.title} reads {given} from the environment: unset that)" if given else ""
+    settings = ", ".join(f"{name}={os.environ[name]}" for name in read)
+    return f" ({compiler.title} reads {settings} from the environment: unset that)" if settings else ""
 
 
-def _storage(compiler: Compiler) -> dict[str, Any]:
+def _storage(compiler: Compiler) -> dict[str, bool | str]:
     """Options for the compiler's cache of compiled code; even without one, it needs an existing folder, or ends the process."""
     place = folder()
     path = Path(__file__).parent if place is None else place / compiler.module
@@ -160,7 +161,7 @@ def _storage(compiler: Compiler) -> dict[str, Any]:
 class Runtime:
     """Taichi running on a device.
 
-    Any thread may call it, but one at a time, since Taichi is not thread-safe.
+    Threads call it one at a time, since Taichi is not thread-safe.
 
     Attributes
     ----------
@@ -168,21 +169,21 @@ class Runtime:
     programs : programs that have arrays on the device.
     """
 
-    def __init__(self, compiler: Compiler, ti: Any, device: Device, profile: bool) -> None:
+    def __init__(self, compiler: Compiler, ti: ModuleType, device: Device, profile: bool) -> None:
         self.compiler, self.ti, self.device, self.profile = compiler, ti, device, profile
         self.parts, self._stopped = internals_of(compiler)(compiler, ti), False
         self._process = os.getpid()
-        self.programs: WeakSet[Any] = WeakSet()
-        self._modules: dict[tuple[str, bool], Any] = {}
+        self.programs: WeakSet[object] = WeakSet()
+        self._modules: dict[tuple[str, bool], ModuleType] = {}
         self._lock, self._lost = threading.Lock(), False
-        self._spent: deque[Any] = deque()
+        self._spent: deque[object] = deque()
         # only this thread is in CUDA's context, where Taichi has just started
         self._enter_context = cuda_context_entry() if device.arch == "cuda" else None
         if self._enter_context is not None:
             atexit.register(self._enter)  # the thread in which Python ends stops Taichi
-        self._array: Any = self.parts.array_class(self.forget)
-        self._ready: set[Any] = set()
-        self._stand_ins: dict[Any, Any] = {}
+        self._array = self.parts.array_class(self.forget)
+        self._ready: set[object] = set()
+        self._stand_ins: dict[object, Ndarray] = {}
 
     @property
     def alive(self) -> bool:
@@ -238,7 +239,7 @@ class Runtime:
         remove_objects()
         atexit.unregister(self._enter)
 
-    def module(self, text: str, exact: bool) -> Any:
+    def module(self, text: str, exact: bool) -> ModuleType:
         """Load linked kernels; the same text is loaded and compiled only once."""
         text = text.replace("import taichi as ti", f"import {self.compiler.module} as ti", 1)
         key = (text, exact)
@@ -247,30 +248,45 @@ class Runtime:
                 self._modules[key] = load(text, fresh=True)
         return self._modules[key]
 
-    def array(self, kind: Any, size: int) -> Any:
+    @contextmanager
+    def kernels(self, text: str, exact: bool) -> Iterator[dict[str, tuple[Callable[..., object], dict[str, object]]]]:
+        """Read a module; give its kernels, and what stands for their arguments, by their names."""
+        ti, module = self.ti, self.module(text, exact)
+        values = {ti.f32: 0.0, ti.i32: 0, ti.u32: 0}
+        with self.turn(exact), quick_front_end(self.compiler):
+            arrays = {ti.f32: ti.ndarray(ti.f32, 1), ti.i32: ti.ndarray(ti.i32, 1)}
+            kernels = {}
+            for name in [name for name in vars(module) if name.startswith("run_")]:
+                kinds = {n: p.annotation for n, p in inspect.signature(getattr(module, name)).parameters.items()}
+                taken = {n: arrays[k.dtype] if isinstance(k, ti.types.ndarray) else values[k] for n, k in kinds.items()}
+                kernels[name] = getattr(module, name), taken
+            yield kernels
+
+    def array(self, kind: object, size: int) -> Ndarray:
         """Allocate an array on the device; the caller holds the lock."""
         self._free()
         return self._array(kind, (size,))
 
-    def launch(self, kernel: Any, arguments: list[Any]) -> None:
-        """Call a kernel, which is compiled with small arrays first; the caller holds the lock.
+    def launch(self, module: ModuleType, name: str, arguments: Sequence[object]) -> None:
+        """Call a kernel of a module, which is compiled with small arrays first; the caller holds the lock.
 
         Taichi keeps the arrays that it compiles with in a reference cycle, and so in memory until the next collection.
         """
+        kernel = getattr(module, name)
         if kernel not in self._ready and is_quick(self.compiler):
             with quick_front_end(self.compiler):
                 kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
             self._ready.add(kernel)
         kernel(*arguments)
 
-    def _stand_in(self, value: Any) -> Any:
+    def _stand_in(self, value: object) -> object:
         if not isinstance(value, self._array):
             return value
         if value.dtype not in self._stand_ins:
             self._stand_ins[value.dtype] = self._array(value.dtype, (1,))
         return self._stand_ins[value.dtype]
 
-    def forget(self, handle: Any) -> None:
+    def forget(self, handle: object) -> None:
         """Free an array's memory now, or, if the lock is held (perhaps by this thread), at the next allocation."""
         self._spent.append(handle)
         if self._lock.acquire(blocking=False):

@@ -38,31 +38,17 @@ import taichi as ti
 
 REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
 INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
-
-
-@ti.kernel
-def upload_reals(n: ti.i32, values: REALS, out: REALS):
-    for i in range(n):
-        out[i] = values[i]
-
-
-@ti.kernel
-def upload_ints(n: ti.i32, values: INTS, out: INTS):
-    for i in range(n):
-        out[i] = values[i]
-
-
-@ti.kernel
-def download_ints(n: ti.i32, values: INTS, out: INTS):
-    for i in range(n):
-        out[i] = values[i]
-
-
-@ti.kernel
-def clear(n: ti.i32, out: INTS):
-    for i in range(n):
-        out[i] = 0
 '''
+_COPY = '''
+
+@ti.kernel
+def {name}(n: ti.i32, {values}out: {kind}):
+    for i in range(n):
+        out[i] = {value}
+'''
+for _name, _kind in (("upload_reals", "REALS"), ("upload_ints", "INTS"), ("download_ints", "INTS")):
+    TRANSFERS += _COPY.format(name=_name, kind=_kind, values=f"values: {_kind}, ", value="values[i]")
+TRANSFERS += _COPY.format(name="clear", kind="INTS", values="", value="0")
 
 # For devices without 64-bit integers.
 HALVES = '''

@@ -15,14 +15,14 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...devices import alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
-from ...helpers import helper
+from ...helpers import calling
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
@@ -36,15 +36,12 @@ from .team import team_kind
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ...aliases import Json
     from ...devices import Device
 
     Reals32 = npt.NDArray[np.float32]
 
 COMPILING = tuple(f"{room}/*.py" for room in ("backends/cuda", "backends/driven", "backends/taichi", "backends/vulkan", "linker"))  # files that decide what the test compiles
-WORKER = """
-from tistreamlines.backends.taichi.trial import main
-sys.exit(main(sys.argv[1]))
-"""
 SECONDS = 300  # time limit of the test: drivers may hang
 TEAMS, TURNS, ROW, VOTES = 60, 3, 32, 40  # a block of 20 teams, three times
 SMALLEST = np.float32(2.0**-126)
@@ -105,7 +102,7 @@ class Verdict:
 _verdicts: dict[tuple[str, int, str], Verdict] = {}
 
 
-def program_class(device: Device) -> Any:
+def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
     """Return the class of a device's programs."""
     return DrivenProgram if drives(device.arch) and able(device) else TaichiProgram
 
@@ -134,19 +131,19 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
 
 def judged(device: Device, profile: bool = False, afresh: bool = False) -> Verdict:
     """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
-    told = team_kind(device.arch, device.subgroup)
-    key = (device.arch, device.index, told, compiler_for(device.arch).name)
+    reported = team_kind(device.arch, device.subgroup)
+    key = (device.arch, device.index, reported, compiler_for(device.arch).name)
     if key not in _verdicts:
         passed = _passed(device)
         known = b"" if afresh or passed is None else read(passed) or b""
-        if (kept := known.decode(errors="replace")) in (told, "block"):  # else the file is damaged
-            _verdicts[key] = Verdict(kept, kept != told, ())
+        if (kept := known.decode(errors="replace")) in (reported, "block"):  # else the file is damaged
+            _verdicts[key] = Verdict(kept, kept != reported, ())
             return _verdicts[key]
-        faults = _faults(device, told, profile)
-        kind = told
-        if TEAMWORK in faults and told != "block":
+        faults = _faults(device, reported, profile)
+        kind = reported
+        if TEAMWORK in faults and reported != "block":
             kind, faults = "block", _faults(device, "block", profile)
-        _verdicts[key] = Verdict(kind, kind != told, faults)
+        _verdicts[key] = Verdict(kind, kind != reported, faults)
         if passed is not None and not faults:
             write(passed, kind.encode())
     return _verdicts[key]
@@ -228,12 +225,12 @@ def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
     return tuple(name for name, good in right.items() if not good)
 
 
-def in_own_process(device: Device) -> dict[str, Any]:
+def in_own_process(device: Device) -> Json:
     """Test a device in another process; return the verdict as a dictionary, with the reason as a fault if there is none."""
     environment = alone(device)
     try:
         done = subprocess.run(
-            helper(WORKER, device.arch), env=environment, capture_output=True, text=True, errors="replace",
+            calling(__name__, device.arch), env=environment, capture_output=True, text=True, errors="replace",
             timeout=SECONDS, check=False,
         )
     except subprocess.TimeoutExpired:

@@ -6,13 +6,15 @@ Names and numbers are those of the specification (docs.vulkan.org), without its 
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import LostDeviceError
+from ..driven.functions import functions_of
 from ..faults import ADVICE, no_memory
 
 TYPES = {"u32": c.c_uint32, "u64": c.c_uint64, "size": c.c_size_t, "f32": c.c_float, "ptr": c.c_void_p, "text": c.c_char_p}
-OUT_OF_MEMORY, LOST, TIMEOUT = (-1, -2), -4, 2
+OUT_OF_MEMORY, LOST = (-1, -2), -4
 WHOLE, FOREVER = (1 << 64) - 1, (1 << 64) - 1
 COMPUTE, ALL_COMMANDS, HOST = 1, 0x10000, 0x4000  # of a queue's abilities; stages of a pipeline
 MEMORY_READ, MEMORY_WRITE = 0x8000, 0x10000
@@ -21,12 +23,22 @@ LOCAL, VISIBLE, COHERENT, CACHED = 1, 2, 4, 8  # of memory
 UNIFORM_DYNAMIC, STORAGE = 8, 7  # kinds of descriptors
 
 
-def _layout(fields: str, kind: int | None = None) -> type[Any]:
+class Structure(c.Structure):
+    """A structure of numbers and addresses; ``number`` says what it is, where it begins with that."""
+
+    number: ClassVar[int | None]
+    kept: list[object]
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> int: ...
+
+
+def _layout(fields: str, kind: int | None = None) -> type[Structure]:
     """Make a structure of fields 'name:type'; one with a ``kind`` begins with it and with a pointer to another one."""
     listed = [tuple(field.split(":")) for field in fields.split()]
     start = [] if kind is None else [("kind", c.c_uint32), ("next", c.c_void_p)]
-    own = {"_fields_": [*start, *((name, TYPES[type_]) for name, type_ in listed)], "number": kind}
-    return type("Structure", (c.Structure,), own)
+    members = {"_fields_": [*start, *((name, TYPES[type_]) for name, type_ in listed)], "number": kind}
+    return type("Structure", (Structure,), members)
 
 
 QueueInfo = _layout("flags:u32 family:u32 count:u32 priorities:ptr", 2)
@@ -67,7 +79,6 @@ Features2 = _layout(" ".join(f"f{number}:u32" for number in range(55)), 10000590
 TimelineFeature = _layout("able:u32", 1000207000)
 AddressFeature = _layout("able:u32 replay:u32 multi:u32", 1000257000)
 
-# Parameters of functions: p is a pointer or one of the handles that are pointers, q another handle or a size, u a 32-bit number.
 FUNCTIONS = {
     "vkGetPhysicalDeviceQueueFamilyProperties": "ppp", "vkGetPhysicalDeviceMemoryProperties": "pp",
     "vkGetPhysicalDeviceFeatures2": "pp", "vkCreateDevice": "pppp", "vkGetDeviceQueue": "puup", "vkDeviceWaitIdle": "p",
@@ -82,29 +93,20 @@ FUNCTIONS = {
     "vkCmdBindPipeline": "puq", "vkCmdBindDescriptorSets": "puquupup", "vkCmdDispatch": "puuu",
     "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
 }
-# Functions, or how their names begin, that are called without releasing Python's lock; see QUICK in ``..cuda.api``.
 QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
-_LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
-_VALUES = ("vkGetBufferDeviceAddress",)  # functions that return what they are asked for, not a code
 
 
-def functions(library: c.CDLL) -> dict[str, Any]:
-    """Return Vulkan's functions by name, from a handle of the library that others do not use."""
-    own, quick, found = c.CDLL(library._name), c.PyDLL(library._name), {}
-    for name, letters in FUNCTIONS.items():
-        found[name] = function = getattr(quick if name.startswith(QUICK) else own, name)
-        function.argtypes = [_LETTERS[letter] for letter in letters]
-        if name in _VALUES:
-            function.restype = c.c_uint64
-    return found
+def functions(library: c.CDLL) -> dict[str, Callable[..., int]]:
+    """Return Vulkan's functions by name."""
+    return functions_of(library, FUNCTIONS, QUICK, ("vkGetBufferDeviceAddress",))
 
 
-def structure(layout: type[Any], /, **values: Any) -> Any:
+def structure(layout: type[Structure], /, **values: object) -> Structure:
     """Return a structure with values; structures that it points to are kept as long as it is."""
     pointed = {name: c.addressof(value) for name, value in values.items() if isinstance(value, (c.Structure, c.Array))}
-    one = layout(**{"kind": layout.number} if layout.number is not None else {}, **values | pointed)
-    one.kept = [values[name] for name in pointed]
-    return one
+    filled = layout(**{"kind": layout.number} if layout.number is not None else {}, **values | pointed)
+    filled.kept = [values[name] for name in pointed]
+    return filled
 
 
 def checked(code: int, what: str) -> None:

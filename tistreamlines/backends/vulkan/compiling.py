@@ -11,7 +11,7 @@ import numpy as np
 
 from ...aliases import Json
 from ...devices import Device
-from ..driven.reading import kernels_of
+from ..driven.memory import Compiled, Task
 from .gpu import PLACES
 from .spirv import completed
 
@@ -19,7 +19,7 @@ SPIRV_VERSION = 0x10500
 BOUND = {(2, PLACES[0]), (1, PLACES[1])}  # Taichi's kinds of buffers that ``gpu`` binds, and where
 
 
-def made(device: Device, text: str, exact: bool) -> Json:
+def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
     """Compile a module by ``ti.aot``; see :func:`..driven.ahead.compiled`. The code is SPIR-V.
 
     It needs what :func:`.gpu.able` asks for.
@@ -30,32 +30,30 @@ def made(device: Device, text: str, exact: bool) -> Json:
     ti = runtime.ti
     able = ["physical_storage_buffer", "subgroup_basic", "subgroup_arithmetic", "int64"]
     kept = ti.aot.Module(ti.vulkan, caps=[f"spirv_version={SPIRV_VERSION}", *(f"spirv_has_{name}" for name in able)])
-    with kernels_of(runtime, text, exact) as kernels, tempfile.TemporaryDirectory() as place:
+    with runtime.kernels(text, exact) as kernels, tempfile.TemporaryDirectory() as place:
         for kernel, taken in kernels.values():
             arrays = {name: value for name, value in taken.items() if not np.isscalar(value)}
             kept.add_kernel(kernel, template_args=arrays)
         kept.save(place)
-        told = json.loads((Path(place) / "metadata.json").read_text())
-        return {one["name"]: _kernel(one, Path(place), exact) for one in told["kernels"]}
+        metadata = json.loads((Path(place) / "metadata.json").read_text())
+        return {kernel["name"]: _kernel(kernel, Path(place), exact) for kernel in metadata["kernels"]}
 
 
-def _kernel(told: Json, place: Path, exact: bool) -> Json:
-    return {
-        "places": [_place(one) for one in told["ctx_attribs"]["args_type_"]["content"]["elements_"]],
-        "tasks": [_task(one, place, exact) for one in told["tasks_attribs"]],
-    }
+def _kernel(kernel: Json, place: Path, exact: bool) -> Compiled:
+    places = [_place(argument) for argument in kernel["ctx_attribs"]["args_type_"]["content"]["elements_"]]
+    return Compiled(tasks=[_task(task, place, exact) for task in kernel["tasks_attribs"]], places=places, bytes=0)
 
 
 def _place(argument: Json) -> int:
     """Return where a number is, or the address of an array; the array's length, which comes before it, is not read."""
-    fields = {one["name"]: one["offset"] for one in argument["type"]["content"].get("elements_", [])}
+    fields = {field["name"]: field["offset"] for field in argument["type"]["content"].get("elements_", [])}
     return argument["offset"] + fields.get("data_ptr", 0)
 
 
-def _task(told: Json, place: Path, exact: bool) -> Json:
-    bound = {(bind["buffer"]["type"], bind["binding"]) for bind in told["buffer_binds"]}
+def _task(task: Json, place: Path, exact: bool) -> Task:
+    bound = {(bind["buffer"]["type"], bind["binding"]) for bind in task["buffer_binds"]}
     if not bound <= BOUND:
         raise RuntimeError(f"Taichi binds other buffers than are known: {sorted(bound - BOUND)}")
-    threads, total = told["advisory_num_threads_per_group"], told["advisory_total_num_threads"]
-    code = completed((place / f"{told['name']}.spv").read_bytes(), exact)
-    return {"groups": -(-total // threads), "threads": threads, "code": base64.b64encode(code).decode()}
+    threads, total = task["advisory_num_threads_per_group"], task["advisory_total_num_threads"]
+    code = completed((place / f"{task['name']}.spv").read_bytes(), exact)
+    return Task(name=task["name"], code=base64.b64encode(code).decode(), threads=threads, groups=-(-total // threads))

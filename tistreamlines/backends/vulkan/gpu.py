@@ -1,4 +1,4 @@
-"""A Vulkan device of this process: its memory, and the queue of what it is to do, in order.
+"""A Vulkan device of this process: its memory, its kernels, and the queue of what it is to do, in order.
 
 All that is submitted has a number, and the device counts how far it has come, so the host can wait for a copy while the
 kernels that were launched after it still run.
@@ -7,19 +7,20 @@ kernels that were launched after it still run.
 from __future__ import annotations
 
 import atexit
+import base64
 import ctypes as c
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any
 
 from ...devices import Device
 from ...devices.gpu import open_vulkan, vulkan_instance
 from ...errors import DeviceError
-from ..driven.memory import Buffer, Memory
+from ..driven.memory import Arguments, Buffer, Compiled, Memory
 from . import api
 from .api import checked, structure
 
@@ -49,23 +50,22 @@ def able(device: Device) -> bool:
     return bool(timeline.able and address.able and getattr(features, INT64))
 
 
-class Gpu(Memory):
-    """A device. Any thread may call the methods, one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
+class Gpu(Memory[int]):
+    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
     Attributes
     ----------
     submitted : number of the last submission; such numbers are marks.
-    kernels : what was compiled, by the hash of its text.
     """
 
     def __init__(self, device: Device) -> None:
         super().__init__(device)
         library, _, handles = open_vulkan()  # for as long as the process lives: drivers end with it
         self.physical, self.vk = handles[device.index], api.functions(library)
-        self.submitted, self._finished, self.kernels = 0, 0, {}
+        self.submitted, self._finished = 0, 0
         family = self._family()
         self._open(family)
-        self._semaphore = self.made("vkCreateSemaphore", structure(api.SemaphoreInfo, next=structure(api.SemaphoreType, type=1)))
+        self._semaphore = self.make("vkCreateSemaphore", structure(api.SemaphoreInfo, next=structure(api.SemaphoreType, type=1)))
         self._types = self._memory_types()
         self._commands = self._command_buffers(family)
         self.arguments = self.buffer(SLOTS * ARGUMENTS, host=True)
@@ -73,11 +73,11 @@ class Gpu(Memory):
         atexit.register(self._end)
 
     # ------------------------------------------------------------------------------------------------------------- opening
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Call a function that returns a code, and raise the error that this stands for."""
         checked(self.vk[name](*arguments), name)
 
-    def made(self, name: str, info: Any) -> int:
+    def make(self, name: str, info: c.Structure) -> int:
         """Return the handle of what a function makes."""
         out = c.c_uint64()
         self.call(name, self.handle, c.byref(info), None, c.byref(out))
@@ -87,9 +87,9 @@ class Gpu(Memory):
         """Return the number of the first family of queues that computes."""
         count = c.c_uint32()
         self.vk["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), None)
-        found = (c.c_uint32 * (6 * count.value))()
-        self.vk["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), c.byref(found))
-        return next(number for number in range(count.value) if found[6 * number] & api.COMPUTE)
+        families = (c.c_uint32 * (6 * count.value))()
+        self.vk["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), c.byref(families))
+        return next(number for number in range(count.value) if families[6 * number] & api.COMPUTE)
 
     def _open(self, family: int) -> None:
         priority = c.c_float(1.0)
@@ -109,22 +109,21 @@ class Gpu(Memory):
         self.vk["vkGetPhysicalDeviceMemoryProperties"](self.physical, c.byref(raw))
         return [raw[1 + 2 * number] for number in range(raw[0])]
 
-    def _command_buffers(self, family: int) -> Any:
+    def _command_buffers(self, family: int) -> c.Array[c.c_void_p]:
         reset = 2  # each by itself, when it begins anew
-        pool = self.made("vkCreateCommandPool", structure(api.CommandPoolInfo, flags=reset, family=family))
+        pool = self.make("vkCreateCommandPool", structure(api.CommandPoolInfo, flags=reset, family=family))
         out = (c.c_void_p * SLOTS)()
         info = structure(api.CommandsInfo, pool=pool, count=SLOTS)
         self.call("vkAllocateCommandBuffers", self.handle, c.byref(info), c.byref(out))
         return out
 
-    def _descriptors(self, temporary: Buffer) -> tuple[int, Any]:
+    def _descriptors(self, temporary: Buffer) -> tuple[int, c.c_uint64]:
         """Return the layout of all pipelines, and the one set: a kernel's arguments, and what its tasks exchange."""
         kinds, buffers = (api.UNIFORM_DYNAMIC, api.STORAGE), (self.arguments, temporary)
-        both: Any = api.SetBinding * 2  # pyright: ignore[reportOperatorIssue]
-        bindings = both(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(PLACES, kinds, strict=True)])
-        layout = c.c_uint64(self.made("vkCreateDescriptorSetLayout", structure(api.SetLayoutInfo, count=2, bindings=bindings)))
+        bindings = (api.SetBinding * 2)(*[api.SetBinding(place, kind, 1, 0x20) for place, kind in zip(PLACES, kinds, strict=True)])
+        layout = c.c_uint64(self.make("vkCreateDescriptorSetLayout", structure(api.SetLayoutInfo, count=2, bindings=bindings)))
         sizes = (c.c_uint32 * 4)(kinds[0], 1, kinds[1], 1)
-        pool = self.made("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
+        pool = self.make("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
         bound = c.c_uint64()
         info = structure(api.SetInfo, pool=pool, count=1, layouts=c.addressof(layout))
         self.call("vkAllocateDescriptorSets", self.handle, c.byref(info), c.byref(bound))
@@ -132,7 +131,11 @@ class Gpu(Memory):
             held = api.SetBuffer(buffer.handle, 0, size)
             write = structure(api.SetWrite, set=bound.value, binding=place, count=1, type=kind, buffers=held)
             self.vk["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)
-        return self.made("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=c.addressof(layout))), bound
+        return self.make("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=c.addressof(layout))), bound
+
+    def kernel(self, compiled: Compiled) -> Kernel:
+        """See :meth:`..driven.memory.Memory.kernel`."""
+        return Kernel(self, compiled)
 
     def _end(self) -> None:
         if self.process == os.getpid():
@@ -141,24 +144,24 @@ class Gpu(Memory):
     # -------------------------------------------------------------------------------------------------------------- memory
     def _allocated(self, size: int, host: bool) -> Buffer:
         size = max(16, size + -size % 4)
-        handle = self.made("vkCreateBuffer", structure(api.BufferInfo, size=size, usage=api.BUFFER_USAGE))
+        handle = self.make("vkCreateBuffer", structure(api.BufferInfo, size=size, usage=api.BUFFER_USAGE))
         needs, memory = api.MemoryNeeds(), 0
         self.vk["vkGetBufferMemoryRequirements"](self.handle, handle, c.byref(needs))
         flags = structure(api.MemoryFlags, flags=2)  # its address is asked for
         info = structure(api.MemoryInfo, next=flags, size=needs.size, type=self._type(needs.types, host))
         try:
-            memory = self.made("vkAllocateMemory", info)
+            memory = self.make("vkAllocateMemory", info)
             self.call("vkBindBufferMemory", self.handle, handle, memory, 0)
         except DeviceError:
             self._destroy(Buffer(handle, memory, size))
             raise
-        one = Buffer(handle, memory, size)
-        one.address = self.vk["vkGetBufferDeviceAddress"](self.handle, c.byref(structure(api.BufferAddress, buffer=handle)))
+        buffer = Buffer(handle, memory, size)
+        buffer.address = self.vk["vkGetBufferDeviceAddress"](self.handle, c.byref(structure(api.BufferAddress, buffer=handle)))
         if host:
             out = c.c_void_p()
             self.call("vkMapMemory", self.handle, memory, 0, api.WHOLE, 0, c.byref(out))
-            one.mapped = out.value or 0
-        return one
+            buffer.mapped = out.value or 0
+        return buffer
 
     def _type(self, allowed: int, host: bool) -> int:
         """Return the number of the first type of memory that is allowed and has the most of what is wanted."""
@@ -192,7 +195,7 @@ class Gpu(Memory):
             self.give_back(copy, self.fetch(copy, target, size))
 
     # --------------------------------------------------------------------------------------------------------------- queue
-    def submit(self, record: Callable[[int, int], None]) -> int:
+    def submit(self, record: Callable[[int, int], object]) -> int:
         """Hand the device what ``record`` writes to a command buffer with a slot's number; return the submission's number."""
         number = self.submitted + 1
         slot = number % SLOTS
@@ -249,3 +252,45 @@ class Gpu(Memory):
         info = structure(api.SemaphoreWait, count=1, semaphores=c.addressof(semaphore), values=c.addressof(value))
         self.call("vkWaitSemaphores", self.handle, c.byref(info), api.FOREVER)
         self._finished = max(self._finished, number)
+
+
+class Kernel:
+    """A kernel whose code the device has.
+
+    Parameters
+    ----------
+    gpu : the device; the caller holds its lock, here and in :meth:`launch`.
+    compiled : its code.
+    """
+
+    def __init__(self, gpu: Gpu, compiled: Compiled) -> None:
+        self._gpu, self._places = gpu, compiled["places"]
+        self._tasks = [(self._pipeline(task["code"]), task["groups"], task["threads"]) for task in compiled["tasks"]]
+
+    def _pipeline(self, encoded: str) -> int:
+        gpu, code, out = self._gpu, base64.b64decode(encoded), c.c_uint64()
+        words = c.create_string_buffer(code, len(code))
+        shader = gpu.make("vkCreateShaderModule", structure(api.ShaderInfo, size=len(code), code=words))
+        info = structure(api.PipelineInfo, stage_kind=18, stage=0x20, shader=shader, entry=b"main", layout=gpu.layout)
+        gpu.call("vkCreateComputePipelines", gpu.handle, 0, 1, c.byref(info), None, c.byref(out))
+        gpu.vk["vkDestroyShaderModule"](gpu.handle, shader, None)
+        return out.value
+
+    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
+        """Let the device run the kernel."""
+        gpu = self._gpu
+
+        def record(commands: int, slot: int) -> None:
+            start = slot * ARGUMENTS
+            held = (c.c_char * ARGUMENTS).from_address(gpu.arguments.mapped + start)
+            for place, (kind, value) in zip(self._places, arguments, strict=True):
+                struct.pack_into(kind, held, place, value)
+            offset = c.c_uint32(start)
+            gpu.vk["vkCmdFillBuffer"](commands, queue.handle, 0, 4, 0)
+            gpu.vk["vkCmdBindDescriptorSets"](commands, 1, gpu.layout, 0, 1, c.byref(gpu.bound), 1, c.byref(offset))
+            for pipeline, groups, threads in self._tasks:
+                gpu.barrier(commands)
+                gpu.vk["vkCmdBindPipeline"](commands, 1, pipeline)
+                gpu.vk["vkCmdDispatch"](commands, min(groups, -(-32 * teams // threads)), 1, 1)
+
+        gpu.submit(record)

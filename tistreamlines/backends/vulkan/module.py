@@ -24,9 +24,9 @@ def instruction(number: int, *words: int) -> Instruction:
     return [len(words) + 1 << 16 | number, *words]
 
 
-def number_of(one: Instruction) -> int:
+def number_of(entry: Instruction) -> int:
     """Return the number of an instruction."""
-    return one[0] & 0xFFFF
+    return entry[0] & 0xFFFF
 
 
 class Module:
@@ -47,15 +47,15 @@ class Module:
 
     def code(self) -> bytes:
         """Return the module's words."""
-        return np.array(self._header + [word for one in self.listed for word in one], "<u4").tobytes()
+        return np.array(self._header + [word for entry in self.listed for word in entry], "<u4").tobytes()
 
     def all(self, *numbers: int) -> list[Instruction]:
         """Return the instructions of some numbers, in order."""
-        return [one for one in self.listed if number_of(one) in numbers]
+        return [entry for entry in self.listed if number_of(entry) in numbers]
 
     def results(self, *numbers: int) -> dict[int, Instruction]:
         """Return the instructions of some numbers by the number of their result, which follows its type."""
-        return {one[2]: one for one in self.all(*numbers)}
+        return {entry[2]: entry for entry in self.all(*numbers)}
 
     def new(self) -> int:
         """Return the number of a new result."""
@@ -70,24 +70,24 @@ class Module:
         LookupError
             If the module has no such type.
         """
-        for one in self.listed:
-            if (number_of(one), *one[2:]) == words:
-                return one[1]
+        for entry in self.listed:
+            if (number_of(entry), *entry[2:]) == words:
+                return entry[1]
         raise LookupError(f"SPIR-V without a type {words}")
 
     def constants(self) -> dict[int, int]:
         """Return the values of all constants of 32 bits by their numbers; several may have the same value."""
-        return {one[2]: one[3] for one in self.all(CONSTANT) if len(one) == CONSTANT_WORDS}
+        return {entry[2]: entry[3] for entry in self.all(CONSTANT) if len(entry) == CONSTANT_WORDS}
 
     def constant(self, type_: int, value: int) -> int:
         """Return the number of a new constant."""
-        place = next(place for place, one in enumerate(self.listed) if number_of(one) == FUNCTION)
+        place = next(place for place, entry in enumerate(self.listed) if number_of(entry) == FUNCTION)
         self.listed.insert(place, instruction(CONSTANT, type_, number := self.new(), value))
         return number
 
     def decorate(self, *decorations: tuple[int, ...]) -> None:
         """Add decorations: each the number of what is decorated, and the words that follow."""
-        place = next(place for place, one in enumerate(self.listed) if number_of(one) in ANNOTATIONS)
+        place = next(place for place, entry in enumerate(self.listed) if number_of(entry) in ANNOTATIONS)
         self.listed[place:place] = [instruction(DECORATE, *words) for words in decorations]
 
     def require(self, capability: int) -> None:
@@ -97,7 +97,7 @@ class Module:
 
     def replace(self, change: Callable[[Instruction], list[Instruction] | None]) -> None:
         """Replace each instruction by those that ``change`` returns for it, if it returns any."""
-        self.listed = [new for one in self.listed for new in change(one) or [one]]
+        self.listed = [new for entry in self.listed for new in change(entry) or [entry]]
 
 
 def _instructions(words: list[int]) -> Iterator[Instruction]:

@@ -30,12 +30,12 @@ def completed(code: bytes, exact: bool) -> bytes:
     """
     module = Module(code)
     if exact:
-        module.decorate(*((one[2], NO_CONTRACTION) for one in module.all(*REAL_OPERATIONS)))
+        module.decorate(*((entry[2], NO_CONTRACTION) for entry in module.all(*REAL_OPERATIONS)))
     index(module)
     shuffle(module)
     vote(module)
     join_barriers(module)
-    if any(number_of(one) in SUBGROUP_OPERATIONS for one in module.listed):
+    if any(number_of(entry) in SUBGROUP_OPERATIONS for entry in module.listed):
         module.require(ARITHMETIC)
     return module.code()
 
@@ -45,10 +45,10 @@ def index(module: Module) -> None:
     sums, longs, shifts = (module.results(number) for number in (SUM, TO_LONG, SHIFT))
     constants, indexed = module.constants(), set()
 
-    def change(one: Instruction) -> list[Instruction] | None:
-        if number_of(one) != TO_POINTER:
+    def change(entry: Instruction) -> list[Instruction] | None:
+        if number_of(entry) != TO_POINTER:
             return None
-        _, type_, pointer, address = one
+        _, type_, pointer, address = entry
         try:
             first, offset = sums[address][3:]
             number, by = shifts[longs[offset][3]][3:]
@@ -71,23 +71,23 @@ def shuffle(module: Module) -> None:
     """
     if not module.all(*EXTREMES, BROADCAST):
         return
-    (library,) = (one[1] for one in module.all(IMPORTED))
+    (library,) = (entry[1] for entry in module.all(IMPORTED))
     word = module.type(TYPE_INT, 32, 0)
     steps = [module.constant(word, step) for step in (16, 8, 4, 2, 1)]
 
-    def change(one: Instruction) -> list[Instruction] | None:
-        if number_of(one) == BROADCAST:
-            return [instruction(SHUFFLED, *one[1:])]
-        if number_of(one) not in EXTREMES or one[4] != REDUCE:
+    def change(entry: Instruction) -> list[Instruction] | None:
+        if number_of(entry) == BROADCAST:
+            return [instruction(SHUFFLED, *entry[1:])]
+        if number_of(entry) not in EXTREMES or entry[4] != REDUCE:
             return None
-        _, type_, result, scope, _, value = one
-        made = []
+        _, type_, result, scope, _, value = entry
+        replaced = []
         for step in steps:
             other, extreme = module.new(), result if step == steps[-1] else module.new()
-            made.append(instruction(SHUFFLE_XOR, type_, other, scope, value, step))
-            made.append(instruction(EXTENDED, type_, extreme, library, EXTREMES[number_of(one)], value, other))
+            replaced.append(instruction(SHUFFLE_XOR, type_, other, scope, value, step))
+            replaced.append(instruction(EXTENDED, type_, extreme, library, EXTREMES[number_of(entry)], value, other))
             value = extreme
-        return made
+        return replaced
 
     module.replace(change)
     module.require(SHUFFLE)
@@ -97,15 +97,15 @@ def vote(module: Module) -> None:
     """Let threads vote whether a condition holds in any of them, in place of the maximum of a 0 or 1 of each."""
     choices, constants = module.results(CHOICE), module.constants()
 
-    def change(one: Instruction) -> list[Instruction] | None:
-        if number_of(one) != GREATEST_INT or one[4] != REDUCE or one[5] not in choices:
+    def change(entry: Instruction) -> list[Instruction] | None:
+        if number_of(entry) != GREATEST_INT or entry[4] != REDUCE or entry[5] not in choices:
             return None
-        choice = choices[one[5]]
+        choice = choices[entry[5]]
         if [constants.get(value) for value in choice[4:]] != [1, 0]:
             return None
         holds = module.new()
-        asked = instruction(ANY, module.type(TYPE_BOOL), holds, one[3], choice[3])
-        return [asked, instruction(CHOICE, *one[1:3], holds, *choice[4:])]
+        asked = instruction(ANY, module.type(TYPE_BOOL), holds, entry[3], choice[3])
+        return [asked, instruction(CHOICE, *entry[1:3], holds, *choice[4:])]
 
     module.replace(change)
     if module.all(ANY):
@@ -119,12 +119,12 @@ def join_barriers(module: Module) -> None:
     joined: list[Instruction] = []
     constants, order = module.constants(), module.constant(module.type(TYPE_INT, 32, 1), ORDER)
     around = [MEMORY_BARRIER, BLOCK, ORDER]
-    for one in module.listed:
-        joined.append(one)
-        if number_of(one) != MEMORY_BARRIER:
+    for entry in module.listed:
+        joined.append(entry)
+        if number_of(entry) != MEMORY_BARRIER:
             continue
-        told = [[number_of(some), *map(constants.get, some[1:])] for some in joined[-3:]]
-        if told[0] == told[-1] == around and told[1][:2] == [BARRIER, SUBGROUP]:
+        last = [[number_of(barrier), *map(constants.get, barrier[1:])] for barrier in joined[-3:]]
+        if last[0] == last[-1] == around and last[1][:2] == [BARRIER, SUBGROUP]:
             subgroup = joined[-2][1]
             joined[-3:] = [instruction(BARRIER, subgroup, subgroup, order)]
     module.listed = joined

@@ -108,7 +108,7 @@ class Growth:
         )
         self.rules = spread("rules", rules)
         values = prepared.values | spread("volume", volume) | self.rules | spread("filter", selection.filter)
-        tables = WORD * sum(np.size(array) for array in values.values() if np.ndim(array)) + products.bytes
+        tables = WORD * sum(array.size for array in values.values() if isinstance(array, np.ndarray)) + products.bytes
         self.room = Room(self.program, device, settings, self.layout, tables)
         with memory_for("the tables"):
             self._tables = on_device(self.program, values)

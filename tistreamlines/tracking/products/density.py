@@ -23,7 +23,7 @@ from ...errors import ParameterError
 from ...kernels.products.density import Grid, count_points
 from ...kernels.products.ends import count_end_points
 from ...linker.lang import LANES
-from ...linker.records import Arguments, spread
+from ...linker.records import spread
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
 from .point_kernels import launch, program_of
@@ -69,13 +69,13 @@ class MapGrid:
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
 
-    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[Arguments, int]]:
-        """Yield what ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
+    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Array], int]]:
+        """Yield arrays that ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
         first, sizes = some.start, self.each(batch.lengths[some] - 1)
         begins = exclusive_sum(sizes)
         for part in in_parts(begins, LISTED):
             offsets = batch.offsets[first + part.start : first + part.stop + 1]
-            yield self.values | {
+            yield {
                 "points": batch.points[offsets[0] : offsets[-1]].ravel(),
                 "offsets": (offsets - offsets[0]).astype(np.int32),
                 "slot": (begins[part] - begins[part.start]).astype(np.int32),
@@ -154,7 +154,8 @@ class Density:
         del before
         program = self._program or program_of(self.kernel)
         for values, most in self._grid.listed(batch, some):
-            launch(program, self.kernel, len(values["slot"]), values | {"counts": self._cells}, {"visited": most})
+            arguments = self._grid.values | values | {"counts": self._cells}
+            launch(program, self.kernel, len(values["slot"]), arguments, {"visited": most})
 
     def add_counts(self, counts: Array) -> None:
         """Add streamlines that were counted elsewhere; the array may be kept, and added to."""

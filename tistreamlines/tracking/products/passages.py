@@ -58,7 +58,7 @@ def passages(
             "spans": spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(), "amounts": amounts.ravel(),
         }
         own = {"visited": visited} | {f"passage_{name}": one for name, one in passage.items()}
-        program.run("count_points", count, values | own)
+        program.run("count_points", count, grid.values | values | own)
         streamline = np.repeat(np.arange(count), listed)
         row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
         yield Passed(visited[row], first + streamline, amounts[row])

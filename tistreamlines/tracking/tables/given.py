@@ -177,7 +177,7 @@ class Prepared:
         return {name: value for name, value in self.values.items() if isinstance(value, np.ndarray)}
 
     @property
-    def scalars(self) -> dict[str, float | int]:
+    def scalars(self) -> Arguments:
         """The values that are numbers."""
         return {name: value for name, value in self.values.items() if not isinstance(value, np.ndarray)}
 

@@ -1,0 +1,129 @@
+"""The messages of a run and of its workers, each of which is pickled.
+
+A turn is a call of ``load`` or ``track``: what is asked for in an earlier one is no longer wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Array
+from ..space.batch import Batch, Space
+from ..tracking.engine.engine import Block
+from ..tracking.growth.settings import Settings
+from ..tracking.products.products import Collector
+from ..tracking.selection.filters import Filter
+from ..tracking.tables.given import Prepared
+
+Counts = npt.NDArray[np.int64]  # as those of a Statistics
+
+
+class Opened(NamedTuple):
+    """What :meth:`.session.Session.open` takes."""
+
+    prepared: Prepared
+    space: Space
+    settings: Settings
+    filters: Sequence[Filter]
+    products: Sequence[Collector]
+    points: bool
+
+
+class Turn(NamedTuple):
+    """Forget what was asked for before this turn."""
+
+    turn: int
+
+
+class Free(NamedTuple):
+    """Nobody looks at these parts of shared memory any more."""
+
+    numbers: list[int]
+
+
+class Ask(NamedTuple):
+    """Say that you are alive."""
+
+
+class Load(NamedTuple):
+    """Compile the kernels for :class:`Opened`, as it is packed in shared memory (see :mod:`.shared`); answer Ready."""
+
+    turn: int
+    content: bytes
+    sizes: list[int]
+
+
+class FindDirections(NamedTuple):
+    """Find the initial directions at points; answer with Directions."""
+
+    turn: int
+    points: Array
+
+
+class Track(NamedTuple):
+    """Track a range of seeds; answer with each batch, and with Done if ``most`` streamlines are only counted."""
+
+    turn: int
+    block: Block
+    most: int | None
+
+
+class Ready(NamedTuple):
+    """The kernels are compiled."""
+
+    turn: int
+
+
+class Directions(NamedTuple):
+    """Initial directions, see :mod:`..tracking.engine.directions`."""
+
+    turn: int
+    found: tuple[Array, Array]
+
+
+class Note(NamedTuple):
+    """What the user should know."""
+
+    text: str
+
+
+class Failed(NamedTuple):
+    """The worker has met an error, and has ended."""
+
+    error: Exception
+
+
+class Alive(NamedTuple):
+    """The worker is alive."""
+
+
+class Done(NamedTuple):
+    """A range is tracked that was only counted."""
+
+    turn: int
+
+
+class Piece(NamedTuple):
+    """A batch; with the last one of a chunk come its counts, and what products have collected in it."""
+
+    turn: int
+    counts: Counts | None
+    deltas: Sequence[object]
+    batch: Batch
+
+
+class Laid(NamedTuple):
+    """The same, with the number of the shared memory in which the batch lies, and its points and streamlines."""
+
+    turn: int
+    counts: Counts | None
+    deltas: Sequence[object]
+    place: tuple[int, int, int]
+
+
+Job = Load | FindDirections | Track
+Message = Turn | Free | Ask | Job | Ready | Directions | Note | Failed | Alive | Done | Piece | Laid
