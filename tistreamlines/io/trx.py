@@ -18,13 +18,16 @@ from contextlib import ExitStack
 from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters
@@ -40,7 +43,30 @@ OFFSETS_AT_ONCE = 1 << 20
 BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
 
 
-Late = Callable[[], Mapping[str, Array]]  # see open_writer
+Fields = Callable[[], Mapping[str, object]]
+Late = Callable[[], Mapping[str, Array]]
+
+
+class Details(TypedDict, total=False):
+    """What formats keep besides streamlines, if they have room for it.
+
+    Parameters
+    ----------
+    step_mm : float or None
+        Distance between points, mm, if they are a step apart (.tck).
+    point_type : str
+        'float32', the default, or 'float16' (.trx).
+    fields : callable
+        Called when all streamlines are written: returns what else is known of the run, by name (.tck).
+    late : callable
+        Called when all streamlines are written: returns values of each streamline, (n,), by name, which only then are
+        known (.trx).
+    """
+
+    step_mm: float | None
+    point_type: str
+    fields: Fields
+    late: Late
 
 
 @cache
@@ -64,18 +90,13 @@ class TrxSink:
     STREAMLINE_BYTES: ClassVar[int] = 24  # offset, 4, and MEMBERS; above 2^32 points, offsets take 4 more
     beside: Path | None = None
 
-    def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
-        fields: object = None, late: Late = dict,
-    ) -> None:
-        del step_mm, fields  # the format has no fields for them
-        self._folder, self._late = folder, late
+    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None:
+        point_type = details.get("point_type", "float32")
+        self._folder, self._late = folder, details.get("late", dict)
         self._space = space
         self._type = np.dtype(point_type).newbyteorder("<")
         self._member = f"positions.3.{point_type}"
-        self._streamlines = 0
-        self._vertices = 0
-        self._crc = 0
+        self._streamlines = self._vertices = self._crc = 0
         self._opened, self._files = files, dict[str, IO[bytes]]()
         self._grouped: list[tuple[tuple[str, ...], IO[bytes]]] = []
         self._starts = self._open("starts")
@@ -115,7 +136,8 @@ class TrxSink:
             file.close()
         self._archive.seek(0)
         with zipfile.ZipFile(self._archive, "w") as target:
-            header, points = _entry("header.json"), self._entry_of_points()
+            header = _entry("header.json")
+            points = _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
             points.header_offset = POINTS_START - len(points.FileHeader())
             target.writestr(header, self._header().ljust(points.header_offset - len(header.FileHeader())))
             # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
@@ -138,12 +160,8 @@ class TrxSink:
         cuts = np.searchsorted(numbers, range(1, len(names) + 2), sorter=order)
         for name, (first, end) in zip(names, pairwise(cuts), strict=True):
             if first < end:
-                own = np.unique(order[first:end] // (len(numbers) // self._streamlines)).astype("<u4")
-                with archive.open(_entry(f"groups/{name}.uint32", own.nbytes), "w") as target:
-                    target.write(own.data)
-
-    def _entry_of_points(self) -> zipfile.ZipInfo:
-        return _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
+                members = np.unique(order[first:end] // (len(numbers) // self._streamlines)).astype("<u4")
+                archive.writestr(_entry(f"groups/{name}.uint32"), members.tobytes())
 
     def _header(self) -> str:
         return json.dumps(
