@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
-import numpy.typing as npt
+
+from ..aliases import Array
 
 SUFFIXES = (".csv", ".tsv")
 FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # first characters; the last four are full-width ones
@@ -45,7 +46,7 @@ class Table:
         self._file, self._separator = file, separator
         self._begun = False
 
-    def append(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
+    def append(self, values: Mapping[str, Array]) -> None:
         """Append the rows of some streamlines: a column for each name, which are the same each time."""
         if not self._begun:
             rows = csv.writer(self._file, delimiter=self._separator, lineterminator="\n")

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import MOST_POINTS
-from .images import grid_of
+from .images import checked_grid
 from .regular import open_regular
 
 HEADER = "header.json"
@@ -66,7 +65,7 @@ class Member:
     """
 
     name: str
-    kind: np.dtype[Any]
+    kind: np.dtype
     columns: int
     stored: Stored
 
@@ -171,7 +170,7 @@ class Trx:
         affine = np.array(header["VOXEL_TO_RASMM"], np.float64)
         if affine.size != 16:
             raise self._fault(f"{HEADER} has a VOXEL_TO_RASMM of shape {affine.shape}, not (4, 4)")
-        self.space = grid_of(self._path, SimpleNamespace(affine=affine.reshape(4, 4), shape=sides), sheared=True)
+        self.space = checked_grid(self._path, affine.reshape(4, 4), tuple(sides), sheared=True)
 
     def _whole(self, name: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
