@@ -57,7 +57,7 @@ def nearby(path: AnyPath) -> str:
     path = Path(path)
     stem = path.with_name(re.sub(r"(\.(nii|mif|mih|img|hdr))?(\.gz)?$", "", path.name) or path.name)
     try:
-        there = [one for end in ENDINGS if (one := stem.with_name(stem.name + end)) != path and one.is_file()]
+        there = [file for end in ENDINGS if (file := stem.with_name(stem.name + end)) != path and file.is_file()]
     except (OSError, ValueError):
         there = []
     return f" (but {there[0].name} is there)" if there else ""
@@ -117,8 +117,8 @@ class _Hush:
                 logger = logging.getLogger("nibabel.global")
                 self._held.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore")
-                logger.addFilter(_no_record)
-                self._held.callback(logger.removeFilter, _no_record)
+                self._held.callback(setattr, logger, "disabled", logger.disabled)
+                logger.disabled = True
             self._threads += 1
 
     def __exit__(self, *_: object) -> None:
@@ -126,10 +126,6 @@ class _Hush:
             self._threads -= 1
             if not self._threads:
                 self._held.close()
-
-
-def _no_record(_: logging.LogRecord) -> bool:
-    return False
 
 
 _hush = _Hush()

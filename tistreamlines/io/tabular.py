@@ -11,7 +11,8 @@ https://owasp.org/www-community/attacks/CSV_Injection
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TextIO
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..aliases import Array
 
 SUFFIXES = (".csv", ".tsv")
 FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # first characters; the last four are full-width ones
+LINES_AT_ONCE = 1 << 16
 TEXT = "'"  # before the first character of a cell, says that it is text
 
 
@@ -53,3 +55,13 @@ class Table:
             rows.writerow(map(cell_of_name, values))
             self._begun = True
         np.savetxt(self._file, np.column_stack([*values.values()]), "%.9g", self._separator)
+
+
+def write_lines(path: Path, columns: Iterable[Array], *last: tuple[int, ...], separator: str = "  ") -> None:
+    """Write lines of whole numbers, which are two spaces apart in FSL's files."""
+    columns = tuple(columns)
+    with path.open("w", newline="", encoding="ascii") as file:
+        for first in range(0, len(columns[0]), LINES_AT_ONCE):
+            block = (column[first : first + LINES_AT_ONCE].tolist() for column in columns)
+            file.writelines(separator.join(map(str, line)) + "\n" for line in zip(*block, strict=True))
+        file.writelines(separator.join(map(str, line)) + "\n" for line in last)

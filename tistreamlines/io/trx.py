@@ -15,7 +15,6 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar, TypedDict
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
+from .stored import quick_zlib
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,19 +69,9 @@ class Details(TypedDict, total=False):
     late: Late
 
 
-@cache
-def _crc32() -> Callable[..., int]:
-    """Return the function that computes the checksum of a member."""
-    try:
-        from isal.isal_zlib import crc32  # seven times as fast
-    except ImportError:
-        from zlib import crc32
-    return crc32
-
-
 def crc32(data: memoryview | bytes, before: int = 0) -> int:
     """Return the checksum that ZIP archives have, of data that follow others with a checksum."""
-    return _crc32()(data, before)
+    return quick_zlib().crc32(data, before)
 
 
 class TrxSink:
@@ -108,7 +98,10 @@ class TrxSink:
         points = batch.points.astype(self._type, copy=False)
         self._crc = crc32(points.data, self._crc)
         self._archive.write(points.data)
-        for member, array in members_of(batch).items():
+        arrays: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
+        arrays |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
+        arrays |= {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
+        for member, array in arrays.items():
             if member not in self._files:
                 self._files[member] = self._open(member)
             self._files[member].write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
@@ -200,13 +193,6 @@ def member_names(texts: Iterable[str], most: int = 64) -> list[str]:
     return names
 
 
-def members_of(batch: Batch) -> dict[str, Array]:
-    """Return the arrays of a batch besides points and offsets, by the name of their member."""
-    found: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
-    found |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
-    return found | {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
-
-
 def member_of_points(names: Iterable[str]) -> str:
     """Return the name of the member that holds the points, which says their type; '' if there is none."""
     return next((name for name in names if name.startswith("positions.3.float")), "")
@@ -227,13 +213,13 @@ def mapped(path: Path) -> tuple[Array, npt.NDArray[np.int64]]:
         If another program has written the file.
     """
     with zipfile.ZipFile(path) as archive:
-        sizes = {one.filename: one.file_size for one in archive.infolist()}
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
         if sizes.keys() == {"header.json"}:
             return np.empty((0, 3), np.float32), np.zeros(1, np.int64)
-        found, member = next((name for name in sizes if name.startswith("offsets.")), ""), member_of_points(sizes)
-        if not member or not found or archive.getinfo(member).header_offset != POINTS_BEFORE:
+        starts, member = next((name for name in sizes if name.startswith("offsets.")), ""), member_of_points(sizes)
+        if not member or not starts or archive.getinfo(member).header_offset != POINTS_BEFORE:
             raise ValueError("another program has written it")
-        offsets = np.frombuffer(archive.read(found), np.dtype(found.split(".")[1]).newbyteorder("<")).astype(np.int64)
+        offsets = np.frombuffer(archive.read(starts), np.dtype(starts.split(".")[1]).newbyteorder("<")).astype(np.int64)
     kind = np.dtype(member.split(".")[-1]).newbyteorder("<")
     points = np.memmap(path, kind, "c", POINTS_START, (sizes[member] // (3 * kind.itemsize), 3))
     if offsets[0] != 0 or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
@@ -243,7 +229,7 @@ def mapped(path: Path) -> tuple[Array, npt.NDArray[np.int64]]:
 
 def contents(archive: zipfile.ZipFile) -> str:
     """Return a hash of the names, sizes and checksums of all members, which tells the content of files apart."""
-    members = [(one.filename, one.file_size, one.CRC) for one in archive.infolist()]
+    members = [(member.filename, member.file_size, member.CRC) for member in archive.infolist()]
     return hashlib.sha256(json.dumps(members).encode()).hexdigest()
 
 

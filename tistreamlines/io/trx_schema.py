@@ -74,13 +74,9 @@ class Member:
         """Bytes of a row."""
         return self.columns * self.kind.itemsize
 
-    def rows(self) -> Rows:
-        """Return what reads the rows, from the first one on."""
-        return Rows(self)
-
     def blocks(self, count: int) -> Generator[Array, None, None]:
         """Read so many rows, a block at a time."""
-        rows = self.rows()
+        rows = Rows(self)
         for first in range(0, count, ROWS_AT_ONCE):
             yield rows.take(min(ROWS_AT_ONCE, count - first))
 
@@ -125,7 +121,7 @@ class Trx:
         """Return how many points each streamline has, a block of streamlines at a time."""
         if not self.streamlines:
             return
-        offsets = self.members["offsets"].rows()
+        offsets = Rows(self.members["offsets"])
         start = offsets.take(1).ravel().astype(np.int64)
         for first in range(0, self.streamlines, ROWS_AT_ONCE):
             end = min(first + ROWS_AT_ONCE, self.streamlines)
@@ -243,11 +239,6 @@ class Trx:
                 for block in member.blocks(member.stored.size // member.width):
                     if not 0 <= block.min() <= block.max() < self.streamlines:
                         raise self._fault(f"{member.name} has numbers beyond the {self.streamlines:,} streamlines")
-
-
-def is_trx_folder(path: Path) -> bool:
-    """Whether a folder is a TRX file that is not packed."""
-    return (path / HEADER).is_file()
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +123,7 @@ class Scene:
 
     def slice_of(self, values: Array, view: View) -> Array:
         """Return the rows of a slice of a volume of the frame, the top first, as far as it is shown."""
-        where: list[Any] = list(self.box)
+        where: list[slice | int] = [*self.box]
         where[view.towards] = self.slices[view.towards]
         return values[tuple(where)].T[::-1]  # two axes are left, and across comes before up in all views
 
