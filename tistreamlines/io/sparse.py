@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,10 +44,10 @@ def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
             with draft.open("wb") as file:
                 sparse.save_npz(file, counts)
             return
-        columns, shape = counts.tocsc(), cast("tuple[int, int]", counts.shape)
+        columns = counts.tocsc()
         columns.sort_indices()
-        column = np.repeat(np.arange(1, shape[1] + 1, dtype=np.int32), np.diff(columns.indptr))
-        write_lines(draft, (columns.indices + 1, column, columns.data), (*shape, 0))
+        column = np.repeat(np.arange(1, len(columns.indptr), dtype=np.int32), np.diff(columns.indptr))
+        write_lines(draft, (columns.indices + 1, column, columns.data), (len(counts.indptr) - 1, len(columns.indptr) - 1, 0))
 
 
 def write_coordinates(path: Path, voxels: Array, *, numbered: bool, force: bool) -> None:

@@ -35,26 +35,21 @@ def name_of_cell(cell: str) -> str:
     return cell[1:] if cell[:1] == TEXT and cell.lstrip(TEXT)[:1] in FORMULA else cell
 
 
-class Table:
-    """Writes rows to a file; float32 values are read back as they were.
+def write_rows(
+    file: TextIO, values: Mapping[str, Array], separator: str = ",", *, heading: bool = True
+) -> None:
+    """Write a column for each name, with float32 values that are read back as they were.
 
     Parameters
     ----------
     file : takes the text.
+    values : the numbers of each column.
     separator : stands between two values.
+    heading : whether the names stand before the first row.
     """
-
-    def __init__(self, file: TextIO, separator: str = ",") -> None:
-        self._file, self._separator = file, separator
-        self._begun = False
-
-    def append(self, values: Mapping[str, Array]) -> None:
-        """Append the rows of some streamlines: a column for each name, which are the same each time."""
-        if not self._begun:
-            rows = csv.writer(self._file, delimiter=self._separator, lineterminator="\n")
-            rows.writerow(map(cell_of_name, values))
-            self._begun = True
-        np.savetxt(self._file, np.column_stack([*values.values()]), "%.9g", self._separator)
+    if heading:
+        csv.writer(file, delimiter=separator, lineterminator="\n").writerow(map(cell_of_name, values))
+    np.savetxt(file, np.column_stack([*values.values()]), "%.9g", separator)
 
 
 def write_lines(path: Path, columns: Iterable[Array], *last: tuple[int, ...], separator: str = "  ") -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TextIO
 
 import numpy as np
 
 from ..space.batch import Batch, Space
-from .tabular import Table
+from .tabular import write_rows
 from .trx import Details, crc32
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class TckSink:
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None:
         self.beside: Path | None = None
-        self._opened, self._table = files, folder / "samples.csv"
-        self._rows: Table | None = None
-        self._details, self._path = details, folder / "tractogram.tck"
+        self._rows: TextIO | None = None
+        self._folder, self._opened, self._details = folder, files, details
+        self._path = folder / "tractogram.tck"
         self._streamlines = self._crc = 0
         self._file = files.enter_context(self._path.open("wb"))
         self._file.seek(HEADER_BYTES)
@@ -64,10 +64,10 @@ class TckSink:
         self._streamlines += len(batch)
         if not batch.data_per_streamline:
             return
-        if self._rows is None:
-            self._rows = Table(self._opened.enter_context(self._table.open("w", encoding="ascii", newline="\n")))
-            self.beside = self._table
-        self._rows.append(batch.data_per_streamline)
+        if heading := self._rows is None:
+            self.beside = self._folder / "samples.csv"
+            self._rows = self._opened.enter_context(self.beside.open("w", encoding="ascii", newline="\n"))
+        write_rows(self._rows, batch.data_per_streamline, heading=heading)
 
     def finish(self) -> Path:
         """Write the end marker and the header; return the path."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ..aliases import Array
 from ..errors import InputError
@@ -85,7 +84,8 @@ def load_volume(
     how = "taken from the nearest voxel" if nearest else "interpolated"
     sides = " x ".join(f"{side:.3g}" for side in stored.voxel_sizes)
     text = f"{path}: {' x '.join(map(str, stored.shape))} voxels of {sides} mm, another grid than that of {others}; "
-    text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {_share(~inside)} that lies outside it")
+    outside = max((~inside).mean(), 0.01)
+    text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {outside:.0%} that lies outside it")
     if order.shape == space.shape and order.difference > min(space.voxel_sizes) / 2:
         text += f". If its voxels are those of {others}, its affine is wrong (by {order.difference:.4g} mm): correct it"
         note = place or note
@@ -105,8 +105,3 @@ def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> Non
 
 def _apart(path: Path, others: str) -> str:
     return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
-
-
-def _share(voxels: npt.NDArray[np.bool_]) -> str:
-    """Return how much of an image some voxels are, in words."""
-    return f"{max(voxels.mean(), 0.01):.0%}"

@@ -170,26 +170,22 @@ def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
 def check_target(path: Path, *, force: bool) -> None:
     """Raise OutputError unless a file can be written at this path."""
     try:
-        _check_target(path, force=force)
+        if not path.parent.is_dir():
+            raise OutputError(f"{path}: no folder {path.parent}; make it first")
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder; give the name of a file")
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
+        if path.exists() and not force:
+            raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
+        if not os.access(path.parent, os.W_OK):
+            raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
+        if path.exists() and not may_replace(path):
+            owner = name_of_user(path.lstat().st_uid)
+            raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
     except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
         reason = error.strerror if isinstance(error, OSError) else error
         raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
-
-
-def _check_target(path: Path, *, force: bool) -> None:
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: no folder {path.parent}; make it first")
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder; give the name of a file")
-    if path.exists() and not path.is_file():
-        raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
-    if path.exists() and not force:
-        raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
-    if path.exists() and not may_replace(path):
-        owner = name_of_user(path.lstat().st_uid)
-        raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
 
 
 @contextmanager
