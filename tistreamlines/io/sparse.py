@@ -46,8 +46,9 @@ def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
             return
         columns = counts.tocsc()
         columns.sort_indices()
-        column = np.repeat(np.arange(1, len(columns.indptr), dtype=np.int32), np.diff(columns.indptr))
-        write_lines(draft, (columns.indices + 1, column, columns.data), (len(counts.indptr) - 1, len(columns.indptr) - 1, 0))
+        shape = len(counts.indptr) - 1, len(columns.indptr) - 1
+        column = np.repeat(np.arange(1, shape[1] + 1, dtype=np.int32), np.diff(columns.indptr))
+        write_lines(draft, (columns.indices + 1, column, columns.data), (*shape, 0))
 
 
 def write_coordinates(path: Path, voxels: Array, *, numbered: bool, force: bool) -> None:
