@@ -77,7 +77,7 @@ def unmasked(name: str, value: T) -> T | Array:
     name : str
         The argument the value was given as, for the message.
     value : object
-        Any value.
+        What was given.
 
     Raises
     ------

@@ -31,7 +31,7 @@ def write_json(path: str | Path, content: Mapping[str, object], *, force: bool =
     path : str or Path
         File to write.
     content : dict
-        Any nesting of dicts, sequences, NumPy arrays and scalars, paths and enums. NaN and infinity become null.
+        A nesting of dicts, sequences, NumPy arrays and scalars, paths and enums. NaN and infinity become null.
     force : bool
         Replace an existing file.
 
