@@ -30,7 +30,7 @@ class Frame:
     def order(self) -> tuple[int, ...]:
         """The voxel axis that is nearest to each axis of RAS."""
         cosines = np.abs(self.space.axes)
-        return max(permutations(range(3)), key=lambda order: sum(cosines[axis, voxel] for axis, voxel in enumerate(order)))
+        return max(permutations(range(3)), key=lambda order: cosines[np.arange(3), order].sum())
 
     @cached_property
     def signs(self) -> Array:
