@@ -15,7 +15,7 @@ from tistreamlines.errors import OutputError
 from tistreamlines.io import trx as trx_format
 from tistreamlines.io.nifti import load_dwi
 from tistreamlines.io.sidecar import sha256
-from tistreamlines.io.writer import open_writer
+from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.space.batch import Batch, Space
 
 SUFFIXES = [".trx", ".trk", ".tck"]
@@ -58,7 +58,7 @@ def batch(space, lengths, rng=None):
 
 
 def save(path, space, batches, **options):
-    with open_writer(path, space, **options) as writer:
+    with TractogramWriter(path, space, **options) as writer:
         for one in batches:
             writer.write(one)
 
@@ -262,7 +262,7 @@ class TestTrx:
     def test_points_are_written_in_place(self, tmp_path):
         grid = SPACES["plain"]
         one = batch(grid, [9000, 8000])
-        with open_writer(tmp_path / "out.trx", grid) as writer:
+        with TractogramWriter(tmp_path / "out.trx", grid) as writer:
             writer.write(one)
             files = [file for file in tmp_path.glob(".*/**/*") if file.stat().st_size >= one.points.nbytes]
             assert [file.name for file in files] == ["tractogram.trx"]
@@ -370,7 +370,7 @@ class TestAllOrNothing:
 
     def test_nothing_of_that_name_until_the_end(self, tmp_path, suffix):
         path = tmp_path / f"out{suffix}"
-        with open_writer(path, SPACES["plain"]) as writer:
+        with TractogramWriter(path, SPACES["plain"]) as writer:
             writer.write(batch(SPACES["plain"], [3]))
             assert not path.exists()
         assert path.exists()
@@ -379,12 +379,12 @@ class TestAllOrNothing:
         path = tmp_path / f"out{suffix}"
         path.write_bytes(b"precious")
         with pytest.raises(OutputError, match=rf"out\{suffix}: exists already; .*force"):
-            open_writer(path, SPACES["plain"])
+            TractogramWriter(path, SPACES["plain"])
         assert path.read_bytes() == b"precious"
 
     def test_file_that_appears_meanwhile_is_kept(self, tmp_path, suffix):
         path = tmp_path / f"out{suffix}"
-        with pytest.raises(OutputError, match="exists already"), open_writer(path, SPACES["plain"]):
+        with pytest.raises(OutputError, match="exists already"), TractogramWriter(path, SPACES["plain"]):
             path.write_bytes(b"precious")
         assert path.read_bytes() == b"precious"
         assert len(list(tmp_path.iterdir())) == 1
@@ -401,7 +401,7 @@ class TestAllOrNothing:
 
         path = tmp_path / f"out{suffix}"
         message = rf"out\{suffix}: .*No space left"
-        with pytest.raises(OutputError, match=message), open_writer(path, SPACES["plain"]) as writer:
+        with pytest.raises(OutputError, match=message), TractogramWriter(path, SPACES["plain"]) as writer:
             monkeypatch.setattr(writer._sink, "append", full)
             writer.write(batch(SPACES["plain"], [3]))
         assert list(tmp_path.iterdir()) == []
@@ -410,7 +410,7 @@ class TestAllOrNothing:
 @pytest.mark.parametrize("name", ["out", "out.vtk", "out.trk.gz"])
 def test_unknown_suffix(tmp_path, name):
     with pytest.raises(OutputError, match=r"\.trx, \.trk, \.tck") as caught:
-        open_writer(tmp_path / name, SPACES["plain"])
+        TractogramWriter(tmp_path / name, SPACES["plain"])
     assert name in str(caught.value)
 
 
@@ -421,18 +421,18 @@ def test_suffix_of_capitals(tmp_path):
 
 def test_missing_folder(tmp_path):
     with pytest.raises(OutputError, match=r"out\.trx: no folder .*absent; make it"):
-        open_writer(tmp_path / "absent" / "out.trx", SPACES["plain"])
+        TractogramWriter(tmp_path / "absent" / "out.trx", SPACES["plain"])
 
 
 def test_folder_of_that_name(tmp_path):
     (tmp_path / "out.trx").mkdir()
     with pytest.raises(OutputError, match=r"out\.trx: is a folder"):
-        open_writer(tmp_path / "out.trx", SPACES["plain"], force=True)
+        TractogramWriter(tmp_path / "out.trx", SPACES["plain"], force=True)
 
 
 def test_writing_outside_the_block(tmp_path):
     with pytest.raises(RuntimeError, match="with block"):
-        open_writer(tmp_path / "out.trx", SPACES["plain"]).write(batch(SPACES["plain"], [3]))
+        TractogramWriter(tmp_path / "out.trx", SPACES["plain"]).write(batch(SPACES["plain"], [3]))
 
 
 @pytest.mark.skipif(not CROP.is_dir(), reason="no real data at ../shared/data/sherbrooke_crop")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tistreamlines.io.picture import _segments, draw
+from tistreamlines.io.picture import _segments, png
 
 
 def bundle_along(axis, n=40, length=80):
@@ -26,6 +26,10 @@ def pixels(path):
     from matplotlib.image import imread
 
     return imread(path)[..., :3]
+
+
+def draw(points, offsets, path, **options):
+    path.write_bytes(png(points, offsets, **options))
 
 
 def panels(image):

@@ -97,6 +97,11 @@ def test_other_formats_and_images_in_memory(tmp_path):
     assert not placement_doubts(memory[1:])
 
 
+@pytest.mark.parametrize("kind", [nib.spatialimages.SpatialImage, nib.minc1.Minc1Image, nib.Spm2AnalyzeImage])
+def test_headers_without_forms_raise_no_doubt(kind):
+    assert placement_doubts([source_of("mask", kind(np.zeros(SHAPE, np.uint8), AFFINE))]) == []
+
+
 def test_damaged_and_missing_files_are_left_to_those_who_read_them(tmp_path):
     (tmp_path / "damaged.nii.gz").write_bytes(b"no image")
     assert placement_doubts([tmp_path / "damaged.nii.gz", tmp_path / "missing.nii"]) == []

@@ -8,7 +8,7 @@ import pytest
 
 from tistreamlines.io.matrices import write_nodes
 from tistreamlines.io.node_tables import read_nodes
-from tistreamlines.io.tabular import Table, cell_of_name, name_of_cell
+from tistreamlines.io.tabular import cell_of_name, name_of_cell, write_rows
 
 FORMULAS = (
     "=cmd|' /C calc'!A0", '=HYPERLINK("http://a.b")', "+1+1", "-2+3", "@SUM(A1)", "'=1", "''=1", "\uff1d1", "-", "+-=@",
@@ -57,9 +57,8 @@ def test_names_of_several_lines_have_one(tmp_path, name, text):
 def test_the_line_of_names_has_no_formula_and_no_column_more(tmp_path, separator):
     path, names = Path(tmp_path / "a.csv"), ["=1+1", "a,b", "FA_mean", "-x\ty"]
     with path.open("w", newline="\n") as file:
-        table = Table(file, separator)
-        for _ in range(2):
-            table.append({name: np.ones(3, np.float32) for name in names})
+        for heading in (True, False):
+            write_rows(file, {name: np.ones(3, np.float32) for name in names}, separator, heading=heading)
     with path.open(newline="") as file:
         head, *rows = csv.reader(file, delimiter=separator)
     assert head == ["'=1+1", "a,b", "FA_mean", "'-x\ty"]

@@ -17,11 +17,11 @@ import tistreamlines as ts
 from tistreamlines.errors import InputError
 from tistreamlines.io.tractograms import (
     check_tractogram,
-    files_of_tractogram,
     grid_of_tractogram,
     has_seeds,
     stored_batches,
 )
+from tistreamlines.io.trx_schema import files_of_trx
 
 LENGTHS = (4, 1, 7, 3)
 POINTS = np.random.default_rng(0).normal(size=(sum(LENGTHS), 3)).astype(np.float32)
@@ -110,7 +110,7 @@ def test_what_trx_python_writes(tmp_path):
     made.close()
     for name in ("a.trx", "b.trx", "folder"):
         expect(tmp_path / name)
-    assert len(files_of_tractogram(tmp_path / "folder")) == 4
+    assert len(files_of_trx(tmp_path / "folder")) == 4
 
 
 @pytest.mark.parametrize("form", ["file", "folder"])

@@ -9,7 +9,7 @@ from small_runs import SEEDS, change, soon, write_inputs, write_parts
 
 import tistreamlines as ts
 from tistreamlines.io import source, trx
-from tistreamlines.io.writer import open_writer
+from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.run.kept import Stored
 
 ODD = (None, [], {}, "", "odd", -1, 0, 1.5, 10**12, 10**400, float("nan"), True, [[[]]], {"a": {"b": [None]}})
@@ -116,7 +116,7 @@ class TestRecords:
         """Another tractogram with as many streamlines and points, and with right checksums of its own."""
         one = Stored(parts[1])
         batches = list(one.batches())
-        with open_writer(parts[1], one.space, force=True) as writer:
+        with TractogramWriter(parts[1], one.space, force=True) as writer:
             for batch in batches:
                 batch.points[:] += 0.25
                 writer.write(batch)

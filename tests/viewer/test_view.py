@@ -19,7 +19,7 @@ from commands import one_line
 
 from tistreamlines.errors import InputError
 from tistreamlines.io.tractograms import batch_of, stored_batches
-from tistreamlines.io.writer import open_writer
+from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.space.batch import Space
 from tistreamlines.viewer import niivue
 from tistreamlines.viewer.page import page_of
@@ -43,7 +43,7 @@ def files(tmp_path_factory):
     """A tractogram in each format, with an image."""
     folder = tmp_path_factory.mktemp("view")
     for suffix in ("trx", "trk", "tck"):
-        with open_writer(folder / f"bundle.{suffix}", SPACE) as writer:
+        with TractogramWriter(folder / f"bundle.{suffix}", SPACE) as writer:
             writer.write(bundle())
     image = np.random.default_rng(0).random(SPACE.shape, np.float32)
     nib.save(nib.Nifti1Image(image, SPACE.affine), folder / "fa.nii.gz")

@@ -20,7 +20,7 @@ import numpy as np
 from ..aliases import Json
 from ..devices import ARCHS, ON_HOST, choose, free_memory, name_of
 from ..devices.host import peak_bytes
-from ..io.writer import open_writer
+from ..io.writer import TractogramWriter
 from ..space.batch import Batch, Space
 from .cases import METHODS
 from .measures import summary
@@ -87,7 +87,7 @@ def write_seconds(tracked: Tracked, space: Space) -> float:
         np.zeros(count, np.uint16), np.zeros((count, 2), np.uint8),
     )
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, open_writer(Path(folder) / "out.trx", space) as writer:
+    with tempfile.TemporaryDirectory() as folder, TractogramWriter(Path(folder) / "out.trx", space) as writer:
         writer.write(batch)
     return time.perf_counter() - begun
 

@@ -39,7 +39,8 @@ folder.
 @click.pass_context
 def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: object) -> None:
     from ..backends import take_compiler
-    from ..io.picture import draw
+    from ..io.picture import png
+    from ..io.writer import completed
     from ..options.parameters import Parameters
     from ..phantom.phantom import joined_share, make_phantom, save_phantom
     from ..run.setup import devices_of
@@ -62,7 +63,8 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         points, offsets = mapped(folder / TRACTOGRAM)
         share = joined_share(phantom, points, offsets)
         title = f"{share.total:,} streamlines in a phantom"
-        draw(points, offsets, folder / PICTURE, mask=phantom.mask, affine=phantom.affine, title=title)
+        with completed(folder / PICTURE, force=True) as draft:
+            draft.write_bytes(png(points, offsets, mask=phantom.mask, affine=phantom.affine, title=title))
     if not quiet:
         rows = {
             **result.table(),

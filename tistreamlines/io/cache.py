@@ -22,11 +22,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..linker.store import is_own, opened
 from ..plugins import digests
 from .drafts import hidden_folder
@@ -34,7 +34,7 @@ from .regular import is_of_this_user
 from .source import source_hash
 
 T = TypeVar("T")
-Entry = tuple[dict[str, Array], dict[str, Any]]
+Entry = tuple[dict[str, Array], Json]
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
@@ -69,14 +69,14 @@ class Cache:
                 note(f"--cache-dir: {self.folder} {reason}; nothing is read from it or kept in it")
         self._readable = self._writable  # a folder that could not be created contains nothing
 
-    def path(self, kind: str, causes: Mapping[str, Any]) -> Path:
+    def path(self, kind: str, causes: Mapping[str, object]) -> Path:
         """Return the file of a result, named by a hash of its kind, its causes and all code versions."""
         code = {"code": code_versions(), "plugins": digests()}
         text = json.dumps({"kind": kind, "causes": causes} | code, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
     def load(
-        self, kind: str, causes: Mapping[str, Any], unpack: Callable[[dict[str, Array], dict[str, Any]], T]
+        self, kind: str, causes: Mapping[str, object], unpack: Callable[[dict[str, Array], Json], T]
     ) -> T | None:
         """Return ``unpack(arrays, values)`` of a cached result, or None if there is none."""
         if not self._readable:
@@ -93,7 +93,7 @@ class Cache:
             return None
 
     def store(
-        self, kind: str, causes: Mapping[str, Any], arrays: Mapping[str, Array], values: Mapping[str, Any]
+        self, kind: str, causes: Mapping[str, object], arrays: Mapping[str, Array], values: Mapping[str, object]
     ) -> None:
         """Store arrays, and values that JSON can represent; the file appears only when it is complete."""
         path = self.path(kind, causes)
@@ -101,8 +101,8 @@ class Cache:
         if not self._writable:
             return
         # not by tempfile, whose files only their owner can read
-        with self._unwritten(path), hidden_folder(path) as own:
-            draft, mode = own / path.name, 0o666 if self._shared else 0o644
+        with self._unwritten(path), hidden_folder(path) as folder:
+            draft, mode = folder / path.name, 0o666 if self._shared else 0o644
             with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 np.savez(file, **packed)  # type: ignore[arg-type]
             with zipfile.ZipFile(draft, "a") as file:

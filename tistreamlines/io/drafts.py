@@ -146,7 +146,7 @@ def _remove_drafts(path: Path) -> None:
     """Remove the hidden folders in which a file was written."""
     name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * TOKEN}}}\.part")
     with suppress(OSError):
-        for draft in [one for one in path.parent.iterdir() if name.fullmatch(one.name)]:
+        for draft in [folder for folder in path.parent.iterdir() if name.fullmatch(folder.name)]:
             shutil.rmtree(draft, ignore_errors=True)
 
 

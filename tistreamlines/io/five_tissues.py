@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
 from ..space.batch import Space
-from .images import LARGEST, AnyPath, Tell, grid_of, open_image, reading
+from .images import LARGEST, AnyPath, Tell, first_place, grid_of, open_image, reading
 from .stored import floats, unpacked
 
 TISSUES = (
@@ -76,8 +75,8 @@ def check_fractions(path: Path, values: npt.NDArray[np.float32]) -> None:
     for volume in np.moveaxis(values[..., None] if values.ndim == 3 else values, -1, 0):
         wrong |= ~((volume >= -TOLERANCE) & (volume <= 1 + TOLERANCE))  # "not within" also catches NaN
     if wrong.any():
-        voxel, count = _first(wrong), int(wrong.sum())
-        odd = next(one for one in np.atleast_1d(values[voxel]) if not -TOLERANCE <= one <= 1 + TOLERANCE)
+        voxel, count = first_place(wrong), int(wrong.sum())
+        odd = next(value for value in np.atleast_1d(values[voxel]) if not -TOLERANCE <= value <= 1 + TOLERANCE)
         raise InputError(f"{path}: values of {count:,} voxels are no fractions, such as {odd:.4g} in voxel {voxel}; "
                          "give numbers from 0 to 1")
 
@@ -91,11 +90,6 @@ def _wrong_sums(path: Path, values: npt.NDArray[np.float32]) -> str:
     wrong = tissue & (np.abs(total - 1) > TOLERANCE)
     if not wrong.any():
         return ""
-    voxel = _first(wrong)
+    voxel = first_place(wrong)
     return (f"{path}: the five fractions sum to neither 0 nor 1 in {wrong.sum():,} of {tissue.sum():,} voxels with "
             f"tissue, such as {total[voxel]:.4g} in voxel {voxel}; divide them by their sums, or {AGAIN}")
-
-
-def _first(wrong: npt.NDArray[np.bool_]) -> Any:
-    """Return the first voxel of a mask that is not empty."""
-    return tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), wrong.shape))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..errors import InputError
 from ..option import flag
 from ..space.harmonics import order_of
 from .images import existing, open_image, read_array
+
+if TYPE_CHECKING:
+    from .stored import Image
 
 SIGNED = 0.2  # of the values: so many of harmonics and peaks are negative, and hardly any of signals
 
@@ -66,7 +69,7 @@ def gradients_beside(dwi: str | os.PathLike[str]) -> tuple[Path, Path]:
     )
 
 
-def other_kind(path: Path, image: Any) -> str:
+def other_kind(path: Path, image: Image) -> str:
     """Say so if an image holds harmonics or peaks, which another option takes.
 
     Parameters

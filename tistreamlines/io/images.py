@@ -27,7 +27,7 @@ from ..errors import InputError, TrackingError
 from ..space.batch import Space
 from .in_memory import InMemory
 from .readers import reader_of
-from .stored import StoredImage, floats, unpacked
+from .stored import Image, StoredImage, floats, unpacked
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 LARGEST = 1e30  # largest image value, so that sums and products of a few values do not overflow float32
@@ -57,7 +57,7 @@ def nearby(path: AnyPath) -> str:
     path = Path(path)
     stem = path.with_name(re.sub(r"(\.(nii|mif|mih|img|hdr))?(\.gz)?$", "", path.name) or path.name)
     try:
-        there = [one for end in ENDINGS if (one := stem.with_name(stem.name + end)) != path and one.is_file()]
+        there = [file for end in ENDINGS if (file := stem.with_name(stem.name + end)) != path and file.is_file()]
     except (OSError, ValueError):
         there = []
     return f" (but {there[0].name} is there)" if there else ""
@@ -117,8 +117,8 @@ class _Hush:
                 logger = logging.getLogger("nibabel.global")
                 self._held.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore")
-                logger.addFilter(_no_record)
-                self._held.callback(logger.removeFilter, _no_record)
+                self._held.callback(setattr, logger, "disabled", logger.disabled)
+                logger.disabled = True
             self._threads += 1
 
     def __exit__(self, *_: object) -> None:
@@ -126,10 +126,6 @@ class _Hush:
             self._threads -= 1
             if not self._threads:
                 self._held.close()
-
-
-def _no_record(_: logging.LogRecord) -> bool:
-    return False
 
 
 _hush = _Hush()
@@ -147,7 +143,7 @@ class Opened(NamedTuple):
     """
 
     path: Path
-    image: Any
+    image: Image
 
     def __fspath__(self) -> str:
         """Return the path."""
@@ -193,19 +189,23 @@ def open_image(path: AnyPath) -> Opened:
     return Opened(path, image)
 
 
-def grid_of(path: Path, image: Any, *, sheared: bool = False) -> Space:
-    """Return the grid of an image's first three axes.
+def grid_of(path: Path, image: Image, *, sheared: bool = False) -> Space:
+    """Return the grid of an image's first three axes, see :func:`checked_grid`."""
+    return checked_grid(path, np.asarray(image.affine, np.float64), image.shape[:3], sheared=sheared)
+
+
+def checked_grid(path: Path, affine: npt.NDArray[np.float64], shape: Any, *, sheared: bool = False) -> Space:
+    """Return a grid.
 
     Raises
     ------
     InputError
-        If the affine cannot be inverted, or if its axes are not orthogonal and may not be sheared.
+        If there are no three axes, if the affine cannot be inverted, or if the axes are sheared and may not be.
     """
-    affine = np.asarray(image.affine, np.float64)
     with reading(path):
         if not np.isfinite(affine).all() or np.linalg.matrix_rank(affine[:3, :3]) < 3:
             raise InputError(f"{path}: affine {affine.tolist()} cannot be inverted; correct the header")
-        space = Space(affine, image.shape[:3])
+        space = Space(affine, shape)
         shear = space.shear
     # As DIPY's LocalTracking requires, but independent of the voxel size; "not <=" also catches NaN.
     if not sheared and not shear <= SHEAR_TOLERANCE:
@@ -213,14 +213,14 @@ def grid_of(path: Path, image: Any, *, sheared: bool = False) -> Space:
     return space
 
 
-def read_array(path: Path, image: Any) -> Array:
+def read_array(path: Path, image: Image) -> Array:
     """Return all values of an image, scaled as its header says."""
     with reading(path):
         return np.asarray(unpacked(image).dataobj)
 
 
 def read_series(
-    path: Path, image: Any, note: Tell | None = None, together: int = 1
+    path: Path, image: Image, note: Tell | None = None, together: int = 1
 ) -> npt.NDArray[np.float32]:
     """Return the values (x, y, z, n) float32 of a 4-D image.
 
@@ -236,7 +236,7 @@ def read_series(
     return data
 
 
-def read_signals(path: Path, image: Any) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]:
+def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]:
     """Return the values (x, y, z, n) float32 of a 4-D image, and the voxels (x, y, z) with NaN, which become 0.
 
     They are None if there is none. An infinite value is an InputError.
@@ -276,11 +276,15 @@ def check_finite(path: Path, data: Array, first_volume: int = 0) -> None:
     finite = np.abs(data) <= LARGEST
     if finite.all():
         return
-    where = np.unravel_index(np.argmin(finite), data.shape)
-    voxel = tuple(int(i) for i in where[:3])
-    volume = f" of volume {first_volume + int(where[3])}" if data.ndim == 4 else ""
+    where = first_place(~finite)
+    volume = f" of volume {first_volume + where[3]}" if data.ndim == 4 else ""
     advice = f"replace NaN and values beyond {LARGEST:g} with e.g. 0"
-    raise InputError(f"{path}: value {data[where]} in voxel {voxel}{volume}; {advice}")
+    raise InputError(f"{path}: value {data[where]} in voxel {where[:3]}{volume}; {advice}")
+
+
+def first_place(wrong: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return the indices of the first value that is true, of an array that has one."""
+    return tuple(int(index) for index in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,49 +293,50 @@ class Ordering:
 
     Parameters
     ----------
-    axes : tuple of int, (3,)
-        Axis of the image along each axis of the reference.
-    flips : tuple of int
-        Axes of the reference that the image has in the other sense.
+    orientation : (3, 2) int
+        Of each axis of the image, the axis of the reference, and -1 if it has the other sense, else 1; as nibabel's.
+    shape : tuple of int
+        Shape of the image in the order of the reference.
     difference : float
         Greatest difference between the affine of the image, once it is in order, and that of the reference.
     """
 
-    axes: tuple[int, ...]
-    flips: tuple[int, ...]
+    orientation: npt.NDArray[np.int64]
+    shape: tuple[int, ...]
     difference: float
+
+    def fits(self, space: Space) -> bool:
+        """Return whether the image lies on the grid of the reference, but for the order of axes and senses."""
+        return self.shape == space.shape and self.difference <= AFFINE_TOLERANCE
 
     def applied(self, data: Array) -> Array:
         """Return the values (x, y, z, ...) in the order of the reference."""
-        return np.flip(data.transpose(*self.axes, *range(3, data.ndim)), self.flips)
+        from nibabel.orientations import apply_orientation
+
+        return apply_orientation(data, self.orientation)
 
 
-def ordering(path: Path, image: Any, space: Space) -> Ordering:
+def ordering(image: Image, space: Space) -> Ordering:
     """Find the order of axes and senses in which an image agrees with a grid best.
 
     Parameters
     ----------
-    path : Path
-        Its file, for messages.
-    image : nibabel image
+    image : nibabel.spatialimages.SpatialImage or StoredImage
         Of at least three axes.
     space : Space
         Grid of the reference.
     """
+    from nibabel.orientations import inv_ornt_aff
+
     affine = np.asarray(image.affine, np.float64)
-    axes, flips = (0, 1, 2), ()
     with np.errstate(all="ignore"):
         turn = np.linalg.solve(space.affine[:3, :3], affine[:3, :3])
-    nearest = tuple(int(axis) for axis in np.abs(turn).argmax(axis=1))
-    if np.isfinite(turn).all() and sorted(nearest) == [0, 1, 2] and len(image.shape) >= 3:
-        axes = nearest
-        flips = tuple(place for place, axis in enumerate(axes) if turn[place, axis] < 0)
-    stored = np.zeros((4, 4))  # from indices in the order of the reference to those of the image
-    stored[3, 3] = 1
-    for place, axis in enumerate(axes):
-        stored[axis, place] = -1 if place in flips else 1
-        stored[axis, 3] = image.shape[axis] - 1 if place in flips else 0
-    return Ordering(axes, flips, float(np.abs(affine @ stored - space.affine).max()))
+    axes = np.abs(turn).argmax(axis=1)
+    if not np.isfinite(turn).all() or sorted(axes) != [0, 1, 2]:
+        axes, turn = np.arange(3), np.eye(3)
+    orientation = np.stack([np.argsort(axes), np.where(turn[np.argsort(axes), range(3)] < 0, -1, 1)], axis=1)
+    difference = affine @ inv_ornt_aff(orientation, image.shape[:3]) - space.affine
+    return Ordering(orientation, tuple(image.shape[axis] for axis in axes), float(np.abs(difference).max()))
 
 
 def grid_of_seeds(path: AnyPath, space: Space) -> Space:
@@ -345,7 +350,5 @@ def grid_of_seeds(path: AnyPath, space: Space) -> Space:
         Grid of the reference.
     """
     path, image = open_image(path)
-    own = grid_of(path, image)
-    order = ordering(path, image, space)
-    same = order.difference <= AFFINE_TOLERANCE and tuple(own.shape[axis] for axis in order.axes) == space.shape
-    return space if same else own
+    grid = grid_of(path, image)
+    return space if ordering(image, space).fits(space) else grid

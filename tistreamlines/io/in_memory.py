@@ -6,13 +6,19 @@ import hashlib
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Array
 from ..errors import ParameterError
 from ..option import flag
+
+if TYPE_CHECKING:
+    from nibabel.spatialimages import SpatialImage
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +38,9 @@ class InMemory:
     """
 
     name: str
-    data: Any
+    data: npt.ArrayLike
     affine: npt.NDArray[np.float64] | None = None
-    header: Any = None
+    header: object = None
 
     def __fspath__(self) -> str:
         """Return the label that messages show in place of a path."""
@@ -47,7 +53,7 @@ class InMemory:
         """The values; those of an image that lies in a file are read once."""
         return np.asanyarray(self.data)
 
-    def image(self) -> Any:
+    def image(self) -> SpatialImage:
         """Return a nibabel image of the values."""
         from nibabel.spatialimages import SpatialImage
 
@@ -63,7 +69,7 @@ class InMemory:
         return digest.hexdigest()
 
 
-def unmasked(name: str, value: Any) -> Any:
+def unmasked(name: str, value: T) -> T | Array:
     """Return a value, a masked array as its data; NumPy drops the mask of an array wherever it converts it.
 
     Parameters
@@ -71,7 +77,7 @@ def unmasked(name: str, value: Any) -> Any:
     name : str
         The argument the value was given as, for the message.
     value : object
-        Any value.
+        What was given.
 
     Raises
     ------
@@ -89,7 +95,7 @@ def unmasked(name: str, value: Any) -> Any:
     return value.data
 
 
-def source_of(name: str, value: Any, *, lists: bool = False) -> str | os.PathLike[str]:
+def source_of(name: str, value: object, *, lists: bool = False) -> str | os.PathLike[str]:
     """Return a path as it is, and wrap an array or an image in :class:`InMemory`.
 
     Parameters
@@ -116,5 +122,6 @@ def source_of(name: str, value: Any, *, lists: bool = False) -> str | os.PathLik
     if isinstance(value, np.ndarray):
         return InMemory(name, unmasked(flag(name), value))
     if hasattr(value, "dataobj") and hasattr(value, "affine"):
-        return InMemory(name, unmasked(flag(name), value.dataobj), value.affine, getattr(value, "header", None))
+        data, affine = (getattr(value, attribute) for attribute in ("dataobj", "affine"))
+        return InMemory(name, unmasked(flag(name), data), affine, getattr(value, "header", None))
     raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give a path, a nibabel image or a NumPy array")

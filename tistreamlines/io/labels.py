@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import Space
-from .images import AnyPath, grid_of, open_image, read_array
+from .images import AnyPath, first_place, grid_of, open_image, read_array
 
 ROUNDING = 2.0**-24  # of a number: float32's
 SCALED = 1e-3  # that scaling may add to a whole number, since headers hold its factors in float32
@@ -74,16 +74,15 @@ def whole(path: Path, values: Array, *, scaled: bool = False) -> npt.NDArray[np.
             _refuse(path, values, ~(off <= most), "whole numbers")
     _refuse(path, values, labels < 0, "labels from 0 on")
     _refuse(path, values, labels >= 2**31, "labels below 2^31")
-    found = labels.astype(np.int64)
-    if not found.any():
+    if not labels.any():
         raise InputError(f"{path}: has no label above 0; give a parcellation")
-    return found
+    return labels.astype(np.int64)
 
 
 def _refuse(path: Path, values: Array, wrong: npt.NDArray[np.bool_], must: str) -> None:
     """Raise an InputError that names the first of the values that are no labels."""
     if not wrong.any():
         return
-    voxel = tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    voxel = first_place(wrong)
     voxels = f"voxel {voxel}" + (f" and others, {wrong.sum():,} in all," if wrong.sum() > 1 else "")
     raise InputError(f"{path}: value {values[voxel]:.10g} in {voxels} is no label; give {must}")

@@ -66,7 +66,7 @@ def _nifti_content(values: Array, space: Space) -> bytes:
     return image.to_bytes()
 
 
-def mif_content(values: Array, space: Space, keys: Mapping[str, str] = NO_KEYS) -> bytes:
+def mif_content(values: Array, space: Space, keys: Mapping[str, str]) -> bytes:
     """Return the bytes of an image in MRtrix3's format, which :mod:`.mif` reads, with the axes as in the grid.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from .tabular import cell_of_name
+from .tabular import cell_of_name, write_lines
 from .writer import completed
 
 SUFFIXES = (".csv", ".tsv", ".npy")
@@ -79,7 +79,5 @@ def write_nodes(
 
 def write_pairs(path: Path, pairs: Array, *, force: bool) -> None:
     """Write two nodes a line, tab-separated, without a heading: the file that MRtrix3's connectome2tck reads."""
-    with completed(path, force=force) as draft, draft.open("w", encoding="ascii") as file:
-        for first in range(0, len(pairs), 1 << 16):
-            some = pairs[first : first + (1 << 16)].tolist()
-            file.write("".join(f"{one}\t{other}\n" for one, other in some))
+    with completed(path, force=force) as draft:
+        write_lines(draft, pairs.T, separator="\t")

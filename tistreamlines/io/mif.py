@@ -11,7 +11,7 @@ import math
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +105,7 @@ def _ranks(header: Header) -> tuple[int, ...]:
     return tuple(-(place + 1) if sign == "-" else place + 1 for sign, place in words)
 
 
-def _kind(header: Header) -> tuple[np.dtype[Any], int]:
+def _kind(header: Header) -> tuple[np.dtype, int]:
     """Return the type of the values, and how many bits each takes in the file."""
     text = header.one("datatype")
     name = text.lower()
@@ -217,7 +217,7 @@ def _check_length(header: Header, values: Values, size: int, packed: int | None 
 
 
 def _load(
-    header: Header, values: Values, size: int, kind: np.dtype[Any] | None, shape: tuple[int, ...],
+    header: Header, values: Values, size: int, kind: np.dtype | None, shape: tuple[int, ...],
     ranks: tuple[int, ...], axes: list[int],
 ) -> Array:
     """Return the values as stored, as a view with the axes of the image; ``kind`` is None for bits."""

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from .images import (
 )
 from .in_memory import InMemory
 from .pipes import Drained, as_file
+from .stored import Image, StoredImage
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -90,7 +91,7 @@ class OpenedDwi:
     """
 
     path: Path
-    image: Any
+    image: Image
     space: Space
     gradients: Future[GradientTable]
     own: bool
@@ -143,7 +144,7 @@ def open_dwi(
             "give the 4-D diffusion series, one volume per gradient"
         )
     space = grid_of(path, image)
-    if bvals is not None and getattr(image, "gradients", None) is not None:
+    if bvals is not None and isinstance(image, StoredImage) and image.gradients is not None:
         note(f"{path}: has gradients of its own, which are not used, since BVALS and BVECS are given")
     gradients = thread_pool("gradients", 1).submit(_gradients, bvals, bvecs, path, image)
     return OpenedDwi(path, image, space, gradients, own=bvals is None)
@@ -236,13 +237,13 @@ def load_map(
     return np.ascontiguousarray(data, np.float32)
 
 
-def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Any) -> GradientTable:
+def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Image) -> GradientTable:
     """Read the gradients of an opened series, or return those that it has with it."""
     from dipy.core.gradients import gradient_table
 
     volumes = image.shape[3]
     if bvals is None or bvecs is None:
-        if getattr(image, "gradients", None) is None:
+        if not isinstance(image, StoredImage) or image.gradients is None:
             from .gradients import other_kind
 
             raise InputError(

@@ -56,18 +56,18 @@ def _xml(path: Path) -> Iterator[tuple[int, str]]:
     """Read the labels of an atlas of FSL: the ``value`` of voxels, or what the type makes of the ``index``."""
     root = ElementTree.parse(path).getroot()
     kind = (root.findtext("header/type") or "").strip().lower()
-    for one in root.iter("label"):
-        if not kind and "value" not in one.attrib:
+    for node in root.iter("label"):
+        if not kind and "value" not in node.attrib:
             raise InputError(f"{path}: has no <type> in its header, which says whether labels begin at 0 or 1; add it")
-        label = one.attrib.get("value", int(one.attrib["index"]) + (kind != "label"))
-        yield int(label), (one.text or "").strip()
+        label = node.attrib.get("value", int(node.attrib["index"]) + (kind != "label"))
+        yield int(label), (node.text or "").strip()
 
 
 def _bids(path: Path) -> Iterator[tuple[int, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         table = csv.DictReader(file, delimiter="\t")
         columns = table.fieldnames or ()
-        named = next((one for one in ("name", "label") if one in columns), None)
+        named = next((column for column in ("name", "label") if column in columns), None)
         if named is None or "index" not in columns:
             raise InputError(f"{path}: has no columns 'index' and 'name', which a table of BIDS has; add them")
         for row in table:

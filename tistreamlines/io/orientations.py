@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from .images import (
     AnyPath,
     Tell,
     check_finite,
+    first_place,
     grid_of,
     nearby,
     open_image,
@@ -36,6 +37,9 @@ from .images import (
     without_nan,
 )
 from .mif import MRTRIX_SUFFIXES
+
+if TYPE_CHECKING:
+    from .stored import Image
 
 Floats = npt.NDArray[np.float32]
 NEGATIVE_TOLERANCE = 1e-6  # of the largest value: negative values that rounding may leave in a PMF
@@ -100,7 +104,7 @@ def load_sh(path: AnyPath, basis: str, space: Space | None = None, note: Tell = 
     return Orientations("sh", values, basis, None, grid)
 
 
-def default_basis(file: Any, option: str = "--sh-basis") -> str:
+def default_basis(file: AnyPath, option: str = "--sh-basis") -> str:
     """Return the basis of a file that is MRtrix3's; raise a ParameterError, since the user has to give that of others.
 
     Parameters
@@ -143,7 +147,7 @@ def load_pmf(path: AnyPath, sphere: str, space: Space | None = None, note: Tell 
     path, values, grid = _load_sampled(path, sphere, space, note)
     lowest = values.min()
     if lowest < -NEGATIVE_TOLERANCE * values.max():
-        voxel = tuple(int(i) for i in np.unravel_index(np.argmin(values), values.shape))
+        voxel = first_place(values == lowest)
         raise InputError(
             f"{path}: value {lowest:.4g} in voxel {voxel[:3]} of volume {voxel[3]}; a PMF has no negative values, "
             "give an ODF as --odf"
@@ -245,7 +249,7 @@ def _add_lobes(
     sums[there] += amplitudes[there, None] * np.exp(squares / (2 * width**2))
 
 
-def open_on_grid(path: AnyPath, space: Space | None, content: str, five: bool = False) -> tuple[Path, Any, Space]:
+def open_on_grid(path: AnyPath, space: Space | None, content: str, five: bool = False) -> tuple[Path, Image, Space]:
     """Open an image of four axes, or five, and check its grid; ``content`` says what its volumes are."""
     path, image = open_image(path)
     axes = len(image.shape)
@@ -266,7 +270,7 @@ def check_space(path: Path, grid: Space, space: Space) -> None:
         raise InputError(f"{path}: affine differs by {difference:.4g} from the reference's; give both on one grid")
 
 
-def _read(path: Path, image: Any, note: Tell, together: int) -> Floats:
+def _read(path: Path, image: Image, note: Tell, together: int) -> Floats:
     """Return all values; so many become 0 together where there is NaN, with a message to ``note``."""
     if len(image.shape) == 4:
         values = read_series(path, image, note, together)

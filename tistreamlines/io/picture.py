@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from .drafts import hidden_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _INK, _PAPER, _QUIET, _FRAME, _OUTLINE = "#e8e8ec", "#08080b", "#85858f", "#2a2a31", "#b9b9c4"
-_KEY = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
+DIRECTIONS = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
 _MOST_SEGMENTS = 90_000  # Agg draws these in all three views within a few seconds
 _NAMES = ("x", "y", "z")
 LETTERS = (("L", "R"), ("P", "A"), ("I", "S"))
@@ -44,21 +42,6 @@ def grey(values: Array) -> npt.NDArray[np.uint8]:
     inside = values[values > 0.1 * values.max(initial=0)]
     white = max(float(np.percentile(inside, 99)) if len(inside) else 0.0, 1e-12)
     return (255 * np.clip(values / white, 0, 1)).astype(np.uint8)
-
-
-def draw(points: np.ndarray, offsets: np.ndarray, path: Path, **options: Any) -> None:
-    """Write the picture of :func:`png` to a file, which appears under its name only once it is complete.
-
-    Parameters
-    ----------
-    points, offsets, **options
-        See :func:`png`.
-    path : Path
-    """
-    with hidden_folder(path) as folder:
-        draft = folder / path.name
-        draft.write_bytes(png(points, offsets, **options))
-        draft.replace(path)
 
 
 def png(
@@ -224,7 +207,7 @@ def _caption(figure: Figure, title: str | None) -> None:
     height = 1 - 0.3 / figure.get_figheight()
     if title:
         figure.text(_LEFT / _WIDTH, height, title, color=_INK, fontsize=17, va="center")
-    for k, (label, colour) in enumerate(reversed(_KEY)):
+    for k, (label, colour) in enumerate(reversed(DIRECTIONS)):
         figure.text(1 - (_RIGHT + 1.2 * k) / _WIDTH, height, label, color=colour, fontsize=13, ha="right", va="center")
 
 

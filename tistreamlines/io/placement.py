@@ -6,16 +6,20 @@ voxel sizes alone, as nibabel takes them. Warnings come where MRtrix3's ``mrinfo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..aliases import Array
 from ..errors import TrackingError
 from .images import AnyPath, open_image
 from .in_memory import InMemory
+
+if TYPE_CHECKING:
+    from nibabel.nifti1 import Nifti1Header
 
 SUFFIXES = {".nii", ".hdr", ".mif", ".mih"}  # of headers that say where an image lies
 TOLERANCE = 0.1  # of a voxel's side: MRtrix3 warns of shifts from 0.1 to 0.15 on; float32 explains 0.001 of it
@@ -41,7 +45,7 @@ def placement_doubts(sources: Iterable[AnyPath]) -> list[str]:
             continue
         if isinstance(source, InMemory):
             if source.header is not None:
-                doubts[name] = _doubt(name, source.header, source.affine, np.shape(source.data))
+                doubts[name] = _doubt(name, source.header, np.asarray(source.affine), np.shape(source.data))
         elif SUFFIXES & {*map(str.lower, Path(name).suffixes)}:
             with suppress(TrackingError):  # whoever needs the image says what is wrong with it
                 image = open_image(source).image
@@ -49,13 +53,15 @@ def placement_doubts(sources: Iterable[AnyPath]) -> list[str]:
     return [text for text in doubts.values() if text]
 
 
-def _doubt(path: str, header: Any, affine: Any, shape: tuple[int, ...]) -> str:
+def _doubt(path: str, header: object, affine: Array, shape: tuple[int, ...]) -> str:
+    from nibabel.nifti1 import Nifti1Header
+
     if _unplaced(header, affine):
         return (
             f"{path}: the header does not say where the image lies (neither sform, qform nor transform is set); it is "
             "taken to lie around the origin, which other programs may do otherwise: check it, and set the header"
         )
-    if "pixdim" not in header or not header["sform_code"] > 0:
+    if not isinstance(header, Nifti1Header) or not int(header["sform_code"]) > 0:
         return ""  # a qform has no other voxel sizes than pixdim
     steps = np.array(shape[:3], float) - 1
     sides = np.linalg.norm(affine[:3, :3], axis=0)
@@ -66,7 +72,7 @@ def _doubt(path: str, header: Any, affine: Any, shape: tuple[int, ...]) -> str:
             f"{path}: pixdim says that voxels are {_sizes(sizes)} mm, the sform {_sizes(sides)} mm; the sform is used, "
             "as in nibabel and MRtrix3: check which is right, and correct the header"
         )
-    if header["qform_code"] > 0 and (apart := _apart(header, affine, steps)) > tolerance:
+    if int(header["qform_code"]) > 0 and (apart := _apart(header, affine, steps)) > tolerance:
         return (
             f"{path}: sform and qform place the image differently, by up to {apart:.3g} mm; the sform is used, as in "
             "nibabel and MRtrix3: check which is right, and make them equal"
@@ -74,17 +80,17 @@ def _doubt(path: str, header: Any, affine: Any, shape: tuple[int, ...]) -> str:
     return ""
 
 
-def _unplaced(header: Any, affine: Any) -> bool:
+def _unplaced(header: object, affine: Array) -> bool:
     """Tell whether nothing but defaults says where an image lies."""
     from nibabel.analyze import AnalyzeHeader
 
     if isinstance(header, AnalyzeHeader) and "sform_code" not in header:  # unless a .mat file is beside it
         return np.array_equal(affine, header.get_best_affine())
-    code = getattr(header, "get", lambda _, default: default)
-    return not (code("sform_code", 1) or code("qform_code", 1))
+    known = isinstance(header, Mapping | AnalyzeHeader)
+    return known and not (header.get("sform_code", 1) or header.get("qform_code", 1))
 
 
-def _apart(header: Any, affine: Any, steps: Any) -> float:
+def _apart(header: Nifti1Header, affine: Array, steps: Array) -> float:
     """Return how far sform and qform put a corner apart, mm; a qform that is no rotation is as far as can be."""
     try:
         qform = header.get_qform()
@@ -94,5 +100,5 @@ def _apart(header: Any, affine: Any, steps: Any) -> float:
     return float(np.linalg.norm(corners @ (affine - qform)[:3].T, axis=1).max())
 
 
-def _sizes(values: Any) -> str:
+def _sizes(values: Array) -> str:
     return " x ".join(f"{value:.5g}" for value in values)

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError
 from .mif import MRTRIX_SUFFIXES, files_of_mif, open_mif
@@ -33,12 +32,12 @@ class Reader:
     """
 
     suffixes: tuple[str, ...]
-    open: Callable[[Path], Any]
+    open: Callable[[Path], object]
     files: Callable[[Path], list[Path]]
     gradients: bool = False
 
 
-def _open_with_nibabel(path: Path) -> Any:
+def _open_with_nibabel(path: Path) -> object:
     import nibabel as nib
 
     if path.name.lower().endswith(".gii"):  # which nibabel would read whole, with other files that it names

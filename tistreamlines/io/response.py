@@ -6,7 +6,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ import numpy.typing as npt
 from ..errors import InputError, ParameterError
 from ..option import flag
 from .images import existing, reading
+
+if TYPE_CHECKING:
+    from dipy.reconst.csdeconv import AxSymShResponse
 
 WAYS = AUTO, FA, TOURNIER = "auto", "fa", "tournier"  # to estimate a response, in place of one that is given
 FASTEST = 0.1  # mm2/s; water at 40 degrees diffuses at 0.003
@@ -47,7 +50,7 @@ def response_text(value: Any) -> str:
     except (TypeError, ValueError):
         kind = type(value).__name__
         raise ParameterError(f"{flag('response')} is a {kind}: give {', '.join(WAYS)}, a path or numbers") from None
-    return ",".join(repr(float(one)) for one in numbers)
+    return ",".join(repr(float(number)) for number in numbers)
 
 
 def is_file(text: str | os.PathLike[str] | None) -> bool:
@@ -55,7 +58,7 @@ def is_file(text: str | os.PathLike[str] | None) -> bool:
     return text is not None and os.fspath(text) not in WAYS and _numbers(os.fspath(text)) is None
 
 
-def identity(text: str | os.PathLike[str] | None) -> Any:
+def identity(text: str | os.PathLike[str] | None) -> object:
     """Return what tells a response apart: its way, or its numbers with their shells.
 
     Raises
@@ -92,7 +95,7 @@ class ResponseTable:
     rows: tuple[tuple[float, ...], ...]
     shells: tuple[float, ...] = ()
 
-    def of_shell(self, bval: float, order: int) -> Any:
+    def of_shell(self, bval: float, order: int) -> tuple[npt.NDArray[np.float64], float] | AxSymShResponse:
         """Return the response of a shell.
 
         Parameters
@@ -131,9 +134,9 @@ class ResponseTable:
         if self.shells:
             row = int(np.argmin(np.abs(np.array(self.shells) - bval)))
             if abs(self.shells[row] - bval) > SHELL_TOLERANCE:
-                told = ", ".join(f"{shell:g}" for shell in self.shells)
+                known = ", ".join(f"{shell:g}" for shell in self.shells)
                 raise InputError(
-                    f"{self.name}: is of b = {told} s/mm2, but the shell that is fitted of {bval:.0f}; give that one's"
+                    f"{self.name}: is of b = {known} s/mm2, but the shell that is fitted of {bval:.0f}; give that one's"
                 )
             return row
         if len(self.rows) == 1 or (len(self.rows) == 2 and not any(self.rows[0][1:])):
@@ -154,7 +157,7 @@ class ResponseTable:
             raise InputError(f"{self.name}: has three eigenvalues alone; add the b0 signal as a fourth number")
         if slow and len(values) == 4:
             return True
-        raise InputError(f"{self.name}: {' '.join(f'{one:g}' for one in values[:6])} is no response; {FORMS}")
+        raise InputError(f"{self.name}: {' '.join(f'{value:g}' for value in values[:6])} is no response; {FORMS}")
 
 
 def read_response(given: str | os.PathLike[str]) -> ResponseTable:
@@ -184,8 +187,8 @@ def read_response(given: str | os.PathLike[str]) -> ResponseTable:
     rows, shells = [], ()
     for number, line in enumerate(lines, 1):
         content, _, comment = line.partition("#")
-        if told := re.match(r"\s*shells:(.*)", comment, re.IGNORECASE):
-            shells = tuple(_numbers(told[1]) or ())
+        if match := re.match(r"\s*shells:(.*)", comment, re.IGNORECASE):
+            shells = tuple(_numbers(match[1]) or ())
         row = _numbers(content) if content.strip() else []
         if row is None:
             raise InputError(f"{path}: line {number}, {line[:60]!r}, is not of numbers; remove it or begin it with #")

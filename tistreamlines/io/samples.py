@@ -189,8 +189,8 @@ def _angles(path: Path, values: Floats) -> Floats:
 def _directions(polar: Floats, azimuth: Floats, sign: int, out: Floats) -> None:
     """Write unit vectors; computed in float64, so that all computers round to the same float32."""
     for start in range(0, len(out), BLOCK):
-        some = slice(start, start + BLOCK)
-        th, ph = polar[some].astype(np.float64), azimuth[some].astype(np.float64)
-        out[some, :, 0] = sign * np.sin(th) * np.cos(ph)
-        out[some, :, 1] = np.sin(th) * np.sin(ph)
-        out[some, :, 2] = np.cos(th)
+        block = slice(start, start + BLOCK)
+        th, ph = polar[block].astype(np.float64), azimuth[block].astype(np.float64)
+        out[block, :, 0] = sign * np.sin(th) * np.cos(ph)
+        out[block, :, 1] = np.sin(th) * np.sin(ph)
+        out[block, :, 2] = np.cos(th)

@@ -23,7 +23,7 @@ def sidecar_path(output: str | Path) -> Path:
     return Path(output).with_suffix(".json")
 
 
-def write_json(path: str | Path, content: Mapping[str, Any], *, force: bool = True) -> None:
+def write_json(path: str | Path, content: Mapping[str, object], *, force: bool = True) -> None:
     """Write a record as JSON; the file is complete, or not there at all.
 
     Parameters
@@ -31,7 +31,7 @@ def write_json(path: str | Path, content: Mapping[str, Any], *, force: bool = Tr
     path : str or Path
         File to write.
     content : dict
-        Any nesting of dicts, sequences, NumPy arrays and scalars, paths and enums. NaN and infinity become null.
+        A nesting of dicts, sequences, NumPy arrays and scalars, paths and enums. NaN and infinity become null.
     force : bool
         Replace an existing file.
 
@@ -47,13 +47,13 @@ def write_json(path: str | Path, content: Mapping[str, Any], *, force: bool = Tr
         draft.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def write_record(path: str | Path, content: Mapping[str, Any], *, force: bool = True) -> None:
+def write_record(path: str | Path, content: Mapping[str, object], *, force: bool = True) -> None:
     """Write a record that is read back: :func:`write_json` with a checksum of the content."""
     plain = _plain(content)
     write_json(path, plain | {"checksum": checksum(plain)}, force=force)
 
 
-def checksum(content: Mapping[str, Any]) -> str:
+def checksum(content: Mapping[str, object]) -> str:
     """Return the SHA-256 of what JSON holds, except for the checksum itself, whatever the order and the spaces."""
     rest = {name: value for name, value in content.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, set | frozenset):
@@ -87,7 +87,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value
-
-
-def _key(key: Any) -> str:
-    return str(_plain(key))

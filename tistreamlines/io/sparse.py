@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..aliases import Array
+from .tabular import LINES_AT_ONCE, write_lines
 from .writer import completed
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".npz", ".dot")
 TABLES = {".csv": ",", ".tsv": "\t"}
-LINES_AT_ONCE = 1 << 16
 
 
 def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
@@ -44,10 +44,11 @@ def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:
             with draft.open("wb") as file:
                 sparse.save_npz(file, counts)
             return
-        columns, shape = counts.tocsc(), cast("tuple[int, int]", counts.shape)
+        columns = counts.tocsc()
         columns.sort_indices()
+        shape = len(counts.indptr) - 1, len(columns.indptr) - 1
         column = np.repeat(np.arange(1, shape[1] + 1, dtype=np.int32), np.diff(columns.indptr))
-        _write_lines(draft, (columns.indices + 1, column, columns.data), (*shape, 0))
+        write_lines(draft, (columns.indices + 1, column, columns.data), (*shape, 0))
 
 
 def write_coordinates(path: Path, voxels: Array, *, numbered: bool, force: bool) -> None:
@@ -64,9 +65,9 @@ def write_coordinates(path: Path, voxels: Array, *, numbered: bool, force: bool)
     force : bool
         Replace an existing file.
     """
-    own = (np.zeros(len(voxels), np.int32), np.arange(len(voxels))) if numbered else ()
+    numbers = (np.zeros(len(voxels), np.int32), np.arange(len(voxels))) if numbered else ()
     with completed(path, force=force) as draft:
-        _write_lines(draft, (*voxels.T, *own))
+        write_lines(draft, (*voxels.T, *numbers))
 
 
 def write_voxel_table(
@@ -103,16 +104,7 @@ def write_voxel_table(
         if separator is not None:
             csv.writer(file, delimiter=separator, lineterminator="\n").writerow(["x", "y", "z", *names])
         for first in range(0, len(voxels), at_once):
-            some = slice(first, first + at_once)
-            rows = counts[some].toarray()
-            rows = rows if separator is None else np.hstack([voxels[some], rows])
+            block = slice(first, first + at_once)
+            rows = counts[block].toarray()
+            rows = rows if separator is None else np.hstack([voxels[block], rows])
             file.writelines((separator or "  ").join(map(str, row)) + "\n" for row in rows.tolist())
-
-
-def _write_lines(draft: Path, columns: Sequence[Array], *last: tuple[int, ...]) -> None:
-    """Write lines of whole numbers, two spaces apart as FSL's."""
-    with draft.open("w", newline="", encoding="ascii") as file:
-        for first in range(0, len(columns[0]), LINES_AT_ONCE):
-            some = (column[first : first + LINES_AT_ONCE].tolist() for column in columns)
-            file.writelines("  ".join(map(str, line)) + "\n" for line in zip(*some, strict=True))
-        file.writelines("  ".join(map(str, line)) + "\n" for line in last)

@@ -6,7 +6,6 @@ from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +38,7 @@ class TckHeader:
     """
 
     path: Path
-    kind: np.dtype[Any]
+    kind: np.dtype
     start: int
     step_mm: float | None
     doubts: tuple[str, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,6 @@ from ..errors import InputError
 from ..space.batch import MOST_POINTS
 from .trk import moved
 
-ORDERS = ("<", ">")  # of bytes
 SIZE, WORD = 1000, 4  # bytes of the header, and of a number
 WORDS_AT_ONCE = 1 << 20
 VERSIONS = (1, 2, 3)  # the first has no matrix; nibabel, too, reads the third as the second
@@ -69,11 +67,11 @@ def header_of_trk(path: Path) -> TrkHeader:
         content = file.read(SIZE)
     if not content.startswith(b"TRACK") or len(content) < SIZE:
         raise InputError(f"{path}: does not begin with a header of TrackVis; give a .trk file")
-    orders = [order for order in ORDERS if np.frombuffer(content, f"{order}i4", 1, SIZE - WORD)[0] == SIZE]
-    if not orders:
-        raise _fault(path, "hdr_size", np.frombuffer(content, "<i4", 1, SIZE - WORD)[0], f"it has to be {SIZE}")
-    stored: Any = header_2_dtype.newbyteorder(orders[0])  # type: ignore[arg-type]
-    header: Any = np.frombuffer(bytearray(content), stored)[0]
+    sizes = {order: int(np.frombuffer(content, f"{order}i4", 1, SIZE - WORD)[0]) for order in "<>"}
+    order = "<" if sizes["<"] == SIZE else ">"
+    if sizes[order] != SIZE:
+        raise _fault(path, "hdr_size", sizes["<"], f"it has to be {SIZE}")
+    header: np.void = np.frombuffer(bytearray(content), header_2_dtype.newbyteorder(order))[0]
     if header["version"] not in VERSIONS:
         raise _fault(path, "version", header["version"], "it has to be 1, 2 or 3")
     doubts = []
@@ -93,13 +91,13 @@ def header_of_trk(path: Path) -> TrkHeader:
     if not np.isfinite(to_rasmm).all():
         raise _fault(path, "vox_to_ras", affine.tolist(), "it has to be an affine that can be inverted")
     return TrkHeader(
-        path, orders[0], affine, tuple(header["dimensions"].tolist()), to_rasmm,
+        path, order, affine, tuple(header["dimensions"].tolist()), to_rasmm,
         (int(header["nb_scalars_per_point"]), int(header["nb_properties_per_streamline"])),
         max(0, int(header["nb_streamlines"])), tuple(doubts),
     )
 
 
-def _check(path: Path, header: Any) -> None:
+def _check(path: Path, header: np.void) -> None:
     """Raise an InputError at the first field whose value cannot be."""
     from nibabel.orientations import aff2axcodes
 

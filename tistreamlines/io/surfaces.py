@@ -12,15 +12,19 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Array
 from ..errors import InputError
 from ..option import FARTHEST, flag
 from ..space.batch import Space
 from .images import AnyPath, Tell, existing, reading, silent
+
+if TYPE_CHECKING:
+    from nibabel.gifti.gifti import GiftiDataArray
 
 AUTO, SCANNER, TKRAS = SPACES = ("auto", "scanner", "tkras")
 MAGIC = re.compile(rb"\xff\xff[\xfd-\xff]")  # with which FreeSurfer's geometry begins
@@ -155,21 +159,21 @@ def _read_gifti(path: Path, space: str, note: Tell, warn: Tell) -> Read:
     """Return vertices, triangles (m may be 0), the geometric type, and the affine to RASmm, (4, 4), of a GIFTI file."""
     content = path.read_bytes()
     image = _gifti_within(path, content)
-    points, triangles = (image.get_arrays_from_intent(f"NIFTI_INTENT_{one}") for one in ("POINTSET", "TRIANGLE"))
+    points, triangles = (image.get_arrays_from_intent(f"NIFTI_INTENT_{kind}") for kind in ("POINTSET", "TRIANGLE"))
     if len(points) != 1 or len(triangles) > 1:
         raise InputError(
             f"{path}: has {len(points)} sets of vertices and {len(triangles)} of triangles; give a surface with one of "
             "each"
         )
-    made = triangles[0].data if triangles else np.empty((0, 3), np.int64)
-    if made.dtype.kind not in "iu":
-        raise InputError(f"{path}: triangles are {made.dtype}; give numbers of vertices as integers")
+    corners = triangles[0].data if triangles else np.empty((0, 3), np.int64)
+    if corners.dtype.kind not in "iu":
+        raise InputError(f"{path}: triangles are {corners.dtype}; give numbers of vertices as integers")
     systems = POINTSET.search(content)
     if space == AUTO and systems is not None and systems[0].count(b"<CoordinateSystemTransformMatrix") > 1:
         raise InputError(f"{path}: names several spaces for its vertices; {ASK}")  # nibabel knows only the last
     affine = _affine_of_gifti(path, points[0], image.meta, space, note, warn)
     vertices = np.asarray(points[0].data, np.float64)
-    return vertices, made.astype(np.int64), points[0].meta.get("GeometricType", ""), affine
+    return vertices, corners.astype(np.int64), points[0].meta.get("GeometricType", ""), affine
 
 
 def _gifti_within(path: Path, content: bytes) -> Any:
@@ -187,7 +191,7 @@ def _gifti_within(path: Path, content: bytes) -> Any:
     return parser.img
 
 
-def _check_array(path: Path, array: Any, texts: Iterable[str]) -> None:
+def _check_array(path: Path, array: GiftiDataArray, texts: Iterable[str]) -> None:
     """Raise an InputError if the values of an array lie in another file, which may be a pipe, or unpack to too many."""
     import base64
 
@@ -206,7 +210,7 @@ def _check_array(path: Path, array: Any, texts: Iterable[str]) -> None:
 
 
 def _affine_of_gifti(
-    path: Path, points: Any, meta: Mapping[str, str], space: str, note: Tell, warn: Tell
+    path: Path, points: GiftiDataArray, meta: Mapping[str, str], space: str, note: Tell, warn: Tell
 ) -> Floats:
     """Return the affine from the vertices to RASmm: a matrix to the scanner's space, or that of FreeSurfer's fields."""
     system = points.coordsys
@@ -243,7 +247,7 @@ def _doubt(
     """
     if matrix is not None and geometry is not None and not np.allclose(matrix, geometry, atol=DIFFERENT):
         raise InputError(f"{path}: its matrix to the scanner's space and its VolGeom fields differ; {ASK}")
-    if all(one is None or not _moves(one) for one in (matrix, geometry)):
+    if all(affine is None or not _moves(affine) for affine in (matrix, geometry)):
         return
     if "Workbench" in meta.get("ProgramProvenance", ""):
         raise InputError(
@@ -270,7 +274,7 @@ def _volume_geometry(path: Path, meta: Mapping[str, str]) -> Floats | None:
     return _from_tkras(path, values[:, :3], values[:, 3])
 
 
-def _from_tkras(path: Path, axes: Any, centre: Any) -> Floats:
+def _from_tkras(path: Path, axes: Array, centre: npt.ArrayLike) -> Floats:
     """Return the affine from tkRAS to RASmm, (4, 4), of a volume with unit vectors ``axes`` in columns, and a centre.
 
     It is FreeSurfer's ``Norig * inv(Torig)``: both have the same voxels, and the centre of the volume is 0 in tkRAS.

@@ -11,14 +11,17 @@ https://owasp.org/www-community/attacks/CSV_Injection
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
-from typing import Any, TextIO
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
-import numpy.typing as npt
+
+from ..aliases import Array
 
 SUFFIXES = (".csv", ".tsv")
 FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # first characters; the last four are full-width ones
+LINES_AT_ONCE = 1 << 16
 TEXT = "'"  # before the first character of a cell, says that it is text
 
 
@@ -32,23 +35,28 @@ def name_of_cell(cell: str) -> str:
     return cell[1:] if cell[:1] == TEXT and cell.lstrip(TEXT)[:1] in FORMULA else cell
 
 
-class Table:
-    """Writes rows to a file; float32 values are read back as they were.
+def write_rows(
+    file: TextIO, values: Mapping[str, Array], separator: str = ",", *, heading: bool = True
+) -> None:
+    """Write a column for each name, with float32 values that are read back as they were.
 
     Parameters
     ----------
     file : takes the text.
+    values : the numbers of each column.
     separator : stands between two values.
+    heading : whether the names stand before the first row.
     """
+    if heading:
+        csv.writer(file, delimiter=separator, lineterminator="\n").writerow(map(cell_of_name, values))
+    np.savetxt(file, np.column_stack([*values.values()]), "%.9g", separator)
 
-    def __init__(self, file: TextIO, separator: str = ",") -> None:
-        self._file, self._separator = file, separator
-        self._begun = False
 
-    def append(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Append the rows of some streamlines: a column for each name, which are the same each time."""
-        if not self._begun:
-            rows = csv.writer(self._file, delimiter=self._separator, lineterminator="\n")
-            rows.writerow(map(cell_of_name, values))
-            self._begun = True
-        np.savetxt(self._file, np.column_stack([*values.values()]), "%.9g", self._separator)
+def write_lines(path: Path, columns: Iterable[Array], *last: tuple[int, ...], separator: str = "  ") -> None:
+    """Write lines of whole numbers, which are two spaces apart in FSL's files."""
+    columns = tuple(columns)
+    with path.open("w", newline="", encoding="ascii") as file:
+        for first in range(0, len(columns[0]), LINES_AT_ONCE):
+            block = (column[first : first + LINES_AT_ONCE].tolist() for column in columns)
+            file.writelines(separator.join(map(str, line)) + "\n" for line in zip(*block, strict=True))
+        file.writelines(separator.join(map(str, line)) + "\n" for line in last)

@@ -5,21 +5,22 @@ Values of maps along the streamlines are written to a table beside it, with a ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TextIO
 
 import numpy as np
 
 from ..space.batch import Batch, Space
-from .tabular import Table
-from .trx import crc32
+from .tabular import write_rows
+from .trx import Details, crc32
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 1024  # room of the header, whose counts are known at the end; the points begin after it
 TABLE = "_samples.csv"  # what its name ends with, in place of .tck
-Fields = Callable[[], Mapping[str, object]]
 
 
 class TckSink:
@@ -33,22 +34,16 @@ class TckSink:
     Parameters
     ----------
     folder, files : where the file is written, and what closes it.
-    space, point_type : not needed: TCK is in RASmm and has no grid, and one type.
-    step_mm : distance between points, if they are a step apart.
-    fields : called at the end, returns further fields of the header by their names.
+    space : not needed: TCK is in RASmm and has no grid.
+    **details : see :class:`.trx.Details`.
     """
 
     STREAMLINE_BYTES: ClassVar[int] = 12  # a row of NaN
 
-    def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
-        fields: Fields = dict, late: object = None,
-    ) -> None:
-        del space, point_type, late
+    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None:
         self.beside: Path | None = None
-        self._opened, self._table = files, folder / "samples.csv"
-        self._rows: Table | None = None
-        self._step_mm, self._fields = step_mm, fields
+        self._rows: TextIO | None = None
+        self._folder, self._opened, self._details = folder, files, details
         self._path = folder / "tractogram.tck"
         self._streamlines = self._crc = 0
         self._file = files.enter_context(self._path.open("wb"))
@@ -67,15 +62,12 @@ class TckSink:
         self._crc = crc32(rows.data, self._crc)
         self._file.write(rows.data)
         self._streamlines += len(batch)
-        if batch.data_per_streamline:
-            self._tabulate(batch)
-
-    def _tabulate(self, batch: Batch) -> None:
-        """Append a row of values for each streamline to the table."""
-        if self._rows is None:
-            self._rows = Table(self._opened.enter_context(self._table.open("w", encoding="ascii", newline="\n")))
-            self.beside = self._table
-        self._rows.append(batch.data_per_streamline)
+        if not batch.data_per_streamline:
+            return
+        if heading := self._rows is None:
+            self.beside = self._folder / "samples.csv"
+            self._rows = self._opened.enter_context(self.beside.open("w", encoding="ascii", newline="\n"))
+        write_rows(self._rows, batch.data_per_streamline, heading=heading)
 
     def finish(self) -> Path:
         """Write the end marker and the header; return the path."""
@@ -86,8 +78,9 @@ class TckSink:
         return self._path
 
     def _header(self) -> bytes:
-        step = {} if self._step_mm is None else {"step_size": self._step_mm}
-        told = {**self._fields(), **step, "timestamp": f"0.{self._crc:010}", "count": self._streamlines}
-        told |= {"datatype": "Float32LE", "file": f". {HEADER_BYTES}"}
-        lines = (f"{name}: {f'{value:.9g}' if isinstance(value, float) else value}" for name, value in told.items())
+        step_mm = self._details.get("step_mm")
+        fields = {**self._details.get("fields", dict)(), **({} if step_mm is None else {"step_size": step_mm})}
+        fields |= {"timestamp": f"0.{self._crc:010}", "count": self._streamlines}
+        fields |= {"datatype": "Float32LE", "file": f". {HEADER_BYTES}"}
+        lines = (f"{name}: {f'{value:.9g}' if isinstance(value, float) else value}" for name, value in fields.items())
         return "\n".join(("mrtrix tracks", *lines, "END\n")).encode().ljust(HEADER_BYTES, b"\n")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
+from itertools import starmap
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..space.batch import Batch, Space
 from .images import existing, mode_of, reading
 from .stored_tck import header_of_tck, streamlines_of_tck
 from .stored_trk import header_of_trk, streamlines_of_trk
-from .trx_schema import Trx, files_of_trx, is_trx_folder, opened_trx
+from .trx_schema import HEADER, Rows, Trx, opened_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
@@ -29,7 +29,7 @@ LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to b
 def check_tractogram(path: str | PathLike[str]) -> Path:
     """Return the path of a file with the suffix of a tractogram, or of the folder of a TRX, or raise an InputError."""
     if stat.S_ISDIR(mode_of(path)):
-        if not is_trx_folder(Path(path)):
+        if not (Path(path) / HEADER).is_file():
             raise InputError(f"{path}: is a folder without header.json; give a tractogram: {', '.join(SUFFIXES)}")
         return Path(path)
     path = existing(path)
@@ -41,11 +41,6 @@ def check_tractogram(path: str | PathLike[str]) -> Path:
 def _format(path: Path) -> str:
     """Return the suffix of a tractogram's format; a folder is one of TRX."""
     return ".trx" if path.is_dir() else path.suffix.lower()
-
-
-def files_of_tractogram(path: Path) -> list[Path]:
-    """Return the files of a tractogram, of which the folder of a TRX has several."""
-    return files_of_trx(path)
 
 
 def doubts_of_tractogram(path: Path) -> list[str]:
@@ -75,7 +70,8 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
     InputError
         If the file is damaged, if a point or seed is not finite or too far away, or if the next one is.
     """
-    pieces = READERS[_format(path)](path)
+    with reading(path):
+        pieces = READERS[_format(path)](path)
     while True:
         with reading(path):  # not around the yield: errors of the caller are not those of the file
             batch = next(pieces, None)
@@ -135,28 +131,24 @@ def has_seeds(path: Path) -> bool:
 
 def _own(file: Trx) -> set[str]:
     """Return those of the seeds and their numbers that a TRX file has, in the form in which they are written here."""
-    kinds = {SEEDS: (3, "f"), SEED_NUMBER: (1, "iu")}
+    kinds = {SEEDS: {(3, "f")}, SEED_NUMBER: {(1, "i"), (1, "u")}}
     members = ((name, file.members[name]) for name in kinds if name in file.members)
-    return {name for name, one in members if one.columns == kinds[name][0] and one.kind.kind in kinds[name][1]}
+    return {name for name, array in members if (array.columns, array.kind.kind) in kinds[name]}
 
 
-def batch_of(
-    points: Array, lengths: Array, numbers: Array | None = None,
-    seeds: Array | None = None,
-) -> Batch:
+def batch_of(points: Array, lengths: Array, numbers: Array | None = None, seeds: Array | None = None) -> Batch:
     """Return streamlines, points (p, 3) in RASmm and how many each has, as a batch."""
-    zeros: Any = np.zeros
-    own: Any = zeros(len(lengths)) if numbers is None else numbers
-    begun: Any = zeros((len(lengths), 3)) if seeds is None else seeds
     n, offsets = len(lengths), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    return Batch(points, offsets, begun, own, zeros(n), zeros((n, 2)))  # converted by Batch
+    numbers = np.zeros(n, np.uint32) if numbers is None else numbers
+    seeds = np.zeros((n, 3), np.float32) if seeds is None else seeds
+    return Batch(points, offsets, seeds, numbers, np.zeros(n, np.uint16), np.zeros((n, 2), np.uint8))
 
 
-def _of_trx(path: Path) -> Generator[Batch, None, None]:
+def _of_trx(path: Path) -> Iterator[Batch]:
     """Read a TRX file, or its folder."""
     with opened_trx(path) as file:
         wanted = _own(file) | {"positions"} & file.members.keys()
-        rows = {name: file.members[name].rows() for name in wanted}
+        rows = {name: Rows(file.members[name]) for name in wanted}
         for lengths in file.lengths():
             ends, first = np.cumsum(lengths), 0
             while first < len(lengths):
@@ -164,20 +156,14 @@ def _of_trx(path: Path) -> Generator[Batch, None, None]:
                 last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
                 points = int(ends[last - 1]) - done
                 counts = {"positions": points, SEEDS: last - first, SEED_NUMBER: last - first}
-                values = {name: one.take(counts[name]) for name, one in rows.items()}
+                values = {name: array.take(counts[name]) for name, array in rows.items()}
                 numbers = values[SEED_NUMBER].ravel() if SEED_NUMBER in values else None
                 yield batch_of(values.get("positions", NONE), lengths[first:last], numbers, values.get(SEEDS))
                 first = last
 
 
-def _of_trk(path: Path) -> Generator[Batch, None, None]:
-    for points, lengths in streamlines_of_trk(header_of_trk(path)):
-        yield batch_of(points, lengths)
-
-
-def _of_tck(path: Path) -> Generator[Batch, None, None]:
-    for points, lengths in streamlines_of_tck(header_of_tck(path), POINTS_AT_ONCE):
-        yield batch_of(points, lengths)
-
-
-READERS = {".trx": _of_trx, ".trk": _of_trk, ".tck": _of_tck}
+READERS: dict[str, Callable[[Path], Iterator[Batch]]] = {
+    ".trx": _of_trx,
+    ".trk": lambda path: starmap(batch_of, streamlines_of_trk(header_of_trk(path))),
+    ".tck": lambda path: starmap(batch_of, streamlines_of_tck(header_of_tck(path), POINTS_AT_ONCE)),
+}

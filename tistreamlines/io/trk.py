@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .trx import Details
 
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
 # so a seed number is exact only below 2**24, about 16.8 million; TRX has no such limit.
@@ -28,11 +33,7 @@ class TrkSink:
     STREAMLINE_BYTES: ClassVar[int] = 32  # number of points and properties
     beside: Path | None = None
 
-    def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
-        fields: object = None, late: object = None,
-    ) -> None:
-        del step_mm, fields, point_type, late  # the format has no fields for them, and one type
+    def __init__(self, folder: Path, space: Space, files: ExitStack, **_: Unpack[Details]) -> None:
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)
         self._file = files.enter_context(self._path.open("wb"))

@@ -15,16 +15,19 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
+from .stored import quick_zlib
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters
@@ -40,22 +43,35 @@ OFFSETS_AT_ONCE = 1 << 20
 BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
 
 
-Late = Callable[[], Mapping[str, Array]]  # see open_writer
+Fields = Callable[[], Mapping[str, object]]
+Late = Callable[[], Mapping[str, Array]]
 
 
-@cache
-def _crc32() -> Callable[..., int]:
-    """Return the function that computes the checksum of a member."""
-    try:
-        from isal.isal_zlib import crc32  # seven times as fast
-    except ImportError:
-        from zlib import crc32
-    return crc32
+class Details(TypedDict, total=False):
+    """What formats keep besides streamlines, if they have room for it.
+
+    Parameters
+    ----------
+    step_mm : float or None
+        Distance between points, mm, if they are a step apart (.tck).
+    point_type : str
+        'float32', the default, or 'float16' (.trx).
+    fields : callable
+        Called when all streamlines are written: returns what else is known of the run, by name (.tck).
+    late : callable
+        Called when all streamlines are written: returns values of each streamline, (n,), by name, which only then are
+        known (.trx).
+    """
+
+    step_mm: float | None
+    point_type: str
+    fields: Fields
+    late: Late
 
 
 def crc32(data: memoryview | bytes, before: int = 0) -> int:
     """Return the checksum that ZIP archives have, of data that follow others with a checksum."""
-    return _crc32()(data, before)
+    return quick_zlib().crc32(data, before)
 
 
 class TrxSink:
@@ -64,18 +80,13 @@ class TrxSink:
     STREAMLINE_BYTES: ClassVar[int] = 24  # offset, 4, and MEMBERS; above 2^32 points, offsets take 4 more
     beside: Path | None = None
 
-    def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
-        fields: object = None, late: Late = dict,
-    ) -> None:
-        del step_mm, fields  # the format has no fields for them
-        self._folder, self._late = folder, late
+    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None:
+        point_type = details.get("point_type", "float32")
+        self._folder, self._late = folder, details.get("late", dict)
         self._space = space
         self._type = np.dtype(point_type).newbyteorder("<")
         self._member = f"positions.3.{point_type}"
-        self._streamlines = 0
-        self._vertices = 0
-        self._crc = 0
+        self._streamlines = self._vertices = self._crc = 0
         self._opened, self._files = files, dict[str, IO[bytes]]()
         self._grouped: list[tuple[tuple[str, ...], IO[bytes]]] = []
         self._starts = self._open("starts")
@@ -87,7 +98,10 @@ class TrxSink:
         points = batch.points.astype(self._type, copy=False)
         self._crc = crc32(points.data, self._crc)
         self._archive.write(points.data)
-        for member, array in members_of(batch).items():
+        arrays: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
+        arrays |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
+        arrays |= {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
+        for member, array in arrays.items():
             if member not in self._files:
                 self._files[member] = self._open(member)
             self._files[member].write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
@@ -115,7 +129,8 @@ class TrxSink:
             file.close()
         self._archive.seek(0)
         with zipfile.ZipFile(self._archive, "w") as target:
-            header, points = _entry("header.json"), self._entry_of_points()
+            header = _entry("header.json")
+            points = _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
             points.header_offset = POINTS_START - len(points.FileHeader())
             target.writestr(header, self._header().ljust(points.header_offset - len(header.FileHeader())))
             # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
@@ -138,12 +153,8 @@ class TrxSink:
         cuts = np.searchsorted(numbers, range(1, len(names) + 2), sorter=order)
         for name, (first, end) in zip(names, pairwise(cuts), strict=True):
             if first < end:
-                own = np.unique(order[first:end] // (len(numbers) // self._streamlines)).astype("<u4")
-                with archive.open(_entry(f"groups/{name}.uint32", own.nbytes), "w") as target:
-                    target.write(own.data)
-
-    def _entry_of_points(self) -> zipfile.ZipInfo:
-        return _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
+                members = np.unique(order[first:end] // (len(numbers) // self._streamlines)).astype("<u4")
+                archive.writestr(_entry(f"groups/{name}.uint32"), members.tobytes())
 
     def _header(self) -> str:
         return json.dumps(
@@ -182,13 +193,6 @@ def member_names(texts: Iterable[str], most: int = 64) -> list[str]:
     return names
 
 
-def members_of(batch: Batch) -> dict[str, Array]:
-    """Return the arrays of a batch besides points and offsets, by the name of their member."""
-    found: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
-    found |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
-    return found | {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
-
-
 def member_of_points(names: Iterable[str]) -> str:
     """Return the name of the member that holds the points, which says their type; '' if there is none."""
     return next((name for name in names if name.startswith("positions.3.float")), "")
@@ -209,13 +213,13 @@ def mapped(path: Path) -> tuple[Array, npt.NDArray[np.int64]]:
         If another program has written the file.
     """
     with zipfile.ZipFile(path) as archive:
-        sizes = {one.filename: one.file_size for one in archive.infolist()}
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
         if sizes.keys() == {"header.json"}:
             return np.empty((0, 3), np.float32), np.zeros(1, np.int64)
-        found, member = next((name for name in sizes if name.startswith("offsets.")), ""), member_of_points(sizes)
-        if not member or not found or archive.getinfo(member).header_offset != POINTS_BEFORE:
+        starts, member = next((name for name in sizes if name.startswith("offsets.")), ""), member_of_points(sizes)
+        if not member or not starts or archive.getinfo(member).header_offset != POINTS_BEFORE:
             raise ValueError("another program has written it")
-        offsets = np.frombuffer(archive.read(found), np.dtype(found.split(".")[1]).newbyteorder("<")).astype(np.int64)
+        offsets = np.frombuffer(archive.read(starts), np.dtype(starts.split(".")[1]).newbyteorder("<")).astype(np.int64)
     kind = np.dtype(member.split(".")[-1]).newbyteorder("<")
     points = np.memmap(path, kind, "c", POINTS_START, (sizes[member] // (3 * kind.itemsize), 3))
     if offsets[0] != 0 or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
@@ -225,7 +229,7 @@ def mapped(path: Path) -> tuple[Array, npt.NDArray[np.int64]]:
 
 def contents(archive: zipfile.ZipFile) -> str:
     """Return a hash of the names, sizes and checksums of all members, which tells the content of files apart."""
-    members = [(one.filename, one.file_size, one.CRC) for one in archive.infolist()]
+    members = [(member.filename, member.file_size, member.CRC) for member in archive.infolist()]
     return hashlib.sha256(json.dumps(members).encode()).hexdigest()
 
 

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import MOST_POINTS
-from .images import grid_of
+from .images import checked_grid
 from .regular import open_regular
 
 HEADER = "header.json"
@@ -66,7 +65,7 @@ class Member:
     """
 
     name: str
-    kind: np.dtype[Any]
+    kind: np.dtype
     columns: int
     stored: Stored
 
@@ -75,13 +74,9 @@ class Member:
         """Bytes of a row."""
         return self.columns * self.kind.itemsize
 
-    def rows(self) -> Rows:
-        """Return what reads the rows, from the first one on."""
-        return Rows(self)
-
     def blocks(self, count: int) -> Generator[Array, None, None]:
         """Read so many rows, a block at a time."""
-        rows = self.rows()
+        rows = Rows(self)
         for first in range(0, count, ROWS_AT_ONCE):
             yield rows.take(min(ROWS_AT_ONCE, count - first))
 
@@ -126,7 +121,7 @@ class Trx:
         """Return how many points each streamline has, a block of streamlines at a time."""
         if not self.streamlines:
             return
-        offsets = self.members["offsets"].rows()
+        offsets = Rows(self.members["offsets"])
         start = offsets.take(1).ravel().astype(np.int64)
         for first in range(0, self.streamlines, ROWS_AT_ONCE):
             end = min(first + ROWS_AT_ONCE, self.streamlines)
@@ -171,7 +166,7 @@ class Trx:
         affine = np.array(header["VOXEL_TO_RASMM"], np.float64)
         if affine.size != 16:
             raise self._fault(f"{HEADER} has a VOXEL_TO_RASMM of shape {affine.shape}, not (4, 4)")
-        self.space = grid_of(self._path, SimpleNamespace(affine=affine.reshape(4, 4), shape=sides), sheared=True)
+        self.space = checked_grid(self._path, affine.reshape(4, 4), tuple(sides), sheared=True)
 
     def _whole(self, name: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53 or value % 1:
@@ -244,11 +239,6 @@ class Trx:
                 for block in member.blocks(member.stored.size // member.width):
                     if not 0 <= block.min() <= block.max() < self.streamlines:
                         raise self._fault(f"{member.name} has numbers beyond the {self.streamlines:,} streamlines")
-
-
-def is_trx_folder(path: Path) -> bool:
-    """Whether a folder is a TRX file that is not packed."""
-    return (path / HEADER).is_file()
 
 
 @contextmanager

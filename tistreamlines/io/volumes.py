@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import Space
 from ..space.resampling import resampled
 from .images import (
-    AFFINE_TOLERANCE,
     AnyPath,
     Tell,
     check_finite,
@@ -69,9 +67,8 @@ def load_volume(
         count = f"{volumes[0]} volumes" if volumes else "one volume"
         raise InputError(f"{path}: shape {shape}; give an image of {count}")
     with reading(path):
-        order = ordering(path, image, space)
-    grid = tuple(shape[axis] for axis in order.axes)
-    same = grid == space.shape and order.difference <= AFFINE_TOLERANCE
+        order = ordering(image, space)
+    same = order.fits(space)
     others = str(reference or TRACKED)
     if unplaced and not same:
         raise InputError(f"{path}: shape {shape}, but {others} have {space.shape}; give an array of that shape")
@@ -87,8 +84,9 @@ def load_volume(
     how = "taken from the nearest voxel" if nearest else "interpolated"
     sides = " x ".join(f"{side:.3g}" for side in stored.voxel_sizes)
     text = f"{path}: {' x '.join(map(str, stored.shape))} voxels of {sides} mm, another grid than that of {others}; "
-    text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {_share(~inside)} that lies outside it")
-    if grid == space.shape and order.difference > min(space.voxel_sizes) / 2:
+    outside = max((~inside).mean(), 0.01)
+    text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {outside:.0%} that lies outside it")
+    if order.shape == space.shape and order.difference > min(space.voxel_sizes) / 2:
         text += f". If its voxels are those of {others}, its affine is wrong (by {order.difference:.4g} mm): correct it"
         note = place or note
     note(text)
@@ -107,8 +105,3 @@ def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> Non
 
 def _apart(path: Path, others: str) -> str:
     return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
-
-
-def _share(voxels: npt.NDArray[np.bool_]) -> str:
-    """Return how much of an image some voxels are, in words."""
-    return f"{max(voxels.mean(), 0.01):.0%}"

@@ -86,8 +86,8 @@ def _place(path: Path, lines: list[str], number: int) -> str:
 
 def write_numbers(path: Path, values: Iterable[float], *, force: bool) -> None:
     """Write numbers, a line each, as precisely as float32 needs."""
-    known = np.asarray(values, float)
+    numbers = np.asarray(values, float)
     with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
-        for first in range(0, len(known), AT_ONCE):
-            some = known[first : first + AT_ONCE].tolist()
-            file.write(("%.10g\n" * len(some)) % tuple(some))  # five times as fast as numpy.savetxt
+        for first in range(0, len(numbers), AT_ONCE):
+            block = numbers[first : first + AT_ONCE].tolist()
+            file.write(("%.10g\n" * len(block)) % tuple(block))  # five times as fast as numpy.savetxt

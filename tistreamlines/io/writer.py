@@ -1,7 +1,7 @@
 """Writing of tractograms in all formats; a file appears only when it is complete.
 
 A format is a class (a :class:`Sink`) that is created with a folder to work in, the space, an ExitStack that closes its
-files, the step size and what else is known of the run.
+files, and the details of the run that it may keep.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import hidden_folder
 from .regular import may_replace, name_of_user
-from .tck import TABLE, Fields, TckSink
+from .tck import TABLE, TckSink
 from .trk import TrkSink
-from .trx import Late, TrxSink
+from .trx import Details, TrxSink
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Sink(Protocol):
@@ -28,10 +31,7 @@ class Sink(Protocol):
     STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
     beside: Path | None  # a table of what is sampled, if that is a file of its own
 
-    def __init__(
-        self, folder: Path, space: Space, files: ExitStack, step_mm: float | None = None, point_type: str = "float32",
-        fields: Fields = dict, late: Late = dict,
-    ) -> None: ...
+    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None: ...
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
@@ -45,11 +45,12 @@ class Sink(Protocol):
 SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
 
 
-def open_writer(
-    path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None, drafts: Path | None = None,
-    point_type: str = "float32", fields: Fields = dict, late: Late = dict,
-) -> TractogramWriter:
-    """Open a tractogram for writing; the suffix determines the format.
+class TractogramWriter:
+    """Writes batches of streamlines to one file; the suffix determines the format.
+
+    A context manager with ``write(batch)``. The file appears at the end of the ``with`` block; after an exception
+    nothing is written and an existing file is unchanged. ``finish()`` does the slow part of the end in advance. Only
+    one batch is in memory at a time.
 
     Parameters
     ----------
@@ -59,49 +60,24 @@ def open_writer(
         Grid of the diffusion series.
     force : bool
         Replace an existing file.
-    step_mm : float, optional
-        Step size, mm, for formats that record it.
     drafts : Path, optional
         Folder on the same disk in which the file is written; by default that of the file.
-    point_type : str
-        'float32', or 'float16' for a .trx file.
-    fields : callable
-        Called when all streamlines are written: returns what else is known of the run, by name, for formats whose
-        header has fields for it (.tck).
-    late : callable
-        Called when all streamlines are written: returns values of each streamline, (n,), by name, which only then are
-        known, for formats that have room for them (.trx).
-
-    Returns
-    -------
-    TractogramWriter
-        A context manager with ``write(batch)``. The file appears at the end of the ``with`` block; after an exception
-        nothing is written and an existing file is unchanged. ``finish()`` does the slow part of the end in advance.
+    **details
+        See :class:`.trx.Details`.
 
     Raises
     ------
     OutputError
         If the suffix is unknown, the folder is missing, or the file exists and ``force`` is false.
     """
-    return TractogramWriter(
-        path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields,
-        late=late,
-    )
-
-
-class TractogramWriter:
-    """Writes batches of streamlines to one file; see `open_writer`.
-
-    Only one batch is in memory at a time.
-    """
 
     def __init__(
-        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
-        drafts: Path | None = None, point_type: str = "float32", fields: Fields = dict, late: Late = dict,
+        self, path: str | Path, space: Space, *, force: bool = False, drafts: Path | None = None,
+        **details: Unpack[Details],
     ) -> None:
         self.path = Path(path)
         self._draft = self.path if drafts is None else drafts / self.path.name
-        self._space, self._layout = space, (step_mm, point_type, fields, late)
+        self._space, self._details = space, details
         self._force = force
         self._sink: Sink | None = None
         self._finished: dict[Path, Path] = {}  # what is written, by the names that it gets
@@ -116,7 +92,7 @@ class TractogramWriter:
         with explained(self.path), ExitStack() as resources:
             folder = resources.enter_context(hidden_folder(self._draft))
             self._files = resources.enter_context(ExitStack())
-            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, *self._layout)
+            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, **self._details)
             self._resources = resources.pop_all()
         return self
 
@@ -194,26 +170,22 @@ def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
 def check_target(path: Path, *, force: bool) -> None:
     """Raise OutputError unless a file can be written at this path."""
     try:
-        _check_target(path, force=force)
+        if not path.parent.is_dir():
+            raise OutputError(f"{path}: no folder {path.parent}; make it first")
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder; give the name of a file")
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
+        if path.exists() and not force:
+            raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
+        if not os.access(path.parent, os.W_OK):
+            raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
+        if path.exists() and not may_replace(path):
+            owner = name_of_user(path.lstat().st_uid)
+            raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
     except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
         reason = error.strerror if isinstance(error, OSError) else error
         raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
-
-
-def _check_target(path: Path, *, force: bool) -> None:
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: no folder {path.parent}; make it first")
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder; give the name of a file")
-    if path.exists() and not path.is_file():
-        raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
-    if path.exists() and not force:
-        raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
-    if path.exists() and not may_replace(path):
-        owner = name_of_user(path.lstat().st_uid)
-        raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
 
 
 @contextmanager

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..devices.threads import thread_pool
 from ..space.batch import Batch, Space
-from .tck import Fields
-from .trx import Late
-from .writer import open_writer
+from .trx import Details
+from .writer import TractogramWriter
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from typing_extensions import Unpack
 
 WAITING = 6  # batches in the queue at most, besides the one being written
 MAKERS = 6  # threads that make of batches what is written of them
@@ -39,24 +40,17 @@ class WriterThread:
     path : the tractogram.
     space : grid of the image that is tracked.
     force : whether an existing file may be replaced.
-    step_mm : distance between points, which some formats record.
     drafts : folder in which the file is written until it is complete.
-    point_type : of the points in the file.
     content : makes of each batch what is written of it.
-    fields : called at the end, returns what the header of a .tck says of the run.
-    late : called at the end, returns values of each streamline that a .trx holds besides.
+    **details : see :class:`.trx.Details`.
     """
 
     def __init__(
-        self, path: str | Path, space: Space, *, force: bool = False, step_mm: float | None = None,
-        drafts: Path | None = None, point_type: str = "float32", content: Callable[[Batch], Batch] | None = None,
-        fields: Fields = dict, late: Late = dict,
+        self, path: str | Path, space: Space, *, force: bool = False, drafts: Path | None = None,
+        content: Callable[[Batch], Batch] | None = None, **details: Unpack[Details],
     ) -> None:
         self._content = content
-        self._writer = open_writer(
-            path, space, force=force, step_mm=step_mm, drafts=drafts, point_type=point_type, fields=fields,
-            late=late,
-        )
+        self._writer = TractogramWriter(path, space, force=force, drafts=drafts, **details)
         self._queue: Queue[Batch | Future[Batch] | None] = Queue(WAITING)
         self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
         self._error: BaseException | None = None

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from ..aliases import Json
 from ..errors import ParameterError
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
@@ -34,7 +35,7 @@ def title(record: Record, output: str | None) -> str:
     return known or next(iter(outputs(record, None)), "streamlines in memory")
 
 
-def differing(record: Record) -> dict[str, Any]:
+def differing(record: Record) -> Json:
     """Return the options whose values are not the defaults of the direction getter, the model and the stopping rule."""
     given = record["parameters"]
     if not is_tracked(record):
@@ -66,9 +67,9 @@ def command(record: Record, output: str | None) -> str:
         if kind(name) == "flag":
             words.append(flag(name if value else options()[name].off or name))
             continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            many = one if isinstance(one, list | tuple) else [one]
-            words += [flag(name), *(f"{item:g}" if isinstance(item, float) else str(item) for item in many)]
+        for entry in value if isinstance(value, list | tuple) else [value]:
+            items = entry if isinstance(entry, list | tuple) else [entry]
+            words += [flag(name), *(f"{item:g}" if isinstance(item, float) else str(item) for item in items)]
     words += ["--image", str(inputs["image"]["path"])] if "image" in inputs else []
     return shlex.join(words)
 
@@ -94,7 +95,8 @@ def headline(record: Record) -> dict[str, str]:
 def method(record: Record) -> dict[str, str]:
     """Say how the run has tracked, and where."""
     given, result, versions = record["parameters"], record["result"], record["versions"]
-    made_with = {"versions": ", ".join(f"{name} {one}" for name, one in versions.items() if one != "not installed")}
+    texts = (f"{name} {version}" for name, version in versions.items() if version != "not installed")
+    made_with = {"versions": ", ".join(texts)}
     if not is_tracked(record):
         return {"device": f"{record['device']['arch']}: {record['device']['name']}", **made_with}
     row, rule = METHODS[given["dg"]], STOPPING_RULES[given["stopping"]]
@@ -113,16 +115,18 @@ def method(record: Record) -> dict[str, str]:
 
 def ends(record: Record) -> list[tuple[str, int]]:
     """Return why the halves of the streamlines ended, and how many did, the most first."""
-    counts = record["result"]["written_stop_reasons"]
-    told = [(LABELS[reason], counts.get(reason.name.lower(), 0)) for reason in Stop if reason in LABELS]
-    return sorted(((text, count) for text, count in told if count), key=lambda one: -one[1])
+    return _most_first(LABELS, record["result"]["written_stop_reasons"])
 
 
 def dropped(record: Record) -> list[tuple[str, int]]:
     """Return why streamlines were dropped, and how many were, the most first."""
-    counts = record["result"]["dropped"]
-    told = [(DROPPED[verdict], counts.get(verdict.name.lower(), 0)) for verdict in Verdict if verdict in DROPPED]
-    return sorted(((text, count) for text, count in told if count), key=lambda one: -one[1])
+    return _most_first(DROPPED, record["result"]["dropped"])
+
+
+def _most_first(texts: Mapping[Stop, str] | Mapping[Verdict, str], counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the texts of reasons and their counts, by name in lower case, the most first."""
+    rows = [(text, counts.get(reason.name.lower(), 0)) for reason, text in texts.items()]
+    return sorted((row for row in rows if row[1]), key=lambda row: -row[1])
 
 
 def inputs(record: Record) -> list[tuple[str, str, str]]:
@@ -130,17 +134,16 @@ def inputs(record: Record) -> list[tuple[str, str, str]]:
     known = (*input_names(), "image")
     return [
         (name.upper() if name in SERIES else flag(name.split()[0]) if name.split()[0] in known else name,
-         str(one["path"]), str(one["sha256"]))
-        for name, one in record["inputs"].items()
+         str(file["path"]), str(file["sha256"]))
+        for name, file in record["inputs"].items()
     ]
 
 
 def outputs(record: Record, output: str | None) -> list[str]:
     """Return the files that the run has written."""
-    told = [record[name] for name in PRODUCTS if name in record]
-    told = [file for one in told for file in ([one] if "path" in one else one.get("files", []))]
-    made = [str(file["path"]) for file in told]
-    return [*([] if output is None else [output]), *made]
+    products = [record[name] for name in PRODUCTS if name in record]
+    files = [file for product in products for file in ([product] if "path" in product else product.get("files", []))]
+    return [*([] if output is None else [output]), *(str(file["path"]) for file in files)]
 
 
 def references(record: Record) -> list[str]:

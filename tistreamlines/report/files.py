@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Array
 from ..io.sidecar import write_json
 from ..io.writer import completed
 from .names import files_of
@@ -47,22 +47,22 @@ def write_report(page: Path, told: Told, scene: Scene, peaks: Peaks | str, *, fo
         draft.write_text(html(told, scene, pictures), encoding="utf-8", errors="backslashreplace")
 
 
-def numbers(told: Told) -> Mapping[str, Any]:
+def numbers(told: Told) -> Mapping[str, object]:
     """Return the numbers of a run, as a result has them, and those of its connectomes."""
-    made = told.products.get("connectome") or ()
     connectomes = [
-        {"labels": str(one.labels), "nodes": len(one.nodes), "unassigned": one.unassigned} for one in made
+        {"labels": str(matrix.labels), "nodes": len(matrix.nodes), "unassigned": matrix.unassigned}
+        for matrix in told.connectomes
     ]
     return dict(told.record["result"]) | ({"connectomes": connectomes} if connectomes else {})
 
 
-def _row(pictures: Any) -> npt.NDArray[np.uint8]:
+def _row(pictures: Sequence[Array]) -> npt.NDArray[np.uint8]:
     """Lay pictures beside each other, the lower ones in the middle."""
-    height = max(len(one) for one in pictures)
+    height = max(map(len, pictures))
     parts = []
-    for one in pictures:
-        above = (height - len(one)) // 2
-        parts.append(np.pad(one, ((above + GAP, height - len(one) - above), (GAP, 0), (0, 0))))
+    for picture in pictures:
+        above = (height - len(picture)) // 2
+        parts.append(np.pad(picture, ((above + GAP, height - len(picture) - above), (GAP, 0), (0, 0))))
     return np.concatenate(parts, axis=1)
 
 

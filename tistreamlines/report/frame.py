@@ -30,7 +30,7 @@ class Frame:
     def order(self) -> tuple[int, ...]:
         """The voxel axis that is nearest to each axis of RAS."""
         cosines = np.abs(self.space.axes)
-        return max(permutations(range(3)), key=lambda some: sum(cosines[axis, one] for axis, one in enumerate(some)))
+        return max(permutations(range(3)), key=lambda order: cosines[np.arange(3), order].sum())
 
     @cached_property
     def signs(self) -> Array:
@@ -40,7 +40,7 @@ class Frame:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Number of voxels along each axis of the frame."""
-        return tuple(self.space.shape[one] for one in self.order)
+        return tuple(self.space.shape[axis] for axis in self.order)
 
     @cached_property
     def sides(self) -> Array:

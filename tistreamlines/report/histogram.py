@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
+
+from ..aliases import Array
 
 BINS = 60  # at most
 NICE = (1, 2, 2.5, 5)  # widths of bins, times powers of ten
@@ -14,10 +14,10 @@ NICE = (1, 2, 2.5, 5)  # widths of bins, times powers of ten
 def nice(least: float) -> float:
     """Return the first round number that is at least as large."""
     power = 10.0 ** np.floor(np.log10(least))
-    return float(next(one * power for one in (*NICE, 10) if one * power >= least * (1 - 1e-9)))
+    return float(next(width * power for width in (*NICE, 10) if width * power >= least * (1 - 1e-9)))
 
 
-def bins(histogram: npt.NDArray[Any], step_mm: float) -> tuple[npt.NDArray[np.int64], float]:
+def bins(histogram: Array, step_mm: float) -> tuple[npt.NDArray[np.int64], float]:
     """Return how many streamlines have a length in each bin, and the width of a bin, mm.
 
     Parameters

@@ -11,21 +11,23 @@ from datetime import datetime, timezone
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..aliases import Array
-from ..io.picture import LETTERS, VIEWS
+from ..aliases import Array, Json
+from ..io.picture import DIRECTIONS, LETTERS, VIEWS
 from . import content, weighing
 from .histogram import bins, nice
 from .matrix import connectomes
 from .views import Scene, ramp_of
 
+if TYPE_CHECKING:
+    from ..tracking.products.matrix import Matrix
+
 HERE = Path(__file__).parent
 QUALITY = 82  # of pictures in JPEG
 UNFOLDED = 4  # connectomes that are shown at once
-DIRECTIONS = (("left-right", "#ff4545"), ("back-front", "#45dd45"), ("bottom-top", "#6488ff"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +43,16 @@ class Told:
     products : what was made of the streamlines besides, by the name of the product.
     """
 
-    record: Mapping[str, Any]
+    record: content.Record
     output: str | None
     histogram: Array
     notes: Sequence[str] = ()
     products: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def connectomes(self) -> Sequence[Matrix]:
+        """The matrices of its connectomes."""
+        return self.products.get("connectome") or ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +82,7 @@ def html(told: Told, scene: Scene, pictures: Pictures) -> str:
         HTML in UTF-8, with a light and a dark theme, and one for print.
     """
     record, script = told.record, (HERE / "matrix.js").read_text(encoding="utf-8")
-    made = connectomes(told.products.get("connectome"))
+    made = connectomes(told.connectomes)
     name = content.title(record, told.output)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
@@ -98,7 +105,7 @@ def html(told: Told, scene: Scene, pictures: Pictures) -> str:
     )
 
 
-def _json(data: Any) -> str:
+def _json(data: Json) -> str:
     """Return JSON that cannot end the element that it stands in."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
@@ -115,8 +122,11 @@ def _tiles(record: content.Record) -> str:
 
 def _warnings(record: content.Record) -> str:
     texts = record.get("warnings") or ()
-    some = "".join(f"<li>{escape(text)}</li>" for text in texts)
-    return f'<div class="warnings" role="note"><h2>Warnings</h2><ul>{some}</ul></div>\n' if some else ""
+    return f'<div class="warnings" role="note"><h2>Warnings</h2><ul>{_items(texts)}</ul></div>\n' if texts else ""
+
+
+def _items(texts: Iterable[str]) -> str:
+    return "".join(f"<li>{escape(text)}</li>" for text in texts)
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
@@ -225,32 +235,32 @@ def _shares(rows: Iterable[tuple[str, int]], total: int) -> str:
 
 
 def _weights(told: Told) -> str:
-    made = told.products.get("sift2")
-    if made is None:
+    weights = told.products.get("sift2")
+    if weights is None:
         return ""
-    picture = weighing.curves(made) if made.iterations else ""
-    return _section("Weights of streamlines (SIFT2)", f"{picture}\n{_table(weighing.facts(made).items())}")
+    picture = weighing.curves(weights) if weights.iterations else ""
+    return _section("Weights of streamlines (SIFT2)", f"{picture}\n{_table(weighing.facts(weights).items())}")
 
 
-def _connectomes(made: Sequence[Mapping[str, Any]]) -> str:
+def _connectomes(matrices: Sequence[Json]) -> str:
     """Write the sections of all connectomes; those after the first ones are folded."""
-    sections = [_connectome(place, one) for place, one in enumerate(made)]
+    sections = [_connectome(place, matrix) for place, matrix in enumerate(matrices)]
     folded = "\n".join(sections[UNFOLDED:])
     if folded:
         folded = f"<details><summary>Other connectomes: {len(sections) - UNFOLDED}</summary>\n{folded}</details>"
     return "\n".join((*sections[:UNFOLDED], folded))
 
 
-def _connectome(place: int, made: Mapping[str, Any]) -> str:
+def _connectome(place: int, matrix: Json) -> str:
     """Write what the script fills: a canvas, its controls and the text of the edge that is pointed at."""
-    n, text = len(made["nodes"]), made["labels"]
-    out = f"{made['unassigned']:,} of {made['streamlines']:,} streamlines have an end without a node."
-    if made["missing"]:
-        out += f" The page has no room for {', '.join(made['missing'])}: see the files."
-    choices = "".join(f'<option value="{k}">{escape(m["name"])}</option>' for k, m in enumerate(made["measures"]))
+    n, text = len(matrix["nodes"]), matrix["labels"]
+    out = f"{matrix['unassigned']:,} of {matrix['streamlines']:,} streamlines have an end without a node."
+    if matrix["missing"]:
+        out += f" The page has no room for {', '.join(matrix['missing'])}: see the files."
+    choices = "".join(f'<option value="{k}">{escape(m["name"])}</option>' for k, m in enumerate(matrix["measures"]))
     stops = ", ".join(f"rgb({r},{g},{b})" for r, g, b in (255 * ramp_of(256)[20::29]).astype(int).tolist())
     body = f"<p>{n} nodes of {escape(text)}. {escape(out)}</p>"
-    if made["measures"]:
+    if matrix["measures"]:
         body += (
             f'<div class="matrix" id="connectome-{place}"><div><div class="controls">'
             f'<select aria-label="Measure">{choices}</select><button class="in" aria-label="Zoom in">+</button>'
@@ -291,26 +301,25 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
     return f'<table class="stack"><tbody>{out}</tbody></table>' if out else ""
 
 
-def _values(values: Mapping[str, Any]) -> str:
+def _values(values: Mapping[str, object]) -> str:
     """Write a table of options."""
-    return _table((name, _listed(one, ", ")) for name, one in values.items())
+    return _table((name, _listed(value, ", ")) for name, value in values.items())
 
 
-def _listed(value: Any, separator: str) -> str:
+def _listed(value: object, separator: str) -> str:
     """Write a value, or several, of which each may be a pair."""
-    return separator.join(_listed(one, " ") for one in value) if isinstance(value, list | tuple) else str(value)
+    return separator.join(_listed(item, " ") for item in value) if isinstance(value, list | tuple) else str(value)
 
 
 def _notes(notes: Sequence[str]) -> str:
-    some = "".join(f"<li>{escape(text)}</li>" for text in notes)
-    return _section("Notes", f"<ul>{some}</ul>") if some else ""
+    return _section("Notes", f"<ul>{_items(notes)}</ul>") if notes else ""
 
 
 def _references(record: content.Record) -> str:
-    some = "".join(f"<li>{escape(text)}</li>" for text in content.references(record))
-    return _section("References", f"<p>Please cite what this run has used.</p><ol>{some}</ol>") if some else ""
+    items = _items(content.references(record))
+    return _section("References", f"<p>Please cite what this run has used.</p><ol>{items}</ol>") if items else ""
 
 
 def _options(record: content.Record) -> str:
-    values = {name: one for name, one in record["parameters"].items() if one is not None}
+    values = {name: value for name, value in record["parameters"].items() if value is not None}
     return f"<details><summary>All options of the run</summary>\n{_values(values)}</details>"

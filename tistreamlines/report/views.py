@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +82,7 @@ class Scene:
         """The sagittal, the coronal and the axial slice of which streamlines pass most voxels."""
         passed = self.counts > 0
         sums = [passed.sum(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
-        return tuple(int(one.argmax()) if one.any() else len(one) // 2 for one in sums)
+        return tuple(int(line.argmax()) if line.any() else len(line) // 2 for line in sums)
 
     @cached_property
     def grey(self) -> Array:
@@ -98,15 +97,15 @@ class Scene:
         shown = self.counts > 0
         if self.background is not None:
             shown = shown | (self.grey > BRIGHT)
-        found = []
+        sides = []
         for axis, side in enumerate(self.frame.sides):
             # a few bright voxels beside the head do not count
             sums = shown.sum(axis=tuple({0, 1, 2} - {axis}))
-            some = np.flatnonzero(sums > 0.02 * sums.max(initial=0))
+            inside = np.flatnonzero(sums > 0.02 * sums.max(initial=0))
             more = int(np.ceil(MARGIN / side))
-            ends = (0, len(sums)) if not len(some) else (max(some[0] - more, 0), some[-1] + 1 + more)
-            found.append(slice(int(ends[0]), int(min(ends[1], len(sums)))))
-        return tuple(found)
+            ends = (0, len(sums)) if not len(inside) else (max(inside[0] - more, 0), inside[-1] + 1 + more)
+            sides.append(slice(int(ends[0]), int(min(ends[1], len(sums)))))
+        return tuple(sides)
 
     def pixels(self) -> float:
         """Return the pixels of a mm, the same in all views."""
@@ -115,7 +114,7 @@ class Scene:
     @property
     def lengths(self) -> list[float]:
         """Sides of the box that is shown, mm."""
-        return [(one.stop - one.start) * side for one, side in zip(self.box, self.frame.sides, strict=True)]
+        return [(part.stop - part.start) * side for part, side in zip(self.box, self.frame.sides, strict=True)]
 
     def size(self, view: View) -> tuple[int, int]:
         """Return the width and the height of the picture of a view."""
@@ -124,22 +123,21 @@ class Scene:
 
     def slice_of(self, values: Array, view: View) -> Array:
         """Return the rows of a slice of a volume of the frame, the top first, as far as it is shown."""
-        where: list[Any] = list(self.box)
+        where: list[slice | int] = [*self.box]
         where[view.towards] = self.slices[view.towards]
         return values[tuple(where)].T[::-1]  # two axes are left, and across comes before up in all views
 
     def level(self, view: View) -> float:
         """Return the place of the slice, mm from the origin along its axis of the scanner."""
-        place = np.array([(one.start + one.stop - 1) / 2 for one in self.box])
+        place = np.array([(part.start + part.stop - 1) / 2 for part in self.box])
         place[view.towards] = self.slices[view.towards]
         return float(self.space.to_ras(self.frame.voxels(place[None]))[0, view.towards])
 
 
 def streamline_pictures(scene: Scene) -> list[Array]:
     """Draw the sample in each view, (h, w, 3) uint8, coloured by direction, over the slice of the background."""
-    points, offsets = scene.sample.points, scene.sample.offsets
-    some = slice(None, None, max(1, -(-len(points) // MOST_SEGMENTS)))
-    chosen = scene.sample if some.step == 1 else scene.sample[some]
+    every = max(1, -(-len(scene.sample.points) // MOST_SEGMENTS))
+    chosen = scene.sample if every == 1 else scene.sample[::every]
     points, offsets = scene.frame.places(chosen.points), chosen.offsets
     inner = np.ones(max(len(points) - 1, 0), bool)
     inner[last_points(offsets)[:-1]] = False  # from the end of a streamline to the start of the next one
@@ -158,7 +156,7 @@ def _traced(
     scene: Scene, view: View, starts: Array, along: Array, colours: Array, finer: int, samples: int
 ) -> tuple[Array, Array]:
     """Return the mean colour of the segments in each pixel, (h, w, 3), and how many there are, (h, w)."""
-    width, height = (finer * one for one in scene.size(view))
+    width, height = (finer * side for side in scene.size(view))
     low = [(scene.box[axis].start - 0.5) * scene.frame.sides[axis] for axis in range(3)]
     scale = np.float32(finer * scene.pixels())
     x, y = ((starts[:, axis] - np.float32(low[axis])) * scale for axis in (view.across, view.up))
@@ -235,7 +233,7 @@ def peaks_picture(scene: Scene, peaks: Peaks) -> Array:
 
 def ramp_of(count: int) -> Array:
     """Return colours from dark to light, (count, 3), 0 to 1."""
-    stops = np.array([[int(one[k : k + 2], 16) for k in (1, 3, 5)] for one in RAMP]) / 255
+    stops = np.array([[int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in RAMP]) / 255
     at = np.linspace(0, len(stops) - 1, count)
     return np.stack([np.interp(at, range(len(stops)), stops[:, channel]) for channel in range(3)], axis=1)
 

@@ -175,9 +175,9 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
     if own in SOURCES and (listing := SOURCES[own].files):
         return [images.existing(part) for part in listing(path)]
     if own == "tractogram":
-        from ..io.tractograms import files_of_tractogram
+        from ..io.trx_schema import files_of_trx
 
-        return [images.existing(part) for part in files_of_tractogram(Path(path))]
+        return [images.existing(part) for part in files_of_trx(Path(path))]
     path = images.existing(path)
     with images.reading(path):
         parts = reader_of(path).files(path)

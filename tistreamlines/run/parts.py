@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory
-from ..io.tck import Fields
+from ..io.trx import Fields
 from ..io.writer_thread import WriterThread
 from ..option import flag, recorded
 from ..options.definitions import joined_options, names_affecting

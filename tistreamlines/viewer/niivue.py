@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from ..errors import InputError
 from .scene import Scene
+
+if TYPE_CHECKING:
+    from ipyniivue import NiiVue
 
 NEEDED = "the viewer needs ipyniivue: pip install 'tistreamlines[view]'"
 # the widget's script has NiiVue's own module in a string, percent-encoded, with which it writes pages
@@ -28,10 +31,10 @@ def module_text() -> str:
     InputError
         If ipyniivue is not installed, or has no such module.
     """
-    found = find_spec("ipyniivue")
-    if found is None or found.origin is None:
+    package = find_spec("ipyniivue")
+    if package is None or package.origin is None:
         raise InputError(NEEDED)
-    script = Path(found.origin).parent / "static" / "widget.js"
+    script = Path(package.origin).parent / "static" / "widget.js"
     try:
         texts = [unquote(text) for text in MODULE.findall(script.read_text(encoding="utf-8")) if "Niivue" in text]
     except OSError as error:
@@ -42,7 +45,7 @@ def module_text() -> str:
     return module
 
 
-def widget(make: Callable[[], Scene]) -> Any:
+def widget(make: Callable[[], Scene]) -> NiiVue:
     """Return a scene as an ipyniivue widget, for notebooks; it is only made if ipyniivue is installed.
 
     Raises

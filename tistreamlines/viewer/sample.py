@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -40,9 +38,8 @@ class Sample:
 
         first = -self.total % self.every
         self.total += len(batch)
-        some = [batch[i] for i in range(first, len(batch), self.every)]
-        packed: Any = compress_streamlines(some, tol_error=TOLERANCE_MM, max_segment_length=SEGMENT_MM) if some else []
-        self._kept += packed
+        if lines := [batch[i] for i in range(first, len(batch), self.every)]:
+            self._kept += compress_streamlines(lines, tol_error=TOLERANCE_MM, max_segment_length=SEGMENT_MM)
         while len(self._kept) > self._most[0] or sum(map(len, self._kept)) > self._most[1]:
             self._kept, self.every = self._kept[::2], 2 * self.every
 

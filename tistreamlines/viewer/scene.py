@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
     )
 
 
-def opened_image(image: Any) -> tuple[str, Space, Array]:
+def opened_image(image: ImageLike) -> tuple[str, Space, Array]:
     """Return the name, the grid and the values (x, y, z) of an image; NaN and infinite values become 0."""
     from ..io.in_memory import source_of
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from secrets import token_urlsafe
-from typing import Any
 
 SECONDS = 10.0  # in which a client has to ask for the page
 MOST_WAITING = 32  # clients that have not asked yet, each of which has a thread
@@ -38,9 +37,9 @@ class PageServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.page, self.path = page, f"/{token_urlsafe(16)}/"
         self.address = f"http://127.0.0.1:{self.server_port}{self.path}"
-        self.waiting: dict[Any, float] = {}  # since when, by the client's socket; the oldest first
+        self.waiting: dict[socket.socket, float] = {}  # since when, by the client's socket; the oldest first
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: socket.socket, client_address: object) -> None:
         """Answer a client in a thread of its own."""
         for other in [*self.waiting][: max(0, len(self.waiting) + 1 - MOST_WAITING)]:
             self._leave(other)
@@ -54,17 +53,17 @@ class PageServer(ThreadingHTTPServer):
             if since < late:
                 self._leave(request)
 
-    def close_request(self, request: Any) -> None:
+    def close_request(self, request: socket.socket) -> None:
         """Forget a client."""
         self.waiting.pop(request, None)
         super().close_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: socket.socket, client_address: object) -> None:
         """Print nothing of clients that leave, or that are left, before they have the page."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
-    def _leave(self, request: Any) -> None:
+    def _leave(self, request: socket.socket) -> None:
         """End the connection to a client, whose thread then finds nothing more to read."""
         self.waiting.pop(request, None)
         with suppress(OSError):
@@ -89,5 +88,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.server.page)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_: object) -> None:
         """Print nothing: requests are the user's own."""

@@ -12,7 +12,7 @@ from dipy.tracking.utils import density_map
 from streamlines import batch_of
 
 from tistreamlines.errors import ParameterError
-from tistreamlines.io.writer import open_writer
+from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.products import density
 from tistreamlines.tracking.products.density import Density, finer
@@ -116,7 +116,7 @@ def test_mrtrix3s_tckmap(tmp_path):
     rng, space = np.random.default_rng(5), Space(np.diag([2.0, 2, 2, 1]), (20, 20, 20))
     ways = [np.cumsum(rng.normal(0, 0.1, (80, 3)) + rng.normal(0, 0.3, 3), axis=0) for _ in range(400)]
     lines = [20 + way / np.linalg.norm(np.diff(way, axis=0), axis=1).mean() * 0.5 for way in ways]
-    with open_writer(tmp_path / "a.tck", space, step_mm=0.5) as writer:
+    with TractogramWriter(tmp_path / "a.tck", space, step_mm=0.5) as writer:
         writer.write(batch_of(lines))
     nib.save(nib.Nifti1Image(np.zeros(space.shape, np.uint8), space.affine), tmp_path / "grid.nii")
     ours, found = counted(lines, space), {}
@@ -143,7 +143,7 @@ def test_a_grid_of_mrtrix3(tmp_path):
     np.savetxt(tmp_path / "turn.txt", [[0.94, -0.342, 0, 5], [0.342, 0.94, 0, -7], [0, 0, 1, 3], [0, 0, 0, 1]])
     rng = np.random.default_rng(3)
     lines = [np.cumsum(rng.normal((0.3, 0.2, 0.1), 0.1, (60, 3)), axis=0) for _ in range(100)]
-    with open_writer(tmp_path / "a.tck", GRID, step_mm=0.5) as writer:
+    with TractogramWriter(tmp_path / "a.tck", GRID, step_mm=0.5) as writer:
         writer.write(batch_of(lines))
     for command in (
         "mrgrid coarse.nii regrid -voxel 1.3 fine.mif", "mrtransform fine.mif -linear turn.txt turned.mif",

@@ -10,7 +10,7 @@ from dipy.tracking.streamline import values_from_volume
 from streamlines import batch_of
 
 from tistreamlines.errors import InputError
-from tistreamlines.io.writer import open_writer
+from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.products.samples import STATISTICS, Sampler, load_sampled
 
@@ -47,7 +47,7 @@ def test_mrtrix3s_tcksample(tmp_path, sampler):
     nib.save(nib.Nifti1Image(VALUES, affine), turned)
     lines = [Space(affine, VALUES.shape).to_ras(SPACE.to_voxel(line)) for line in lines_in(-1.2, 1.2)]
     batch, tck = batch_of(lines), tmp_path / "lines.tck"
-    with open_writer(tck, SPACE) as writer:
+    with TractogramWriter(tck, SPACE) as writer:
         writer.write(batch)
     points, streamlines = Sampler({"map": load_sampled(turned)}).sampled(batch)
     for which in STATISTICS:

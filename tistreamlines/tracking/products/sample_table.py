@@ -13,7 +13,7 @@ import numpy as np
 from ...aliases import Json
 from ...devices.threads import thread_pool
 from ...io import sidecar
-from ...io.tabular import Table
+from ...io.tabular import write_rows
 from ...io.writer import completed
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
@@ -78,7 +78,7 @@ class SampleTable:
         parts = [self._sampler.per_streamline(Batch.concatenate([])), *(one.result() for one in self._made)]
         self.value = {name: np.concatenate([one[name] for one in parts]) for name in parts[0]}
         with completed(self._path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
-            Table(file, "," if self._path.suffix.lower() == ".csv" else "\t").append(self.value)
+            write_rows(file, self.value, "," if self._path.suffix.lower() == ".csv" else "\t")
         maps = {name: str(one) for name, one in self._maps.items()}
         self.doubts = (*self._notes, *unmet_maps(self._sampler, self._maps))
         self.told = {"path": str(self._path), "sha256": sidecar.sha256(self._path), "maps": maps}
