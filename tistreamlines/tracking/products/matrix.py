@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...kernels.products.lengths import UNITS
-from .keyed_sums import KeyedSums, insert_edges
+from .keyed_sums import KeyedSums
 
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
-NO_SAMPLES = np.zeros((0, 0), np.int64)
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,12 @@ def weighted_columns(lengths: Array, samples: Array | None) -> Array:
     samples : (n, maps) int64, what is sampled along each of them, in units, or None.
     """
     mm = lengths / UNITS
-    inverse = np.divide(1.0, mm, out=np.zeros(len(mm)), where=mm > 0)
-    return np.column_stack([np.ones(len(mm)), mm, inverse, *(() if samples is None else samples.T)])
+    return np.column_stack([np.ones(len(mm)), mm, _inverse(1.0, mm), *(() if samples is None else samples.T)])
+
+
+def _inverse(whole: float, lengths: Array) -> Array:
+    """Return ``whole / length``, or 0 where the length is 0."""
+    return np.divide(whole, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
 
 
 def _ratio(a: Array, b: Array) -> Array:
@@ -151,7 +154,7 @@ class EdgeSums:
     def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
         self.nodes = nodes
         self.take_units(units)
-        self._kept = np.array(sorted({column for one in measures.values() for column in one.columns}))
+        self._kept = sorted({column for measure in measures.values() for column in measure.columns})
         self._sums = KeyedSums(len(self._kept), nodes * (nodes + 1) // 2 * BLOCKS)
         self.unassigned = self.streamlines = 0
 
@@ -159,21 +162,32 @@ class EdgeSums:
         """Have the values of sampled maps multiplied by other units, before the first ones come."""
         self._units = np.array([1, UNITS, INVERSE, *units])
 
-    def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
+    def add(self, nodes: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines.
 
         Parameters
         ----------
-        found : (n, 2) nodes of both ends, from 1 on; 0 for none.
+        nodes : (n, 2) nodes of both ends, from 1 on; 0 for none.
         lengths : (n,) in 2^-16 mm.
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        self._count(len(found) - int(np.count_nonzero(np.minimum(found[:, 0], found[:, 1]))), len(found))
-        self._sums.fill(
-            insert_edges, len(found), found, np.ascontiguousarray(lengths), numbers,
-            NO_SAMPLES if samples is None else samples, self.nodes, BLOCKS, self._kept, INVERSE * UNITS,
-        )
+        kept = np.flatnonzero(np.minimum(nodes[:, 0], nodes[:, 1]))
+        self._count(len(nodes) - len(kept), len(nodes))
+        first, second = nodes[kept].T.astype(np.int64) - 1
+        low, lengths = np.minimum(first, second), lengths[kept]
+        # a place of the upper triangle, row by row; see nodes_of
+        edge = low * (2 * self.nodes - low - 1) // 2 + np.maximum(first, second)
+        sums = np.ones((len(kept), len(self._kept)), np.int64)
+        for column, name in zip(sums.T, self._kept, strict=True):
+            if name == LENGTH:
+                column[:] = lengths
+            elif name == INVERSE_LENGTH:
+                column[:] = np.rint(_inverse(INVERSE * UNITS, lengths))
+            elif name != COUNT:
+                assert samples is not None
+                column[:] = samples[kept, name - SAMPLED]
+        self._sums.add(edge * BLOCKS + numbers[kept] % BLOCKS, sums)
 
     def _count(self, unassigned: int, streamlines: int) -> None:
         with self._sums.lock:
