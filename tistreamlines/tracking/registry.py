@@ -318,7 +318,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "seed_matrix": Product(
         "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
-        voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_seed,
+        voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.SEEDS.check,
         voxel_matrices.seed_files, needs_seeds=True, needs_step=False,
     ),
     "seeds_to_targets": Product(
@@ -327,7 +327,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
-        voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_voxel,
+        voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.MASKS.check,
         voxel_matrices.voxel_files, needs_step=False,
     ),
     "sift2": Product(

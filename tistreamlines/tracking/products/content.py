@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
+from ...aliases import Array, Json
 from ...errors import OutputError, ParameterError
-from ...io.images import Tell, silent
+from ...io.images import AnyPath, Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
 from ...io.trx import Late, member_names
-from ...option import OUTPUT, flag, option
+from ...option import OUTPUT, file_of, flag, option, values_of
 from ...space.batch import Batch, Groups, Space
 from .samples import STATISTICS, Sampler, load_sampled, unmet_maps
 from .thinning import downsampled
@@ -84,10 +84,12 @@ class Content:
         How many threads sample; by default as many as help.
     note : callable
         Receives messages about the maps.
+    parcellations : int
+        How many have groups, for --groups.
 
     Attributes
     ----------
-    told : dict
+    details : dict
         What the record says: the map of each name, if maps are sampled.
     groups_of : callable
         Returns the groups of the streamlines of a batch, for --groups.
@@ -100,14 +102,16 @@ class Content:
         If a map is missing or damaged, or no 3-D image.
     """
 
-    def __init__(self, options: ContentOptions, threads: int | None = None, note: Tell = silent) -> None:
-        self._options = options
-        named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
+    def __init__(
+        self, options: ContentOptions, threads: int | None = None, note: Tell = silent, parcellations: int = 0
+    ) -> None:
+        self._options, self._parcellations = options, parcellations
+        named = names_of(values_of(options.sample))
         maps = {name: load_sampled(image, note) for name, image in named.items()}
         self._sampler, self._named = Sampler(maps, threads) if maps else None, named
         self.groups_of: Callable[[Batch], tuple[Groups, ...]] = lambda _: ()
         self.late: Late = dict
-        self.told: dict[str, Any] = {"samples": {name: str(one) for name, one in named.items()}} if maps else {}
+        self.details: Json = {"samples": {name: str(image) for name, image in named.items()}} if maps else {}
 
     @property
     def doubts(self) -> list[str]:
@@ -129,22 +133,22 @@ class Content:
                 made = replace(made, data_per_point=self._sampler.per_point(made))
         return replace(made, groups=self.groups_of(batch)) if chosen.groups else made
 
-    def layout(self, step_mm: float) -> dict[str, Any]:
+    def layout(self, step_mm: float) -> Json:
         """Return what :func:`layout_of` returns of the options, and what is known of streamlines in the end."""
         return layout_of(self._options, step_mm) | {"late": self.late}
 
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
-        chosen, maps = self._options, 0 if suffix == ".tck" else len(self.told.get("samples", ()))
+        chosen, maps = self._options, 0 if suffix == ".tck" else len(self._named)
         every = _every(chosen)
         thinned = (points + 2 * (every - 1) * streamlines) // every  # whose halves end anywhere, on average
         left = min(points, 2 * streamlines if chosen.endpoints_only else thinned)
         each = 3 * (np.dtype(chosen.points).itemsize if suffix == ".trx" else 4) + 4 * maps * chosen.sample_points
-        grouped = 8 * len(getattr(chosen, "connectome", None) or ()) if chosen.groups else 0
+        grouped = 8 * self._parcellations * chosen.groups
         return each * left + (4 * len(STATISTICS) * maps + grouped) * streamlines
 
 
-def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
+def layout_of(options: ContentOptions, step_mm: float) -> Json:
     """Return what a writer needs to know: the type of points, and their distance in mm, if there is one for all."""
     same = not options.endpoints_only and options.compress is None
     return {"step_mm": step_mm * _every(options) if same else None, "point_type": options.points}
@@ -155,11 +159,11 @@ def _every(options: ContentOptions) -> int:
     return 1 if options.endpoints_only or options.compress is not None else options.downsample or 1
 
 
-def names_of(images: Iterable[Any]) -> dict[str, Any]:
+def names_of(images: Iterable[ImageLike]) -> dict[str, AnyPath]:
     """Return maps by the name of their file, of letters, digits, - and _; a name that is taken gets a number."""
-    given = tuple(images)
-    files = (Path(image).name.removesuffix(" (in memory)").removesuffix(".gz") for image in given)
-    return dict(zip(member_names(Path(file).stem for file in files), given, strict=True))
+    paths = [file_of(image) for image in images]
+    files = (Path(path).name.removesuffix(" (in memory)").removesuffix(".gz") for path in paths)
+    return dict(zip(member_names(Path(file).stem for file in files), paths, strict=True))
 
 
 def check_content(options: ContentOptions, output: Path) -> None:
@@ -173,7 +177,7 @@ def check_content(options: ContentOptions, output: Path) -> None:
         raise OutputError(f"{output}: a .tck file has no room for --sample-points; write a .trx or a .trk file")
     if suffix != ".trk":
         return
-    names = names_of(options.sample or ())  # type: ignore[arg-type]
+    names = names_of(values_of(options.sample))
     if len(PROPERTIES) + len(STATISTICS) * len(names) > MOST_NAMES:
         raise OutputError(f"{output}: a .trk file has room for the values of one map of --sample; write a .trx file")
     longest = max((f"{name}_{which}" for name, which in product(names, STATISTICS)), key=len, default="")
@@ -216,8 +220,8 @@ def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
 
     if not len(batch):
         return batch
-    kept: Any = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
-    return _of_points(batch, np.concatenate(kept), np.array([len(line) for line in kept]))
+    kept: list[Array] = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
+    return _of_points(batch, np.concatenate(kept), np.array(list(map(len, kept))))
 
 
 def _chosen(batch: Batch, chosen: npt.NDArray[np.bool_]) -> Batch:

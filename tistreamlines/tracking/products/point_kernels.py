@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ...linker.lang import Func
 from ...linker.parts import Part
 from ...linker.records import INTS, Arguments
 from ...linker.source import Source
+from ...space.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,17 +43,13 @@ def program_on(device: Device) -> Program:
     return open_program(device, Source([count_points, count_end_points, measure_points], [Listing()]))
 
 
-@runtime_checkable
-class Movable(Protocol):
-    """A product whose kernels can run elsewhere than on the host."""
-
-    def move_to(self, program: Program) -> None:
-        """Run the kernels with this program from now on; called before the first batch."""
-        ...
+def points_of(batch: Batch) -> Arguments:
+    """Return what kernels take of the points of a batch."""
+    return {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32)}
 
 
 def launch(
-    program: Program, kernel: Func, count: int, values: Mapping[str, Any], filled: Mapping[str, int]
+    program: Program, kernel: Func, count: int, values: Arguments, filled: Mapping[str, int]
 ) -> Arguments:
     """Run a kernel on arrays of the host, which are copied to where the program runs.
 
@@ -71,13 +67,13 @@ def launch(
     """
     taken = {name for name, _ in program.signatures[kernel.__name__]}
     try:
-        given = {
-            name: program.array(one if len(one) else np.zeros(1, one.dtype)) if isinstance(one, np.ndarray) else one
-            for name, one in values.items() if name in taken
+        arguments = {
+            name: program.array(value if len(value) else np.zeros(1, value.dtype)) if isinstance(value, np.ndarray)
+            else value for name, value in values.items() if name in taken
         }
-        given |= {name: program.empty(max(size, 1), INTS) for name, size in filled.items() if name in taken}
-        program.run(kernel.__name__, count, given)
+        arguments |= {name: program.empty(max(size, 1), INTS) for name, size in filled.items() if name in taken}
+        program.run(kernel.__name__, count, arguments)
     except DeviceMemoryError as error:
         text = f"the device has no memory for the points of {count:,} streamlines: give --arch cpu"
         raise DeviceMemoryError(text) from error
-    return given
+    return arguments

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +11,17 @@ import numpy.typing as npt
 from ...backends.program import Program
 from ...devices import usable_cores
 from ...errors import InputError
-from ...io.images import Tell, grid_of, open_image, silent
+from ...io.images import AnyPath, Tell, grid_of, open_image, silent
 from ...io.nifti import load_map
-from ...kernels.products.samples import FOUND, GREATEST, LEAST, MEDIAN, TOTAL, WEIGHT, sample_points
+from ...kernels.products.samples import GREATEST, LEAST, MEDIAN, NUMBERS, TOTAL, WEIGHT, sample_points
 from ...kernels.stopping.own_grid import OwnGrid
 from ...linker.lang import LANES
-from ...linker.records import spread
+from ...linker.records import Arguments, spread
 from ...linker.source import Source
 from ...space.batch import Batch, of_each
 from ..stopping.own_grid import MapCount, OwnMap
 from .density import MOST_THREADS
+from .point_kernels import points_of
 
 Values = npt.NDArray[np.float32]
 STATISTICS = ("mean", "median", "min", "max")
@@ -34,7 +34,7 @@ def _program(threads: int) -> Program:
     return NumbaProgram(Source([sample_points], [MapCount(maps=1)]), threads=threads)
 
 
-def load_sampled(image: Any, note: Tell = silent) -> OwnMap:
+def load_sampled(image: AnyPath, note: Tell = silent) -> OwnMap:
     """Read a map that is sampled at points in RASmm.
 
     Parameters
@@ -87,7 +87,7 @@ def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
     return outside
 
 
-def unmet_maps(sampler: Sampler, paths: Mapping[str, Any]) -> list[str]:
+def unmet_maps(sampler: Sampler, paths: Mapping[str, AnyPath]) -> list[str]:
     """Return a warning for each map, a path by its name, in which no streamline lies, if there were streamlines."""
     if not sampler.used:
         return []
@@ -120,8 +120,8 @@ class Sampler:
     """
 
     def __init__(self, maps: Mapping[str, OwnMap], threads: int | None = None) -> None:
-        self._maps = {name: spread("map", OwnGrid(**one.fields())) for name, one in maps.items()}
-        self._given, self.unmet, self.used = dict(maps), set(maps), False
+        self._values = {name: spread("map", OwnGrid(**sampled.fields())) for name, sampled in maps.items()}
+        self._maps, self.unmet, self.used = dict(maps), set(maps), False
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
 
     def per_point(self, batch: Batch) -> dict[str, Values]:
@@ -141,10 +141,10 @@ class Sampler:
         self._look(batch)
         points: dict[str, Values] = {}
         streamlines: dict[str, Values] = {}
-        for name, one in self._maps.items():
-            points[name], found = self._run(batch, one)
-            mean = found[:, TOTAL] / found[:, WEIGHT]
-            columns = (mean, *(found[:, column] for column in (MEDIAN, LEAST, GREATEST)))
+        for name, sampled in self._values.items():
+            points[name], numbers = self._run(batch, sampled)
+            mean = numbers[:, TOTAL] / numbers[:, WEIGHT]
+            columns = (mean, *(numbers[:, column] for column in (MEDIAN, LEAST, GREATEST)))
             streamlines |= {f"{name}_{which}": column for which, column in zip(STATISTICS, columns, strict=True)}
         return points, streamlines
 
@@ -152,17 +152,15 @@ class Sampler:
         """Note the maps in which a point lies; other threads may look as well."""
         self.used |= len(batch) > 0
         for name in [*self.unmet]:
-            if not _outside(batch, self._given[name]).all():
+            if not _outside(batch, self._maps[name]).all():
                 self.unmet.discard(name)
 
-    def _run(self, batch: Batch, one: Mapping[str, Any]) -> tuple[Values, Values]:
-        """Return the value of a map at each point, and the FOUND numbers of each streamline."""
+    def _run(self, batch: Batch, sampled: Arguments) -> tuple[Values, Values]:
+        """Return the value of a map at each point, and the NUMBERS of each streamline."""
         values = np.zeros(len(batch.points) + LANES - 1, np.float32)
-        found = np.zeros((len(batch), FOUND), np.float32)
-        given = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32)}
+        numbers = np.zeros((len(batch), NUMBERS), np.float32)
+        arrays = points_of(batch) | {"values": values, "numbers": numbers.ravel()}
         if len(batch):
-            _program(self._threads).run(
-                "sample_points", len(batch), {**one, **given, "values": values, "found": found.ravel()}
-            )
-        found[batch.lengths == 0] = np.nan
-        return values[: len(batch.points)], found
+            _program(self._threads).run("sample_points", len(batch), sampled | arrays)
+        numbers[batch.lengths == 0] = np.nan
+        return values[: len(batch.points)], numbers

@@ -11,6 +11,7 @@ from ...backends.program import Program
 from ...kernels.products.thinning import find_seed, thin
 from ...linker.source import Source
 from ...space.batch import Batch
+from .point_kernels import points_of
 
 
 @cache
@@ -38,12 +39,12 @@ def downsampled(batch: Batch, every: int) -> Batch:
     if not len(batch):
         return batch
     program = _program()
-    found = np.zeros(len(batch), np.int32)
-    given = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32), "found": found}
-    program.run("find_seed", len(batch), given | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})
-    halves = np.stack([found, batch.lengths - 1 - found])
+    seed = np.zeros(len(batch), np.int32)
+    values = points_of(batch) | {"seed": seed}
+    program.run("find_seed", len(batch), values | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})
+    halves = np.stack([seed, batch.lengths - 1 - seed])
     kept = 1 + (halves // every + (halves % every > 0)).sum(axis=0)
     offsets = np.concatenate([[0], np.cumsum(kept)])
     out = np.empty(3 * int(offsets[-1]), np.float32)
-    program.run("thin", len(batch), given | {"every": every, "places": offsets.astype(np.int32), "out": out})
+    program.run("thin", len(batch), values | {"every": every, "places": offsets.astype(np.int32), "out": out})
     return replace(batch, points=out.reshape(-1, 3), offsets=offsets, data_per_point={})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -16,11 +16,13 @@ from ...io.sparse import write_coordinates, write_sparse
 from ...kernels.products.lengths import UNITS
 from ...space.batch import Batch
 from .connectome import lengths_of
-from .voxel_counts import PairSums, VoxelCounts, pairs_of
+from .voxel_counts import PairSums, TargetCounts, VoxelCounts, pairs_of
 from .voxel_mask import VoxelMask
 
+Counts = TypeVar("Counts", VoxelCounts, TargetCounts)
 
-class PairMatrix:
+
+class PairMatrix(Generic[Counts]):
     """A matrix of counts that grows with the streamlines.
 
     Parameters
@@ -41,7 +43,7 @@ class PairMatrix:
         if self._shortest:
             batch = batch[np.flatnonzero(lengths_of(batch) >= self._shortest)]
         counted = np.zeros(len(batch), bool)
-        for streamlines, pairs in self._found(batch):
+        for streamlines, pairs in self._pairs(batch):
             counted[streamlines] = True
             for rows, columns in pairs:
                 self._sums.add(rows, columns)
@@ -49,28 +51,33 @@ class PairMatrix:
             self._streamlines += len(batch)
             self._counted += int(counted.sum())
 
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+    def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
         raise NotImplementedError
 
-    def value(self) -> Any:
-        """Return what was made so far."""
+    def value(self) -> Counts:
+        """Return the counts so far, and begin anew."""
         raise NotImplementedError
 
-    def write(self, made: Any, *, force: bool) -> list[dict[str, str]]:
+    def write(self, counts: Counts, *, force: bool) -> list[dict[str, str]]:
         """Write the files; return what the record says of them."""
         raise NotImplementedError
 
-    def told(self, made: Any) -> Json:
+    def details(self, counts: Counts) -> Json:
         """Return what the record says of the matrix."""
         raise NotImplementedError
 
-    def doubts(self, made: Any) -> list[str]:
+    def doubts(self, counts: Counts) -> list[str]:
         """Return why the matrix may be wrong."""
         raise NotImplementedError
 
+    def finish(self, *, force: bool) -> tuple[Counts, Json, list[dict[str, str]], list[str]]:
+        """Write the counts; return them with what the record says of them and of their files, and the doubts."""
+        counts = self.value()
+        return counts, self.details(counts), self.write(counts, force=force), self.doubts(counts)
 
-class VoxelMatrix(PairMatrix):
+
+class VoxelMatrix(PairMatrix[VoxelCounts]):
     """A matrix of voxels that grows with the streamlines.
 
     Parameters
@@ -88,35 +95,35 @@ class VoxelMatrix(PairMatrix):
         self.columns, self._targets = columns, targets
 
     def value(self) -> VoxelCounts:
-        """Return what was made so far."""
+        """Return the counts so far, and begin anew."""
         return VoxelCounts(
             self._sums.take(), self.rows.voxels, self.columns.voxels, self._streamlines, self._counted
         )
 
-    def write(self, made: VoxelCounts, *, force: bool) -> list[dict[str, str]]:
+    def write(self, counts: VoxelCounts, *, force: bool) -> list[dict[str, str]]:
         """Write the matrix and the coordinates of its voxels; return what the record says of the files."""
-        write_sparse(self.path, made.counts, force=force)
+        write_sparse(self.path, counts.counts, force=force)
         files = beside(self.path, targets=self._targets)
-        write_coordinates(files[0], made.rows, numbered=True, force=force)
+        write_coordinates(files[0], counts.rows, numbered=True, force=force)
         if self._targets:
-            write_coordinates(files[1], made.columns, numbered=False, force=force)
+            write_coordinates(files[1], counts.columns, numbered=False, force=force)
             column = np.zeros(self.columns.space.shape, np.int32)
-            column[tuple(made.columns.T)] = np.arange(1, len(made.columns) + 1)
+            column[tuple(counts.columns.T)] = np.arange(1, len(counts.columns) + 1)
             write_map(files[2], column, self.columns.space, force=force)
-        return hashed((self.path, *files))
+        return [sidecar.described(path) for path in (self.path, *files)]
 
-    def told(self, made: VoxelCounts) -> Json:
+    def details(self, counts: VoxelCounts) -> Json:
         """Return what the record says of the matrix."""
         return {
-            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(made.rows), len(made.columns)],
-            "pairs": int(made.counts.nnz), "streamlines": made.streamlines, "counted": made.counted,
+            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(counts.rows), len(counts.columns)],
+            "pairs": int(counts.counts.nnz), "streamlines": counts.streamlines, "counted": counts.counted,
         }
 
-    def doubts(self, made: VoxelCounts) -> list[str]:
+    def doubts(self, counts: VoxelCounts) -> list[str]:
         """Return why the matrix may be wrong."""
         out = list(dict.fromkeys([*self.rows.doubts, *self.columns.doubts]))
-        if made.streamlines and not made.counted:
-            out.append(f"{self.path}: none of {made.streamlines:,} streamlines {self.holds}: check that "
+        if counts.streamlines and not counts.counted:
+            out.append(f"{self.path}: none of {counts.streamlines:,} streamlines {self.holds}: check that "
                        f"{self.rows.path} lies in the space of the tracked image")
         return out
 
@@ -126,7 +133,7 @@ class FromSeeds(VoxelMatrix):
 
     holds = "begins in a voxel of a row and passes one of a column"
 
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+    def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         seeds = self.rows.of_seeds(batch)
         for streamline, column in self.columns.passed(batch):
             row = seeds[streamline]
@@ -139,7 +146,7 @@ class Between(VoxelMatrix):
 
     holds = "passes two voxels of the mask"
 
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+    def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         for streamline, number in self.rows.passed(batch):
             several = streamline[1:][streamline[1:] == streamline[:-1]]
             yield several, pairs_of(streamline, number)
@@ -151,8 +158,3 @@ def beside(path: Path, *, targets: bool) -> list[Path]:
     if targets:
         names += [f"tract_space_coords_for_{path.stem}", f"lookup_tractspace_{path.stem}.nii.gz"]
     return [path.with_name(name) for name in names]
-
-
-def hashed(paths: Iterable[Path]) -> list[dict[str, str]]:
-    """Return what the record says of files."""
-    return [{"path": str(path), "sha256": sidecar.sha256(path)} for path in paths]
