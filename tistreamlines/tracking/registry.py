@@ -304,11 +304,11 @@ STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
 }
 PRODUCTS: dict[str, Product[Any]] = {
     "density": Product(
-        "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.DensityMap,
+        "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.density_map,
         maps.SUFFIXES, density_map.blank, density_map.check, needs_step=False,
     ),
     "ends": Product(
-        "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.EndsMap,
+        "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.ends_map,
         maps.SUFFIXES, density_map.blank_ends, density_map.check, needs_step=False,
     ),
     "connectome": Product(
@@ -339,7 +339,8 @@ PRODUCTS: dict[str, Product[Any]] = {
         None, weight_options.check, weight_options.files,
     ),
     "waytotal": Product(
-        "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES, waytotal.blank,
+        "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES,
+        lambda *_: waytotal.DeviceCount(),
         needs_step=False,
     ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from ...aliases import Array, Json
 from ...errors import OutputError, ParameterError
-from ...io.images import AnyPath, Tell, silent
+from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
-from ...io.trx import Late, member_names
-from ...option import OUTPUT, file_of, flag, option, values_of
+from ...io.trx import Late
+from ...option import OUTPUT, flag, option, values_of
 from ...space.batch import Batch, Groups, Space
-from .samples import STATISTICS, Sampler, load_sampled, unmet_maps
+from .samples import STATISTICS, Sampler, names_of
 from .thinning import downsampled
 
 if TYPE_CHECKING:
@@ -106,32 +106,30 @@ class Content:
         self, options: ContentOptions, threads: int | None = None, note: Tell = silent, parcellations: int = 0
     ) -> None:
         self._options, self._parcellations = options, parcellations
-        named = names_of(values_of(options.sample))
-        maps = {name: load_sampled(image, note) for name, image in named.items()}
-        self._sampler, self._named = Sampler(maps, threads) if maps else None, named
+        self._sampler = Sampler.of(values_of(options.sample), threads, note)
         self.groups_of: Callable[[Batch], tuple[Groups, ...]] = lambda _: ()
         self.late: Late = dict
-        self.details: Json = {"samples": {name: str(image) for name, image in named.items()}} if maps else {}
+        self.details: Json = {"samples": self._sampler.details} if self._sampler.maps else {}
 
     @property
     def doubts(self) -> list[str]:
         """Why what was sampled may be wrong."""
-        return [] if self._sampler is None else unmet_maps(self._sampler, self._named)
+        return self._sampler.doubts
 
     def of(self, batch: Batch) -> Batch:
         """Return the streamlines with what is sampled along them, and the points that are written."""
-        made, chosen = batch, self._options
+        content, chosen = batch, self._options
         if chosen.endpoints_only:
-            made = ends_of(made)
+            content = ends_of(content)
         elif chosen.compress is not None:
-            made = compressed(made, chosen.compress, SEGMENT_MM)
+            content = compressed(content, chosen.compress, SEGMENT_MM)
         elif _every(chosen) > 1:
-            made = downsampled(made, _every(chosen))
-        if self._sampler is not None:
-            made = replace(made, data_per_streamline=self._sampler.per_streamline(batch))
+            content = downsampled(content, _every(chosen))
+        if self._sampler.maps:
+            content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
-                made = replace(made, data_per_point=self._sampler.per_point(made))
-        return replace(made, groups=self.groups_of(batch)) if chosen.groups else made
+                content = replace(content, data_per_point=self._sampler.per_point(content))
+        return replace(content, groups=self.groups_of(batch)) if chosen.groups else content
 
     def layout(self, step_mm: float) -> Json:
         """Return what :func:`layout_of` returns of the options, and what is known of streamlines in the end."""
@@ -139,7 +137,7 @@ class Content:
 
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
-        chosen, maps = self._options, 0 if suffix == ".tck" else len(self._named)
+        chosen, maps = self._options, 0 if suffix == ".tck" else len(self._sampler.maps)
         every = _every(chosen)
         thinned = (points + 2 * (every - 1) * streamlines) // every  # whose halves end anywhere, on average
         left = min(points, 2 * streamlines if chosen.endpoints_only else thinned)
@@ -157,13 +155,6 @@ def layout_of(options: ContentOptions, step_mm: float) -> Json:
 def _every(options: ContentOptions) -> int:
     """Return N where every N-th point is written."""
     return 1 if options.endpoints_only or options.compress is not None else options.downsample or 1
-
-
-def names_of(images: Iterable[ImageLike]) -> dict[str, AnyPath]:
-    """Return maps by the name of their file, of letters, digits, - and _; a name that is taken gets a number."""
-    paths = [file_of(image) for image in images]
-    files = (Path(path).name.removesuffix(" (in memory)").removesuffix(".gz") for path in paths)
-    return dict(zip(member_names(Path(file).stem for file in files), paths, strict=True))
 
 
 def check_content(options: ContentOptions, output: Path) -> None:

@@ -24,7 +24,7 @@ from ...linker.records import Arguments, spread
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
 from .backlog import Backlog
-from .point_kernels import launch, program_of
+from .point_kernels import COUNTING, launch, program_of
 from .unpacking import affine_record
 
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
@@ -67,13 +67,13 @@ class MapGrid:
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
 
-    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[Arguments, int]]:
-        """Yield what ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
+    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Array], int]]:
+        """Yield arrays that ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
         first, sizes = some.start, self.each(batch.lengths[some] - 1)
         begins = exclusive_sum(sizes)
         for part in in_parts(begins, LISTED):
             offsets = batch.offsets[first + part.start : first + part.stop + 1]
-            yield self.values | {
+            yield {
                 "points": batch.points[offsets[0] : offsets[-1]].ravel(),
                 "offsets": (offsets - offsets[0]).astype(np.int32),
                 "slot": (begins[part] - begins[part.start]).astype(np.int32),
@@ -147,9 +147,10 @@ class Density:
     def _add(self, batch: Batch, some: slice, before: int) -> None:
         """Count some streamlines of a batch, which so many come before; the additions of threads are atomic."""
         del before
-        program = self._program or program_of(self.kernel)
+        program = self._program or program_of(self.kernel, part=COUNTING)
         for values, most in self._grid.listed(batch, some):
-            launch(program, self.kernel, len(values["slot"]), values | self._arrays, {"visited": most})
+            arguments = self._grid.values | values | self._arrays
+            launch(program, self.kernel, len(values["slot"]), arguments, {"visited": most})
 
     def take_weights(self, weights: Array) -> None:
         """Weigh streamlines, if a map of this kind can; see :meth:`.files.ProductFile.take_weights`."""
@@ -167,18 +168,20 @@ class Density:
         """Wait for all batches; return the number of streamlines in each voxel, (x, y, z) int32 (int64 beyond that)."""
         self._settle()
         assert self._total is not None
-        kind = np.int32 if self._total.max(initial=0) <= np.iinfo(np.int32).max else np.int64
-        return self._total.astype(kind).reshape(self.space.shape)
+        return narrowest(self._total).reshape(self.space.shape)
 
     def _settle(self) -> None:
         """Wait for the threads, and move what they have counted to the total."""
         self._backlog.wait()
         if not self._streamlines and self._total is not None:
             return
-        voxels, counts = self._grid.voxels, self._arrays["counts"]
-        self.add_counts(counts if self._program is None else self._program.host(counts, voxels))
-        none = np.zeros(voxels, np.int32)
-        self._arrays["counts"] = none if self._program is None else self._program.upload(counts, none)
+        counts, none = self._arrays["counts"], np.zeros(self._grid.voxels, np.int32)
+        if self._program is not None:
+            self.add_counts(self._program.host(counts, len(none)))
+            self._arrays["counts"] = self._program.upload(counts, none)
+        elif isinstance(counts, np.ndarray):
+            self.add_counts(counts)
+            self._arrays["counts"] = none
         self._streamlines = 0
 
 
@@ -187,6 +190,11 @@ class Ends(Density):
 
     kernel = count_end_points
     each = 2
+
+
+def narrowest(counts: Array) -> Array:
+    """Return counts as int32, or int64 where one is beyond that."""
+    return counts.astype(np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64)
 
 
 def check_memory(space: Space, voxel_bytes: int, limit: int | None) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MAPS = ("density", "ends")
 KINDS = ("count", "direction", "length", "mean-length", "sample")
+ENDS = "ends"  # kind of the map of --ends
+COUNTS = {"count": (Density, DeviceDensity), ENDS: (Ends, DeviceEnds)}  # what counts on the host, and on a device
 
 
 @dataclass(frozen=True)
@@ -86,22 +88,21 @@ class Inputs(MapOptions):
 
 
 class CountMap(ProductFile):
-    """Counts in each voxel, and writes the map; see :class:`.files.ProductFile`.
+    """Counts in each voxel, and writes the map.
 
     Parameters
     ----------
     path : file of the map.
+    kind : one of KINDS, or ENDS.
     options : of all maps.
     space : grid of the series, or of the orientations.
     step_mm : step size, mm.
     threads : how many threads count on the host; None for as many as help.
     """
 
-    on_host: type[Density] = Density
-    on_device: type[DeviceDensity] = DeviceDensity
-
     def __init__(
-        self, path: PathLike | None, options: Inputs, space: Space, step_mm: float, threads: int | None = None
+        self, path: PathLike | None, kind: str, options: Inputs, space: Space, step_mm: float,
+        threads: int | None = None,
     ) -> None:
         if options.density_grid is not None:
             space = grid_of_map(file_of(options.density_grid))
@@ -109,22 +110,13 @@ class CountMap(ProductFile):
             space = finer(space, options.density_voxel)
         assert path is not None
         super().__init__(Path(path))
-        self._weighted = are_weighted(options)
-        self._density = self._counted(options, space, step_mm, threads)
+        self._kind, self._options, self._step_mm = kind, options, step_mm
+        self._density = _density(kind, options, space, step_mm, threads)
         check_memory(space, self._density.voxel_bytes, bytes_of(options.memory_limit))
-        self._step_mm = step_mm
         self._device: DeviceDensity | None = None
         self.value: Array = np.zeros((0, 0, 0), np.int32)
         images = [str(image) for image in (options.density_grid, options.density_sample) if image is not None]
         self._places = " and ".join(images) or "its grid"
-
-    def _counted(self, options: Inputs, space: Space, step_mm: float, threads: int | None) -> Density:
-        """Return what the host counts with."""
-        if not self._weighted:
-            return self.on_host(space, step_mm, threads)
-        from .density_kinds import CountOfEnds
-
-        return CountOfEnds(space, step_mm, threads, None, True, known_weights(options))
 
     def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
         """Sum weighted streamlines."""
@@ -139,11 +131,9 @@ class CountMap(ProductFile):
         self._density.add(batch)
 
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
-        """Have the devices that track count; return None if they lack the memory, or if streamlines are weighted."""
-        if self._weighted:
-            return None
-        density = self.on_device(space, self._density.space, self._step_mm, 2 * settings.max_steps)
-        self._device = density if density.fit(settings.memory_limit) else None
+        """Have the devices that track count; return None if they lack the memory, or if the map needs points."""
+        device = on_device(self._kind, self._options, space, self._density.space, self._step_mm, settings)
+        self._device = device if device is not None and device.fit(settings.memory_limit) else None
         return self._device
 
     def write(self, *, force: bool) -> None:
@@ -154,59 +144,51 @@ class CountMap(ProductFile):
         write_map(path, self.value, space, force=force)
         if not self.value.any():
             self.nowhere = (
-                f"{path}: is 0 everywhere, though there are streamlines: check that {self._places} lies in their "
-                "space"
+                f"{path}: is 0 everywhere, though there are streamlines: check that {self._places} lies in their space"
             )
         self.details = sidecar.described(path) | {"shape": space.shape, "affine": space.affine}
+        if self._kind != ENDS:
+            self.details["kind"] = self._kind
 
 
-class DensityMap(CountMap):
-    """The map of --density, of any kind."""
+def _density(kind: str, options: Inputs, space: Space, step_mm: float, threads: int | None) -> Density:
+    """Return what the host counts with."""
+    if kind in COUNTS and not are_weighted(options):
+        return COUNTS[kind][0](space, step_mm, threads)
+    from .density_kinds import SUMS
 
-    def __init__(self, options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> None:
-        self._kind = options.density_kind
-        super().__init__(options.density, options, space, step_mm, threads)
-
-    def _counted(self, options: Inputs, space: Space, step_mm: float, threads: int | None) -> Density:
-        check_sample(options)
-        if self._kind == "count" and not self._weighted:
-            return Density(space, step_mm, threads)
-        from .density_kinds import SUMS
-
-        sampled = None if options.density_sample is None else load_sampled(file_of(options.density_sample))
-        return SUMS[self._kind](space, step_mm, threads, sampled, self._weighted, known_weights(options))
-
-    def write(self, *, force: bool) -> None:
-        """Write the map; the record says of which kind it is."""
-        super().write(force=force)
-        self.details["kind"] = self._kind
-
-    def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
-        """Have the devices count; other kinds need points."""
-        return super().collector(space, settings) if self._kind == "count" else None
+    sampled = load_sampled(file_of(options.density_sample)) if kind == "sample" and options.density_sample else None
+    return SUMS[kind](space, step_mm, threads, sampled, are_weighted(options), known_weights(options))
 
 
-class EndsMap(CountMap):
-    """The map of --ends."""
+def on_device(
+    kind: str, options: Inputs, space: Space, grid: Space, step_mm: float, settings: Settings
+) -> DeviceDensity | None:
+    """Return what counts where streamlines are tracked; None if a map of this kind needs points."""
+    if kind not in COUNTS or are_weighted(options):
+        return None
+    return COUNTS[kind][1](space, grid, step_mm, 2 * settings.max_steps)
 
-    on_host, on_device = Ends, DeviceEnds
 
-    def __init__(self, options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> None:
-        super().__init__(options.ends, options, space, step_mm, threads)
+def density_map(options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
+    """Return the map of --density, of any kind."""
+    check_sample(options)
+    return CountMap(options.density, options.density_kind, options, space, step_mm, threads)
+
+
+def ends_map(options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
+    """Return the map of --ends."""
+    return CountMap(options.ends, ENDS, options, space, step_mm, threads)
 
 
 def blank(options: Inputs, space: Space, settings: Settings) -> DeviceDensity | None:
     """Return what counts on any grid: the kernels are the same on all; None if the map needs points."""
-    if options.density_kind != "count" or are_weighted(options):
-        return None
-    return DeviceDensity(space, space, settings.step_mm, 2 * settings.max_steps)
+    return on_device(options.density_kind, options, space, space, settings.step_mm, settings)
 
 
-def blank_ends(options: Inputs, space: Space, settings: Settings) -> DeviceEnds | None:
+def blank_ends(options: Inputs, space: Space, settings: Settings) -> DeviceDensity | None:
     """Return what counts the ends on any grid; None if they are weighted."""
-    if are_weighted(options):
-        return None
-    return DeviceEnds(space, space, settings.step_mm, 2 * settings.max_steps)
+    return on_device(ENDS, options, space, space, settings.step_mm, settings)
 
 
 def check(options: Inputs) -> None:

@@ -43,7 +43,9 @@ class PointsOnHost(Points):
     def _grown(self, growth: Growth, chunk: Chunk) -> Grown:
         """Return streamlines whose codes are where the kernels have written them, each in a word of its own."""
         halves = np.add.outer(2 * chunk.number, np.arange(2, dtype=np.int32)).ravel()
-        return Grown(chunk, growth.values["halves_codes"], halves, chunk.places(1)[1])
+        codes = growth.values["halves_codes"]
+        assert isinstance(codes, np.ndarray)
+        return Grown(chunk, codes, halves, chunk.places(1)[1])
 
 
 def points_on(device: Device, prepared: Prepared, space: Space, threads: int | None) -> Points:

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import numpy as np
 
 from ...aliases import Array
-from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io.images import AnyPath
 from ...io.labels import read_labels
 from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
 from ...linker.records import Arguments, spread
-from ...linker.source import Source
 from ...option import TableLike
 from ...space.batch import Batch, Space
 from .density import grid_of
+from .point_kernels import program_of
 from .unpacking import affine_of
 
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
 GREATEST = 10_000  # label that may be the number of a row
 MOST_VOXELS = 1_000_000  # around that of an end
-
-
-@cache
-def _program() -> Program:
-    from ...backends.numba.program import NumbaProgram
-
-    return NumbaProgram(Source([nearest_node, node_at_end, node_along]), bits=64, threads=1)
 
 
 class Parcellation:
@@ -117,7 +108,8 @@ class Parcellation:
     def _run(self, kernel: str, count: int, values: Arguments) -> Array:
         """Return what a kernel finds for both ends of so many streamlines, (n, 2)."""
         nodes = np.zeros(2 * count, np.int32)
-        _program().run(kernel, 2 * count, self._values | values | {"nodes": nodes})
+        program = program_of(nearest_node, node_at_end, node_along, bits=64)
+        program.run(kernel, 2 * count, self._values | values | {"nodes": nodes})
         return nodes.reshape(-1, 2)
 
 

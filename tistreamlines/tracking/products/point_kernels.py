@@ -30,17 +30,26 @@ class Listing(Part):
     shares: int = 0
 
 
+COUNTING = Listing()
+
+
 @cache
-def program_of(kernel: Func, lists: int = 0, shares: int = 0) -> Program:
-    """Return a kernel of a product for the host; of maps, see the constants of ``kernels/products/density.py``."""
+def listing(shares: int) -> Listing:
+    """Return what has the voxels of each streamline listed, with so many amounts of its segments."""
+    return Listing(lists=1, shares=shares)
+
+
+@cache
+def program_of(*kernels: Func, part: Part | None = None, bits: int = 32, threads: int = 1) -> Program:
+    """Return kernels of a product for the host; ``part`` fills their constants."""
     from ...backends.numba.program import NumbaProgram
 
-    return NumbaProgram(Source([kernel], [Listing(lists=lists, shares=shares)]), threads=1)
+    return NumbaProgram(Source(kernels, () if part is None else (part,)), bits=bits, threads=threads)
 
 
 def program_on(device: Device) -> Program:
     """Return the kernels that count and measure points, for a device; threads of the host take turns with it."""
-    return open_program(device, Source([count_points, count_end_points, measure_points], [Listing()]))
+    return open_program(device, Source([count_points, count_end_points, measure_points], [COUNTING]))
 
 
 def points_of(batch: Batch) -> Arguments:

@@ -13,9 +13,9 @@ from ...io.writer import completed
 from ...option import OUTPUT, PathLike, option, values_of
 from ...space.batch import Batch, Space
 from .backlog import Backlog
-from .content import ContentOptions, names_of
+from .content import ContentOptions
 from .files import ProductFile
-from .samples import Sampler, Values, load_sampled, unmet_maps
+from .samples import Sampler, Values
 
 WAITING = 4  # batches that may wait to be sampled
 
@@ -52,9 +52,8 @@ class SampleTable(ProductFile):
         assert options.sample_table is not None
         super().__init__(Path(options.sample_table))
         self._notes: list[str] = []
-        self._maps = names_of(values_of(options.sample))
-        maps = {name: load_sampled(image, self._notes.append) for name, image in self._maps.items()}
-        self._sampler, self._parts = Sampler(maps, threads), list[dict[str, Values]]()
+        self._sampler = Sampler.of(values_of(options.sample), threads, self._notes.append)
+        self._parts: list[dict[str, Values]] = []
         self._backlog = Backlog[dict[str, Values]]("sample table", 1, WAITING, self._parts.append)
         self.value: dict[str, Values] = {}
         self.doubts = tuple(self._notes)
@@ -70,5 +69,5 @@ class SampleTable(ProductFile):
         self.value = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
             Table(file, "," if path.suffix.lower() == ".csv" else "\t").append(self.value)
-        self.doubts = (*self._notes, *unmet_maps(self._sampler, self._maps))
-        self.details = sidecar.described(path) | {"maps": {name: str(image) for name, image in self._maps.items()}}
+        self.doubts = (*self._notes, *self._sampler.doubts)
+        self.details = sidecar.described(path) | {"maps": self._sampler.details}

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...aliases import Array, Json
+from ...aliases import Array
 from ...errors import OutputError, ParameterError
-from ...io import sidecar
 from ...io.images import AnyPath
 from ...io.in_memory import InMemory
 from ...io.maps import write_map
@@ -23,7 +22,7 @@ from .files import Checked, first_of
 from .voxel_counts import TargetCounts
 from .voxel_mask import VoxelMask, numbers_passed, read_mask
 from .voxel_matrices import VoxelMatrices
-from .voxel_matrix import PairMatrix, beside
+from .voxel_matrix import Finished, PairMatrix, beside
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
@@ -147,15 +146,12 @@ class TargetMatrix(PairMatrix[TargetCounts]):
             kept = np.flatnonzero(seeds[streamline] >= 0)
             yield streamline[kept], iter([(seeds[streamline[kept]], column[kept])])
 
-    def value(self) -> TargetCounts:
-        """Return the counts so far, and begin anew."""
-        return TargetCounts(
+    def finish(self, *, force: bool) -> Finished[TargetCounts]:
+        """Write the table, the coordinates of its rows if it lacks them, and the maps."""
+        counts = TargetCounts(
             self._sums.take(), self.rows.voxels, tuple(self.targets.paths), self.rows.space.shape, self._streamlines,
             self._seeded, self._counted,
         )
-
-    def write(self, counts: TargetCounts, *, force: bool) -> list[dict[str, str]]:
-        """Write the table, the coordinates of its rows if it lacks them, and the maps; return what the record says."""
         files = files_of(self.path, counts.targets)
         maps = dict(zip(counts.targets, files[-len(counts.targets) :], strict=True))
         write_voxel_table(self.path, counts.counts, counts.rows, [f"seeds_to_{name}" for name in maps], force=force)
@@ -163,28 +159,20 @@ class TargetMatrix(PairMatrix[TargetCounts]):
             write_coordinates(files[1], counts.rows, numbered=True, force=force)
         for name, path in maps.items():
             write_map(path, counts.map_of(name), self.rows.space, force=force)
-        return [sidecar.described(path) for path in files]
-
-    def details(self, counts: TargetCounts) -> Json:
-        """Return what the record says of the counts."""
-        return {
+        details = {
             "seeds": self.rows.path, "targets": self.targets.paths, "shape": [len(counts.rows), len(counts.targets)],
             "streamlines": counts.streamlines, "seeded": counts.seeded, "counted": counts.counted,
         }
-
-    def doubts(self, counts: TargetCounts) -> list[str]:
-        """Return why the counts may be wrong."""
-        advice = "in the space of the tracked image"
-        out = list(dict.fromkeys([*self.rows.doubts, *self.targets.doubts]))
+        advice, doubts = "in the space of the tracked image", [*self.rows.doubts, *self.targets.doubts]
         if counts.streamlines and not counts.seeded:
-            out.append(f"{self.path}: none of {counts.streamlines:,} streamlines begins in a voxel of "
-                       f"{self.rows.path}: check that it lies {advice}")
+            doubts.append(f"{self.path}: none of {counts.streamlines:,} streamlines begins in a voxel of "
+                          f"{self.rows.path}: check that it lies {advice}")
         reached = np.bincount(counts.counts.indices, minlength=len(counts.targets))
         missed = [path for path, count in zip(self.targets.paths.values(), reached, strict=True) if not count]
         if counts.seeded and missed:
-            out.append(f"{self.path}: {len(missed)} of {len(counts.targets)} targets are reached by no streamline "
-                       f"({first_of(missed)}): check that they lie {advice}")
-        return out
+            doubts.append(f"{self.path}: {len(missed)} of {len(counts.targets)} targets are reached by no streamline "
+                          f"({first_of(missed)}): check that they lie {advice}")
+        return Finished(counts, details, files, doubts)
 
 
 def names_of(images: Iterable[AnyPath]) -> dict[str, AnyPath]:

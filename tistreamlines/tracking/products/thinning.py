@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
-from ...backends.program import Program
 from ...kernels.products.thinning import find_seed, thin
-from ...linker.source import Source
 from ...space.batch import Batch
-from .point_kernels import points_of
-
-
-@cache
-def _program() -> Program:
-    from ...backends.numba.program import NumbaProgram
-
-    return NumbaProgram(Source([find_seed, thin]), threads=1)
+from .point_kernels import points_of, program_of
 
 
 def downsampled(batch: Batch, every: int) -> Batch:
@@ -38,7 +28,7 @@ def downsampled(batch: Batch, every: int) -> Batch:
     """
     if not len(batch):
         return batch
-    program = _program()
+    program = program_of(find_seed, thin)
     seed = np.zeros(len(batch), np.int32)
     values = points_of(batch) | {"seed": seed}
     program.run("find_seed", len(batch), values | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...devices import usable_cores
 from ...errors import OutputError
+from ...io import sidecar
 from ...io.images import AnyPath
 from ...io.sparse import SUFFIXES
 from ...option import OUTPUT, file_of, of_each, option, pairs_of, values_of
@@ -90,9 +91,11 @@ class VoxelMatrices(ProductFile):
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
         self._backlog.wait()
-        self.value, details, files, doubts = zip(*(one.finish(force=force) for one in self._matrices), strict=True)
-        self.details = {"matrices": list(details), "files": [file for group in files for file in group]}
-        self.doubts = tuple(dict.fromkeys(text for group in doubts for text in group))
+        finished = [matrix.finish(force=force) for matrix in self._matrices]
+        self.value = tuple(matrix.counts for matrix in finished)
+        files = [sidecar.described(path) for matrix in finished for path in matrix.files]
+        self.details = {"matrices": [matrix.details for matrix in finished], "files": files}
+        self.doubts = tuple(dict.fromkeys(text for matrix in finished for text in matrix.doubts))
 
 
 def seed_matrices(options: SeedMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:

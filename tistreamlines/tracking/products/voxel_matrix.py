@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
@@ -10,7 +11,6 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from ...aliases import Array, Json
-from ...io import sidecar
 from ...io.maps import write_map
 from ...io.sparse import write_coordinates, write_sparse
 from ...kernels.products.lengths import UNITS
@@ -20,6 +20,24 @@ from .voxel_counts import PairSums, TargetCounts, VoxelCounts, pairs_of
 from .voxel_mask import VoxelMask
 
 Counts = TypeVar("Counts", VoxelCounts, TargetCounts)
+
+
+@dataclass(frozen=True)
+class Finished(Generic[Counts]):
+    """A matrix that is written.
+
+    Parameters
+    ----------
+    counts : its counts.
+    details : what the record says of it.
+    files : of it.
+    doubts : why it may be wrong.
+    """
+
+    counts: Counts
+    details: Json
+    files: Sequence[Path]
+    doubts: Sequence[str]
 
 
 class PairMatrix(Generic[Counts]):
@@ -55,26 +73,9 @@ class PairMatrix(Generic[Counts]):
         """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
         raise NotImplementedError
 
-    def value(self) -> Counts:
-        """Return the counts so far, and begin anew."""
+    def finish(self, *, force: bool) -> Finished[Counts]:
+        """Write the counts of all streamlines."""
         raise NotImplementedError
-
-    def write(self, counts: Counts, *, force: bool) -> list[dict[str, str]]:
-        """Write the files; return what the record says of them."""
-        raise NotImplementedError
-
-    def details(self, counts: Counts) -> Json:
-        """Return what the record says of the matrix."""
-        raise NotImplementedError
-
-    def doubts(self, counts: Counts) -> list[str]:
-        """Return why the matrix may be wrong."""
-        raise NotImplementedError
-
-    def finish(self, *, force: bool) -> tuple[Counts, Json, list[dict[str, str]], list[str]]:
-        """Write the counts; return them with what the record says of them and of their files, and the doubts."""
-        counts = self.value()
-        return counts, self.details(counts), self.write(counts, force=force), self.doubts(counts)
 
 
 class VoxelMatrix(PairMatrix[VoxelCounts]):
@@ -94,38 +95,27 @@ class VoxelMatrix(PairMatrix[VoxelCounts]):
         super().__init__(path, rows, len(columns), shortest)
         self.columns, self._targets = columns, targets
 
-    def value(self) -> VoxelCounts:
-        """Return the counts so far, and begin anew."""
-        return VoxelCounts(
-            self._sums.take(), self.rows.voxels, self.columns.voxels, self._streamlines, self._counted
-        )
-
-    def write(self, counts: VoxelCounts, *, force: bool) -> list[dict[str, str]]:
-        """Write the matrix and the coordinates of its voxels; return what the record says of the files."""
+    def finish(self, *, force: bool) -> Finished[VoxelCounts]:
+        """Write the matrix and the coordinates of its voxels."""
+        rows, columns = self.rows.voxels, self.columns.voxels
+        counts = VoxelCounts(self._sums.take(), rows, columns, self._streamlines, self._counted)
         write_sparse(self.path, counts.counts, force=force)
         files = beside(self.path, targets=self._targets)
-        write_coordinates(files[0], counts.rows, numbered=True, force=force)
+        write_coordinates(files[0], rows, numbered=True, force=force)
         if self._targets:
-            write_coordinates(files[1], counts.columns, numbered=False, force=force)
+            write_coordinates(files[1], columns, numbered=False, force=force)
             column = np.zeros(self.columns.space.shape, np.int32)
-            column[tuple(counts.columns.T)] = np.arange(1, len(counts.columns) + 1)
+            column[tuple(columns.T)] = np.arange(1, len(columns) + 1)
             write_map(files[2], column, self.columns.space, force=force)
-        return [sidecar.described(path) for path in (self.path, *files)]
-
-    def details(self, counts: VoxelCounts) -> Json:
-        """Return what the record says of the matrix."""
-        return {
-            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(counts.rows), len(counts.columns)],
+        details = {
+            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(rows), len(columns)],
             "pairs": int(counts.counts.nnz), "streamlines": counts.streamlines, "counted": counts.counted,
         }
-
-    def doubts(self, counts: VoxelCounts) -> list[str]:
-        """Return why the matrix may be wrong."""
-        out = list(dict.fromkeys([*self.rows.doubts, *self.columns.doubts]))
+        doubts = [*self.rows.doubts, *self.columns.doubts]
         if counts.streamlines and not counts.counted:
-            out.append(f"{self.path}: none of {counts.streamlines:,} streamlines {self.holds}: check that "
-                       f"{self.rows.path} lies in the space of the tracked image")
-        return out
+            doubts.append(f"{self.path}: none of {counts.streamlines:,} streamlines {self.holds}: check that "
+                          f"{self.rows.path} lies in the space of the tracked image")
+        return Finished(counts, details, [self.path, *files], doubts)
 
 
 class FromSeeds(VoxelMatrix):

@@ -86,9 +86,3 @@ class Waytotal(ProductFile):
         with completed(path, force=force) as draft:
             draft.write_text(f"{self.value}\n", encoding="ascii", newline="")
         self.details = sidecar.described(path) | {"streamlines": self.value}
-
-
-def blank(_: WaytotalOptions, space: Space, settings: Settings) -> DeviceCount:
-    """Return what counts streamlines in any run."""
-    del space, settings
-    return DeviceCount()
