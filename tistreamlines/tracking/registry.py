@@ -397,13 +397,13 @@ def default_method(source: str) -> str:
     return next(name for name, row in METHODS.items() if able & set(row.follows))
 
 
-def rule_for(given: Collection[str]) -> tuple[str | None, str]:
+def rule_for(names: Collection[str]) -> tuple[str | None, str]:
     """Return the stopping rule that options choose, and one of those that do; None if no option does.
 
     Parameters
     ----------
-    given : collection of str
-        Names of the options that are given.
+    names : collection of str
+        Those of the options that are given.
 
     Raises
     ------
@@ -411,20 +411,20 @@ def rule_for(given: Collection[str]) -> tuple[str | None, str]:
         If two of them choose different rules.
     """
     rows = STOPPING_RULES.items()
-    able = {name: [rule for rule, row in rows if name in (*row.maps, *row.chosen_by)] for name in given}
+    able = {name: [rule for rule, row in rows if name in (*row.maps, *row.chosen_by)] for name in names}
     choices = {name: rules for name, rules in able.items() if rules}
     common = [rule for rule in STOPPING_RULES if all(rule in rules for rules in choices.values())]
     if not choices:
         return None, ""
     if common:
         return common[0], next(iter(choices))
-    one, other = next(
-        ((one, other) for one, other in combinations(choices, 2) if not {*choices[one]} & {*choices[other]}),
+    first, other = next(
+        ((first, other) for first, other in combinations(choices, 2) if not {*choices[first]} & {*choices[other]}),
         tuple(choices)[:2],
     )
     raise ParameterError(
-        f"{flag(one)} chooses the stopping rule {listed(choices[one])}, and {flag(other)} {listed(choices[other])}: "
-        "give one of the two"
+        f"{flag(first)} chooses the stopping rule {listed(choices[first])}, and {flag(other)} "
+        f"{listed(choices[other])}: give one of the two"
     )
 
 

@@ -103,18 +103,18 @@ def enter(x: i32, y: i32, z: i32, listed: i32, first: i32, item: i32, counting: 
         counting.passage.here[item] = -1
     if (x >= 0) & (x < counting.grid.across) & (y >= 0) & (y < counting.grid.deep) & (z >= 0) & (z < counting.grid.high):
         place = (x * counting.grid.deep + y) * counting.grid.high + z
-        found = lanes(0)
+        known = lanes(0)
         for turn in range((listed + 31) >> 5):
             same = (at(counting.visited, first + 32 * turn) == place) & (32 * turn + lane() < listed)
             if LISTS:
-                found = where(same, 32 * turn + lane() + 1, found)
+                known = where(same, 32 * turn + lane() + 1, known)
             else:
-                found = where(same, 1, found)
+                known = where(same, 1, known)
         if LISTS:
-            number = i32(team_max(real(found)))
+            number = i32(team_max(real(known)))
             counting.passage.here[item] = where(number == 0, listed, number - 1)
         else:
-            number = team_any(found == 1)
+            number = team_any(known == 1)
         if number == 0:  # the voxel is not listed yet
             # every lane writes it, and so each lane reads what it wrote itself
             counting.visited[first + listed] = place

@@ -179,16 +179,16 @@ def check_content(options: ContentOptions, output: Path) -> None:
         )
 
 
-def check_written(given: Callable[[str], bool], sampled: bool) -> None:
+def check_written(is_given: Callable[[str], bool], sampled: bool) -> None:
     """Raise an error if an option that is given asks something of a tractogram, and no streamline is kept.
 
     Parameters
     ----------
-    given : says of an option's name whether it is given.
+    is_given : says of an option's name whether it is given.
     sampled : whether values of maps are kept.
     """
     for name in (*(() if sampled else ("sample",)), "sample_points", "groups", *BELOW):
-        if given(name):
+        if is_given(name):
             raise ParameterError(f"{flag(name)} says what a tractogram holds, and none is written: give an output")
 
 

@@ -67,9 +67,9 @@ class MapGrid:
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
 
-    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Array], int]]:
+    def listed(self, batch: Batch, chosen: slice) -> Iterator[tuple[dict[str, Array], int]]:
         """Yield arrays that ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
-        first, sizes = some.start, self.each(batch.lengths[some] - 1)
+        first, sizes = chosen.start, self.each(batch.lengths[chosen] - 1)
         begins = exclusive_sum(sizes)
         for part in in_parts(begins, LISTED):
             offsets = batch.offsets[first + part.start : first + part.stop + 1]
@@ -144,11 +144,11 @@ class Density:
             self._backlog.submit(self._add, batch, slice(first, first + count), self._before)
             self._before += count
 
-    def _add(self, batch: Batch, some: slice, before: int) -> None:
+    def _add(self, batch: Batch, chosen: slice, before: int) -> None:
         """Count some streamlines of a batch, which so many come before; the additions of threads are atomic."""
         del before
         program = self._program or program_of(self.kernel, part=COUNTING)
-        for values, most in self._grid.listed(batch, some):
+        for values, most in self._grid.listed(batch, chosen):
             arguments = self._grid.values | values | self._arrays
             launch(program, self.kernel, len(values["slot"]), arguments, {"visited": most})
 

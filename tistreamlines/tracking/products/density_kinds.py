@@ -66,9 +66,9 @@ class Sums(Density):
         """Return what a streamline leaves in each voxel that it passes, (channels, v) int64."""
         raise NotImplementedError
 
-    def _add(self, batch: Batch, some: slice, before: int) -> None:
+    def _add(self, batch: Batch, chosen: slice, before: int) -> None:
         """Sum up what some streamlines of a batch leave, or keep it until their weights come."""
-        whole, owner = self._counted(batch if len(batch) == some.stop - some.start else batch[some])
+        whole, owner = self._counted(batch if len(batch) == chosen.stop - chosen.start else batch[chosen])
         for passed in passages(self._grid, whole, self.shares, self._spans):
             left, streamlines = self._left(whole, passed), before + owner[passed.streamline]
             if not self._weighted:

@@ -26,13 +26,13 @@ class Measure:
     Attributes
     ----------
     words : what it is.
-    made : from the sums over streamlines, (..., columns), and the mean number of voxels of the two nodes, (...).
+    of : returns it from the sums over streamlines, (..., columns), and the mean number of voxels of both nodes, (...).
     columns : those of the sums that it is made of.
     total : whether it is a sum over streamlines, not a mean.
     """
 
     words: str
-    made: Callable[[Array, Array], Array]
+    of: Callable[[Array, Array], Array]
     columns: tuple[int, ...]
     total: bool = True
 
@@ -75,7 +75,7 @@ def weighted(measure: Measure) -> Measure:
     Its columns are those of what :func:`weighted_columns` returns.
     """
     return Measure(
-        f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.made(sums[..., SAMPLED:], volume),
+        f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.of(sums[..., SAMPLED:], volume),
         tuple(SAMPLED + column for column in measure.columns), measure.total,
     )
 
@@ -215,20 +215,20 @@ class EdgeSums:
         borders = np.flatnonzero(edge[1:] != edge[:-1]) + 1
         starts = np.concatenate([[0], borders, [len(edge)]])[: len(edge) + 1]  # of each edge
         for first in range(0, len(starts) - 1, EDGES_AT_ONCE):
-            some = starts[first : first + EDGES_AT_ONCE + 1]
-            rows, columns = nodes_of(edge[some[:-1]], self.nodes)
-            inside = slice(some[0], some[-1])
+            begins = starts[first : first + EDGES_AT_ONCE + 1]
+            rows, columns = nodes_of(edge[begins[:-1]], self.nodes)
+            inside = slice(begins[0], begins[-1])
             blocks, total = (np.zeros((len(rows), *more, self._kept[-1] + 1)) for more in ((BLOCKS,), ()))
-            place = np.repeat(np.arange(len(rows)), np.diff(some))
-            for one, column in zip(sums.T, self._kept, strict=True):
-                blocks[place, block[inside], column] = one[inside] / self._units[column]
+            place = np.repeat(np.arange(len(rows)), np.diff(begins))
+            for amounts, column in zip(sums.T, self._kept, strict=True):
+                blocks[place, block[inside], column] = amounts[inside] / self._units[column]
                 # of whole numbers, so that it depends on no order
-                total[:, column] = np.add.reduceat(one[inside], some[:-1] - some[0]) / self._units[column]
+                total[:, column] = np.add.reduceat(amounts[inside], begins[:-1] - begins[0]) / self._units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
                 value, error = _jackknifed(measure, total, blocks, volume)
-                for made, new in ((values[name], value), (errors[name], error)):
-                    made[rows, columns] = made[columns, rows] = new
+                values[name][rows, columns] = values[name][columns, rows] = value
+                errors[name][rows, columns] = errors[name][columns, rows] = error
         return values, errors
 
 
@@ -246,8 +246,8 @@ def _jackknifed(measure: Measure, total: Array, blocks: Array, volume: Array) ->
     ``total`` has their sums, (edges, columns), ``blocks`` those of each block, (edges, BLOCKS, columns), and ``volume``
     the mean number of voxels of their nodes.
     """
-    value = measure.made(total, volume)
+    value = measure.of(total, volume)
     left = (total[:, None] - blocks) * (BLOCKS / (BLOCKS - 1) if measure.total else 1)
-    without = measure.made(left, volume[:, None])
+    without = measure.of(left, volume[:, None])
     spread = without - without.mean(axis=1, keepdims=True)
     return value, np.sqrt((BLOCKS - 1) / BLOCKS * (spread**2).sum(axis=1))

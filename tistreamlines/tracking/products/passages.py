@@ -57,8 +57,8 @@ def passages(
             "listed": listed, "here": np.empty(count, np.int32), "shared": np.zeros(count * shares, np.int32),
             "spans": spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(), "amounts": amounts.ravel(),
         }
-        own = {"visited": visited} | {f"passage_{name}": one for name, one in passage.items()}
-        program.run("count_points", count, grid.values | values | own)
+        arrays = {"visited": visited} | {f"passage_{name}": array for name, array in passage.items()}
+        program.run("count_points", count, grid.values | values | arrays)
         streamline = np.repeat(np.arange(count), listed)
         row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
         yield Passed(visited[row], first + streamline, amounts[row])

@@ -181,8 +181,8 @@ class Points(Batches):
             points = self.points_each(int(offsets[-1]))
             count = len(accepted.seed)
             for a, b in between(ends, count):  # a batch for each chunk, though it is empty
-                some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
-                self._coming.append((*self._packed(growth, some, a, *places), points, b == count))
+                part, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
+                self._coming.append((*self._packed(growth, part, a, *places), points, b == count))
                 while self._coming and (self._coming[0][1] is None or len(self._coming) == PARTS_AHEAD):
                     self._bring_first(growth)
 
@@ -210,8 +210,8 @@ class Points(Batches):
         ``is_last``: these streamlines are the last ones of their chunk; ``spent``: memory that is free after them.
         """
         parts = grown.parts(-(-int(grown.offsets[-1] - grown.offsets[0]) // points))
-        batches = [submit_once(self.pool, partial(self.unpacker.batch, one, growth.rules)) for one in parts]
-        self.waiting += [Laid(one, None, False) for one in batches[:-1]]
+        batches = [submit_once(self.pool, partial(self.unpacker.batch, part, growth.rules)) for part in parts]
+        self.waiting += [Laid(batch, None, False) for batch in batches[:-1]]
         self.waiting.append(Laid(batches[-1], spent, is_last))
         return batches
 
@@ -247,7 +247,7 @@ class Points(Batches):
         packed = self._spare.pop() if self._spare else growth.program.words(growth.room.capacity.elements["packed"][1])
         copy = None
         if total:
-            own = {"earlier": earlier, "words_slot": growth.room.accepted.hold("words_slot", 1)}
-            copy = growth.program.gather("pack", 2 * count, growth.values | own, packed[:total], len(packed))
+            values = growth.values | {"earlier": earlier, "words_slot": growth.room.accepted.hold("words_slot", 1)}
+            copy = growth.program.gather("pack", 2 * count, values, packed[:total], len(packed))
             growth.statistics.copied_bytes += 4 * total
         return Grown(kept, packed, slot, offsets), copy

@@ -72,10 +72,10 @@ def numbers_passed(batch: Batch, space: Space, numbers: Array, file: str) -> Ite
     number : (v,) number of the voxel, in any order for each streamline.
     """
     grid = MapGrid(space, max(batch.longest_step * (1 + 1e-6), 1e-3), f"{file}: give a mask of larger voxels")
-    for some in passages(grid, batch):
-        number = numbers[some.voxel]
+    for passed in passages(grid, batch):
+        number = numbers[passed.voxel]
         inside = np.flatnonzero(number >= 0)
-        yield some.streamline[inside], number[inside]
+        yield passed.streamline[inside], number[inside]
 
 
 class VoxelMask:

@@ -101,21 +101,21 @@ class VoxelMatrices(ProductFile):
 def seed_matrices(options: SeedMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
     """Make the matrices of --seed-matrix."""
     del space, step_mm
-    made = []
+    matrices = []
     for (_, path), (rows, target) in zip(pairs_of(options.seed_matrix), SEEDS.take(options), strict=True):
         columns = rows if target is None or target.same(rows) else target
-        made.append(FromSeeds(path, rows, columns, options.seed_matrix_min_length, target is not None))
-    return VoxelMatrices(made, seed_files(options), threads)
+        matrices.append(FromSeeds(path, rows, columns, options.seed_matrix_min_length, target is not None))
+    return VoxelMatrices(matrices, seed_files(options), threads)
 
 
 def voxel_matrices(options: VoxelMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
     """Make the matrices of --voxel-matrix."""
     del space, step_mm
-    made = [
+    matrices = [
         Between(path, mask, mask, options.voxel_matrix_min_length)
         for (_, path), mask in zip(pairs_of(options.voxel_matrix), MASKS.take(options), strict=True)
     ]
-    return VoxelMatrices(made, voxel_files(options), threads)
+    return VoxelMatrices(matrices, voxel_files(options), threads)
 
 
 def _targets(options: SeedMatrixOptions) -> list[AnyPath | None]:
@@ -129,7 +129,7 @@ def _targets(options: SeedMatrixOptions) -> list[AnyPath | None]:
 
 def seed_files(options: SeedMatrixOptions) -> tuple[Path, ...]:
     """Return all files of --seed-matrix."""
-    return _files([path for _, path in pairs_of(options.seed_matrix)], [one is not None for one in _targets(options)])
+    return _files([path for _, path in pairs_of(options.seed_matrix)], [mask is not None for mask in _targets(options)])
 
 
 def voxel_files(options: VoxelMatrixOptions) -> tuple[Path, ...]:
