@@ -218,7 +218,6 @@ class MeanSample(MeanLength):
 
 SUMS: dict[str, type[Sums]] = {
     "count": Count, "direction": Directions, "length": TotalLength, "mean-length": MeanLength, "sample": MeanSample,
-    "ends": CountOfEnds,
 }
 
 

@@ -155,10 +155,13 @@ def _density(kind: str, options: Inputs, space: Space, step_mm: float, threads: 
     """Return what the host counts with."""
     if kind in COUNTS and not are_weighted(options):
         return COUNTS[kind][0](space, step_mm, threads)
-    from .density_kinds import SUMS
+    from .density_kinds import SUMS, CountOfEnds
 
-    sampled = load_sampled(file_of(options.density_sample)) if kind == "sample" and options.density_sample else None
-    return SUMS[kind](space, step_mm, threads, sampled, are_weighted(options), known_weights(options))
+    sums = CountOfEnds if kind == ENDS else SUMS[kind]
+    sampled = None
+    if kind == "sample" and options.density_sample is not None:
+        sampled = load_sampled(file_of(options.density_sample))
+    return sums(space, step_mm, threads, sampled, are_weighted(options), known_weights(options))
 
 
 def on_device(

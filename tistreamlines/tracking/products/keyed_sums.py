@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from threading import Lock
@@ -37,9 +36,15 @@ class KeyedSums:
         self._columns, self._keys, self.lock = columns, keys, Lock()
         self._clear()
 
-    def __reduce__(self) -> tuple[Callable[..., KeyedSums], tuple[int | Array, ...]]:
+    def __getstate__(self) -> tuple[int, int, Array, Array]:
         """Send what there is to another process, which has a lock of its own."""
-        return _received, (self._columns, self._keys, *self.sorted())
+        return self._columns, self._keys, *self.sorted()
+
+    def __setstate__(self, state: tuple[int, int, Array, Array]) -> None:
+        """Receive what another process has sent."""
+        columns, keys, present, totals = state
+        self.__init__(columns, keys)
+        self.add(present, totals)
 
     def _clear(self) -> None:
         """Give the memory back."""
@@ -106,9 +111,3 @@ class KeyedSums:
 
     def _adopt(self, other: KeyedSums) -> None:
         self._slots, self._totals, self._state = other._slots, other._totals, other._state
-
-
-def _received(columns: int, keys: int, present: Array, totals: Array) -> KeyedSums:
-    sums = KeyedSums(columns, keys)
-    sums.add(present, totals)
-    return sums
