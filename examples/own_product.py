@@ -18,6 +18,7 @@ import tistreamlines as ts
 from tistreamlines.io.writer import completed
 from tistreamlines.option import OUTPUT, PathLike, option
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
+from tistreamlines.tracking.products.files import ProductFile
 from tistreamlines.tracking.registry import Product
 
 
@@ -34,12 +35,12 @@ class LengthsOptions:
     )
 
 
-class Lengths:
+class Lengths(ProductFile):
     """Counts the lengths of batches; they come back with their points, so that no kernel is needed."""
 
     def __init__(self, options, space, step_mm, threads):
-        self.paths, self.step_mm, self.width = (Path(options.lengths),), step_mm, options.lengths_bin
-        self.value, self.told, self.doubts = np.zeros(0, np.int64), {}, ()
+        super().__init__(Path(options.lengths))
+        self.step_mm, self.width, self.value = step_mm, options.lengths_bin, np.zeros(0, np.int64)
 
     def add(self, batch):
         """Count the streamlines of a batch; a streamline of n points has n - 1 steps."""
@@ -48,16 +49,13 @@ class Lengths:
         counts[: len(self.value)] += self.value
         self.value = counts
 
-    def collector(self, space, settings):
-        """Points are needed."""
-
     def write(self, *, force):
         """Write the table; the file appears when it is complete."""
         with completed(self.paths[0], force=force) as draft, draft.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["from_mm", "streamlines"])
             rows.writerows([f"{k * self.width:g}", count] for k, count in enumerate(self.value.tolist()))
-        self.told = {"path": str(self.paths[0]), "bin_mm": self.width}
+        self.details = {"path": str(self.paths[0]), "bin_mm": self.width}
 
 
 ts.register("lengths", Product(

@@ -110,6 +110,36 @@ def listed(words: Iterable[object]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+def values_of(option: OneOrMore[Value] | None) -> tuple[Value, ...]:
+    """Return the values of an option that can be given several times, as Parameters holds it; none by default."""
+    assert option is None or isinstance(option, tuple)
+    return option or ()
+
+
+def file_of(image: ImageLike) -> str | os.PathLike[str]:
+    """Return an image of an option, which Parameters has made path-like."""
+    assert isinstance(image, str | os.PathLike)
+    return image
+
+
+def pairs_of(option: OneOrMore[tuple[ImageLike, PathLike]] | None) -> list[tuple[str | os.PathLike[str], Path]]:
+    """Return the images and the output files of an option of pairs, as Parameters holds it; none if it is not given."""
+    return [(file_of(image), Path(path)) for image, path in values_of(option)]
+
+
+def of_each(first: str, count: int, second: str, values: tuple[Value, ...], what: str) -> tuple[Value | None, ...]:
+    """Return the value of option ``second`` that belongs to each of ``count`` values of option ``first``, or None.
+
+    One value belongs to all of them. ``what`` names a value and those of ``first``, for the error.
+    """
+    if len(values) <= 1:
+        return (values or (None,)) * count
+    if len(values) != count:
+        raise ParameterError(f"{flag(second)} is there {len(values)} times, {flag(first)} {count} times: give {what}, "
+                             "or one for each")
+    return values
+
+
 def flag(name: str) -> str:
     """Return the name of an option on the command line: max_angle -> --max-angle."""
     return "--" + name.replace("_", "-")

@@ -104,7 +104,7 @@ def load_sh(path: AnyPath, basis: str, space: Space | None = None, note: Tell = 
     return Orientations("sh", values, basis, None, grid)
 
 
-def default_basis(file: AnyPath, option: str = "--sh-basis") -> str:
+def default_basis(file: object, option: str = "--sh-basis") -> str:
     """Return the basis of a file that is MRtrix3's; raise a ParameterError, since the user has to give that of others.
 
     Parameters
@@ -114,9 +114,10 @@ def default_basis(file: AnyPath, option: str = "--sh-basis") -> str:
     option : str
         The option that names the basis, for messages.
     """
-    if str(file).lower().endswith(MRTRIX_SUFFIXES):
+    path = str(file)
+    if path.lower().endswith(MRTRIX_SUFFIXES):
         return MRTRIX_BASIS
-    if (hint := nearby(file)) and not Path(file).exists():
+    if (hint := nearby(path)) and not Path(path).exists():
         raise ParameterError(f"{file}: no such file{hint}; check the path")
     raise ParameterError(
         f"{option} is needed, since {file} does not say it: tournier07 of MRtrix3, or descoteaux07_legacy, DIPY's "

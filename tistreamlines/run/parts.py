@@ -155,7 +155,7 @@ def join(
         record["parameters"] |= {name: held[name] for name in joined_options()}
         record["parameters"]["report"] = recorded(page)
         record["inputs"] |= {n: {"path": str(files[n]), "sha256": one} for n, one in hashes().items()}
-        record |= made.told | content.told
+        record |= made.told | content.details
         from .ends import nothing
 
         result = record["result"]

@@ -18,9 +18,8 @@ from ..io.writer import all_or_none
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.density_map import MAPS, CountMap
-from ..tracking.products.files import Following, Grouping, ProductFile, Weighing, Weighted
-from ..tracking.products.point_kernels import Movable
+from ..tracking.products.density_map import MAPS
+from ..tracking.products.files import ProductFile, Weighing
 from ..tracking.products.products import Collector
 from ..tracking.products.weighing import SIFT2
 from ..tracking.registry import PRODUCTS
@@ -49,13 +48,12 @@ class Products:
     @property
     def follows(self) -> bool:
         """Whether :meth:`follow` takes time."""
-        return any(isinstance(one, Following) for one in self._made.values())
+        return any(product.follows for product in self._made.values())
 
-    def follow(self, followed: Any = None, told: Callable[[float], object] = lambda _: None) -> None:
-        """Hand on what streamlines follow, before they come; see :class:`..tracking.products.files.Following`."""
-        for one in self._made.values():
-            if isinstance(one, Following):
-                one.follow(followed, told)
+    def follow(self, followed: object = None, told: Callable[[float], object] = lambda _: None) -> None:
+        """Hand on what streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
+        for product in self._made.values():
+            product.follow(followed, told)
 
     @property
     def weighs(self) -> bool:
@@ -72,13 +70,12 @@ class Products:
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the groups of the streamlines of a batch, of all products that have some."""
-        return tuple(some for one in self._made.values() if isinstance(one, Grouping) for some in one.groups(batch))
+        return tuple(groups for product in self._made.values() for groups in product.groups(batch))
 
     def move_to(self, program: Program) -> None:
         """Have the kernels that take points run with this program, as far as products can."""
-        for one in self._made.values():
-            if isinstance(one, Movable):
-                one.move_to(program)
+        for product in self._made.values():
+            product.move_to(program)
 
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""
@@ -107,14 +104,13 @@ class Products:
             found = next(one.weights() for one in self._made.values() if isinstance(one, Weighing))
         if len(found) != self._count:
             raise InputError(f"{self._weights}: has {len(found):,} weights, but there are {self._count:,} streamlines")
-        for one in self._made.values():
-            if isinstance(one, Weighted):
-                one.take_weights(found)
+        for product in self._made.values():
+            product.take_weights(found)
 
     @property
     def told(self) -> dict[str, Any]:
         """What the record says of them."""
-        return {name: one.told for name, one in self._made.items()}
+        return {name: product.details for name, product in self._made.items()}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -135,8 +131,8 @@ class Products:
     def doubts(self) -> list[str]:
         """Why they may be wrong."""
         unseen = [] if self._given is None else faint(str(self._weights), self._given)
-        empty = [one.nowhere for one in self._made.values() if isinstance(one, CountMap) and self._count]
-        return unseen + [text for one in self._made.values() for text in one.doubts] + [text for text in empty if text]
+        empty = [product.nowhere for product in self._made.values() if product.nowhere and self._count]
+        return unseen + [text for product in self._made.values() for text in product.doubts] + empty
 
 
 def with_weights(parameters: Parameters, output: Path | None) -> Parameters:

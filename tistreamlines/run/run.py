@@ -168,7 +168,7 @@ class Run(Tracking):
         devices = [device.as_dict() for device in self.devices]
         told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
         told |= {"devices": devices} if len(devices) > 1 else {}
-        told |= compiler_told(self.devices[0]) | self.content.told
+        told |= compiler_told(self.devices[0]) | self.content.details
         if self.parameters.bids_out is not None:
             told |= bids.metadata(self.parameters, self.series["dwi"], self.plan.space, self.step_mm)
         if self.parameters.part is not None:

@@ -56,7 +56,7 @@ def selection_of(parameters: Parameters, log: Log) -> Criteria:
 
 def content_of(parameters: Parameters, log: Log) -> Content:
     """Read the maps that are sampled, and return what the tractogram holds."""
-    return Content(parameters, parameters.threads, log.note)
+    return Content(parameters, parameters.threads, log.note, len(parameters.connectome or ()))
 
 
 def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) -> Settings:

@@ -7,19 +7,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .. import plugins
+from ..aliases import Array
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
+from ..io.images import AnyPath, Tell
 from ..option import flag, listed
 from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, targets, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
-from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, told
+from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, described
 from .stopping import act5, anatomy, binary, threshold
 from .stopping.own_grid import OwnMap
 from .tables.given import Given, Prepared, StopTables
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
     from .products.files import ProductFile
     from .products.products import Collector
 
+Options = TypeVar("Options")  # base class of Parameters that a row reads
+Map = TypeVar("Map")  # of a stopping rule: an array, or an OwnMap
 ANY_MODEL = ("csd", "opdt", "csa")
 _REGISTERED: dict[str, str] = {}  # the module that has registered a name
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Generic[Options]):
     """A direction getter, which chooses the next direction of a streamline.
 
     Attributes
@@ -88,9 +92,9 @@ class Method:
     title: str
     use: str
     follows: tuple[str, ...]
-    prepare: Callable[[Given, Any], Prepared]
+    prepare: Callable[[Given, Options], Prepared]
     options: type[AngleOptions]
-    defaults: Mapping[str, Any]
+    defaults: Mapping[str, object]
     models: tuple[str, ...]
     references: tuple[str, ...]
     asymmetric: bool = False
@@ -99,19 +103,19 @@ class Method:
     steps_draw: bool = True
     ends_at_cutoff: bool = False
     ends_anywhere: bool = False
-    steps_along_peaks: Callable[[Any], bool] = lambda _: False
-    parts: Callable[[Any], int] = lambda _: 0
-    dipys: Mapping[str, Any] = field(default_factory=dict)
-    low_order: Mapping[str, Any] = field(default_factory=dict)
+    steps_along_peaks: Callable[[Options], bool] = lambda _: False
+    parts: Callable[[Options], int] = lambda _: 0
+    dipys: Mapping[str, object] = field(default_factory=dict)
+    low_order: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def needs(self) -> str:
         """Its input, for tables."""
-        return told(self.follows)
+        return described(self.follows)
 
 
 @dataclass(frozen=True)
-class StoppingRule:
+class StoppingRule(Generic[Map, Options]):
     """A stopping rule, which decides where a streamline ends.
 
     Attributes
@@ -155,24 +159,24 @@ class StoppingRule:
     """
 
     title: str
-    prepare: Callable[[Mapping[str, Any], Callable[[], Any], Any, tuple[float, ...]], StopTables]
+    prepare: Callable[[Mapping[str, Map], Callable[[], Array], Options, tuple[float, ...]], StopTables]
     options: type
     maps: Mapping[str, int]
-    needs_fa: Callable[[Any], bool] = lambda _: False
-    doubt: Callable[[Mapping[str, Any], Callable[[], Any] | None, Any], str] = lambda *_: ""
+    needs_fa: Callable[[Options], bool] = lambda _: False
+    doubt: Callable[[Mapping[str, Map], Callable[[], Array] | None, Options], str] = lambda *_: ""
     references: tuple[str, ...] = ()
     step_in_tables: bool = False
     draws: bool = False
     passed: float = 1e30
     own_grids: tuple[str, ...] = ()
-    read: Callable[[Any, Callable[[str], object]], tuple[Any, Space]] | None = None
+    read: Callable[[AnyPath, Tell], tuple[Array, Space]] | None = None
     chosen_by: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    tissues: Callable[[Mapping[str, Any]], OwnMap | None] = lambda _: None
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    tissues: Callable[[Mapping[str, Map]], OwnMap | None] = lambda _: None
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Generic[Options]):
     """What can be made of the streamlines of a run: a file, besides a tractogram or in its place.
 
     Attributes
@@ -202,11 +206,11 @@ class Product:
 
     title: str
     options: type
-    make: Callable[[Any, Space, float, int | None], ProductFile]
+    make: Callable[[Options, Space, float, int | None], ProductFile]
     suffixes: tuple[str, ...]
-    collector: Callable[[Any, Space, Settings], Collector | None] | None = None
-    check: Callable[[Any], None] = lambda _: None
-    files: Callable[[Any], tuple[Path, ...]] | None = None
+    collector: Callable[[Options, Space, Settings], Collector | None] | None = None
+    check: Callable[[Options], None] = lambda _: None
+    files: Callable[[Options], tuple[Path, ...]] | None = None
     needs_seeds: bool = False
     needs_step: bool = True
 
@@ -219,7 +223,7 @@ _DIPY = {
 FODS = (FITTED, "sh")
 _TCKGENS_ENDS = {"stopping": "binary", "max_length": "100vox", "too_long": "truncate"}  # its defaults
 _TCKGEN = _TCKGENS_ENDS | {"model": "csd"}
-METHODS: dict[str, Method] = {
+METHODS: dict[str, Method[Any]] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", (SIGNALS,),
         boot.prepare, boot.BootOptions,
@@ -276,7 +280,7 @@ METHODS: dict[str, Method] = {
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
 }
-STOPPING_RULES: dict[str, StoppingRule] = {
+STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
         {"stop_map": 0}, threshold.needs_fa, threshold.doubt, chosen_by=("fa_threshold",),
@@ -298,13 +302,13 @@ STOPPING_RULES: dict[str, StoppingRule] = {
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
     ),
 }
-PRODUCTS: dict[str, Product] = {
+PRODUCTS: dict[str, Product[Any]] = {
     "density": Product(
-        "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.DensityMap,
+        "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.density_map,
         maps.SUFFIXES, density_map.blank, density_map.check, needs_step=False,
     ),
     "ends": Product(
-        "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.EndsMap,
+        "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.ends_map,
         maps.SUFFIXES, density_map.blank_ends, density_map.check, needs_step=False,
     ),
     "connectome": Product(
@@ -318,7 +322,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "seed_matrix": Product(
         "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
-        voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_seed,
+        voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.SEEDS.check,
         voxel_matrices.seed_files, needs_seeds=True, needs_step=False,
     ),
     "seeds_to_targets": Product(
@@ -327,7 +331,7 @@ PRODUCTS: dict[str, Product] = {
     ),
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
-        voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.check_voxel,
+        voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.MASKS.check,
         voxel_matrices.voxel_files, needs_step=False,
     ),
     "sift2": Product(
@@ -335,7 +339,8 @@ PRODUCTS: dict[str, Product] = {
         None, weight_options.check, weight_options.files,
     ),
     "waytotal": Product(
-        "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES, waytotal.blank,
+        "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES,
+        lambda *_: waytotal.DeviceCount(),
         needs_step=False,
     ),
 }
@@ -392,13 +397,13 @@ def default_method(source: str) -> str:
     return next(name for name, row in METHODS.items() if able & set(row.follows))
 
 
-def rule_for(given: Collection[str]) -> tuple[str | None, str]:
+def rule_for(names: Collection[str]) -> tuple[str | None, str]:
     """Return the stopping rule that options choose, and one of those that do; None if no option does.
 
     Parameters
     ----------
-    given : collection of str
-        Names of the options that are given.
+    names : collection of str
+        Those of the options that are given.
 
     Raises
     ------
@@ -406,20 +411,20 @@ def rule_for(given: Collection[str]) -> tuple[str | None, str]:
         If two of them choose different rules.
     """
     rows = STOPPING_RULES.items()
-    able = {name: [rule for rule, row in rows if name in (*row.maps, *row.chosen_by)] for name in given}
+    able = {name: [rule for rule, row in rows if name in (*row.maps, *row.chosen_by)] for name in names}
     choices = {name: rules for name, rules in able.items() if rules}
     common = [rule for rule in STOPPING_RULES if all(rule in rules for rules in choices.values())]
     if not choices:
         return None, ""
     if common:
         return common[0], next(iter(choices))
-    one, other = next(
-        ((one, other) for one, other in combinations(choices, 2) if not {*choices[one]} & {*choices[other]}),
+    first, other = next(
+        ((first, other) for first, other in combinations(choices, 2) if not {*choices[first]} & {*choices[other]}),
         tuple(choices)[:2],
     )
     raise ParameterError(
-        f"{flag(one)} chooses the stopping rule {listed(choices[one])}, and {flag(other)} {listed(choices[other])}: "
-        "give one of the two"
+        f"{flag(first)} chooses the stopping rule {listed(choices[first])}, and {flag(other)} "
+        f"{listed(choices[other])}: give one of the two"
     )
 
 

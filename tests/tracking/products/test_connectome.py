@@ -122,10 +122,11 @@ def test_means_of_maps_are_those_of_tcksample_and_tck2connectome(folder, rule):
         written = np.loadtxt(folder / f"out_{name}_mean.csv", delimiter=",")
         np.testing.assert_allclose(written, ours.values[f"{name}_mean"], rtol=1e-8)
         assert np.count_nonzero(theirs) > 30
-    left = one.told["samples"]["MD"]["streamlines_outside"]
+    left = one.details["samples"]["MD"]["streamlines_outside"]
     assert 0 < left < 300
     assert any(f"MD.nii.gz: {left} streamlines leave the map" in text for text in one.doubts)
-    assert "MD along each" in next(file["holds"] for file in one.told["files"] if file["path"].endswith("MD_mean.csv"))
+    holds = next(file["holds"] for file in one.details["files"] if file["path"].endswith("MD_mean.csv"))
+    assert "MD along each" in holds
 
 
 def test_end_voxels_are_dipys(folder):

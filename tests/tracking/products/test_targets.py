@@ -66,7 +66,7 @@ def test_counts_maps_and_tables(case, tmp_path, monkeypatch):
     assert product.doubts == ()
     told = {"seeds": paths[-1], "targets": dict(zip(NAMES, paths, strict=True)), "shape": [len(rows), 5],
             "streamlines": 90, "seeded": found.seeded, "counted": found.counted}
-    assert product.told["matrices"] == [told]
+    assert product.details["matrices"] == [told]
     with (tmp_path / "os2t.csv").open(newline="") as file:
         heading, *table = csv.reader(file)
     assert heading == ["x", "y", "z", *(f"seeds_to_{name}" for name in NAMES)]

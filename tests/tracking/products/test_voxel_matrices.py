@@ -86,7 +86,7 @@ def test_a_line_that_comes_back_and_one_that_is_short(tmp_path):
         "1  2  2\n1  3  1\n2  3  1\n1  4  1\n2  4  1\n3  4  1\n5  5  0\n"
     )
     assert (tmp_path / "coords_for_v").read_text().splitlines()[2] == "2  0  0  0  2"
-    assert product.told["matrices"][0] == {
+    assert product.details["matrices"][0] == {
         "rows": mask, "columns": mask, "shape": [5, 5], "pairs": 6, "streamlines": 2, "counted": 2,
     }
     (long,) = made(

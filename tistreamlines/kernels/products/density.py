@@ -49,6 +49,34 @@ class Passage(Record):
     amounts: Ints
 
 
+class Counting(Context):
+    """What streamlines are counted with.
+
+    ``grid``; ``visited``, the voxels that are listed, of each streamline from its ``slot`` on; ``counts`` of each voxel of the
+    grid; ``passage``.
+    """
+
+    grid: Grid
+    slot: Ints
+    visited: Ints
+    counts: Ints
+    passage: Passage
+
+
+class Axis(Record):
+    """Local variables: how far a segment has come along an axis of the grid.
+
+    ``voxel``, the one that it is in; ``left``, the borders that are still to be crossed; ``distance`` from its beginning to the
+    next one, and its ``length``, both in 2^-20 voxels; ``down``, 1 if it leads to lower voxels.
+    """
+
+    voxel: i32
+    left: i32
+    distance: i32
+    length: i32
+    down: i32
+
+
 @func
 def on_grid(p: vec3, grid: Grid) -> vec3:
     """Coordinates of a point in RASmm; a voxel begins at a whole number."""
@@ -65,36 +93,34 @@ def beyond_border(c: real) -> i32:
 
 
 @func
-def enter(
-    x: i32, y: i32, z: i32, grid: Grid, listed: i32, first: i32, visited: Ints, item: i32, passage: Passage,
-) -> i32:
+def enter(x: i32, y: i32, z: i32, listed: i32, first: i32, item: i32, counting: Counting) -> i32:
     """List a voxel, unless that is outside or already among the ``listed`` voxels from ``first`` on.
 
     Returns how many voxels are listed then.
     """
     new = listed
     if LISTS:
-        passage.here[item] = -1
-    if (x >= 0) & (x < grid.across) & (y >= 0) & (y < grid.deep) & (z >= 0) & (z < grid.high):
-        place = (x * grid.deep + y) * grid.high + z
-        found = lanes(0)
+        counting.passage.here[item] = -1
+    if (x >= 0) & (x < counting.grid.across) & (y >= 0) & (y < counting.grid.deep) & (z >= 0) & (z < counting.grid.high):
+        place = (x * counting.grid.deep + y) * counting.grid.high + z
+        known = lanes(0)
         for turn in range((listed + 31) >> 5):
-            same = (at(visited, first + 32 * turn) == place) & (32 * turn + lane() < listed)
+            same = (at(counting.visited, first + 32 * turn) == place) & (32 * turn + lane() < listed)
             if LISTS:
-                found = where(same, 32 * turn + lane() + 1, found)
+                known = where(same, 32 * turn + lane() + 1, known)
             else:
-                found = where(same, 1, found)
+                known = where(same, 1, known)
         if LISTS:
-            number = i32(team_max(real(found)))
-            passage.here[item] = where(number == 0, listed, number - 1)
+            number = i32(team_max(real(known)))
+            counting.passage.here[item] = where(number == 0, listed, number - 1)
         else:
-            number = team_any(found == 1)
+            number = team_any(known == 1)
         if number == 0:  # the voxel is not listed yet
             # every lane writes it, and so each lane reads what it wrote itself
-            visited[first + listed] = place
+            counting.visited[first + listed] = place
             if LISTS:
                 for share in range(SHARES):
-                    passage.amounts[SHARES * (first + listed) + share] = 0
+                    counting.passage.amounts[SHARES * (first + listed) + share] = 0
             new = listed + 1
     return new
 
@@ -116,153 +142,143 @@ def leave(met: i32, length: i32, segment: i32, first: i32, item: i32, passage: P
         passage.shared[SHARES * item + share] = where(met < length, reached, 0)
 
 
+@stage
+def begin_axis(axis: Axis, a: real, b: real):
+    """Stand at the beginning of a segment from coordinate a to b."""
+    axis.voxel = i32(floor(a))
+    over = i32(floor(b)) - axis.voxel
+    begin = beyond_border(a)
+    axis.length = over * WHOLE + beyond_border(b) - begin
+    axis.down = where(axis.length < 0, 1, 0)
+    axis.length = maximum(axis.length, -axis.length)
+    axis.distance = where(axis.down == 1, begin, WHOLE - begin)
+    axis.left = maximum(over, -over)
+
+
+@stage
+def cross(axis: Axis, crossed: i32):
+    """Enter the next voxel if ``crossed`` is 1; stay if it is 0."""
+    axis.voxel = axis.voxel + crossed * (1 - 2 * axis.down)
+    axis.left = axis.left - crossed
+    axis.distance = axis.distance + crossed * WHOLE
+
+
 @func
-def is_before(distance: i32, length: i32, down: i32, other: i32, other_length: i32, other_down: i32) -> i32:
-    """Whether a border is met before another one; one that is left downwards belongs to the voxel that is left.
+def is_before(axis: Axis, other: Axis) -> i32:
+    """Whether a border is met before that of another axis; one that is left downwards belongs to the voxel that is left.
 
     Nothing is divided: products of 64 bits are compared, so borders that are met together are found.
     """
-    high = umulhi(u32(distance), u32(other_length))
-    low = u32(distance) * u32(other_length)
-    other_high = umulhi(u32(other), u32(length))
-    other_low = u32(other) * u32(length)
+    high = umulhi(u32(axis.distance), u32(other.length))
+    low = u32(axis.distance) * u32(other.length)
+    other_high = umulhi(u32(other.distance), u32(axis.length))
+    other_low = u32(other.distance) * u32(axis.length)
     before = where(high < other_high, 1, 0)
     if high == other_high:
         before = where(low < other_low, 1, 0)
         if low == other_low:
-            before = where(down < other_down, 1, 0)
+            before = where(axis.down < other.down, 1, 0)
     return before
 
 
 @func
-def is_next(
-    left: i32, distance: i32, length: i32, down: i32, left_b: i32, distance_b: i32, length_b: i32, down_b: i32,
-    left_c: i32, distance_c: i32, length_c: i32, down_c: i32,
-) -> i32:
+def is_next(axis: Axis, second: Axis, third: Axis) -> i32:
     """Whether the border of an axis is met before those of two others, or together with them."""
-    first = where(left > 0, 1, 0)
-    if (left > 0) & (left_b > 0):
-        first = 1 - is_before(distance_b, length_b, down_b, distance, length, down)
-    if (first == 1) & (left_c > 0):
-        first = 1 - is_before(distance_c, length_c, down_c, distance, length, down)
+    first = where(axis.left > 0, 1, 0)
+    if (axis.left > 0) & (second.left > 0):
+        first = 1 - is_before(second, axis)
+    if (first == 1) & (third.left > 0):
+        first = 1 - is_before(third, axis)
     return first
 
 
 @func
-def pass_through(
-    a: vec3, b: vec3, grid: Grid, listed: i32, first: i32, visited: Ints, segment: i32, item: i32, passage: Passage,
-) -> i32:
+def pass_through(a: vec3, b: vec3, segment: i32, listed: i32, first: i32, item: i32, counting: Counting) -> i32:
     """List each voxel that holds a point of the segment from a to b, except that of a itself."""
-    x = i32(floor(a[0]))
-    y = i32(floor(a[1]))
-    z = i32(floor(a[2]))
-    over_x = i32(floor(b[0])) - x
-    over_y = i32(floor(b[1])) - y
-    over_z = i32(floor(b[2])) - z
-    from_x = beyond_border(a[0])
-    from_y = beyond_border(a[1])
-    from_z = beyond_border(a[2])
-    length_x = over_x * WHOLE + beyond_border(b[0]) - from_x
-    length_y = over_y * WHOLE + beyond_border(b[1]) - from_y
-    length_z = over_z * WHOLE + beyond_border(b[2]) - from_z
-    down_x = where(length_x < 0, 1, 0)
-    down_y = where(length_y < 0, 1, 0)
-    down_z = where(length_z < 0, 1, 0)
-    length_x = maximum(length_x, -length_x)
-    length_y = maximum(length_y, -length_y)
-    length_z = maximum(length_z, -length_z)
-    # from a to the next border along each axis, and the borders that are left
-    next_x = where(down_x == 1, from_x, WHOLE - from_x)
-    next_y = where(down_y == 1, from_y, WHOLE - from_y)
-    next_z = where(down_z == 1, from_z, WHOLE - from_z)
-    left_x = maximum(over_x, -over_x)
-    left_y = maximum(over_y, -over_y)
-    left_z = maximum(over_z, -over_z)
+    x = Axis()
+    y = Axis()
+    z = Axis()
+    begin_axis(x, a[0], b[0])
+    begin_axis(y, a[1], b[1])
+    begin_axis(z, a[2], b[2])
     new = listed
-    while left_x + left_y + left_z > 0:
-        at_x = is_next(left_x, next_x, length_x, down_x, left_y, next_y, length_y, down_y, left_z, next_z, length_z, down_z)
-        at_y = is_next(left_y, next_y, length_y, down_y, left_x, next_x, length_x, down_x, left_z, next_z, length_z, down_z)
-        at_z = is_next(left_z, next_z, length_z, down_z, left_x, next_x, length_x, down_x, left_y, next_y, length_y, down_y)
+    while x.left + y.left + z.left > 0:
+        at_x = is_next(x, y, z)
+        at_y = is_next(y, x, z)
+        at_z = is_next(z, x, y)
         if LISTS:
             if at_x == 1:
-                leave(next_x, length_x, segment, first, item, passage)
+                leave(x.distance, x.length, segment, first, item, counting.passage)
             else:
                 if at_y == 1:
-                    leave(next_y, length_y, segment, first, item, passage)
+                    leave(y.distance, y.length, segment, first, item, counting.passage)
                 else:
-                    leave(next_z, length_z, segment, first, item, passage)
-        x = x + at_x * (1 - 2 * down_x)
-        y = y + at_y * (1 - 2 * down_y)
-        z = z + at_z * (1 - 2 * down_z)
-        left_x = left_x - at_x
-        left_y = left_y - at_y
-        left_z = left_z - at_z
-        next_x = next_x + at_x * WHOLE
-        next_y = next_y + at_y * WHOLE
-        next_z = next_z + at_z * WHOLE
-        new = enter(x, y, z, grid, new, first, visited, item, passage)
+                    leave(z.distance, z.length, segment, first, item, counting.passage)
+        cross(x, at_x)
+        cross(y, at_y)
+        cross(z, at_z)
+        new = enter(x.voxel, y.voxel, z.voxel, new, first, item, counting)
     if LISTS:
-        leave(1, 1, segment, first, item, passage)
+        leave(1, 1, segment, first, item, counting.passage)
     return new
 
 
 @func
-def begin(c: vec3, grid: Grid, first: i32, visited: Ints, item: i32, passage: Passage) -> i32:
+def begin(c: vec3, first: i32, item: i32, counting: Counting) -> i32:
     """List the voxel of the first point; return how many voxels are listed then."""
-    return enter(i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), grid, 0, first, visited, item, passage)
+    return enter(i32(floor(c[0])), i32(floor(c[1])), i32(floor(c[2])), 0, first, item, counting)
 
 
 @func
-def count(listed: i32, first: i32, visited: Ints, counts: Ints, by: i32, item: i32, passage: Passage):
+def count(listed: i32, by: i32, first: i32, item: i32, counting: Counting):
     """Add ``by`` to the counts of the listed voxels, or tell the host how many there are."""
     if LISTS:
-        passage.listed[item] = listed
+        counting.passage.listed[item] = listed
     else:
         for k in each(listed):
-            add(counts, visited[first + k], by)
+            add(counting.counts, counting.visited[first + k], by)
 
 
 @func
-def count_points(
-    item: i32, points: Reals, offsets: Ints, grid: Grid, slot: Ints, visited: Ints, counts: Ints, passage: Passage
-):
+def count_points(item: i32, points: Reals, offsets: Ints, counting: Counting):
     """Count a streamline whose points are in RASmm; its voxels are listed from ``slot[item]`` on."""
     place = 3 * offsets[item]
+    first = counting.slot[item]
     listed = 0
     if offsets[item + 1] > offsets[item]:
-        here = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-        listed = begin(here, grid, slot[item], visited, item, passage)
+        here = on_grid(vec3(points[place], points[place + 1], points[place + 2]), counting.grid)
+        listed = begin(here, first, item, counting)
         for segment in range(offsets[item + 1] - offsets[item] - 1):
             place = place + 3
-            there = on_grid(vec3(points[place], points[place + 1], points[place + 2]), grid)
-            listed = pass_through(here, there, grid, listed, slot[item], visited, offsets[item] + segment, item, passage)
+            there = on_grid(vec3(points[place], points[place + 1], points[place + 2]), counting.grid)
+            listed = pass_through(here, there, offsets[item] + segment, listed, first, item, counting)
             here = there
-    count(listed, slot[item], visited, counts, 1, item, passage)
+    count(listed, 1, first, item, counting)
 
 
 @func
-def count_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine, grid: Grid, slot: Ints, visited: Ints, counts: Ints, by: i32, passage: Passage):
+def count_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine, by: i32, counting: Counting):
     """Count a streamline that has grown, by repeating its steps from the seed, half by half.
 
     It is number ``accepted[earlier + item]``, so that launches of a chunk share this array; ``by`` is -1 to take it back.
     """
-    number = earlier + item
-    streamline = accepted[number]
+    streamline = accepted[earlier + item]
+    first = counting.slot[earlier + item]
     place = 3 * run.halves.seed[streamline]
     seed = vec3(run.seeds.points[place], run.seeds.points[place + 1], run.seeds.points[place + 2])
     c0 = u32(run.halves.seed[streamline]) + run.rules.first_seed
-    listed = begin(on_grid(transformed(seed, affine), grid), grid, slot[number], visited, item, passage)
+    listed = begin(on_grid(transformed(seed, affine), counting.grid), first, item, counting)
     for side in range(2):
         half = 2 * streamline + side
         c2 = u32(run.halves.branch[streamline] * 2 + side)
         state = State()
         trail = Trail()
         begin_again(trail, state, half, c0, c2, run)
-        here = on_grid(transformed(trail.p, affine), grid)
+        here = on_grid(transformed(trail.p, affine), counting.grid)
         steps = run.halves.state[2 * half]
         for k in range(steps):
             take_again(trail, state, half, k, steps, c0, c2, run)
-            there = on_grid(transformed(trail.p, affine), grid)
-            listed = pass_through(here, there, grid, listed, slot[number], visited, k, item, passage)
+            there = on_grid(transformed(trail.p, affine), counting.grid)
+            listed = pass_through(here, there, k, listed, first, item, counting)
             here = there
-    count(listed, slot[number], visited, counts, by, item, passage)
+    count(listed, by, first, item, counting)

@@ -37,10 +37,10 @@ def measure_points(item: i32, points: Reals, offsets: Ints, lengths: Ints):
 
 
 @func
-def measure_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine, found: Ints):
+def measure_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine, ends: Ints):
     """Find the ends of a streamline that has grown, and measure it, by repeating its steps from the seed.
 
-    It is number ``accepted[earlier + item]``.  From ``found[7 * item]`` on stand the bits of its first point, which is the end
+    It is number ``accepted[earlier + item]``.  From ``ends[7 * item]`` on stand the bits of its first point, which is the end
     of the backward half, those of its last one, and its length.
     """
     streamline = accepted[earlier + item]
@@ -60,7 +60,7 @@ def measure_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Aff
             length = length + segment(here, there)
             here = there
         place = 7 * item + 3 - 3 * side
-        found[place] = bits(here[0])
-        found[place + 1] = bits(here[1])
-        found[place + 2] = bits(here[2])
-    found[7 * item + 6] = length
+        ends[place] = bits(here[0])
+        ends[place + 1] = bits(here[1])
+        ends[place + 2] = bits(here[2])
+    ends[7 * item + 6] = length

@@ -95,26 +95,26 @@ def first_with_node(x: i32, y: i32, z: i32, parcels: Parcels, search: Search) ->
 
 
 @func
-def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Search, found: Ints):
+def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Search, nodes: Ints):
     """Find the node whose voxel has its centre nearest to an end, and nearer than the radius."""
     p = end_of(item, ends, width)
     c = transformed(p, parcels)
-    own_x = nearest(c[0])
-    own_y = nearest(c[1])
-    own_z = nearest(c[2])
-    own = squared_distance(p, own_x, own_y, own_z, parcels)
+    here_x = nearest(c[0])
+    here_y = nearest(c[1])
+    here_z = nearest(c[2])
+    here = squared_distance(p, here_x, here_y, here_z, parcels)
     least = search.radius * search.radius
     node = 0
-    k = first_with_node(own_x, own_y, own_z, parcels, search)
+    k = first_with_node(here_x, here_y, here_z, parcels, search)
     while k < search.count:
         # The distance between the centres of two voxels is at most the sum of their distances from the end, and the square
         # of a sum is at most twice the sum of the squares: no centre from here on is nearer than the node.
-        if search.beyond[k] > 2.0 * (own + least):
+        if search.beyond[k] > 2.0 * (here + least):
             k = search.count
         else:
-            x = own_x + search.offsets[3 * k]
-            y = own_y + search.offsets[3 * k + 1]
-            z = own_z + search.offsets[3 * k + 2]
+            x = here_x + search.offsets[3 * k]
+            y = here_y + search.offsets[3 * k + 1]
+            z = here_z + search.offsets[3 * k + 2]
             other = node_in(x, y, z, parcels)
             if other > 0:
                 far = squared_distance(p, x, y, z, parcels)
@@ -122,17 +122,17 @@ def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Se
                     least = far
                     node = other
             k = k + 1
-    found[item] = node
+    nodes[item] = node
 
 
 @func
-def node_at_end(item: i32, ends: Ints, width: i32, parcels: Parcels, found: Ints):
+def node_at_end(item: i32, ends: Ints, width: i32, parcels: Parcels, nodes: Ints):
     """Find the node of the voxel that holds an end."""
-    found[item] = node_of(end_of(item, ends, width), parcels)
+    nodes[item] = node_of(end_of(item, ends, width), parcels)
 
 
 @func
-def node_along(item: i32, points: Reals, offsets: Ints, steps: Reals, parcels: Parcels, radius: real, found: Ints):
+def node_along(item: i32, points: Reals, offsets: Ints, steps: Reals, parcels: Parcels, radius: real, nodes: Ints):
     """Find the first node on the way from an end of a streamline to its middle, at most the radius (if any) away from it.
 
     ``steps`` has the distance of each point from the next one, mm.
@@ -152,4 +152,4 @@ def node_along(item: i32, points: Reals, offsets: Ints, steps: Reals, parcels: P
         left = left - 1
         left = where(node > 0, 0, left)
         left = where((radius > 0.0) & (far > radius), 0, left)
-    found[item] = node
+    nodes[item] = node

@@ -10,9 +10,9 @@ from ...linker.lang import *
 from ...linker.maths import reciprocal_root
 from ..stopping.own_grid import OwnGrid, map_at, on_own_grid
 
-# numbers of a streamline in ``found``: the mean is left as a sum, and what it is to be divided by
+# numbers of a streamline: the mean is left as a sum, and what it is to be divided by
 TOTAL, WEIGHT, MEDIAN, LEAST, GREATEST = range(5)
-FOUND = 5
+NUMBERS = 5
 FAR = 3.0e38  # beyond any value of a map
 
 
@@ -46,8 +46,8 @@ def ranked(values: Reals, first: i32, count: i32, rank: i32) -> real:
 
 
 @func
-def sample_points(item: i32, points: Reals, offsets: Ints, map: OwnGrid, values: Reals, found: Reals):
-    """Sample a map at the points of a streamline, which are in RASmm, and write the FOUND numbers of the streamline.
+def sample_points(item: i32, points: Reals, offsets: Ints, map: OwnGrid, values: Reals, numbers: Reals):
+    """Sample a map at the points of a streamline, which are in RASmm, and write the NUMBERS of the streamline.
 
     ``values`` has 31 elements more than there are points.
     """
@@ -80,8 +80,8 @@ def sample_points(item: i32, points: Reals, offsets: Ints, map: OwnGrid, values:
     middle = ranked(values, first, count, count >> 1)
     if (count & 1) == 0:
         middle = 0.5 * (ranked(values, first, count, (count >> 1) - 1) + middle)
-    found[FOUND * item + TOTAL] = total
-    found[FOUND * item + WEIGHT] = weight
-    found[FOUND * item + MEDIAN] = middle
-    found[FOUND * item + LEAST] = least
-    found[FOUND * item + GREATEST] = greatest
+    numbers[NUMBERS * item + TOTAL] = total
+    numbers[NUMBERS * item + WEIGHT] = weight
+    numbers[NUMBERS * item + MEDIAN] = middle
+    numbers[NUMBERS * item + LEAST] = least
+    numbers[NUMBERS * item + GREATEST] = greatest

@@ -8,7 +8,7 @@ FAR = 3.0e38  # beyond any squared distance
 
 
 @func
-def find_seed(item: i32, points: Reals, offsets: Ints, seeds: Reals, found: Ints):
+def find_seed(item: i32, points: Reals, offsets: Ints, seeds: Reals, seed: Ints):
     """Find the first of the points of a streamline that are nearest to its seed."""
     first = 3 * offsets[item]
     least = FAR
@@ -21,15 +21,15 @@ def find_seed(item: i32, points: Reals, offsets: Ints, seeds: Reals, found: Ints
         if squared < least:
             least = squared
             nearest = k
-    found[item] = nearest
+    seed[item] = nearest
 
 
 @func
-def thin(item: i32, points: Reals, offsets: Ints, found: Ints, every: i32, places: Ints, out: Reals):
+def thin(item: i32, points: Reals, offsets: Ints, seed: Ints, every: i32, places: Ints, out: Reals):
     """Copy the points of a streamline that are kept to ``out``, from point ``places[item]`` on."""
     first = 3 * offsets[item]
     last = offsets[item + 1] - offsets[item] - 1
-    beside = found[item] - (found[item] // every) * every  # the first of the points between the ends
+    beside = seed[item] - (seed[item] // every) * every  # the first of the points between the ends
     place = 3 * places[item]
     k = 0
     going = 1

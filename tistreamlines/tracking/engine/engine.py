@@ -29,7 +29,7 @@ from ..growth.statistics import Statistics
 from ..parts import ProductKernels, Selection
 from ..products.host_points import points_on
 from ..products.outlines import Outlines
-from ..products.products import Collector, Points
+from ..products.products import Batches, Collector
 from ..seeding.directed import initial_codes
 from ..selection.filters import Filter, Length
 from ..tables.given import Prepared
@@ -72,9 +72,7 @@ class Engine:
         if not prepared.getter.symmetric:
             settings = replace(settings, either_sense=False)
         self.settings, self.note = settings, note
-        self.points: Points | Outlines = Outlines(space)
-        if points:
-            self.points = points_on(device, prepared, space, settings.threads)
+        self.points: Batches = points_on(device, prepared, space, settings.threads) if points else Outlines(space)
         self._made = tuple(products)
         self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)

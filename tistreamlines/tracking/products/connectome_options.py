@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import ParameterError
 from ...io.matrices import beside
-from ...option import OUTPUT, listed, option
-from .content import names_of
+from ...option import OUTPUT, listed, of_each, option, pairs_of, values_of
 from .matrix import MEASURES, Measure, mean_sample
 from .parcellation import END_VOXEL, RADIAL, REVERSE
+from .samples import names_of
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike, TableLike
@@ -71,42 +71,45 @@ class ConnectomeOptions:
     )
 
 
-def tables_of(options: ConnectomeOptions) -> Sequence[Any]:
+@dataclass(frozen=True)
+class Inputs(ConnectomeOptions):
+    """Options of connectomes, and those of a run that they need."""
+
+    sift2: object = None
+    groups: bool = False
+
+
+def tables_of(options: ConnectomeOptions) -> Sequence[TableLike | None]:
     """Return the lookup table of each parcellation, or None."""
-    pairs: Any = options.connectome
-    given: Any = options.connectome_nodes
-    if given is None or len(given) == 1:
-        return (given or (None,)) * len(pairs)
-    if len(given) != len(pairs):
-        raise ParameterError(f"--connectome-nodes is there {len(given)} times, --connectome {len(pairs)} times: give "
-                             "one table for all parcellations, or one for each")
-    return given
+    return of_each(
+        "connectome", len(values_of(options.connectome)), "connectome_nodes", values_of(options.connectome_nodes),
+        "one table for all parcellations",
+    )
 
 
 def measures_of(options: ConnectomeOptions) -> dict[str, Measure]:
     """Return the measures that are asked for, those of sampled maps at the end."""
-    given: Any = options.connectome_measure or ("count",)
-    if wrong := [name for name in given if name not in MEASURES]:
+    names = values_of(options.connectome_measure) or ("count",)
+    if wrong := [name for name in names if name not in MEASURES]:
         raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed(MEASURES)}")
-    maps = names_of(options.connectome_sample or ())  # type: ignore[arg-type]  # Parameters makes it a tuple
+    maps = names_of(values_of(options.connectome_sample))
     sampled = {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
-    return {name: MEASURES[name] for name in given} | sampled
+    return {name: MEASURES[name] for name in names} | sampled
 
 
 def written(path: Path, measures: Iterable[str]) -> list[tuple[Path, str, str]]:
     """Return the files of a matrix: each with its measure, and whether it holds 'values' or 'errors'."""
     out = []
     for number, measure in enumerate(measures):
-        own = path if number == 0 else beside(path, f"_{measure}")
-        out += [(own, measure, "values"), (beside(own, "_error"), measure, "errors")]
+        file = path if number == 0 else beside(path, f"_{measure}")
+        out += [(file, measure, "values"), (beside(file, "_error"), measure, "errors")]
     return out
 
 
 def files(options: ConnectomeOptions) -> tuple[Path, ...]:
     """Return all files that are written."""
-    pairs: Any = options.connectome or ()
     out = []
-    for _, path in pairs:
-        out += [own for own, *_ in written(Path(path), measures_of(options))] + [beside(Path(path), "_nodes", ".tsv")]
-        out += [beside(Path(path), "_pairs", ".tsv")] * options.connectome_pairs
+    for _, path in pairs_of(options.connectome):
+        out += [file for file, *_ in written(path, measures_of(options))] + [beside(path, "_nodes", ".tsv")]
+        out += [beside(path, "_pairs", ".tsv")] * options.connectome_pairs
     return tuple(out)

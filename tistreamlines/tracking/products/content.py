@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
+from ...aliases import Array, Json
 from ...errors import OutputError, ParameterError
 from ...io.images import Tell, silent
 from ...io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
-from ...io.trx import Late, member_names
-from ...option import OUTPUT, flag, option
+from ...io.trx import Late
+from ...option import OUTPUT, flag, option, values_of
 from ...space.batch import Batch, Groups, Space
-from .samples import STATISTICS, Sampler, load_sampled, unmet_maps
+from .samples import STATISTICS, Sampler, names_of
 from .thinning import downsampled
 
 if TYPE_CHECKING:
@@ -84,10 +84,12 @@ class Content:
         How many threads sample; by default as many as help.
     note : callable
         Receives messages about the maps.
+    parcellations : int
+        How many have groups, for --groups.
 
     Attributes
     ----------
-    told : dict
+    details : dict
         What the record says: the map of each name, if maps are sampled.
     groups_of : callable
         Returns the groups of the streamlines of a batch, for --groups.
@@ -100,51 +102,51 @@ class Content:
         If a map is missing or damaged, or no 3-D image.
     """
 
-    def __init__(self, options: ContentOptions, threads: int | None = None, note: Tell = silent) -> None:
-        self._options = options
-        named = names_of(options.sample or ())  # type: ignore[arg-type]  # Parameters has made it a tuple
-        maps = {name: load_sampled(image, note) for name, image in named.items()}
-        self._sampler, self._named = Sampler(maps, threads) if maps else None, named
+    def __init__(
+        self, options: ContentOptions, threads: int | None = None, note: Tell = silent, parcellations: int = 0
+    ) -> None:
+        self._options, self._parcellations = options, parcellations
+        self._sampler = Sampler.of(values_of(options.sample), threads, note)
         self.groups_of: Callable[[Batch], tuple[Groups, ...]] = lambda _: ()
         self.late: Late = dict
-        self.told: dict[str, Any] = {"samples": {name: str(one) for name, one in named.items()}} if maps else {}
+        self.details: Json = {"samples": self._sampler.details} if self._sampler.maps else {}
 
     @property
     def doubts(self) -> list[str]:
         """Why what was sampled may be wrong."""
-        return [] if self._sampler is None else unmet_maps(self._sampler, self._named)
+        return self._sampler.doubts
 
     def of(self, batch: Batch) -> Batch:
         """Return the streamlines with what is sampled along them, and the points that are written."""
-        made, chosen = batch, self._options
+        content, chosen = batch, self._options
         if chosen.endpoints_only:
-            made = ends_of(made)
+            content = ends_of(content)
         elif chosen.compress is not None:
-            made = compressed(made, chosen.compress, SEGMENT_MM)
+            content = compressed(content, chosen.compress, SEGMENT_MM)
         elif _every(chosen) > 1:
-            made = downsampled(made, _every(chosen))
-        if self._sampler is not None:
-            made = replace(made, data_per_streamline=self._sampler.per_streamline(batch))
+            content = downsampled(content, _every(chosen))
+        if self._sampler.maps:
+            content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
-                made = replace(made, data_per_point=self._sampler.per_point(made))
-        return replace(made, groups=self.groups_of(batch)) if chosen.groups else made
+                content = replace(content, data_per_point=self._sampler.per_point(content))
+        return replace(content, groups=self.groups_of(batch)) if chosen.groups else content
 
-    def layout(self, step_mm: float) -> dict[str, Any]:
+    def layout(self, step_mm: float) -> Json:
         """Return what :func:`layout_of` returns of the options, and what is known of streamlines in the end."""
         return layout_of(self._options, step_mm) | {"late": self.late}
 
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
-        chosen, maps = self._options, 0 if suffix == ".tck" else len(self.told.get("samples", ()))
+        chosen, maps = self._options, 0 if suffix == ".tck" else len(self._sampler.maps)
         every = _every(chosen)
         thinned = (points + 2 * (every - 1) * streamlines) // every  # whose halves end anywhere, on average
         left = min(points, 2 * streamlines if chosen.endpoints_only else thinned)
         each = 3 * (np.dtype(chosen.points).itemsize if suffix == ".trx" else 4) + 4 * maps * chosen.sample_points
-        grouped = 8 * len(getattr(chosen, "connectome", None) or ()) if chosen.groups else 0
+        grouped = 8 * self._parcellations * chosen.groups
         return each * left + (4 * len(STATISTICS) * maps + grouped) * streamlines
 
 
-def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
+def layout_of(options: ContentOptions, step_mm: float) -> Json:
     """Return what a writer needs to know: the type of points, and their distance in mm, if there is one for all."""
     same = not options.endpoints_only and options.compress is None
     return {"step_mm": step_mm * _every(options) if same else None, "point_type": options.points}
@@ -153,13 +155,6 @@ def layout_of(options: ContentOptions, step_mm: float) -> dict[str, Any]:
 def _every(options: ContentOptions) -> int:
     """Return N where every N-th point is written."""
     return 1 if options.endpoints_only or options.compress is not None else options.downsample or 1
-
-
-def names_of(images: Iterable[Any]) -> dict[str, Any]:
-    """Return maps by the name of their file, of letters, digits, - and _; a name that is taken gets a number."""
-    given = tuple(images)
-    files = (Path(image).name.removesuffix(" (in memory)").removesuffix(".gz") for image in given)
-    return dict(zip(member_names(Path(file).stem for file in files), given, strict=True))
 
 
 def check_content(options: ContentOptions, output: Path) -> None:
@@ -173,7 +168,7 @@ def check_content(options: ContentOptions, output: Path) -> None:
         raise OutputError(f"{output}: a .tck file has no room for --sample-points; write a .trx or a .trk file")
     if suffix != ".trk":
         return
-    names = names_of(options.sample or ())  # type: ignore[arg-type]
+    names = names_of(values_of(options.sample))
     if len(PROPERTIES) + len(STATISTICS) * len(names) > MOST_NAMES:
         raise OutputError(f"{output}: a .trk file has room for the values of one map of --sample; write a .trx file")
     longest = max((f"{name}_{which}" for name, which in product(names, STATISTICS)), key=len, default="")
@@ -184,16 +179,16 @@ def check_content(options: ContentOptions, output: Path) -> None:
         )
 
 
-def check_written(given: Callable[[str], bool], sampled: bool) -> None:
+def check_written(is_given: Callable[[str], bool], sampled: bool) -> None:
     """Raise an error if an option that is given asks something of a tractogram, and no streamline is kept.
 
     Parameters
     ----------
-    given : says of an option's name whether it is given.
+    is_given : says of an option's name whether it is given.
     sampled : whether values of maps are kept.
     """
     for name in (*(() if sampled else ("sample",)), "sample_points", "groups", *BELOW):
-        if given(name):
+        if is_given(name):
             raise ParameterError(f"{flag(name)} says what a tractogram holds, and none is written: give an output")
 
 
@@ -216,8 +211,8 @@ def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
 
     if not len(batch):
         return batch
-    kept: Any = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
-    return _of_points(batch, np.concatenate(kept), np.array([len(line) for line in kept]))
+    kept: list[Array] = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
+    return _of_points(batch, np.concatenate(kept), np.array(list(map(len, kept))))
 
 
 def _chosen(batch: Batch, chosen: npt.NDArray[np.bool_]) -> Batch:

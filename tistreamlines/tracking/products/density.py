@@ -6,27 +6,25 @@ device, and no point comes back.  Both run the same kernel functions (:mod:`...k
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future
 from itertools import pairwise
 from threading import Lock
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...aliases import Array
 from ...backends.program import Program
 from ...devices import host_memory, usable_cores
-from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels.products.density import Grid, count_points
 from ...kernels.products.ends import count_end_points
 from ...linker.lang import LANES
-from ...linker.records import spread
+from ...linker.records import Arguments, spread
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
-from .point_kernels import launch, program_of
+from .backlog import Backlog
+from .point_kernels import COUNTING, launch, program_of
 from .unpacking import affine_record
 
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
@@ -46,7 +44,7 @@ class MapGrid:
     ----------
     space : the grid, of any affine that can be inverted.
     step_mm : the longest distance between two points of a streamline, mm.
-    told : what the voxels are of, and what to do if they are too small.
+    purpose : what the voxels are of, and what to do if they are too small.
 
     Raises
     ------
@@ -54,11 +52,11 @@ class MapGrid:
         If the grid has too many voxels, or if a step is too long for them.
     """
 
-    def __init__(self, space: Space, step_mm: float, told: str = OF_A_MAP) -> None:
+    def __init__(self, space: Space, step_mm: float, purpose: str = OF_A_MAP) -> None:
         self.space, self.voxels = space, check_size(space)
         to_voxel = np.linalg.inv(space.affine)[:3]
         if not step_mm * np.linalg.norm(to_voxel[:, :3], 2) < LONGEST:
-            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of {told}")
+            raise ParameterError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of {purpose}")
         # a step crosses at most as many borders of an axis as it is long along it; a line, one more
         self._borders = step_mm * float(np.linalg.norm(to_voxel[:, :3], axis=1).sum()) * (1 + 1e-3) + 1e-3
         to_voxel[:, 3] += 0.5  # a voxel begins half a side before its centre
@@ -69,9 +67,9 @@ class MapGrid:
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
 
-    def listed(self, batch: Batch, some: slice) -> Iterator[tuple[dict[str, Array], int]]:
+    def listed(self, batch: Batch, chosen: slice) -> Iterator[tuple[dict[str, Array], int]]:
         """Yield arrays that ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
-        first, sizes = some.start, self.each(batch.lengths[some] - 1)
+        first, sizes = chosen.start, self.each(batch.lengths[chosen] - 1)
         begins = exclusive_sum(sizes)
         for part in in_parts(begins, LISTED):
             offsets = batch.offsets[first + part.start : first + part.stop + 1]
@@ -118,44 +116,44 @@ class Density:
 
     def __init__(self, space: Space, step_mm: float, threads: int | None = None) -> None:
         self.space, self._grid = space, MapGrid(space, step_mm)
-        self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
-        self._pool = thread_pool("density", MOST_THREADS)
+        threads = max(1, min(threads or usable_cores(), MOST_THREADS))
+        self._backlog = Backlog[None]("density", MOST_THREADS, WAITING * threads)
         self._program: Program | None = None  # None: threads of the host count
-        self._cells: Any = np.zeros(self._grid.voxels, np.int32)
+        self._arrays: Arguments = {"counts": np.zeros(self._grid.voxels, np.int32)}
         self._total: Array | None = None
         self._streamlines, self._before, self._summing = 0, 0, Lock()
-        self._waiting: deque[Future[None]] = deque()
 
     def move_to(self, program: Program) -> None:
-        """Count with this program, see :class:`.point_kernels.Movable`; the host counts if the map is too large for it.
+        """Count with this program; the host counts if the map is too large for it.
 
         The counts are there twice, since compilers need memory for a copy that is made for the host, and a streamline
         may be listed in all voxels.
         """
         if 4 * (3 * self._grid.voxels + LISTED) <= MOST_BYTES:
-            self._program, self._threads, self._pool = program, 1, thread_pool("device", 1)
-            self._cells = program.array(self._cells)
+            self._program, self._backlog = program, Backlog[None]("device", 1, WAITING)
+            self._arrays = {"counts": program.array(self._arrays["counts"])}
 
     def add(self, batch: Batch) -> None:
         """Count the streamlines of a batch, in another thread; wait if several batches are not counted yet."""
-        while len(self._waiting) > WAITING * self._threads:
-            self._waiting.popleft().result()
         most = STREAMLINES // self.each
         for first in range(0, len(batch), most):
             count = min(most, len(batch) - first)
             if self._streamlines + count > most:
                 self._settle()
             self._streamlines += count
-            self._waiting.append(self._pool.submit(self._add, batch, slice(first, first + count), self._before))
+            self._backlog.submit(self._add, batch, slice(first, first + count), self._before)
             self._before += count
 
-    def _add(self, batch: Batch, some: slice, before: int) -> None:
+    def _add(self, batch: Batch, chosen: slice, before: int) -> None:
         """Count some streamlines of a batch, which so many come before; the additions of threads are atomic."""
         del before
-        program = self._program or program_of(self.kernel)
-        for values, most in self._grid.listed(batch, some):
-            arguments = self._grid.values | values | {"counts": self._cells}
+        program = self._program or program_of(self.kernel, part=COUNTING)
+        for values, most in self._grid.listed(batch, chosen):
+            arguments = self._grid.values | values | self._arrays
             launch(program, self.kernel, len(values["slot"]), arguments, {"visited": most})
+
+    def take_weights(self, weights: Array) -> None:
+        """Weigh streamlines, if a map of this kind can; see :meth:`.files.ProductFile.take_weights`."""
 
     def add_counts(self, counts: Array) -> None:
         """Add streamlines that were counted elsewhere; the array may be kept, and added to."""
@@ -170,22 +168,20 @@ class Density:
         """Wait for all batches; return the number of streamlines in each voxel, (x, y, z) int32 (int64 beyond that)."""
         self._settle()
         assert self._total is not None
-        kind = np.int32 if self._total.max(initial=0) <= np.iinfo(np.int32).max else np.int64
-        return self._total.astype(kind).reshape(self.space.shape)
-
-    def _wait(self) -> None:
-        while self._waiting:
-            self._waiting.popleft().result()
+        return narrowest(self._total).reshape(self.space.shape)
 
     def _settle(self) -> None:
         """Wait for the threads, and move what they have counted to the total."""
-        self._wait()
+        self._backlog.wait()
         if not self._streamlines and self._total is not None:
             return
-        voxels = self._grid.voxels
-        self.add_counts(self._cells if self._program is None else self._program.host(self._cells, voxels))
-        none = np.zeros(voxels, np.int32)
-        self._cells = none if self._program is None else self._program.upload(self._cells, none)
+        counts, none = self._arrays["counts"], np.zeros(self._grid.voxels, np.int32)
+        if self._program is not None:
+            self.add_counts(self._program.host(counts, len(none)))
+            self._arrays["counts"] = self._program.upload(counts, none)
+        elif isinstance(counts, np.ndarray):
+            self.add_counts(counts)
+            self._arrays["counts"] = none
         self._streamlines = 0
 
 
@@ -196,12 +192,17 @@ class Ends(Density):
     each = 2
 
 
+def narrowest(counts: Array) -> Array:
+    """Return counts as int32, or int64 where one is beyond that."""
+    return counts.astype(np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64)
+
+
 def check_memory(space: Space, voxel_bytes: int, limit: int | None) -> None:
     """Raise a ParameterError if a map with so many bytes a voxel exceeds a limit, or the memory that is free."""
     needed, free = check_size(space) * voxel_bytes, host_memory()[1]
-    for most, told in ((limit, "--memory-limit allows {}"), (free, "{} of memory are free")):
+    for most, reason in ((limit, "--memory-limit allows {}"), (free, "{} of memory are free")):
         if most is not None and needed > most:
-            shape, has = " x ".join(map(str, space.shape)), told.format(f"{most / 1e9:.3g} GB")
+            shape, has = " x ".join(map(str, space.shape)), reason.format(f"{most / 1e9:.3g} GB")
             raise ParameterError(f"a map of {shape} voxels takes {needed / 1e9:.3g} GB, but {has}: give larger voxels")
 
 

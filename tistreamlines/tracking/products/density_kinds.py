@@ -7,7 +7,7 @@ whole numbers of 64 bits, so that a map depends neither on the order of the stre
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class Sums(Density):
     channels: ClassVar[int] = 1  # sums of a voxel
     voxel_bytes: ClassVar[int] = 32
     most: ClassVar[float] = 1.0  # that a streamline leaves in a voxel
+    unit: float = OF_MM  # of the values whose mean is mapped
 
     def __init__(
         self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
@@ -48,6 +49,9 @@ class Sums(Density):
         self._weighted, self._weights, self._units = weighted, None, (1.0, 1.0)  # of weights, and of what they weigh
         if weights is not None:
             self._know(weights)
+        self._sampler: Sampler | None = None
+        if sampled is not None:
+            self._sampler, self.unit = Sampler({"map": sampled}, 1), unit_of(sampled)
         # streamline, voxel and what the one leaves in the other, until weights come
         self._held: list[tuple[Array, Array, Array]] = []
 
@@ -62,9 +66,9 @@ class Sums(Density):
         """Return what a streamline leaves in each voxel that it passes, (channels, v) int64."""
         raise NotImplementedError
 
-    def _add(self, batch: Batch, some: slice, before: int) -> None:
+    def _add(self, batch: Batch, chosen: slice, before: int) -> None:
         """Sum up what some streamlines of a batch leave, or keep it until their weights come."""
-        whole, owner = self._counted(batch if len(batch) == some.stop - some.start else batch[some])
+        whole, owner = self._counted(batch if len(batch) == chosen.stop - chosen.start else batch[chosen])
         for passed in passages(self._grid, whole, self.shares, self._spans):
             left, streamlines = self._left(whole, passed), before + owner[passed.streamline]
             if not self._weighted:
@@ -78,16 +82,16 @@ class Sums(Density):
         """Return what is counted of a batch, and the streamline that each of these is or belongs to."""
         return batch, np.arange(len(batch))
 
-    def _sum(self, voxels: Array, passes: Any, left: Array) -> None:
+    def _sum(self, voxels: Array, passes: Array | int, left: Array) -> None:
         """Add to the sums of voxels; a thread adds while no other does."""
         with self._summing:
             np.add.at(self._passes, voxels, passes)
-            for sums, one in zip(self._sums, left, strict=True):
-                np.add.at(sums, voxels, one)
+            for sums, amounts in zip(self._sums, left, strict=True):
+                np.add.at(sums, voxels, amounts)
 
     def take_weights(self, weights: Array) -> None:
         """Sum up what the streamlines that have come leave, times their weights, (n,)."""
-        self._wait()
+        self._backlog.wait()
         self._know(weights)
         while self._held:
             self._weigh(*self._held.pop())
@@ -100,14 +104,14 @@ class Sums(Density):
     def _weigh(self, streamlines: Array, voxels: Array, left: Array) -> None:
         """Add what streamlines leave, times their weights; one without a weight counts 0, and is an error later."""
         assert self._weights is not None
-        own = self._weights[np.minimum(streamlines, len(self._weights) - 1)]
-        passes, amounts = np.rint(own * self._units[0]), np.rint(own * self._units[1] * left)
+        weights = self._weights[np.minimum(streamlines, len(self._weights) - 1)]
+        passes, amounts = np.rint(weights * self._units[0]), np.rint(weights * self._units[1] * left)
         self._sum(voxels, passes.astype(np.int64), amounts.astype(np.int64))
 
     @property
     def _count(self) -> Array:
         """Streamlines in each voxel, or the sum of their weights; waits for all batches."""
-        self._wait()
+        self._backlog.wait()
         return self._passes / self._units[0]
 
     def _shape(self, values: Array) -> Array:
@@ -153,7 +157,7 @@ class TotalLength(Sums):
 
     def values(self) -> Array:
         """Wait for all batches; return the length in each voxel, (x, y, z) float32, mm."""
-        self._wait()
+        self._backlog.wait()
         return self._shape(self._sums[0] / (OF_MM * self._units[1]))
 
 
@@ -184,7 +188,7 @@ class Directions(Sums):
 class MeanLength(Sums):
     """The mean length of the streamlines that pass a voxel, mm."""
 
-    unit, most = OF_MM, 2.0**40  # 17 km
+    most = 2.0**40  # 17 km
 
     def _each(self, batch: Batch) -> Array:
         """Return the number of each streamline whose mean is mapped, (n,), in units."""
@@ -206,16 +210,8 @@ class MeanSample(MeanLength):
 
     most = 2.0**30
 
-    def __init__(
-        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
-        weighted: bool = False, weights: Array | None = None,
-    ) -> None:
-        super().__init__(space, step_mm, threads, None, weighted, weights)
-        assert sampled is not None
-        self._sampler = Sampler({"map": sampled}, 1)
-        self.unit = unit_of(sampled)
-
     def _each(self, batch: Batch) -> Array:
+        assert self._sampler is not None
         values = self._sampler.per_streamline(batch)["map_mean"].astype(float)
         return np.rint(np.nan_to_num(values) * self.unit).astype(np.int64)  # without points, it is in no voxel either
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array, Json
+from ...aliases import Array
 from ...backends.program import Program
 from ...errors import InputError, ParameterError
 from ...io import sidecar
-from ...io.images import grid_of, open_image
+from ...io.images import AnyPath, grid_of, open_image
 from ...io.maps import write_map
-from ...option import OUTPUT, PathLike, option
+from ...option import OUTPUT, PathLike, file_of, option
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings, bytes_of
 from .density import Density, Ends, check_memory, check_size, finer
 from .device_density import DeviceDensity, DeviceEnds
+from .files import ProductFile
 from .samples import load_sampled
 from .weighing import are_weighted, check_weights, known_weights
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 MAPS = ("density", "ends")
 KINDS = ("count", "direction", "length", "mean-length", "sample")
+ENDS = "ends"  # kind of the map of --ends
+COUNTS = {"count": (Density, DeviceDensity), ENDS: (Ends, DeviceEnds)}  # what counts on the host, and on a device
 
 
 @dataclass(frozen=True)
@@ -75,57 +78,49 @@ class MapOptions(EndsOptions, DensityOptions):
     """Options of all maps."""
 
 
-class CountMap:
-    """Counts in each voxel, and writes the map; see :class:`.files.ProductFile`.
+@dataclass(frozen=True)
+class Inputs(MapOptions):
+    """Options of all maps, and those of a run that maps read."""
+
+    weights: str | None = None
+    sift2: object = None
+    memory_limit: float | None = None
+
+
+class CountMap(ProductFile):
+    """Counts in each voxel, and writes the map.
 
     Parameters
     ----------
     path : file of the map.
+    kind : one of KINDS, or ENDS.
     options : of all maps.
     space : grid of the series, or of the orientations.
     step_mm : step size, mm.
     threads : how many threads count on the host; None for as many as help.
-
-    Attributes
-    ----------
-    nowhere : why the map may be wrong if there are streamlines, once it is written.
     """
 
-    nowhere = ""
-    on_host: type[Density] = Density
-    on_device: type[DeviceDensity] = DeviceDensity
-
     def __init__(
-        self, path: PathLike | None, options: MapOptions, space: Space, step_mm: float, threads: int | None = None
+        self, path: PathLike | None, kind: str, options: Inputs, space: Space, step_mm: float,
+        threads: int | None = None,
     ) -> None:
         if options.density_grid is not None:
-            space = grid_of_map(options.density_grid)
+            space = grid_of_map(file_of(options.density_grid))
         elif options.density_voxel is not None:
             space = finer(space, options.density_voxel)
         assert path is not None
-        self._weighted = are_weighted(options)
-        self._path, self._density = Path(path), self._counted(options, space, step_mm, threads)
-        check_memory(space, self._density.voxel_bytes, bytes_of(getattr(options, "memory_limit", None)))
-        self.paths = (self._path,)
-        self._step_mm = step_mm
+        super().__init__(Path(path))
+        self._kind, self._options, self._step_mm = kind, options, step_mm
+        self._density = _density(kind, options, space, step_mm, threads)
+        check_memory(space, self._density.voxel_bytes, bytes_of(options.memory_limit))
         self._device: DeviceDensity | None = None
         self.value: Array = np.zeros((0, 0, 0), np.int32)
-        self.told: Json = {}
-        self.doubts: tuple[str, ...] = ()
-        images = [str(one) for one in (options.density_grid, options.density_sample) if one is not None]
+        images = [str(image) for image in (options.density_grid, options.density_sample) if image is not None]
         self._places = " and ".join(images) or "its grid"
 
-    def _counted(self, options: MapOptions, space: Space, step_mm: float, threads: int | None) -> Density:
-        """Return what the host counts with."""
-        if not self._weighted:
-            return self.on_host(space, step_mm, threads)
-        from .density_kinds import CountOfEnds
-
-        return CountOfEnds(space, step_mm, threads, None, True, known_weights(options))
-
     def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
-        """Sum weighted streamlines; see :class:`.files.Weighted`."""
-        self._density.take_weights(weights)  # type: ignore[attr-defined]
+        """Sum weighted streamlines."""
+        self._density.take_weights(weights)
 
     def move_to(self, program: Program) -> None:
         """Have points counted with this program; other kinds of maps stay on the host."""
@@ -136,86 +131,77 @@ class CountMap:
         self._density.add(batch)
 
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
-        """Have the devices that track count; return None if they lack the memory, or if streamlines are weighted."""
-        if self._weighted:
-            return None
-        made = self.on_device(space, self._density.space, self._step_mm, 2 * settings.max_steps)
-        self._device = made if made.fit(settings.memory_limit) else None
+        """Have the devices that track count; return None if they lack the memory, or if the map needs points."""
+        device = on_device(self._kind, self._options, space, self._density.space, self._step_mm, settings)
+        self._device = device if device is not None and device.fit(settings.memory_limit) else None
         return self._device
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are counted, and write the map."""
         if self._device is not None and len(self._device.total):
             self._density.add_counts(self._device.total)
-        self.value, space = self._density.values(), self._density.space
-        write_map(self._path, self.value, space, force=force)
+        self.value, space, (path,) = self._density.values(), self._density.space, self.paths
+        write_map(path, self.value, space, force=force)
         if not self.value.any():
             self.nowhere = (
-                f"{self._path}: is 0 everywhere, though there are streamlines: check that {self._places} lies in their "
-                "space"
+                f"{path}: is 0 everywhere, though there are streamlines: check that {self._places} lies in their space"
             )
-        self.told = {
-            "path": str(self._path), "sha256": sidecar.sha256(self._path), "shape": space.shape, "affine": space.affine,
-        }
+        self.details = sidecar.described(path) | {"shape": space.shape, "affine": space.affine}
+        if self._kind != ENDS:
+            self.details["kind"] = self._kind
 
 
-class DensityMap(CountMap):
-    """The map of --density, of any kind."""
+def _density(kind: str, options: Inputs, space: Space, step_mm: float, threads: int | None) -> Density:
+    """Return what the host counts with."""
+    if kind in COUNTS and not are_weighted(options):
+        return COUNTS[kind][0](space, step_mm, threads)
+    from .density_kinds import SUMS, CountOfEnds
 
-    def __init__(self, options: MapOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
-        self._kind = options.density_kind
-        super().__init__(options.density, options, space, step_mm, threads)
-
-    def _counted(self, options: MapOptions, space: Space, step_mm: float, threads: int | None) -> Density:
-        check_sample(options)
-        if self._kind == "count" and not self._weighted:
-            return Density(space, step_mm, threads)
-        from .density_kinds import SUMS
-
-        sampled = None if options.density_sample is None else load_sampled(options.density_sample)
-        return SUMS[self._kind](space, step_mm, threads, sampled, self._weighted, known_weights(options))
-
-    def write(self, *, force: bool) -> None:
-        """Write the map; the record says of which kind it is."""
-        super().write(force=force)
-        self.told["kind"] = self._kind
-
-    def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
-        """Have the devices count; other kinds need points."""
-        return super().collector(space, settings) if self._kind == "count" else None
+    sums = CountOfEnds if kind == ENDS else SUMS[kind]
+    sampled = None
+    if kind == "sample" and options.density_sample is not None:
+        sampled = load_sampled(file_of(options.density_sample))
+    return sums(space, step_mm, threads, sampled, are_weighted(options), known_weights(options))
 
 
-class EndsMap(CountMap):
-    """The map of --ends."""
+def on_device(
+    kind: str, options: Inputs, space: Space, grid: Space, step_mm: float, settings: Settings
+) -> DeviceDensity | None:
+    """Return what counts where streamlines are tracked; None if a map of this kind needs points."""
+    if kind not in COUNTS or are_weighted(options):
+        return None
+    return COUNTS[kind][1](space, grid, step_mm, 2 * settings.max_steps)
 
-    on_host, on_device = Ends, DeviceEnds
 
-    def __init__(self, options: MapOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
-        super().__init__(options.ends, options, space, step_mm, threads)
+def density_map(options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
+    """Return the map of --density, of any kind."""
+    check_sample(options)
+    return CountMap(options.density, options.density_kind, options, space, step_mm, threads)
 
 
-def blank(options: MapOptions, space: Space, settings: Settings) -> DeviceDensity | None:
+def ends_map(options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
+    """Return the map of --ends."""
+    return CountMap(options.ends, ENDS, options, space, step_mm, threads)
+
+
+def blank(options: Inputs, space: Space, settings: Settings) -> DeviceDensity | None:
     """Return what counts on any grid: the kernels are the same on all; None if the map needs points."""
-    if options.density_kind != "count" or are_weighted(options):
-        return None
-    return DeviceDensity(space, space, settings.step_mm, 2 * settings.max_steps)
+    return on_device(options.density_kind, options, space, space, settings.step_mm, settings)
 
 
-def blank_ends(options: MapOptions, space: Space, settings: Settings) -> DeviceEnds | None:
+def blank_ends(options: Inputs, space: Space, settings: Settings) -> DeviceDensity | None:
     """Return what counts the ends on any grid; None if they are weighted."""
-    if are_weighted(options):
-        return None
-    return DeviceEnds(space, space, settings.step_mm, 2 * settings.max_steps)
+    return on_device(ENDS, options, space, space, settings.step_mm, settings)
 
 
-def check(options: MapOptions) -> None:
+def check(options: Inputs) -> None:
     """Open the images that maps need: an error of a small file comes before the work."""
     if options.density_grid is not None:
-        grid_of_map(options.density_grid)
+        grid_of_map(file_of(options.density_grid))
     check_weights(options)
     check_sample(options)
     if options.density_sample is not None:
-        load_sampled(options.density_sample)
+        load_sampled(file_of(options.density_sample))
 
 
 def check_sample(options: MapOptions) -> None:
@@ -224,7 +210,7 @@ def check_sample(options: MapOptions) -> None:
         raise ParameterError("--density-kind sample and --density-sample belong together: give both or neither")
 
 
-def grid_of_map(image: Any) -> Space:
+def grid_of_map(image: AnyPath) -> Space:
     """Return the grid of any image of three axes or more, which may be rotated or sheared."""
     path, opened = open_image(image)
     if len(opened.shape) < 3:

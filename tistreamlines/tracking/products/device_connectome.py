@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any
 
 import numpy as np
 
 from ...aliases import Array
-from ...devices.threads import thread_pool
 from ...kernels.products.lengths import measure_steps
 from ...linker.records import INTS, Arguments, spread
 from ...space.batch import Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.memory import WORD, memory_for
+from .backlog import Backlog
+from .edges import Edges
+from .keyed_sums import KeyedSums
 from .products import Collector
 from .unpacking import affine_of
 
 AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
 ADDED = 1 << 15  # streamlines that a thread adds at once
 WAITING = 4  # of these for each thread, at most
+Delta = list[tuple[KeyedSums, int, int]]  # see EdgeSums.take
 
 
 class DeviceConnectomes(Collector):
@@ -31,24 +31,23 @@ class DeviceConnectomes(Collector):
     Parameters
     ----------
     space : of the image that is tracked.
-    takers : the connectomes, each with its parcellation and its sums.
+    connectomes : what they are added to.
     threads : how many threads look for nodes.
     """
 
     roots = (measure_steps,)
     bytes = 2 * 7 * WORD * AT_ONCE
 
-    def __init__(self, space: Space, takers: Sequence[Any], threads: int = 1) -> None:
-        self._own, self._takers = spread("affine", affine_of(space)), tuple(takers)
+    def __init__(self, space: Space, connectomes: Sequence[Edges], threads: int = 1) -> None:
+        self._affine, self._connectomes = spread("affine", affine_of(space)), tuple(connectomes)
         self._arrays: Arguments = {}
-        self._threads = threads
         self._last: list[tuple[Array, Array]] = []  # parts of a chunk that may be taken back
-        self._adding: deque[Future[None]] = deque()
+        self._backlog = Backlog[None]("connectome", threads, WAITING * threads)
 
     def compile(self, growth: Growth) -> None:
         """Measure a streamline without steps."""
         with memory_for(f"the ends of {AT_ONCE:,} streamlines"):
-            self._arrays = {"found": growth.program.empty(7 * AT_ONCE, INTS)}
+            self._arrays = {"ends": growth.program.empty(7 * AT_ONCE, INTS)}
         self.collect(growth, growth.made_up(0))
         self.undo(growth)
 
@@ -59,43 +58,36 @@ class DeviceConnectomes(Collector):
             return
         numbers = accepted.first_seed + accepted.seed.astype(np.int64)
         with growth.statistics.stage("pack"):
-            values = growth.values | self._own | self._arrays
+            values = growth.values | self._affine | self._arrays
             for first in range(0, count, AT_ONCE):
                 many = min(AT_ONCE, count - first)
                 growth.program.run("measure_steps", many, values | {"earlier": first})
-                found = growth.fetch(self._arrays["found"], 7 * many).reshape(-1, 7)
-                self._last.append((found, numbers[first : first + many]))
+                ends = growth.fetch(self._arrays["ends"], 7 * many).reshape(-1, 7)
+                self._last.append((ends, numbers[first : first + many]))
 
     def _settle(self) -> None:
         """Let other threads add the last chunk, whose streamlines are certain now."""
-        for found, numbers in self._last:
-            for first in range(0, len(found), ADDED):
-                self._wait(WAITING * self._threads)
-                some = slice(first, first + ADDED)
-                adding = thread_pool("connectome", self._threads).submit(self._add, found[some], numbers[some])
-                self._adding.append(adding)
+        for ends, numbers in self._last:
+            for first in range(0, len(ends), ADDED):
+                part = slice(first, first + ADDED)
+                self._backlog.submit(self._add, ends[part], numbers[part])
         self._last = []
 
-    def _wait(self, most: int = 0) -> None:
-        """Wait until at most so many parts are not added."""
-        while len(self._adding) > most:
-            self._adding.popleft().result()
-
-    def _add(self, found: Array, numbers: Array) -> None:
-        for one in self._takers:
-            one.add(one.parcellation.of_words(found), found[:, 6], numbers)
+    def _add(self, ends: Array, numbers: Array) -> None:
+        for edges in self._connectomes:
+            edges.sums.add(edges.parcellation.of_words(ends), ends[:, 6], numbers)
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""
         self._last = []
 
-    def take(self, growth: Growth) -> list[Any]:
+    def take(self, growth: Growth) -> Delta:
         """Return the sums since the last call."""
         self._settle()
-        self._wait()
-        return [one.sums.take() for one in self._takers]
+        self._backlog.wait()
+        return [edges.sums.take() for edges in self._connectomes]
 
-    def merge(self, delta: list[Any]) -> None:
+    def merge(self, delta: Delta) -> None:
         """Add the sums of another one."""
-        for one, taken in zip(self._takers, delta, strict=True):
-            one.sums.merge(taken)
+        for edges, taken in zip(self._connectomes, delta, strict=True):
+            edges.sums.merge(taken)

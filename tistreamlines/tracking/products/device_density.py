@@ -52,17 +52,14 @@ class DeviceDensity(Collector):
         self._grid = MapGrid(grid, step_mm)
         self._by_steps = self._sizes(np.arange(most_steps + 1))  # voxels that are listed of a streamline
         self._longest = int(self._by_steps[-1])
-        self._own = spread("affine", affine_of(space)) | self._grid.values
+        self._spaces = spread("affine", affine_of(space)) | self._grid.values
         self._listed = min(PART_WORDS, self.most_listed)
+        # lists, and counts twice, since compilers need a copy that is made for the host
+        self.bytes = WORD * (2 * self._grid.voxels + self._longest + self._listed)
         self._arrays: Arguments = {}
         self.total: Array = np.zeros(0, np.int64)
         self._launched: list[tuple[int, int]] = []
         self._streamlines = 0
-
-    @property
-    def bytes(self) -> int:  # type: ignore[override]
-        """Memory of the device: lists, and counts twice, since compilers need a copy that is made for the host."""
-        return WORD * (2 * self._grid.voxels + self._longest + self._listed)
 
     def _sizes(self, steps: Array) -> Array:
         """Return how many voxels are listed of streamlines of so many steps."""
@@ -96,7 +93,7 @@ class DeviceDensity(Collector):
                 self._launched.append((part.start, part.stop - part.start))
 
     def _launch(self, growth: Growth, earlier: int, count: int, by: int) -> None:
-        values = growth.values | self._own | self._arrays | {"slot": growth.room.accepted.hold("words_slot", 1)}
+        values = growth.values | self._spaces | self._arrays | {"slot": growth.room.accepted.hold("words_slot", 1)}
         growth.program.run(self.roots[0].__name__, count, values | {"earlier": earlier, "by": by})
 
     def undo(self, growth: Growth) -> None:
@@ -129,7 +126,8 @@ class DeviceDensity(Collector):
         left = (MOST_BYTES if limit is None else min(MOST_BYTES, limit // 4)) - self.bytes
         if left < 0:
             return False
-        self._listed = min(self._listed + left // WORD, self.most_listed)
+        more = min(left // WORD, self.most_listed - self._listed)
+        self._listed, self.bytes = self._listed + more, self.bytes + WORD * more
         return True
 
 

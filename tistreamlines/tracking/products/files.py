@@ -2,83 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, TypeVar
 from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Json
+from ...backends.program import Program
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .products import Collector
 
-Read = TypeVar("Read")
+Options = TypeVar("Options")
+Inputs = TypeVar("Inputs")
+NAMED = 5  # names that a warning gives
 
 
-class ProductFile(Protocol):
+def first_of(names: Sequence[object]) -> str:
+    """Return the first of some names, in words."""
+    return ", ".join(map(str, names[:NAMED])) + (", ..." if len(names) > NAMED else "")
+
+
+class ProductFile:
     """A file, or several, that a run makes of its streamlines; a row of the registry makes it from the options.
+
+    A subclass replaces ``add`` and ``write``, and of the other methods those that concern it.
+
+    Parameters
+    ----------
+    *paths : the files.
 
     Attributes
     ----------
     paths : the files.
     value : what a result holds of it, once it is written.
-    told : what the record says of it, once it is written.
+    details : what the record says of it, once it is written.
     doubts : why it may be wrong, as warnings, once it is written.
+    nowhere : why it may be wrong if there are streamlines, once it is written.
+    follows : whether it may need what streamlines follow, see :meth:`follow`.
     """
 
-    paths: tuple[Path, ...]
-    value: Any
-    told: Json
-    doubts: tuple[str, ...]
+    nowhere: str = ""
+    follows: bool = False
+
+    def __init__(self, *paths: Path) -> None:
+        self.paths = paths
+        self.value: object = None
+        self.details: Json = {}
+        self.doubts: tuple[str, ...] = ()
 
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account, if their points come back to the host."""
-        ...
+        raise NotImplementedError
+
+    def write(self, *, force: bool) -> None:
+        """Write the file, when all streamlines have come."""
+        raise NotImplementedError
 
     def collector(self, space: Space, settings: Settings) -> Collector | None:
         """Return what the devices make while the streamlines are there, so that no points need come back.
 
-        None if points are needed, or more memory than the devices can spare.
+        None if points are needed, as by default, or more memory than the devices can spare.
 
         Parameters
         ----------
         space : grid of the image that is tracked.
         settings : those of the engine.
         """
-        ...
-
-    def write(self, *, force: bool) -> None:
-        """Write the file, when all streamlines have come."""
-        ...
-
-
-@runtime_checkable
-class Grouping(Protocol):
-    """A product that tells which groups streamlines belong to, for a tractogram that holds them."""
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
-        """Return the groups of the streamlines of a batch."""
-        ...
+        """Return the groups that the streamlines of a batch belong to, for a tractogram that holds them."""
+        return ()
 
+    def move_to(self, program: Program) -> None:
+        """Run kernels that take points with this program, if it has them, from now on; before the first batch."""
 
-@runtime_checkable
-class Following(Protocol):
-    """A product that may need what streamlines follow."""
-
-    def follow(self, followed: Any, told: Callable[[float], object]) -> None:
+    def follow(self, followed: object, progress: Callable[[float], object]) -> None:
         """Take the FODs, or the samples of fibres, that streamlines follow; called before ``add``.
 
-        None if no streamline is tracked, or if no option asks for them. ``told`` receives the share of the work that is
-        done, 0 to 1.
+        None if no streamline is tracked, or if no option asks for them. ``progress`` receives the share of the work
+        that is done, 0 to 1.
         """
-        ...
+
+    def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
+        """Take the weight of each streamline into account, (n,), when all have come; called before ``write``."""
 
 
-@runtime_checkable
-class Weighing(Protocol):
+class Weighing(ProductFile):
     """A product that weighs streamlines.
 
     Attributes
@@ -91,19 +104,10 @@ class Weighing(Protocol):
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return the weight of each streamline, (n,), when all have come."""
-        ...
+        raise NotImplementedError
 
 
-@runtime_checkable
-class Weighted(Protocol):
-    """A product that may wait for the weights of streamlines."""
-
-    def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
-        """Take the weight of each streamline into account, (n,), when all have come; called before ``write``."""
-        ...
-
-
-class Checked(Generic[Read]):
+class Checked(Generic[Options, Inputs]):
     """Inputs of a product that a check has read, until a run takes them or the options are gone.
 
     Parameters
@@ -111,14 +115,14 @@ class Checked(Generic[Read]):
     read : returns the inputs, from the options; raises an error if they are wrong.
     """
 
-    def __init__(self, read: Callable[[Any], Read]) -> None:
-        self._read, self._known = read, dict[int, Read]()  # by the identity of the options
+    def __init__(self, read: Callable[[Options], Inputs]) -> None:
+        self._read, self._known = read, dict[int, Inputs]()  # by the identity of the options
 
-    def check(self, options: Any) -> None:
+    def check(self, options: Options) -> None:
         """Read the inputs: an error of a small file comes before the work."""
         self._known[id(options)] = self._read(options)
         finalize(options, self._known.pop, id(options), None)
 
-    def take(self, options: Any) -> Read:
+    def take(self, options: Options) -> Inputs:
         """Return what was read of these options, or read it."""
         return self._known.pop(id(options)) if id(options) in self._known else self._read(options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import reduce
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,7 @@ SPARSE = 16  # places for each key that is there, at most
 FEWEST = 1 << 14  # keys that a table has room for
 GROWTH = 1.5
 FULL = 0.75  # part of the slots that may be taken
-_KERNELS = text_of(Path(__file__).with_name("keyed_sums_kernels.py"))
-_insert = Function(_KERNELS, "insert")
-insert_edges = Function(_KERNELS, "insert_edges")
+_insert = Function(text_of(Path(__file__).with_name("keyed_sums_kernels.py")), "insert")
 
 
 class KeyedSums:
@@ -39,9 +36,15 @@ class KeyedSums:
         self._columns, self._keys, self.lock = columns, keys, Lock()
         self._clear()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[int, int, Array, Array]:
         """Send what there is to another process, which has a lock of its own."""
-        return _received, (self._columns, self._keys, *self.sorted())
+        return self._columns, self._keys, *self.sorted()
+
+    def __setstate__(self, state: tuple[int, int, Array, Array]) -> None:
+        """Receive what another process has sent."""
+        columns, keys, present, totals = state
+        self.__init__(columns, keys)
+        self.add(present, totals)
 
     def _clear(self) -> None:
         """Give the memory back."""
@@ -58,24 +61,19 @@ class KeyedSums:
 
     def add(self, keys: Array, sums: Array) -> None:
         """Add sums, (n, columns) int64, of keys, (n,) int64 from 0 on; one may be there several times."""
-        self.fill(_insert, len(keys), keys, sums)
-
-    def fill(self, kernel: Function, count: int, *given: Any) -> None:
-        """Run a kernel of ``keyed_sums_kernels.py`` that adds so many items, with as many slots as it needs."""
         with self.lock:
-            self._fill(kernel, count, *given)
+            self._add(keys, sums)
 
-    def _fill(self, kernel: Function, count: int, *given: Any) -> None:
+    def _add(self, keys: Array, sums: Array) -> None:
         if not len(self._totals):
             self._make_room(FEWEST)
         self._state[1] = 0
-        kernel(self._slots, self._totals, self._state, *given)
-        while (done := int(self._state[1])) < count:
+        _insert(self._slots, self._totals, self._state, keys, sums)
+        if (done := int(self._state[1])) < len(keys):
             taken = self._taken()
             self._make_room(int(len(taken[0]) * GROWTH) + FEWEST)
-            self._fill(_insert, len(taken[0]), *taken)
-            self._state[1] = done
-            kernel(self._slots, self._totals, self._state, *given)
+            self._add(*taken)
+            self._add(keys[done:], sums[done:])
 
     def _taken(self) -> tuple[Array, Array]:
         """Return all keys and their sums; those of a table in any order."""
@@ -113,9 +111,3 @@ class KeyedSums:
 
     def _adopt(self, other: KeyedSums) -> None:
         self._slots, self._totals, self._state = other._slots, other._totals, other._state
-
-
-def _received(columns: int, keys: int, *given: Array) -> KeyedSums:
-    made = KeyedSums(columns, keys)
-    made.add(*given)
-    return made

@@ -6,7 +6,6 @@ import numpy as np
 
 from tistreamlines.backends.numba.compiler import compiled
 
-COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = 0, 1, 2, 3  # as in matrix.py, which is not imported by a copy of this file
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio spreads neighbouring keys (Knuth, TAOCP 3, section 6.4)
 
 
@@ -46,31 +45,4 @@ def insert(slots, totals, state, keys, sums):
             return
         for column in range(sums.shape[1]):
             totals[place, column] += sums[item, column]
-        state[1] = item + 1
-
-
-@compiled
-def insert_edges(slots, totals, state, found, lengths, numbers, samples, nodes, blocks, kept, inverse):
-    """Add streamlines with nodes at both ends, (n, 2) from 1 on, to the sums of their edges; see ``EdgeSums``.
-
-    ``kept`` says what the columns of ``totals`` are; ``inverse / length`` is added as 1 / length, rounded.
-    """
-    for item in range(state[1], len(found)):
-        low = np.int64(min(found[item, 0], found[item, 1])) - 1
-        if low >= 0:
-            # a place of the upper triangle, row by row; see nodes_of in matrix.py
-            edge = low * (2 * nodes - low - 1) // 2 + np.int64(max(found[item, 0], found[item, 1])) - 1
-            place = place_of(slots, edge * blocks + np.int64(numbers[item]) % blocks, state)
-            if place < 0:
-                return
-            for k in range(len(kept)):
-                if kept[k] == COUNT:
-                    totals[place, k] += 1
-                elif kept[k] == LENGTH:
-                    totals[place, k] += lengths[item]
-                elif kept[k] == INVERSE_LENGTH:
-                    if lengths[item] > 0:
-                        totals[place, k] += np.int64(np.rint(inverse / lengths[item]))
-                else:
-                    totals[place, k] += samples[item, kept[k] - SAMPLED]
         state[1] = item + 1

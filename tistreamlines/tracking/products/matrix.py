@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...kernels.products.lengths import UNITS
-from .keyed_sums import KeyedSums, insert_edges
+from .keyed_sums import KeyedSums
 
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
-NO_SAMPLES = np.zeros((0, 0), np.int64)
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,13 @@ class Measure:
     Attributes
     ----------
     words : what it is.
-    made : from the sums over streamlines, (..., columns), and the mean number of voxels of the two nodes, (...).
+    of : returns it from the sums over streamlines, (..., columns), and the mean number of voxels of both nodes, (...).
     columns : those of the sums that it is made of.
     total : whether it is a sum over streamlines, not a mean.
     """
 
     words: str
-    made: Callable[[Array, Array], Array]
+    of: Callable[[Array, Array], Array]
     columns: tuple[int, ...]
     total: bool = True
 
@@ -76,7 +75,7 @@ def weighted(measure: Measure) -> Measure:
     Its columns are those of what :func:`weighted_columns` returns.
     """
     return Measure(
-        f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.made(sums[..., SAMPLED:], volume),
+        f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.of(sums[..., SAMPLED:], volume),
         tuple(SAMPLED + column for column in measure.columns), measure.total,
     )
 
@@ -90,8 +89,12 @@ def weighted_columns(lengths: Array, samples: Array | None) -> Array:
     samples : (n, maps) int64, what is sampled along each of them, in units, or None.
     """
     mm = lengths / UNITS
-    inverse = np.divide(1.0, mm, out=np.zeros(len(mm)), where=mm > 0)
-    return np.column_stack([np.ones(len(mm)), mm, inverse, *(() if samples is None else samples.T)])
+    return np.column_stack([np.ones(len(mm)), mm, _inverse(1.0, mm), *(() if samples is None else samples.T)])
+
+
+def _inverse(whole: float, lengths: Array) -> Array:
+    """Return ``whole / length``, or 0 where the length is 0."""
+    return np.divide(whole, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
 
 
 def _ratio(a: Array, b: Array) -> Array:
@@ -151,7 +154,7 @@ class EdgeSums:
     def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
         self.nodes = nodes
         self.take_units(units)
-        self._kept = np.array(sorted({column for one in measures.values() for column in one.columns}))
+        self._kept = sorted({column for measure in measures.values() for column in measure.columns})
         self._sums = KeyedSums(len(self._kept), nodes * (nodes + 1) // 2 * BLOCKS)
         self.unassigned = self.streamlines = 0
 
@@ -159,21 +162,32 @@ class EdgeSums:
         """Have the values of sampled maps multiplied by other units, before the first ones come."""
         self._units = np.array([1, UNITS, INVERSE, *units])
 
-    def add(self, found: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
+    def add(self, nodes: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
         """Add streamlines.
 
         Parameters
         ----------
-        found : (n, 2) nodes of both ends, from 1 on; 0 for none.
+        nodes : (n, 2) nodes of both ends, from 1 on; 0 for none.
         lengths : (n,) in 2^-16 mm.
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        self._count(len(found) - int(np.count_nonzero(np.minimum(found[:, 0], found[:, 1]))), len(found))
-        self._sums.fill(
-            insert_edges, len(found), found, np.ascontiguousarray(lengths), numbers,
-            NO_SAMPLES if samples is None else samples, self.nodes, BLOCKS, self._kept, INVERSE * UNITS,
-        )
+        kept = np.flatnonzero(np.minimum(nodes[:, 0], nodes[:, 1]))
+        self._count(len(nodes) - len(kept), len(nodes))
+        first, second = nodes[kept].T.astype(np.int64) - 1
+        low, lengths = np.minimum(first, second), lengths[kept]
+        # a place of the upper triangle, row by row; see nodes_of
+        edge = low * (2 * self.nodes - low - 1) // 2 + np.maximum(first, second)
+        sums = np.ones((len(kept), len(self._kept)), np.int64)
+        for column, name in zip(sums.T, self._kept, strict=True):
+            if name == LENGTH:
+                column[:] = lengths
+            elif name == INVERSE_LENGTH:
+                column[:] = np.rint(_inverse(INVERSE * UNITS, lengths))
+            elif name != COUNT:
+                assert samples is not None
+                column[:] = samples[kept, name - SAMPLED]
+        self._sums.add(edge * BLOCKS + numbers[kept] % BLOCKS, sums)
 
     def _count(self, unassigned: int, streamlines: int) -> None:
         with self._sums.lock:
@@ -201,20 +215,20 @@ class EdgeSums:
         borders = np.flatnonzero(edge[1:] != edge[:-1]) + 1
         starts = np.concatenate([[0], borders, [len(edge)]])[: len(edge) + 1]  # of each edge
         for first in range(0, len(starts) - 1, EDGES_AT_ONCE):
-            some = starts[first : first + EDGES_AT_ONCE + 1]
-            rows, columns = nodes_of(edge[some[:-1]], self.nodes)
-            inside = slice(some[0], some[-1])
+            begins = starts[first : first + EDGES_AT_ONCE + 1]
+            rows, columns = nodes_of(edge[begins[:-1]], self.nodes)
+            inside = slice(begins[0], begins[-1])
             blocks, total = (np.zeros((len(rows), *more, self._kept[-1] + 1)) for more in ((BLOCKS,), ()))
-            place = np.repeat(np.arange(len(rows)), np.diff(some))
-            for one, column in zip(sums.T, self._kept, strict=True):
-                blocks[place, block[inside], column] = one[inside] / self._units[column]
+            place = np.repeat(np.arange(len(rows)), np.diff(begins))
+            for amounts, column in zip(sums.T, self._kept, strict=True):
+                blocks[place, block[inside], column] = amounts[inside] / self._units[column]
                 # of whole numbers, so that it depends on no order
-                total[:, column] = np.add.reduceat(one[inside], some[:-1] - some[0]) / self._units[column]
+                total[:, column] = np.add.reduceat(amounts[inside], begins[:-1] - begins[0]) / self._units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
                 value, error = _jackknifed(measure, total, blocks, volume)
-                for made, new in ((values[name], value), (errors[name], error)):
-                    made[rows, columns] = made[columns, rows] = new
+                values[name][rows, columns] = values[name][columns, rows] = value
+                errors[name][rows, columns] = errors[name][columns, rows] = error
         return values, errors
 
 
@@ -232,8 +246,8 @@ def _jackknifed(measure: Measure, total: Array, blocks: Array, volume: Array) ->
     ``total`` has their sums, (edges, columns), ``blocks`` those of each block, (edges, BLOCKS, columns), and ``volume``
     the mean number of voxels of their nodes.
     """
-    value = measure.made(total, volume)
+    value = measure.of(total, volume)
     left = (total[:, None] - blocks) * (BLOCKS / (BLOCKS - 1) if measure.total else 1)
-    without = measure.made(left, volume[:, None])
+    without = measure.of(left, volume[:, None])
     spread = without - without.mean(axis=1, keepdims=True)
     return value, np.sqrt((BLOCKS - 1) / BLOCKS * (spread**2).sum(axis=1))

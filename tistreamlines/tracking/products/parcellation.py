@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...aliases import Array
-from ...backends.program import Program
 from ...errors import InputError, ParameterError
+from ...io.images import AnyPath
 from ...io.labels import read_labels
 from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
-from ...linker.records import spread
-from ...linker.source import Source
+from ...linker.records import Arguments, spread
+from ...option import TableLike
 from ...space.batch import Batch, Space
-from .unpacking import affine_of, affine_record
+from .density import grid_of
+from .point_kernels import program_of
+from .unpacking import affine_of
 
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
 GREATEST = 10_000  # label that may be the number of a row
 MOST_VOXELS = 1_000_000  # around that of an end
-
-
-@cache
-def _program() -> Program:
-    from ...backends.numba.program import NumbaProgram
-
-    return NumbaProgram(Source([nearest_node, node_at_end, node_along]), bits=64, threads=1)
 
 
 class Parcellation:
@@ -60,11 +52,11 @@ class Parcellation:
     nameless : (k,) labels of the image that are not in the table.
     """
 
-    def __init__(self, image: Any, table: str | Path | None, rule: str, radius: float) -> None:
+    def __init__(self, image: AnyPath, table: TableLike | None, rule: str, radius: float) -> None:
         from ...io.node_tables import read_nodes  # which loads parsers that most runs do not need
 
-        read = read_labels(image)
-        path, labels, self.path, self.space = read.path, read.values, read.path, read.space
+        whole = read_labels(image)
+        path, labels, self.path, self.space = whole.path, whole.values, whole.path, whole.space
         named = None if table is None else read_nodes(table)
         greatest = int(labels.max())
         if named is None and greatest > GREATEST:
@@ -82,12 +74,10 @@ class Parcellation:
         if not self.volumes.any():
             raise InputError(f"{path}: has no label of {table}; check that the table belongs to it")
         self.rule, self._radius = rule, radius
-        to_voxel = np.linalg.inv(self.space.affine)
-        across, deep, high = self.space.shape
-        self._own = spread("parcels", Parcels(
-            **vars(affine_record(to_voxel)), across=across, deep=deep, high=high, back=affine_of(self.space),
-            nodes=rows,
-        )) | spread("search", _search(self.space, radius if rule == RADIAL else 0.0))
+        grid = grid_of(np.linalg.inv(self.space.affine), self.space.shape)
+        parcels = Parcels(**vars(grid), back=affine_of(self.space), nodes=rows)
+        search = _search(self.space, radius if rule == RADIAL else 0.0)
+        self._values = spread("parcels", parcels) | spread("search", search)
 
     @property
     def needs_points(self) -> bool:
@@ -100,25 +90,27 @@ class Parcellation:
 
     def of_words(self, words: Array) -> Array:
         """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points."""
-        found, values = np.zeros(2 * len(words), np.int32), {"ends": words.ravel(), "width": words.shape[1]}
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
-        _program().run(kernel, len(found), self._own | values | {"found": found})
-        return found.reshape(-1, 2)
+        return self._run(kernel, len(words), {"ends": words.ravel(), "width": words.shape[1]})
 
     def of_batch(self, batch: Batch) -> Array:
         """Return the node of each end of the streamlines of a batch, (n, 2); 0 for none."""
         if not self.needs_points:
-            some, nodes = np.flatnonzero(batch.lengths), np.zeros((len(batch), 2), np.int32)
-            nodes[some] = self.of_ends(batch.points[np.stack([batch.offsets[some], batch.offsets[some + 1] - 1], 1)])
+            full, nodes = np.flatnonzero(batch.lengths), np.zeros((len(batch), 2), np.int32)
+            nodes[full] = self.of_ends(batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)])
             return nodes
-        found = np.zeros(2 * len(batch), np.int32)
         steps = np.linalg.norm(np.diff(batch.points, axis=0, append=batch.points[-1:]), axis=1).astype(np.float64)
-        values = self._own | {
+        return self._run("node_along", len(batch), {
             "points": batch.points.astype(np.float64).ravel(), "offsets": batch.offsets.astype(np.int32),
-            "steps": steps, "radius": float(self._radius), "found": found,
-        }
-        _program().run("node_along", len(found), values)
-        return found.reshape(-1, 2)
+            "steps": steps, "radius": float(self._radius),
+        })
+
+    def _run(self, kernel: str, count: int, values: Arguments) -> Array:
+        """Return what a kernel finds for both ends of so many streamlines, (n, 2)."""
+        nodes = np.zeros(2 * count, np.int32)
+        program = program_of(nearest_node, node_at_end, node_along, bits=64)
+        program.run(kernel, 2 * count, self._values | values | {"nodes": nodes})
+        return nodes.reshape(-1, 2)
 
 
 def _search(space: Space, radius: float) -> Search:

@@ -12,7 +12,7 @@ from ...kernels.products.density import count_points
 from ...space.batch import Batch
 from ..growth.ordering import exclusive_sum
 from .density import MapGrid
-from .point_kernels import program_of
+from .point_kernels import listing, program_of
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def passages(
     shares : amounts of a segment that are shared among its voxels.
     spans : returns these amounts, (p, shares) int32, from points and offsets.
     """
-    program, first = program_of(count_points, 1, shares), 0
+    program, first = program_of(count_points, part=listing(shares)), 0
     for values, most in grid.listed(batch, slice(0, len(batch))):
         count, visited, slot = len(values["slot"]), np.empty(most, np.int32), values["slot"]
         listed = np.zeros(count, np.int32)
@@ -57,8 +57,8 @@ def passages(
             "listed": listed, "here": np.empty(count, np.int32), "shared": np.zeros(count * shares, np.int32),
             "spans": spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(), "amounts": amounts.ravel(),
         }
-        own = {"visited": visited} | {f"passage_{name}": one for name, one in passage.items()}
-        program.run("count_points", count, grid.values | values | own)
+        arrays = {"visited": visited} | {f"passage_{name}": array for name, array in passage.items()}
+        program.run("count_points", count, grid.values | values | arrays)
         streamline = np.repeat(np.arange(count), listed)
         row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
         yield Passed(visited[row], first + streamline, amounts[row])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ...linker.lang import Func
 from ...linker.parts import Part
 from ...linker.records import INTS, Arguments
 from ...linker.source import Source
+from ...space.batch import Batch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,30 +30,35 @@ class Listing(Part):
     shares: int = 0
 
 
+COUNTING = Listing()
+
+
 @cache
-def program_of(kernel: Func, lists: int = 0, shares: int = 0) -> Program:
-    """Return a kernel of a product for the host; of maps, see the constants of ``kernels/products/density.py``."""
+def listing(shares: int) -> Listing:
+    """Return what has the voxels of each streamline listed, with so many amounts of its segments."""
+    return Listing(lists=1, shares=shares)
+
+
+@cache
+def program_of(*kernels: Func, part: Part | None = None, bits: int = 32, threads: int = 1) -> Program:
+    """Return kernels of a product for the host; ``part`` fills their constants."""
     from ...backends.numba.program import NumbaProgram
 
-    return NumbaProgram(Source([kernel], [Listing(lists=lists, shares=shares)]), threads=1)
+    return NumbaProgram(Source(kernels, () if part is None else (part,)), bits=bits, threads=threads)
 
 
 def program_on(device: Device) -> Program:
     """Return the kernels that count and measure points, for a device; threads of the host take turns with it."""
-    return open_program(device, Source([count_points, count_end_points, measure_points], [Listing()]))
+    return open_program(device, Source([count_points, count_end_points, measure_points], [COUNTING]))
 
 
-@runtime_checkable
-class Movable(Protocol):
-    """A product whose kernels can run elsewhere than on the host."""
-
-    def move_to(self, program: Program) -> None:
-        """Run the kernels with this program from now on; called before the first batch."""
-        ...
+def points_of(batch: Batch) -> Arguments:
+    """Return what kernels take of the points of a batch."""
+    return {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32)}
 
 
 def launch(
-    program: Program, kernel: Func, count: int, values: Mapping[str, Any], filled: Mapping[str, int]
+    program: Program, kernel: Func, count: int, values: Arguments, filled: Mapping[str, int]
 ) -> Arguments:
     """Run a kernel on arrays of the host, which are copied to where the program runs.
 
@@ -71,13 +76,13 @@ def launch(
     """
     taken = {name for name, _ in program.signatures[kernel.__name__]}
     try:
-        given = {
-            name: program.array(one if len(one) else np.zeros(1, one.dtype)) if isinstance(one, np.ndarray) else one
-            for name, one in values.items() if name in taken
+        arguments = {
+            name: program.array(value if len(value) else np.zeros(1, value.dtype)) if isinstance(value, np.ndarray)
+            else value for name, value in values.items() if name in taken
         }
-        given |= {name: program.empty(max(size, 1), INTS) for name, size in filled.items() if name in taken}
-        program.run(kernel.__name__, count, given)
+        arguments |= {name: program.empty(max(size, 1), INTS) for name, size in filled.items() if name in taken}
+        program.run(kernel.__name__, count, arguments)
     except DeviceMemoryError as error:
         text = f"the device has no memory for the points of {count:,} streamlines: give --arch cpu"
         raise DeviceMemoryError(text) from error
-    return given
+    return arguments

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -35,8 +35,8 @@ Piece = tuple[Grown, Callable[[], None] | None, int, bool]
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
 
 
-class Collector(Protocol):
-    """Something made of the accepted streamlines.
+class Collector:
+    """Something made of the accepted streamlines; a subclass says what it needs, and replaces what it does.
 
     Attributes
     ----------
@@ -47,33 +47,30 @@ class Collector(Protocol):
         on the others while the host prepares the next chunk.
     """
 
-    roots: Sequence[Func]
+    roots: Sequence[Func] = ()
     parts: Sequence[Part] = ()
-    bytes: int
+    bytes: int = 0
     waits: bool = True
 
     def compile(self, growth: Growth) -> None:
-        """Compile the kernels, before the first chunk; nothing of this may be left in the product."""
-        ...
+        """Compile the kernels, if there are any, before the first chunk; nothing of this may be left in the product."""
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Add the accepted streamlines of a chunk, whose arrays are among ``growth.values`` with those of the others.
 
         The first steps of the next chunk may be under way, so what is uploaded ``beside`` kernels may not be in use.
         """
-        ...
+        raise NotImplementedError
 
     def undo(self, growth: Growth) -> None:
         """Take the streamlines of the last chunk back, also if the device ran out of memory while they were added."""
-        ...
+        raise NotImplementedError
 
     def take(self, growth: Growth) -> Any:
-        """Return what was collected since the last call, which may come from another process."""
-        ...
+        """Return what was collected since the last call; nothing by default."""
 
     def merge(self, delta: Any) -> None:
-        """Add what another product of this kind has collected, or this one itself."""
-        ...
+        """Add what this product or another one of its kind, maybe in another process, has returned from ``take``."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +82,8 @@ class Laid:
     ends: bool
 
 
-class Points(Collector):
-    """The streamlines themselves: a few bits a step come back, and threads of the host lay out the points.
-
-    Parameters
-    ----------
-    unpacker : lays the points out.
-    workers : how many threads do so.
+class Batches(Collector):
+    """Streamlines that are handed out in batches.
 
     Attributes
     ----------
@@ -99,16 +91,68 @@ class Points(Collector):
     ended : whether the batch that was handed out last was the last one of its chunk.
     """
 
-    roots = (pack,)
-    bytes = 0
-
-    def __init__(self, unpacker: Unpacker, workers: int) -> None:
-        self.unpacker, self.workers = unpacker, workers
+    def __init__(self) -> None:
         self.waiting: deque[Laid] = deque()
         self.ended = True
-        self._coming: deque[Piece] = deque()
         self._spare: list[Array] = []
         self._earlier = 0  # batches of earlier chunks
+
+    def begin_chunk(self) -> None:
+        """Note which batches stay if the chunk is taken back."""
+        self._earlier = len(self.waiting)
+
+    def bring(self, growth: Growth) -> None:
+        """Copy what is left of the last chunk on the device; by default, there is nothing."""
+
+    def undo(self, growth: Growth) -> None:
+        """Forget the batches of the last chunk, of which none has been handed out yet."""
+        while len(self.waiting) > self._earlier:
+            self.waiting.pop().batch.cancel()
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks whose last batch is still to be handed out."""
+        return sum(laid.ends for laid in self.waiting)
+
+    def is_there(self, seconds: float) -> bool:
+        """Wait at most so long for the next batch; return whether it is there."""
+        return bool(wait([self.waiting[0].batch], timeout=seconds).done)
+
+    def next(self, growth: Growth) -> Batch:
+        """Wait for the next batch."""
+        laid = self.waiting.popleft()
+        self.ended = laid.ends
+        with growth.statistics.stage("unpack"):
+            batch = laid.batch.result()
+        if laid.spent is not None:
+            self._spare.append(laid.spent)  # no other batch needs it
+        growth.statistics.streamlines += len(batch)
+        growth.statistics.points += int(batch.offsets[-1])
+        return batch
+
+    def cancel(self) -> None:
+        """Forget the batches that nobody waits for any more."""
+        for laid in self.waiting:
+            laid.batch.cancel()
+        self.waiting.clear()
+        self.ended = True
+
+
+class Points(Batches):
+    """The streamlines themselves: a few bits a step come back, and threads of the host lay out the points.
+
+    Parameters
+    ----------
+    unpacker : lays the points out.
+    workers : how many threads do so.
+    """
+
+    roots = (pack,)
+
+    def __init__(self, unpacker: Unpacker, workers: int) -> None:
+        super().__init__()
+        self.unpacker, self.workers = unpacker, workers
+        self._coming: deque[Piece] = deque()
         # some systems start threads slowly
         wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
 
@@ -137,14 +181,10 @@ class Points(Collector):
             points = self.points_each(int(offsets[-1]))
             count = len(accepted.seed)
             for a, b in between(ends, count):  # a batch for each chunk, though it is empty
-                some, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
-                self._coming.append((*self._packed(growth, some, a, *places), points, b == count))
+                part, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
+                self._coming.append((*self._packed(growth, part, a, *places), points, b == count))
                 while self._coming and (self._coming[0][1] is None or len(self._coming) == PARTS_AHEAD):
                     self._bring_first(growth)
-
-    def begin_chunk(self) -> None:
-        """Note which batches stay if the chunk is taken back."""
-        self._earlier = len(self.waiting)
 
     def points_each(self, count: int) -> int:
         """Return how many of a chunk's points make a batch."""
@@ -170,22 +210,20 @@ class Points(Collector):
         ``is_last``: these streamlines are the last ones of their chunk; ``spent``: memory that is free after them.
         """
         parts = grown.parts(-(-int(grown.offsets[-1] - grown.offsets[0]) // points))
-        batches = [submit_once(self.pool, partial(self.unpacker.batch, one, growth.rules)) for one in parts]
-        self.waiting += [Laid(one, None, False) for one in batches[:-1]]
+        batches = [submit_once(self.pool, partial(self.unpacker.batch, part, growth.rules)) for part in parts]
+        self.waiting += [Laid(batch, None, False) for batch in batches[:-1]]
         self.waiting.append(Laid(batches[-1], spent, is_last))
         return batches
 
     def undo(self, growth: Growth) -> None:
         """Forget the batches of the last chunk, of which none has been handed out yet."""
         self._coming.clear()
-        while len(self.waiting) > self._earlier:
-            self.waiting.pop().batch.cancel()
+        super().undo(growth)
 
-    def take(self, growth: Growth) -> None:
-        """Return nothing: the batches are handed out."""
-
-    def merge(self, delta: None) -> None:
-        """Add nothing."""
+    def cancel(self) -> None:
+        """Forget the batches that nobody waits for any more."""
+        self._coming.clear()
+        super().cancel()
 
     def _placed(self, growth: Growth, accepted: Chunk) -> tuple[Array, Array]:
         """Return the places of a chunk's words and points, see :meth:`..chunk.Chunk.places`, and upload the former.
@@ -209,36 +247,7 @@ class Points(Collector):
         packed = self._spare.pop() if self._spare else growth.program.words(growth.room.capacity.elements["packed"][1])
         copy = None
         if total:
-            own = {"earlier": earlier, "words_slot": growth.room.accepted.hold("words_slot", 1)}
-            copy = growth.program.gather("pack", 2 * count, growth.values | own, packed[:total], len(packed))
+            values = growth.values | {"earlier": earlier, "words_slot": growth.room.accepted.hold("words_slot", 1)}
+            copy = growth.program.gather("pack", 2 * count, values, packed[:total], len(packed))
             growth.statistics.copied_bytes += 4 * total
         return Grown(kept, packed, slot, offsets), copy
-
-    @property
-    def chunks(self) -> int:
-        """Number of chunks whose last batch is still to be handed out."""
-        return sum(laid.ends for laid in self.waiting)
-
-    def is_there(self, seconds: float) -> bool:
-        """Wait at most so long for the next batch; return whether it is there."""
-        return bool(wait([self.waiting[0].batch], timeout=seconds).done)
-
-    def next(self, growth: Growth) -> Batch:
-        """Wait for the next batch."""
-        laid = self.waiting.popleft()
-        self.ended = laid.ends
-        with growth.statistics.stage("unpack"):
-            batch = laid.batch.result()
-        if laid.spent is not None:
-            self._spare.append(laid.spent)  # no other batch needs it
-        growth.statistics.streamlines += len(batch)
-        growth.statistics.points += len(batch.points)
-        return batch
-
-    def cancel(self) -> None:
-        """Forget the batches that nobody waits for any more."""
-        for laid in self.waiting:
-            laid.batch.cancel()
-        self.waiting.clear()
-        self._coming.clear()
-        self.ended = True

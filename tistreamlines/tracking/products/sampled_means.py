@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Json
 from ...space.batch import Batch
-from .content import names_of
-from .samples import Sampler, leave, load_sampled, unit_of
+from .samples import Sampler, leave, unit_of
+
+if TYPE_CHECKING:
+    from ...option import ImageLike
 
 
 class SampledMeans:
@@ -32,36 +35,36 @@ class SampledMeans:
         If an image is missing or damaged, or no 3-D image.
     """
 
-    def __init__(self, images: Any) -> None:
+    def __init__(self, images: Iterable[ImageLike]) -> None:
         self._notes: list[str] = []
-        self._paths = names_of(images)
-        self.maps = {name: load_sampled(image, self._notes.append) for name, image in self._paths.items()}
-        self.units = [unit_of(one) for one in self.maps.values()]
-        self._sampler, self._outside, self._adding = Sampler(self.maps, 1), dict.fromkeys(self.maps, 0), Lock()
+        self._sampler = Sampler.of(images, 1, self._notes.append)
+        self.maps = self._sampler.maps
+        self.units = [unit_of(sampled) for sampled in self.maps.values()]
+        self._outside, self._adding = dict.fromkeys(self.maps, 0), Lock()
 
     def of(self, batch: Batch) -> npt.NDArray[np.int64] | None:
         """Return the mean of each map along each streamline, (n, maps), in units; None without maps."""
         if not self.maps:
             return None
-        left = {name: int(leave(batch, one).sum()) for name, one in self.maps.items()}
+        left = {name: int(leave(batch, sampled).sum()) for name, sampled in self.maps.items()}
         with self._adding:
             self._outside = {name: count + left[name] for name, count in self._outside.items()}
-        found = self._sampler.per_streamline(batch)
-        means = np.stack([found[f"{name}_mean"] for name in self.maps], axis=1).astype(float)
+        values = self._sampler.per_streamline(batch)
+        means = np.stack([values[f"{name}_mean"] for name in self.maps], axis=1).astype(float)
         return np.rint(np.nan_to_num(means) * self.units).astype(np.int64)  # without points, there is no edge either
 
     @property
-    def told(self) -> Json:
+    def details(self) -> Json:
         """What the record says of the maps."""
         return {
-            name: {"path": str(path), "unit": 1 / unit, "streamlines_outside": self._outside[name]}
-            for (name, path), unit in zip(self._paths.items(), self.units, strict=True)
+            name: {"path": path, "unit": 1 / unit, "streamlines_outside": self._outside[name]}
+            for (name, path), unit in zip(self._sampler.details.items(), self.units, strict=True)
         }
 
     @property
     def doubts(self) -> list[str]:
         """Why the means may be wrong."""
         return self._notes + [
-            f"{self._paths[name]}: {count:,} streamlines leave the map, outside which its value counts as 0: check "
-            "that it covers all streamlines" for name, count in self._outside.items() if count
+            f"{path}: {self._outside[name]:,} streamlines leave the map, outside which its value counts as 0: check "
+            "that it covers all streamlines" for name, path in self._sampler.paths.items() if self._outside[name]
         ]

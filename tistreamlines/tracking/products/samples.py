@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ...backends.program import Program
 from ...devices import usable_cores
 from ...errors import InputError
-from ...io.images import Tell, grid_of, open_image, silent
+from ...io.images import AnyPath, Tell, grid_of, open_image, silent
 from ...io.nifti import load_map
-from ...kernels.products.samples import FOUND, GREATEST, LEAST, MEDIAN, TOTAL, WEIGHT, sample_points
+from ...io.trx import member_names
+from ...kernels.products.samples import GREATEST, LEAST, MEDIAN, NUMBERS, TOTAL, WEIGHT, sample_points
 from ...kernels.stopping.own_grid import OwnGrid
 from ...linker.lang import LANES
-from ...linker.records import spread
-from ...linker.source import Source
+from ...linker.records import Arguments, spread
+from ...option import file_of
 from ...space.batch import Batch, of_each
 from ..stopping.own_grid import MapCount, OwnMap
 from .density import MOST_THREADS
+from .point_kernels import points_of, program_of
+
+if TYPE_CHECKING:
+    from ...option import ImageLike
 
 Values = npt.NDArray[np.float32]
 STATISTICS = ("mean", "median", "min", "max")
+ONE_MAP = MapCount(maps=1)
 
 
-@cache
-def _program(threads: int) -> Program:
-    from ...backends.numba.program import NumbaProgram
-
-    return NumbaProgram(Source([sample_points], [MapCount(maps=1)]), threads=threads)
-
-
-def load_sampled(image: Any, note: Tell = silent) -> OwnMap:
+def load_sampled(image: AnyPath, note: Tell = silent) -> OwnMap:
     """Read a map that is sampled at points in RASmm.
 
     Parameters
@@ -87,14 +85,11 @@ def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
     return outside
 
 
-def unmet_maps(sampler: Sampler, paths: Mapping[str, Any]) -> list[str]:
-    """Return a warning for each map, a path by its name, in which no streamline lies, if there were streamlines."""
-    if not sampler.used:
-        return []
-    return [
-        f"{path}: no point of a streamline lies in this map, so all its values are 0: check that it lies in the space "
-        "of the streamlines" for name, path in paths.items() if name in sampler.unmet
-    ]
+def names_of(images: Iterable[ImageLike]) -> dict[str, AnyPath]:
+    """Return maps by the name of their file, of letters, digits, - and _; a name that is taken gets a number."""
+    paths = [file_of(image) for image in images]
+    files = (Path(path).name.removesuffix(" (in memory)").removesuffix(".gz") for path in paths)
+    return dict(zip(member_names(Path(file).stem for file in files), paths, strict=True))
 
 
 class Sampler:
@@ -109,10 +104,10 @@ class Sampler:
 
     Attributes
     ----------
-    unmet : set of str
-        Names of the maps in which no point has lain so far.
-    used : bool
-        Whether there were streamlines.
+    maps : mapping of str to OwnMap
+        The maps by name.
+    paths : dict of str to path
+        Their files by name, if they are known.
 
     Notes
     -----
@@ -120,9 +115,31 @@ class Sampler:
     """
 
     def __init__(self, maps: Mapping[str, OwnMap], threads: int | None = None) -> None:
-        self._maps = {name: spread("map", OwnGrid(**one.fields())) for name, one in maps.items()}
-        self._given, self.unmet, self.used = dict(maps), set(maps), False
+        self._values = {name: spread("map", OwnGrid(**sampled.fields())) for name, sampled in maps.items()}
+        self.maps, self._unmet, self._used = maps, set(maps), False
+        self.paths: dict[str, AnyPath] = {}
         self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
+
+    @classmethod
+    def of(cls, images: Iterable[ImageLike], threads: int | None = None, note: Tell = silent) -> Sampler:
+        """Return what samples images, by the names of their files; ``note`` is that of :func:`load_sampled`."""
+        paths = names_of(images)
+        sampler = cls({name: load_sampled(path, note) for name, path in paths.items()}, threads)
+        sampler.paths = paths
+        return sampler
+
+    @property
+    def details(self) -> dict[str, str]:
+        """What the record says of the maps: their files."""
+        return {name: str(path) for name, path in self.paths.items()}
+
+    @property
+    def doubts(self) -> list[str]:
+        """A warning for each map in which no streamline lies, if there were streamlines."""
+        return [
+            f"{path}: no point of a streamline lies in this map, so all its values are 0: check that it lies in the "
+            "space of the streamlines" for name, path in self.paths.items() if self._used and name in self._unmet
+        ]
 
     def per_point(self, batch: Batch) -> dict[str, Values]:
         """Return the values at each point, ``(p,)`` float32, by the name of the map."""
@@ -141,28 +158,27 @@ class Sampler:
         self._look(batch)
         points: dict[str, Values] = {}
         streamlines: dict[str, Values] = {}
-        for name, one in self._maps.items():
-            points[name], found = self._run(batch, one)
-            mean = found[:, TOTAL] / found[:, WEIGHT]
-            columns = (mean, *(found[:, column] for column in (MEDIAN, LEAST, GREATEST)))
+        for name, sampled in self._values.items():
+            points[name], numbers = self._run(batch, sampled)
+            mean = numbers[:, TOTAL] / numbers[:, WEIGHT]
+            columns = (mean, *(numbers[:, column] for column in (MEDIAN, LEAST, GREATEST)))
             streamlines |= {f"{name}_{which}": column for which, column in zip(STATISTICS, columns, strict=True)}
         return points, streamlines
 
     def _look(self, batch: Batch) -> None:
         """Note the maps in which a point lies; other threads may look as well."""
-        self.used |= len(batch) > 0
-        for name in [*self.unmet]:
-            if not _outside(batch, self._given[name]).all():
-                self.unmet.discard(name)
+        self._used |= len(batch) > 0
+        for name in [*self._unmet]:
+            if not _outside(batch, self.maps[name]).all():
+                self._unmet.discard(name)
 
-    def _run(self, batch: Batch, one: Mapping[str, Any]) -> tuple[Values, Values]:
-        """Return the value of a map at each point, and the FOUND numbers of each streamline."""
+    def _run(self, batch: Batch, sampled: Arguments) -> tuple[Values, Values]:
+        """Return the value of a map at each point, and the NUMBERS of each streamline."""
         values = np.zeros(len(batch.points) + LANES - 1, np.float32)
-        found = np.zeros((len(batch), FOUND), np.float32)
-        given = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32)}
+        numbers = np.zeros((len(batch), NUMBERS), np.float32)
+        arrays = points_of(batch) | {"values": values, "numbers": numbers.ravel()}
         if len(batch):
-            _program(self._threads).run(
-                "sample_points", len(batch), {**one, **given, "values": values, "found": found.ravel()}
-            )
-        found[batch.lengths == 0] = np.nan
-        return values[: len(batch.points)], found
+            program = program_of(sample_points, part=ONE_MAP, threads=self._threads)
+            program.run("sample_points", len(batch), sampled | arrays)
+        numbers[batch.lengths == 0] = np.nan
+        return values[: len(batch.points)], numbers

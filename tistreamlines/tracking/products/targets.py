@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...aliases import Array
 from ...errors import OutputError, ParameterError
+from ...io.images import AnyPath
 from ...io.in_memory import InMemory
 from ...io.maps import write_map
 from ...io.sparse import TABLES, write_coordinates, write_voxel_table
-from ...option import OUTPUT, option
+from ...option import OUTPUT, file_of, option, pairs_of, values_of
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
-from .files import Checked
+from .files import Checked, first_of
 from .voxel_counts import TargetCounts
 from .voxel_mask import VoxelMask, numbers_passed, read_mask
 from .voxel_matrices import VoxelMatrices
-from .voxel_matrix import PairMatrix, beside, hashed
+from .voxel_matrix import Finished, PairMatrix, beside
 
 if TYPE_CHECKING:
     from ...option import ImageLike, OneOrMore, PathLike
 
 SUFFIXES = (*TABLES, ".txt", "")  # FSL's file has none
-NAMED = 5  # targets that a warning names
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Targets:
         If a file is missing or damaged, empty, or too large.
     """
 
-    def __init__(self, images: Mapping[str, Any]) -> None:
+    def __init__(self, images: Mapping[str, AnyPath]) -> None:
         self.paths, self.doubts = dict[str, str](), list[str]()
-        grids: dict[Any, tuple[Space, list[Array], list[int]]] = {}
+        grids: dict[tuple[tuple[int, ...], bytes], tuple[Space, list[Array], list[int]]] = {}
         for number, (name, image) in enumerate(images.items()):
             mask = read_mask(image, self.doubts.append)
             self.paths[name] = mask.path
@@ -75,7 +75,8 @@ class Targets:
             _, voxels, numbers = grids.setdefault(key, (mask.space, [], []))
             voxels.append(np.flatnonzero(mask.inside))
             numbers.append(number)
-        self._grids = [_TargetGrid(*one, tuple(self.paths.values())[one[2][0]]) for one in grids.values()]
+        paths = tuple(self.paths.values())
+        self._grids = [_TargetGrid(*grid, paths[grid[2][0]]) for grid in grids.values()]
 
     def __len__(self) -> int:
         """Return the number of targets."""
@@ -103,12 +104,12 @@ class _TargetGrid:
     space : the grid.
     voxels : for each target, the numbers of its voxels.
     numbers : of the targets.
-    told : the file of the first target, for messages.
+    file : of the first target, for messages.
     """
 
-    def __init__(self, space: Space, voxels: list[Array], numbers: list[int], told: str) -> None:
-        self._space, self._told = space, told
-        voxel, target = np.concatenate(voxels), np.repeat(numbers, [len(one) for one in voxels])
+    def __init__(self, space: Space, voxels: list[Array], numbers: list[int], file: str) -> None:
+        self._space, self._file = space, file
+        voxel, target = np.concatenate(voxels), np.repeat(numbers, list(map(len, voxels)))
         order = np.argsort(voxel, kind="stable")
         known, self._starts, self._counts = np.unique(voxel[order], return_index=True, return_counts=True)
         self._targets = target[order]  # of the first voxel, then of the second, and so on
@@ -117,13 +118,13 @@ class _TargetGrid:
 
     def passed(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
         """Yield the numbers of streamlines and of targets, for each voxel that a streamline passes in a target."""
-        for streamline, number in numbers_passed(batch, self._space, self._number, self._told):
+        for streamline, number in numbers_passed(batch, self._space, self._number, self._file):
             many = self._counts[number]
             place = np.arange(many.sum()) - np.repeat(exclusive_sum(many) - self._starts[number], many)
             yield np.repeat(streamline, many), self._targets[place]
 
 
-class TargetMatrix(PairMatrix):
+class TargetMatrix(PairMatrix[TargetCounts]):
     """From the voxel of a streamline's seed to the targets that it passes.
 
     Parameters
@@ -137,7 +138,7 @@ class TargetMatrix(PairMatrix):
         super().__init__(path, rows, len(targets), 0.0)
         self.targets, self._seeded = targets, 0
 
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+    def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         seeds = self.rows.of_seeds(batch)
         with self._counting:
             self._seeded += int((seeds >= 0).sum())
@@ -145,48 +146,36 @@ class TargetMatrix(PairMatrix):
             kept = np.flatnonzero(seeds[streamline] >= 0)
             yield streamline[kept], iter([(seeds[streamline[kept]], column[kept])])
 
-    def value(self) -> TargetCounts:
-        """Return what was made so far."""
-        return TargetCounts(
+    def finish(self, *, force: bool) -> Finished[TargetCounts]:
+        """Write the table, the coordinates of its rows if it lacks them, and the maps."""
+        counts = TargetCounts(
             self._sums.take(), self.rows.voxels, tuple(self.targets.paths), self.rows.space.shape, self._streamlines,
             self._seeded, self._counted,
         )
-
-    def write(self, made: TargetCounts, *, force: bool) -> list[dict[str, str]]:
-        """Write the table, the coordinates of its rows if it lacks them, and the maps; return what the record says."""
-        files = files_of(self.path, made.targets)
-        maps = dict(zip(made.targets, files[-len(made.targets) :], strict=True))
-        write_voxel_table(self.path, made.counts, made.rows, [f"seeds_to_{name}" for name in maps], force=force)
+        files = files_of(self.path, counts.targets)
+        maps = dict(zip(counts.targets, files[-len(counts.targets) :], strict=True))
+        write_voxel_table(self.path, counts.counts, counts.rows, [f"seeds_to_{name}" for name in maps], force=force)
         if len(files) > 1 + len(maps):
-            write_coordinates(files[1], made.rows, numbered=True, force=force)
+            write_coordinates(files[1], counts.rows, numbered=True, force=force)
         for name, path in maps.items():
-            write_map(path, made.map_of(name), self.rows.space, force=force)
-        return hashed(files)
-
-    def told(self, made: TargetCounts) -> dict[str, Any]:
-        """Return what the record says of the counts."""
-        return {
-            "seeds": self.rows.path, "targets": self.targets.paths, "shape": [len(made.rows), len(made.targets)],
-            "streamlines": made.streamlines, "seeded": made.seeded, "counted": made.counted,
+            write_map(path, counts.map_of(name), self.rows.space, force=force)
+        details = {
+            "seeds": self.rows.path, "targets": self.targets.paths, "shape": [len(counts.rows), len(counts.targets)],
+            "streamlines": counts.streamlines, "seeded": counts.seeded, "counted": counts.counted,
         }
-
-    def doubts(self, made: TargetCounts) -> list[str]:
-        """Return why the counts may be wrong."""
-        advice = "in the space of the tracked image"
-        out = list(dict.fromkeys([*self.rows.doubts, *self.targets.doubts]))
-        if made.streamlines and not made.seeded:
-            out.append(f"{self.path}: none of {made.streamlines:,} streamlines begins in a voxel of {self.rows.path}: "
-                       f"check that it lies {advice}")
-        reached = np.bincount(made.counts.indices, minlength=len(made.targets))
+        advice, doubts = "in the space of the tracked image", [*self.rows.doubts, *self.targets.doubts]
+        if counts.streamlines and not counts.seeded:
+            doubts.append(f"{self.path}: none of {counts.streamlines:,} streamlines begins in a voxel of "
+                          f"{self.rows.path}: check that it lies {advice}")
+        reached = np.bincount(counts.counts.indices, minlength=len(counts.targets))
         missed = [path for path, count in zip(self.targets.paths.values(), reached, strict=True) if not count]
-        if made.seeded and missed:
-            named = ", ".join(missed[:NAMED]) + (", ..." if len(missed) > NAMED else "")
-            out.append(f"{self.path}: {len(missed)} of {len(made.targets)} targets are reached by no streamline "
-                       f"({named}): check that they lie {advice}")
-        return out
+        if counts.seeded and missed:
+            doubts.append(f"{self.path}: {len(missed)} of {len(counts.targets)} targets are reached by no streamline "
+                          f"({first_of(missed)}): check that they lie {advice}")
+        return Finished(counts, details, files, doubts)
 
 
-def names_of(images: Iterable[Any]) -> dict[str, Any]:
+def names_of(images: Iterable[AnyPath]) -> dict[str, AnyPath]:
     """Return targets by the name of their file, in their order; one in memory has its number.
 
     Raises
@@ -194,8 +183,8 @@ def names_of(images: Iterable[Any]) -> dict[str, Any]:
     ParameterError
         If two have the same name, since their maps would be one file.
     """
-    named: dict[str, Any] = {}
-    taken: dict[str, Any] = {}  # some file systems do not tell letters from capitals
+    named: dict[str, AnyPath] = {}
+    taken: dict[str, AnyPath] = {}  # some file systems do not tell letters from capitals
     for number, image in enumerate(images, 1):
         file = f"target_{number}" if isinstance(image, InMemory) else Path(image).name.removesuffix(".gz")
         name = file if isinstance(image, InMemory) else Path(file).stem
@@ -215,10 +204,8 @@ def files_of(path: Path, targets: Iterable[str]) -> list[Path]:
 
 def files(options: TargetOptions) -> tuple[Path, ...]:
     """Return all files of --seeds-to-targets; raise OutputError if a table has an unknown suffix."""
-    pairs: Any = options.seeds_to_targets
-    names, out = names_of(_images(options)), list[Path]()
-    for _, given in pairs:
-        path = Path(given)
+    names, out = names_of(map(file_of, values_of(options.targets))), list[Path]()
+    for _, path in pairs_of(options.seeds_to_targets):
         if path.suffix.lower() not in SUFFIXES:
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(TABLES)} or .txt, "
                               "or give FSL's name, matrix_seeds_to_all_targets")
@@ -229,21 +216,15 @@ def files(options: TargetOptions) -> tuple[Path, ...]:
 def make(options: TargetOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
     """Make the counts of --seeds-to-targets."""
     del space, step_mm
-    pairs: Any = options.seeds_to_targets
     masks, targets = INPUTS.take(options)
-    made = [TargetMatrix(Path(path), seeds, targets) for (_, path), seeds in zip(pairs, masks, strict=True)]
-    return VoxelMatrices(made, files(options), threads)
+    pairs = zip(pairs_of(options.seeds_to_targets), masks, strict=True)
+    return VoxelMatrices([TargetMatrix(path, seeds, targets) for (_, path), seeds in pairs], files(options), threads)
 
 
 def inputs_of(options: TargetOptions) -> tuple[list[VoxelMask], Targets]:
     """Read the masks of the seeds, and the targets."""
-    pairs: Any = options.seeds_to_targets
-    return [VoxelMask(seeds) for seeds, _ in pairs], Targets(names_of(_images(options)))
+    masks = [VoxelMask(seeds) for seeds, _ in pairs_of(options.seeds_to_targets)]
+    return masks, Targets(names_of(map(file_of, values_of(options.targets))))
 
 
 INPUTS = Checked(inputs_of)
-
-
-def _images(options: TargetOptions) -> tuple[Any, ...]:
-    images: Any = options.targets
-    return images or ()

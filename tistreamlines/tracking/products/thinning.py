@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
-from ...backends.program import Program
 from ...kernels.products.thinning import find_seed, thin
-from ...linker.source import Source
 from ...space.batch import Batch
-
-
-@cache
-def _program() -> Program:
-    from ...backends.numba.program import NumbaProgram
-
-    return NumbaProgram(Source([find_seed, thin]), threads=1)
+from .point_kernels import points_of, program_of
 
 
 def downsampled(batch: Batch, every: int) -> Batch:
@@ -37,13 +28,13 @@ def downsampled(batch: Batch, every: int) -> Batch:
     """
     if not len(batch):
         return batch
-    program = _program()
-    found = np.zeros(len(batch), np.int32)
-    given = {"points": batch.points.ravel(), "offsets": batch.offsets.astype(np.int32), "found": found}
-    program.run("find_seed", len(batch), given | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})
-    halves = np.stack([found, batch.lengths - 1 - found])
+    program = program_of(find_seed, thin)
+    seed = np.zeros(len(batch), np.int32)
+    values = points_of(batch) | {"seed": seed}
+    program.run("find_seed", len(batch), values | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})
+    halves = np.stack([seed, batch.lengths - 1 - seed])
     kept = 1 + (halves // every + (halves % every > 0)).sum(axis=0)
     offsets = np.concatenate([[0], np.cumsum(kept)])
     out = np.empty(3 * int(offsets[-1]), np.float32)
-    program.run("thin", len(batch), given | {"every": every, "places": offsets.astype(np.int32), "out": out})
+    program.run("thin", len(batch), values | {"every": every, "places": offsets.astype(np.int32), "out": out})
     return replace(batch, points=out.reshape(-1, 3), offsets=offsets, data_per_point={})

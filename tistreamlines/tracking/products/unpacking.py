@@ -117,8 +117,8 @@ class Unpacker:
         rules : :class:`...kernels.halves.Rules` by flat name.
         """
         chunk = grown.chunk
-        told, begins = chunk.told(self.space)
-        points, count = int(told[0][-1]), len(begins)
+        facts, begins = chunk.told(self.space)
+        points, count = int(facts[0][-1]), len(begins)
         out = self.memory(points, count)
         if count:
             lengths = chunk.state[..., 0]
@@ -131,4 +131,4 @@ class Unpacker:
             values = self.values | rules | spread("laid", laid)
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
             self.program.run("unpack", len(order) // LANES if self.abreast else 2 * count, values)
-        return Batch(out.reshape(-1, 3), *told)
+        return Batch(out.reshape(-1, 3), *facts)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ..growth.ordering import exclusive_sum
-from .density import in_parts
+from .density import in_parts, narrowest
 from .keyed_sums import KeyedSums
 
 if TYPE_CHECKING:
@@ -119,11 +119,9 @@ class PairSums:
         from scipy.sparse import csr_matrix
 
         keys, sums = self._sums.take().sorted()
-        counts = sums[:, 0]
-        kind = np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64
         starts = np.searchsorted(keys, np.arange(self.shape[0] + 1) * self.shape[1])
         columns = (keys % self.shape[1]).astype(np.int32)
-        return csr_matrix((counts.astype(kind), columns, starts), shape=self.shape)
+        return csr_matrix((narrowest(sums[:, 0]), columns, starts), shape=self.shape)
 
 
 def pairs_of(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
@@ -139,6 +137,6 @@ def pairs_of(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
     begins = exclusive_sum(later)
     for part in in_parts(begins, PAIRS_AT_ONCE):
         many = later[part]
-        own = np.repeat(np.arange(part.start, part.stop), many)
-        beyond = np.arange(len(own)) - np.repeat(begins[part] - begins[part.start], many)
-        yield number[own], number[own + 1 + beyond]
+        first = np.repeat(np.arange(part.start, part.stop), many)
+        beyond = np.arange(len(first)) - np.repeat(begins[part] - begins[part.start], many)
+        yield number[first], number[first + 1 + beyond]

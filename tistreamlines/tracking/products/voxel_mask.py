@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
 from ...errors import InputError
-from ...io.images import Tell, grid_of, open_image
+from ...io.images import AnyPath, Tell, grid_of, open_image
 from ...io.nifti import load_mask
 from ...space.batch import Batch, Space
 from .density import MOST_SIDE, MOST_VOXELS, MapGrid
@@ -34,7 +33,7 @@ class MaskImage:
     inside: npt.NDArray[np.bool_]
 
 
-def read_mask(image: Any, warn: Tell) -> MaskImage:
+def read_mask(image: AnyPath, warn: Tell) -> MaskImage:
     """Read a mask whose voxels streamlines may pass.
 
     Parameters
@@ -57,7 +56,7 @@ def read_mask(image: Any, warn: Tell) -> MaskImage:
     return MaskImage(str(opened), space, load_mask(opened, space, warn=warn, labels=True))
 
 
-def numbers_passed(batch: Batch, space: Space, numbers: Array, told: str) -> Iterator[tuple[Array, Array]]:
+def numbers_passed(batch: Batch, space: Space, numbers: Array, file: str) -> Iterator[tuple[Array, Array]]:
     """Yield which streamlines of a batch pass which voxels that have a number, for some streamlines at a time.
 
     Parameters
@@ -65,18 +64,18 @@ def numbers_passed(batch: Batch, space: Space, numbers: Array, told: str) -> Ite
     batch : streamlines.
     space : a grid.
     numbers : (voxels,) number of each of its voxels; below 0 for none.
-    told : the file of the grid, for messages.
+    file : of the grid, for messages.
 
     Yields
     ------
     streamline : (v,) number of the streamline among those of the batch, ascending.
     number : (v,) number of the voxel, in any order for each streamline.
     """
-    grid = MapGrid(space, max(batch.longest_step * (1 + 1e-6), 1e-3), f"{told}: give a mask of larger voxels")
-    for some in passages(grid, batch):
-        number = numbers[some.voxel]
+    grid = MapGrid(space, max(batch.longest_step * (1 + 1e-6), 1e-3), f"{file}: give a mask of larger voxels")
+    for passed in passages(grid, batch):
+        number = numbers[passed.voxel]
         inside = np.flatnonzero(number >= 0)
-        yield some.streamline[inside], number[inside]
+        yield passed.streamline[inside], number[inside]
 
 
 class VoxelMask:
@@ -99,7 +98,7 @@ class VoxelMask:
         If the file is missing or damaged, empty, or too large.
     """
 
-    def __init__(self, image: Any) -> None:
+    def __init__(self, image: AnyPath) -> None:
         self.doubts = list[str]()
         mask = read_mask(image, self.doubts.append)
         self.path, self.space = mask.path, mask.space
@@ -130,8 +129,8 @@ class VoxelMask:
 
     def of_seeds(self, batch: Batch) -> Array:
         """Return the number of the voxel in which the seed of each streamline lies, (n,); -1 for none of the mask."""
-        found = np.full(len(batch), -1, np.int64)
+        voxels = np.full(len(batch), -1, np.int64)
         alone = replace(batch, points=batch.seeds, offsets=np.arange(len(batch) + 1), data_per_point={})
         for seed, number in self.passed(alone):
-            found[seed] = number
-        return found
+            voxels[seed] = number
+        return voxels

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...aliases import Json
 from ...devices import usable_cores
-from ...devices.threads import thread_pool
-from ...errors import OutputError, ParameterError
+from ...errors import OutputError
+from ...io import sidecar
+from ...io.images import AnyPath
 from ...io.sparse import SUFFIXES
-from ...option import OUTPUT, option
+from ...option import OUTPUT, file_of, of_each, option, pairs_of, values_of
 from ...space.batch import Batch, Space
-from ..growth.settings import Settings
+from .backlog import Backlog
 from .density import MOST_THREADS
+from .files import Checked, ProductFile
+from .voxel_counts import TargetCounts, VoxelCounts
 from .voxel_mask import VoxelMask
 from .voxel_matrix import Between, FromSeeds, PairMatrix, beside
 
@@ -62,116 +62,104 @@ class VoxelMatrixOptions:
     )
 
 
-class VoxelMatrices:
-    """Makes matrices of voxels of a run, and writes them; see :class:`.files.ProductFile`.
+class VoxelMatrices(ProductFile):
+    """Makes matrices of voxels of a run, and writes them.
 
     Parameters
     ----------
-    made : the matrices.
+    matrices : what is made.
     paths : all files.
     threads : how many threads add streamlines; None for as many as help.
     """
 
-    def __init__(self, made: Sequence[PairMatrix], paths: tuple[Path, ...], threads: int | None) -> None:
-        self._made, self.paths = made, paths
-        self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
-        self._waiting: deque[Future[None]] = deque()
-        self.value: tuple[Any, ...] = ()
-        self.told: Json = {}
-        self.doubts: tuple[str, ...] = ()
+    def __init__(
+        self, matrices: Sequence[PairMatrix[VoxelCounts] | PairMatrix[TargetCounts]], paths: tuple[Path, ...],
+        threads: int | None,
+    ) -> None:
+        super().__init__(*paths)
+        self._matrices, threads = matrices, max(1, min(threads or usable_cores(), MOST_THREADS))
+        self._backlog = Backlog[None]("voxels", threads, WAITING * threads)
 
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch, in another thread; wait if several batches are not added yet."""
-        while len(self._waiting) > WAITING * self._threads:
-            self._waiting.popleft().result()
-        self._waiting.append(thread_pool("voxels", self._threads).submit(self._add, batch))
+        self._backlog.submit(self._add, batch)
 
     def _add(self, batch: Batch) -> None:
-        for one in self._made:
-            one.add(batch)
-
-    def collector(self, space: Space, settings: Settings) -> None:
-        """Return nothing: all points are needed."""
-        del space, settings
+        for matrix in self._matrices:
+            matrix.add(batch)
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
-        while self._waiting:
-            self._waiting.popleft().result()
-        self.value = tuple(one.value() for one in self._made)
-        both = list(zip(self._made, self.value, strict=True))
-        self.told = {
-            "matrices": [one.told(made) for one, made in both],
-            "files": [file for one, made in both for file in one.write(made, force=force)],
-        }
-        self.doubts = tuple(dict.fromkeys(text for one, made in both for text in one.doubts(made)))
+        self._backlog.wait()
+        finished = [matrix.finish(force=force) for matrix in self._matrices]
+        self.value = tuple(matrix.counts for matrix in finished)
+        files = [sidecar.described(path) for matrix in finished for path in matrix.files]
+        self.details = {"matrices": [matrix.details for matrix in finished], "files": files}
+        self.doubts = tuple(dict.fromkeys(text for matrix in finished for text in matrix.doubts))
 
 
 def seed_matrices(options: SeedMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
     """Make the matrices of --seed-matrix."""
     del space, step_mm
-    pairs: Any = options.seed_matrix
-    made = []
-    for (seeds, path), target in zip(pairs, _targets(options), strict=True):
-        rows = VoxelMask(seeds)
-        columns = rows if target is None or (other := VoxelMask(target)).same(rows) else other
-        made.append(FromSeeds(Path(path), rows, columns, options.seed_matrix_min_length, target is not None))
-    return VoxelMatrices(made, seed_files(options), threads)
+    matrices = []
+    for (_, path), (rows, target) in zip(pairs_of(options.seed_matrix), SEEDS.take(options), strict=True):
+        columns = rows if target is None or target.same(rows) else target
+        matrices.append(FromSeeds(path, rows, columns, options.seed_matrix_min_length, target is not None))
+    return VoxelMatrices(matrices, seed_files(options), threads)
 
 
 def voxel_matrices(options: VoxelMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
     """Make the matrices of --voxel-matrix."""
     del space, step_mm
-    pairs: Any = options.voxel_matrix
-    masks = [(VoxelMask(mask), Path(path)) for mask, path in pairs]
-    made = [Between(path, mask, mask, options.voxel_matrix_min_length) for mask, path in masks]
-    return VoxelMatrices(made, voxel_files(options), threads)
+    matrices = [
+        Between(path, mask, mask, options.voxel_matrix_min_length)
+        for (_, path), mask in zip(pairs_of(options.voxel_matrix), MASKS.take(options), strict=True)
+    ]
+    return VoxelMatrices(matrices, voxel_files(options), threads)
 
 
-def _targets(options: SeedMatrixOptions) -> Sequence[Any]:
+def _targets(options: SeedMatrixOptions) -> list[AnyPath | None]:
     """Return the mask of the columns of each seed matrix, or None."""
-    pairs: Any = options.seed_matrix
-    given: Any = options.seed_matrix_targets
-    if given is None or len(given) == 1:
-        return (given or (None,)) * len(pairs)
-    if len(given) != len(pairs):
-        raise ParameterError(f"--seed-matrix-targets is there {len(given)} times, --seed-matrix {len(pairs)} times: "
-                             "give one mask for all matrices, or one for each")
-    return given
+    masks = of_each(
+        "seed_matrix", len(values_of(options.seed_matrix)), "seed_matrix_targets",
+        values_of(options.seed_matrix_targets), "one mask for all matrices",
+    )
+    return [None if mask is None else file_of(mask) for mask in masks]
 
 
 def seed_files(options: SeedMatrixOptions) -> tuple[Path, ...]:
     """Return all files of --seed-matrix."""
-    return _files(options.seed_matrix, [one is not None for one in _targets(options)])
+    return _files([path for _, path in pairs_of(options.seed_matrix)], [mask is not None for mask in _targets(options)])
 
 
 def voxel_files(options: VoxelMatrixOptions) -> tuple[Path, ...]:
     """Return all files of --voxel-matrix."""
-    pairs: Any = options.voxel_matrix
-    return _files(pairs, [False] * len(pairs))
+    paths = [path for _, path in pairs_of(options.voxel_matrix)]
+    return _files(paths, [False] * len(paths))
 
 
-def _files(pairs: Any, targets: Sequence[bool]) -> tuple[Path, ...]:
+def _files(paths: Sequence[Path], targets: Sequence[bool]) -> tuple[Path, ...]:
     """Return each matrix and what lies beside it; raise OutputError if a matrix has an unknown suffix."""
     out: list[Path] = []
-    for (_, given), more in zip(pairs, targets, strict=True):
-        path = Path(given)
+    for path, more in zip(paths, targets, strict=True):
         if path.suffix.lower() not in SUFFIXES:
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SUFFIXES)}")
         out += [path, *beside(path, targets=more)]
     return tuple(out)
 
 
-def check_seed(options: SeedMatrixOptions) -> None:
-    """Read the masks of --seed-matrix: an error of a small file comes before the work."""
-    pairs: Any = options.seed_matrix
-    targets: Any = options.seed_matrix_targets or ()
-    for image in (*(seeds for seeds, _ in pairs), *targets):
-        VoxelMask(image)
+def _seed_masks(options: SeedMatrixOptions) -> list[tuple[VoxelMask, VoxelMask | None]]:
+    """Read the masks of rows and columns."""
+    seeds = [VoxelMask(image) for image, _ in pairs_of(options.seed_matrix)]
+    return [
+        (rows, None if target is None else VoxelMask(target))
+        for rows, target in zip(seeds, _targets(options), strict=True)
+    ]
 
 
-def check_voxel(options: VoxelMatrixOptions) -> None:
+def _voxel_masks(options: VoxelMatrixOptions) -> list[VoxelMask]:
     """Read the masks of --voxel-matrix."""
-    pairs: Any = options.voxel_matrix
-    for image, _ in pairs:
-        VoxelMask(image)
+    return [VoxelMask(image) for image, _ in pairs_of(options.voxel_matrix)]
+
+
+SEEDS, MASKS = Checked(_seed_masks), Checked(_voxel_masks)

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from ...aliases import Array, Json
-from ...io import sidecar
 from ...io.maps import write_map
 from ...io.sparse import write_coordinates, write_sparse
 from ...kernels.products.lengths import UNITS
 from ...space.batch import Batch
 from .connectome import lengths_of
-from .voxel_counts import PairSums, VoxelCounts, pairs_of
+from .voxel_counts import PairSums, TargetCounts, VoxelCounts, pairs_of
 from .voxel_mask import VoxelMask
 
+Counts = TypeVar("Counts", VoxelCounts, TargetCounts)
 
-class PairMatrix:
+
+@dataclass(frozen=True)
+class Finished(Generic[Counts]):
+    """A matrix that is written.
+
+    Parameters
+    ----------
+    counts : its counts.
+    details : what the record says of it.
+    files : of it.
+    doubts : why it may be wrong.
+    """
+
+    counts: Counts
+    details: Json
+    files: Sequence[Path]
+    doubts: Sequence[str]
+
+
+class PairMatrix(Generic[Counts]):
     """A matrix of counts that grows with the streamlines.
 
     Parameters
@@ -41,7 +61,7 @@ class PairMatrix:
         if self._shortest:
             batch = batch[np.flatnonzero(lengths_of(batch) >= self._shortest)]
         counted = np.zeros(len(batch), bool)
-        for streamlines, pairs in self._found(batch):
+        for streamlines, pairs in self._pairs(batch):
             counted[streamlines] = True
             for rows, columns in pairs:
                 self._sums.add(rows, columns)
@@ -49,28 +69,16 @@ class PairMatrix:
             self._streamlines += len(batch)
             self._counted += int(counted.sum())
 
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+    def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
         raise NotImplementedError
 
-    def value(self) -> Any:
-        """Return what was made so far."""
-        raise NotImplementedError
-
-    def write(self, made: Any, *, force: bool) -> list[dict[str, str]]:
-        """Write the files; return what the record says of them."""
-        raise NotImplementedError
-
-    def told(self, made: Any) -> Json:
-        """Return what the record says of the matrix."""
-        raise NotImplementedError
-
-    def doubts(self, made: Any) -> list[str]:
-        """Return why the matrix may be wrong."""
+    def finish(self, *, force: bool) -> Finished[Counts]:
+        """Write the counts of all streamlines."""
         raise NotImplementedError
 
 
-class VoxelMatrix(PairMatrix):
+class VoxelMatrix(PairMatrix[VoxelCounts]):
     """A matrix of voxels that grows with the streamlines.
 
     Parameters
@@ -87,38 +95,27 @@ class VoxelMatrix(PairMatrix):
         super().__init__(path, rows, len(columns), shortest)
         self.columns, self._targets = columns, targets
 
-    def value(self) -> VoxelCounts:
-        """Return what was made so far."""
-        return VoxelCounts(
-            self._sums.take(), self.rows.voxels, self.columns.voxels, self._streamlines, self._counted
-        )
-
-    def write(self, made: VoxelCounts, *, force: bool) -> list[dict[str, str]]:
-        """Write the matrix and the coordinates of its voxels; return what the record says of the files."""
-        write_sparse(self.path, made.counts, force=force)
+    def finish(self, *, force: bool) -> Finished[VoxelCounts]:
+        """Write the matrix and the coordinates of its voxels."""
+        rows, columns = self.rows.voxels, self.columns.voxels
+        counts = VoxelCounts(self._sums.take(), rows, columns, self._streamlines, self._counted)
+        write_sparse(self.path, counts.counts, force=force)
         files = beside(self.path, targets=self._targets)
-        write_coordinates(files[0], made.rows, numbered=True, force=force)
+        write_coordinates(files[0], rows, numbered=True, force=force)
         if self._targets:
-            write_coordinates(files[1], made.columns, numbered=False, force=force)
+            write_coordinates(files[1], columns, numbered=False, force=force)
             column = np.zeros(self.columns.space.shape, np.int32)
-            column[tuple(made.columns.T)] = np.arange(1, len(made.columns) + 1)
+            column[tuple(columns.T)] = np.arange(1, len(columns) + 1)
             write_map(files[2], column, self.columns.space, force=force)
-        return hashed((self.path, *files))
-
-    def told(self, made: VoxelCounts) -> Json:
-        """Return what the record says of the matrix."""
-        return {
-            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(made.rows), len(made.columns)],
-            "pairs": int(made.counts.nnz), "streamlines": made.streamlines, "counted": made.counted,
+        details = {
+            "rows": self.rows.path, "columns": self.columns.path, "shape": [len(rows), len(columns)],
+            "pairs": int(counts.counts.nnz), "streamlines": counts.streamlines, "counted": counts.counted,
         }
-
-    def doubts(self, made: VoxelCounts) -> list[str]:
-        """Return why the matrix may be wrong."""
-        out = list(dict.fromkeys([*self.rows.doubts, *self.columns.doubts]))
-        if made.streamlines and not made.counted:
-            out.append(f"{self.path}: none of {made.streamlines:,} streamlines {self.holds}: check that "
-                       f"{self.rows.path} lies in the space of the tracked image")
-        return out
+        doubts = [*self.rows.doubts, *self.columns.doubts]
+        if counts.streamlines and not counts.counted:
+            doubts.append(f"{self.path}: none of {counts.streamlines:,} streamlines {self.holds}: check that "
+                          f"{self.rows.path} lies in the space of the tracked image")
+        return Finished(counts, details, [self.path, *files], doubts)
 
 
 class FromSeeds(VoxelMatrix):
@@ -126,7 +123,7 @@ class FromSeeds(VoxelMatrix):
 
     holds = "begins in a voxel of a row and passes one of a column"
 
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+    def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         seeds = self.rows.of_seeds(batch)
         for streamline, column in self.columns.passed(batch):
             row = seeds[streamline]
@@ -139,7 +136,7 @@ class Between(VoxelMatrix):
 
     holds = "passes two voxels of the mask"
 
-    def _found(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
+    def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         for streamline, number in self.rows.passed(batch):
             several = streamline[1:][streamline[1:] == streamline[:-1]]
             yield several, pairs_of(streamline, number)
@@ -151,8 +148,3 @@ def beside(path: Path, *, targets: bool) -> list[Path]:
     if targets:
         names += [f"tract_space_coords_for_{path.stem}", f"lookup_tractspace_{path.stem}.nii.gz"]
     return [path.with_name(name) for name in names]
-
-
-def hashed(paths: Iterable[Path]) -> list[dict[str, str]]:
-    """Return what the record says of files."""
-    return [{"path": str(path), "sha256": sidecar.sha256(path)} for path in paths]

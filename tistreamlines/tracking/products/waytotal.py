@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...aliases import Json
 from ...io import sidecar
 from ...io.writer import completed
-from ...linker.lang import Func
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.settings import Settings
+from .files import ProductFile
 from .products import Collector
 
 SUFFIXES = (".txt", "")  # FSL's file has none
@@ -33,14 +31,8 @@ class WaytotalOptions:
 class DeviceCount(Collector):
     """Counts accepted streamlines, of which nothing comes back."""
 
-    roots: Sequence[Func] = ()
-    bytes = 0
-
     def __init__(self) -> None:
         self.total = self._counted = self._last = 0
-
-    def compile(self, growth: Growth) -> None:
-        """There is nothing to compile."""
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Count the streamlines of a chunk."""
@@ -62,7 +54,7 @@ class DeviceCount(Collector):
         self.total += delta
 
 
-class Waytotal:
+class Waytotal(ProductFile):
     """Counts streamlines, and writes their number; see :class:`.files.ProductFile`.
 
     Parameters
@@ -74,12 +66,9 @@ class Waytotal:
     def __init__(self, options: WaytotalOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
         del space, step_mm, threads
         assert options.waytotal is not None
-        self._path = Path(options.waytotal)
-        self.paths = (self._path,)
+        super().__init__(Path(options.waytotal))
         self._device = DeviceCount()
-        self.value = 0
-        self.told: Json = {}
-        self.doubts: tuple[str, ...] = ()
+        self.value: int = 0
 
     def add(self, batch: Batch) -> None:
         """Count the streamlines of a batch."""
@@ -93,12 +82,7 @@ class Waytotal:
     def write(self, *, force: bool) -> None:
         """Write the number in a line."""
         self.value += self._device.total
-        with completed(self._path, force=force) as draft:
+        (path,) = self.paths
+        with completed(path, force=force) as draft:
             draft.write_text(f"{self.value}\n", encoding="ascii", newline="")
-        self.told = {"path": str(self._path), "sha256": sidecar.sha256(self._path), "streamlines": self.value}
-
-
-def blank(_: WaytotalOptions, space: Space, settings: Settings) -> DeviceCount:
-    """Return what counts streamlines in any run."""
-    del space, settings
-    return DeviceCount()
+        self.details = sidecar.described(path) | {"streamlines": self.value}

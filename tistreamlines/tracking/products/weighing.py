@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,24 @@ SUM_BITS, PART_BITS = 61, 30  # rounding up or down adds less than a bit
 WEIGHABLE = ("connectome", "density", "ends")  # products that weigh streamlines
 
 
-def are_weighted(options: Any) -> bool:
+class Options(Protocol):
+    """Options that say by what streamlines are weighted."""
+
+    @property
+    def weights(self) -> str | None: ...
+
+    @property
+    def sift2(self) -> object: ...
+
+
+def are_weighted(options: Options) -> bool:
     """Return whether streamlines are weighted."""
-    return getattr(options, "weights", None) is not None
+    return options.weights is not None
 
 
-def known_weights(options: Any) -> npt.NDArray[np.float64] | None:
+def known_weights(options: Options) -> npt.NDArray[np.float64] | None:
     """Return the weights of a file, (n,); None if there are none, or if they come when all streamlines have."""
-    return load_weights(options.weights) if are_weighted(options) and options.weights != SIFT2 else None
+    return None if options.weights in (None, SIFT2) else load_weights(options.weights)
 
 
 def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> float:
@@ -45,7 +55,7 @@ def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> floa
     return 2.0 ** (SUM_BITS - bits)
 
 
-def check_weights(options: Any) -> None:
+def check_weights(options: Options) -> None:
     """Raise a ParameterError if the weights of SIFT2 are asked for, but not SIFT2."""
-    if are_weighted(options) and options.weights == SIFT2 and getattr(options, "sift2", None) is None:
+    if options.weights == SIFT2 and options.sift2 is None:
         raise ParameterError("--weights sift2 needs --sift2 FOD FILE; a file of this name is ./sift2")

@@ -20,7 +20,8 @@ from ...io import sidecar
 from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
-from ..growth.settings import Settings, bytes_of
+from ..growth.settings import bytes_of
+from ..products.files import Weighing
 from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
 from .options import files, pairs_of, rules_of, tissues_of
@@ -37,8 +38,8 @@ COLUMNS = (
 )
 
 
-class Sift2Weights:
-    """Finds the visits of streamlines, and weighs these when all have come; see :class:`.products.files.ProductFile`.
+class Sift2Weights(Weighing):
+    """Finds the visits of streamlines, and weighs these when all have come.
 
     Parameters
     ----------
@@ -53,10 +54,12 @@ class Sift2Weights:
         CPU threads; by default all cores.
     """
 
+    follows = True
     _fixels: Fixels  # these two once it is known what is followed
     _room: Room
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
+        super().__init__(*files(options))
         self._options, self._threads, self._space, self._step_mm = options, threads, space, step_mm
         self._located = max(space.shape) > 1
         self._device: Device = choose(options.arch)
@@ -65,20 +68,18 @@ class Sift2Weights:
         self.watch: Told = lambda *_: None
         self._made: list[Future[list[VisitList]]] = []
         self._count = 0
-        self.paths = files(options)
         self.value: Weights | None = None
-        self.told: Json = {}
-        self.doubts: tuple[str, ...] = ()
 
-    def follow(self, followed: Fods | None, told: Callable[[float], object] = lambda _: None) -> None:
-        """Find the fixels, before the first streamlines come; see :class:`.products.files.Following`."""
+    def follow(self, followed: object, progress: Callable[[float], object] = lambda _: None) -> None:
+        """Find the fixels, before the first streamlines come; ``followed`` are :class:`.followed.Fods`, or None."""
+        assert followed is None or isinstance(followed, Fods)
         options, notes = self._options, list[str]()
         fods = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
         rules = FixelRules(
             tissues_of(options), options.sift2_proc_mask, options.sift2_fd_scale_gm, not options.sift2_no_dilate_lut,
             options.sift2_make_null_lobes,
         )
-        self._fixels = fixels_of(fods, self._device, self._threads, notes.append, rules, told)
+        self._fixels = fixels_of(fods, self._device, self._threads, notes.append, rules, progress)
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
@@ -98,9 +99,6 @@ class Sift2Weights:
         assert self._visitor is not None
         return [self._room.keep(part.moved(first)) for part in self._visitor.parts(batch)]
 
-    def collector(self, space: Space, settings: Settings) -> None:
-        """Return nothing: all points are needed."""
-
     def _weigh(self) -> Weights:
         """Weigh the streamlines that have come."""
         parts = [part for work in self._made for part in work.result()]
@@ -118,7 +116,7 @@ class Sift2Weights:
             return Weights(np.zeros(self._count, np.float32), math.nan, ())
 
     def weights(self) -> npt.NDArray[np.float64]:
-        """Weigh the streamlines; see :class:`.products.files.Weighing`."""
+        """Weigh the streamlines; see :class:`..products.files.Weighing`."""
         if self.value is None:
             self.value = self._weigh()
         return self.value.weights
@@ -136,7 +134,7 @@ class Sift2Weights:
             write_numbers(Path(options.sift2_mu), [result.mu], force=force)
         if options.sift2_csv is not None:
             _write_table(Path(options.sift2_csv), result.iterations, self._count, force=force)
-        self.told = {
+        self.details = {
             "files": [{"path": str(path), "sha256": sidecar.sha256(path)} for path in self.paths],
             "fod": str(self._fod), "fixels": self._fixels.table.count, "streamlines": self._count,
             "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(result.iterations) - 1, 0),
