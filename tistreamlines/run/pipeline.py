@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..backends import import_beside, take_compiler
 from ..backends import notes as notes_of_compilers
@@ -20,13 +19,10 @@ from .plan import Plan, make_plan
 from .precompiling import Precompiling
 from .products import products_of
 from .run import Run
-from .setup import content_of, devices_of, selection_of, session_on, settings_on
+from .setup import content_of, devices_of, gathered_of, selection_of, session_on, settings_on
 from .tables import make_tables
 from .tables_process import process_for
 from .tracking import threads_explained
-
-if TYPE_CHECKING:
-    from ..report.gathered import Gathered
 
 
 def start(
@@ -79,17 +75,8 @@ def start(
         unless_started.pop_all()  # the processes of the session end with the run
     for note in notes_of_compilers():
         log.note(note)
-    gathered = _gathered(plan, parameters)
+    gathered = gathered_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
     return Run(series, parameters, devices, log, plan, engine, products, content, gathered=gathered)
-
-
-def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
-    """Return what a report keeps of the streamlines, if one is asked for."""
-    if parameters.report is None:
-        return None
-    from ..report.gathered import Gathered
-
-    return Gathered(plan.space, parameters.step_mm(plan.space.voxel_sizes), parameters.threads)
 
 
 def _tell(plan: Plan, parameters: Parameters, selection: Selection, log: Log) -> None:

@@ -8,9 +8,8 @@ import zipfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..io.source import source_hash, with_plugins
 from ..io.trx import contents
 from ..io.writer import explained
@@ -36,20 +35,19 @@ def versions() -> dict[str, str]:
     """Return the versions of this package, of Python and of the libraries that can affect results."""
     from .. import __version__
 
-    found = {OURS: __version__, "python": platform.python_version()}
-    found["system"] = f"{platform.system()} {platform.machine()}"
+    system = f"{platform.system()} {platform.machine()}"
+    numbers = {OURS: __version__, "python": platform.python_version(), "system": system}
     for name in ("taichi", "numba", "numpy", "scipy", "dipy", "nibabel"):
         try:
-            found[name] = version(name)
+            numbers[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            numbers[name] = "not installed"
+    return numbers
 
 
 def record(
-    parameters: Parameters, step_mm: float, inputs: Mapping[str, Any], device: Mapping[str, Any],
-    stats: Mapping[str, Any],
-) -> dict[str, Any]:
+    parameters: Parameters, step_mm: float, inputs: Json, device: Json, stats: Mapping[str, object],
+) -> Json:
     """Return the content of the record, ready for JSON.
 
     Parameters
@@ -70,8 +68,8 @@ def record(
         "made_by": OURS,
         "versions": versions(),
         "source": with_plugins(source_hash()),
-        "device": dict(device),
-        "inputs": dict(inputs),
+        "device": device,
+        "inputs": inputs,
         "parameters": parameters.as_dict(),
         "step_mm": step_mm,
         "stop_threshold": parameters.threshold if parameters.applies("stop_threshold") else None,
@@ -80,7 +78,12 @@ def record(
     }
 
 
-def tractogram(path: Path) -> dict[str, Any]:
+def inputs_of(paths: Mapping[str, object], hashes: Mapping[str, str]) -> Json:
+    """Return what a record says of the inputs, given the hash of each that is recorded."""
+    return {name: {"path": str(paths[name]), "sha256": digest} for name, digest in hashes.items()}
+
+
+def tractogram(path: Path) -> Json:
     """Return what a record says of the tractogram that it lies beside, so that no other one is taken for it."""
     if path.suffix.lower() != ".trx":
         return {"format": path.suffix}

@@ -10,8 +10,8 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
+from ..aliases import Json
 from ..devices import name_of
 from ..errors import InputError, OutputError, ParameterError
 from ..io import sidecar
@@ -25,12 +25,13 @@ from ..option import flag
 from ..options.definitions import names_affecting
 from .counts import Counts
 from .kept import Stored
-from .outputs import JOURNAL, check_outputs, outputs_of, unfinished
-from .parts import difference, identity, write
+from .outputs import JOURNAL, Outputs, check_outputs, unfinished
+from .parts import difference, identity
 from .products import Products
 from .record import OURS, dropped, stop_reasons, tractogram
 from .result import TrackResult
 from .run import Run
+from .saving import write
 from .schema import Journal, RecordError, read
 
 LOCK = "lock"  # tells that a process is at the pieces
@@ -106,7 +107,7 @@ def _alone(folder: Path) -> Generator[None, None, None]:
         yield
 
 
-def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
+def _check_journal(run: Run, folder: Path) -> Json:
     """Compare the run with the one that the pieces belong to, or note down what it is; return its identity."""
     journal, own, content = folder / JOURNAL, identity(run.record({})), _journal_of(run)
     try:
@@ -135,7 +136,7 @@ def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
     return own
 
 
-def _journal_of(run: Run) -> dict[str, Any]:
+def _journal_of(run: Run) -> Json:
     """Return the journal of a run: what it is, and the inputs that may be others when it goes on."""
     record, seeds, free = run.record({}), run.seed_range, names_affecting("run")
     return {
@@ -147,11 +148,11 @@ def _journal_of(run: Run) -> dict[str, Any]:
 def _begin_outputs(run: Run, folder: Path, output: Path) -> None:
     """Check once more that outputs replace nothing unasked, and note that from now on these files are this run's."""
     check_outputs(output, run.parameters, run.series.values())
-    outputs = [str(path) for path in outputs_of(output, run.parameters)]
+    outputs = [str(path) for path in Outputs.of(output, run.parameters).places]
     sidecar.write_record(folder / JOURNAL, _journal_of(run) | {"outputs": outputs})
 
 
-def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
+def _kept(run: Run, folder: Path, own: Json) -> list[Stored]:
     """Return the pieces that are complete, in the order of their seeds, up to the first gap or damage."""
     pieces: list[Stored] = []
     first = run.seed_range.start
@@ -178,7 +179,7 @@ def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
     return pieces
 
 
-def _check_piece(piece: Stored, seeds: range, own: dict[str, Any]) -> None:
+def _check_piece(piece: Stored, seeds: range, own: Json) -> None:
     """Raise InputError unless a piece is of this run, and begins with its next seeds."""
     told = piece.record.piece
     differs = difference(identity(piece.record.content), own)
@@ -214,30 +215,24 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
     """Track some seeds to a tractogram of their own."""
     path, counts, statistics = folder / _name(seeds.start), Counts(), run.engine.statistics
     before = replace(statistics, counts=statistics.counts.copy())
-    with (
-        WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm) as writer,
-        closing(run.tracked(seeds)) as batches,
-    ):
-        for batch in batches:
-            counts.add(batch)
-            writer.put(batch)
-    stats: dict[str, Any] = {
-        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": statistics.seeds - before.seeds,
-        "seconds": {},
+    with closing(run.tracked(seeds)) as batches:
+        writer = WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm)
+        write(writer, batches, [counts.add])
+    count = statistics.seeds - before.seeds
+    result = counts.summary(run.step_mm) | {
+        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": count, "seconds": {},
         "stop_reasons": stop_reasons(statistics.stop_reasons - before.stop_reasons),
         "dropped": dropped(statistics.verdicts - before.verdicts),
     }
-    own = {"piece": {"first_seed": seeds.start, "seeds": stats["seeds"]}, "tractogram": tractogram(path)}
-    sidecar.write_record(sidecar.sidecar_path(path), run.record(counts.summary(run.step_mm) | stats) | own)
+    piece = {"piece": {"first_seed": seeds.start, "seeds": count}, "tractogram": tractogram(path)}
+    sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
     return Stored(path, own=True)
 
 
 def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.begin("write")
-    run.counts, run.sample = Counts(), []
-    write(
-        pieces, output, run.plan.space, run.step_mm, run.count, run.content, run.header, force=True, drafts=folder,
-        written=lambda: run.write_products(force=True),
-    )
-    return run.recorded(run.result(output, ()), force=True)
+    run.counts, run.sample, run.force = Counts(), [], True
+    streamlines = (batch for piece in pieces for batch in piece.batches())
+    write(run.writer(output, folder), streamlines, [run.count], run.write_products)
+    return run.recorded(run.result(output, ()))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from ..aliases import Json
 from ..backends import compiler_told
 from ..devices import name_of
 from ..errors import python_names
@@ -19,10 +19,10 @@ from ..space.batch import Batch
 from ..tracking.registry import METHODS
 from . import bids
 from .header import header_fields
-from .outputs import report_of
 from .products import record_path
-from .record import record, stop_reasons, tractogram
+from .record import inputs_of, record, stop_reasons, tractogram
 from .result import TrackResult
+from .saving import write
 from .tracking import Tracking, threads_explained
 
 
@@ -33,11 +33,7 @@ class Run(Tracking):
         """Track all seeds and keep the streamlines in memory; write the products, if there are some, and the record."""
         with closing(self.contents()) as batches:
             kept = tuple(batches)
-        if self.products.paths:
-            return self.recorded_products(kept)
-        result = self.result(None, kept)
-        self.report(result, force=self.parameters.force)
-        return result
+        return self.recorded_products(kept) if self.products.paths else self.reported(self.result(None, kept))
 
     def contents(self) -> Generator[Batch, None, None]:
         """Track all seeds, and make of the streamlines what a tractogram would hold."""
@@ -59,13 +55,12 @@ class Run(Tracking):
         If that fails, no file stays that lacks the others.
         """
         self.weigh()
-        beside, force = record_path(None, self.products.paths), self.parameters.force
+        beside = record_path(None, self.products.paths)
         with all_or_none([path for path in (*self.products.files, beside) if path is not None]):
             self.write_products()
             result = self.result(None, kept)
-            told = self.write_records(result, force=force)
-        self.report(result, force=force, told=told)
-        return result
+            record = self.write_records(result)
+        return self.reported(result, record)
 
     def weigh(self) -> None:
         """Weigh the streamlines if that is asked for, and begin to write."""
@@ -74,73 +69,74 @@ class Run(Tracking):
             self.products.per_streamline()
         self.log.begin("write")
 
-    def write_products(self, *, force: bool | None = None) -> None:
+    def write_products(self) -> None:
         """Write the products that are asked for."""
-        self.products.write(force=self.parameters.force if force is None else force)
+        self.products.write(force=self.force)
         self.log.tell([], dict.fromkeys([*self.content.doubts, *self.products.doubts]))
 
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""
-        force = self.parameters.force
-        layout = {**self.content.layout(self.step_mm), "content": self.content.of, "fields": self.header}
-        with (
-            threads_explained(self.parameters),
-            WriterThread(output, self.plan.space, force=force, **layout) as writer,
-        ):
-            with closing(self.batches()) as batches:
-                for batch in batches:
-                    writer.put(batch)
+
+        def batches() -> Generator[Batch, None, None]:
+            yield from self.batches()
             self.weigh()
-            writer.finish()
+
+        def written() -> None:
             self.write_products()
             self.log.begin("place")
+
+        with threads_explained(self.parameters), closing(batches()) as tracked:
+            write(self.writer(output), tracked, written=written)
         return self.recorded(self.result(output, ()))
 
-    def header(self) -> dict[str, object]:
-        """Return what the header of a .tck says of the run, once all seeds are tracked."""
-        counted = {"streamlines": self.counts.streamlines, "dropped": self.dropped}
-        return header_fields(self.record(counted), self.plan.space)
+    def writer(self, output: Path, drafts: Path | None = None) -> WriterThread:
+        """Return what writes the tractogram."""
 
-    def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
+        def fields() -> dict[str, object]:
+            """Return what the header of a .tck says of the run, once all seeds are tracked."""
+            counted = {"streamlines": self.counts.streamlines, "dropped": self.dropped}
+            return header_fields(self.record(counted), self.plan.space)
+
+        return WriterThread(
+            output, self.plan.space, force=self.force, drafts=drafts, content=self.content.of, fields=fields,
+            **self.content.layout(self.step_mm),
+        )
+
+    def recorded(self, result: TrackResult) -> TrackResult:
         """Write the records of a result, and the page about it; return it."""
-        force = self.parameters.force if force is None else force
-        self.report(result, force=force, told=self.write_records(result, force=force))
-        return result
+        return self.reported(result, self.write_records(result))
 
-    def write_records(self, result: TrackResult, *, force: bool) -> dict[str, Any]:
+    def write_records(self, result: TrackResult) -> Json:
         """Write the records of a result; return the one that lies beside its first file."""
-        told = result.record
-        if result.path is not None:
-            told = told | {"tractogram": tractogram(result.path)}
-        told = told | self.products.told
+        file = {} if result.path is None else {"tractogram": tractogram(result.path)}
+        told = result.record | file | self.products.told
         beside = record_path(result.path, self.products.paths)
         assert beside is not None
-        sidecar.write_record(beside, told, force=force)
+        sidecar.write_record(beside, told, force=self.force)
         if self.parameters.json_stats is not None:
-            sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
+            sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=self.force)
         return told
 
-    def report(self, result: TrackResult, *, force: bool, told: Mapping[str, Any] | None = None) -> None:
-        """Write the page about a result, if one is asked for; ``told`` is its record as it was written."""
-        if self.gathered is None or (page := report_of(self.parameters)) is None:
-            return
+    def reported(self, result: TrackResult, record: Json | None = None) -> TrackResult:
+        """Write the page about a result, if one is asked for; ``record`` is that of its files. Return the result."""
+        page = self.parameters.report
+        if self.gathered is None or page is None:
+            return result
         from ..report.page import Told
         from .reporting import report
 
         self.log.begin("report")
-        facts = Told(
-            result.record if told is None else told, None if result.path is None else str(result.path),
-            self.counts.histogram, result.notes, result.products,
-        )
+        output = None if result.path is None else str(result.path)
+        facts = Told(record or result.record, output, self.counts.histogram, result.notes, result.products)
         report(
-            page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared,
-            force=force,
+            Path(page), facts, self.gathered, self.plan.background, self.engine, self.plan.prepared, force=self.force,
         )
+        return result
 
     def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:
         """Sum up the run."""
         counted = self.counts.summary(self.step_mm)
-        made = TrackResult(
+        result = TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
             seeds=self.done[0],
@@ -151,35 +147,33 @@ class Run(Tracking):
             seconds={"kernels": round(self.kernel_seconds, 4), **self.log.durations()},
             path=path,
             parameters=self.parameters,
-            notes=_in_python(self.log.notes),
-            warnings=_in_python(self.log.warnings),
+            notes=tuple(map(python_names, self.log.notes)),
+            warnings=tuple(map(python_names, self.log.warnings)),
             space=self.plan.space,
             batches=batches,
             sample=Batch.concatenate(self.sample),
             products=self.products.values,
             record={},
         )
-        return replace(made, record=self.record(made.as_dict()))
+        return replace(result, record=self.record(result.as_dict()))
 
-    def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
+    def record(self, stats: Mapping[str, object]) -> Json:
         """Gather what is written beside the tractogram."""
-        paths = {**self.parameters.inputs(), **self.series}
-        inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
+        parameters, plan = self.parameters, self.plan
+        inputs = inputs_of({**parameters.inputs(), **self.series}, plan.hashes)
         devices = [device.as_dict() for device in self.devices]
-        told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
-        told |= {"devices": devices} if len(devices) > 1 else {}
-        told |= compiler_told(self.devices[0]) | self.content.told
-        if self.parameters.bids_out is not None:
-            told |= bids.metadata(self.parameters, self.series["dwi"], self.plan.space, self.step_mm)
-        if self.parameters.part is not None:
-            seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
-            told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
-            told["part"]["downsample"] = self.parameters.parts  # which a part has no need of, since it has all points
-        made = record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
-        followed = METHODS[self.parameters.dg].low_order
-        made["parameters"] |= {name: value for name, value in self.plan.chosen.items() if name in followed}
-        return made
-
-
-def _in_python(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(python_names, texts))
+        content = record(parameters, self.step_mm, inputs, devices[0], stats)
+        content |= {"frames": plan.frames, "chosen": plan.chosen, "warnings": self.log.warnings}
+        content |= {"devices": devices} if len(devices) > 1 else {}
+        content |= compiler_told(self.devices[0]) | self.content.told
+        if parameters.bids_out is not None:
+            content |= bids.metadata(parameters, self.series["dwi"], plan.space, self.step_mm)
+        if parameters.part is not None:
+            seeds, (number, parts) = self.seed_range, part_of(parameters.part)
+            content["part"] = {
+                "number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds),
+                "downsample": parameters.parts,  # which a part has no need of, since it has all points
+            }
+        followed = METHODS[parameters.dg].low_order
+        content["parameters"] |= {name: value for name, value in plan.chosen.items() if name in followed}
+        return content

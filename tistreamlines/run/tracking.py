@@ -68,6 +68,9 @@ class Tracking:
     gathered: Gathered | None = None
     kernel_seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.force = self.parameters.force  # whether existing files are replaced
+
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
         yield from self.tracked(self.seed_range)
