@@ -272,12 +272,10 @@ def _start(
             held.enter_context(bids.made_folders(path))
     chosen = with_weights(chosen, path)
     products = asked(chosen)
-    for name in ("json_stats", "force"):
-        replaces = name == "force" and chosen.report is not None
-        if path is None and not products and getattr(chosen, name) and not replaces:
-            raise ParameterError(f"{name} needs an output")
-    # join and a run that goes on read streamlines back, which products alone do not hold
-    for name in ("resume", *(("part",) if products else ())):
+    needing = ["resume", *(["part"] if products else ["json_stats"])]  # which read streamlines back, or count those
+    if not products and chosen.report is None:
+        needing.append("force")
+    for name in needing:
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
     if path is None and products and not keeps:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ..aliases import Json
 from ..kernels.verdicts import Verdict
 from ..options.parameters import length_mm
 from ..space.batch import Space
@@ -13,7 +11,7 @@ from .record import OURS
 SEED_REJECTED = Verdict.SEED_OUTSIDE_LIMIT.name.lower()  # such streamlines are none of tckgen's total count
 
 
-def header_fields(record: Mapping[str, Any], space: Space) -> dict[str, object]:
+def header_fields(record: Json, space: Space) -> dict[str, object]:
     """Return fields of the header, without those that are not known of the run.
 
     Parameters

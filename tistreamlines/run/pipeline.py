@@ -11,7 +11,7 @@ from ..backends import notes as notes_of_compilers
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
-from ..tracking.products.content import rounding_mm
+from ..tracking.products.content import Content, rounding_mm
 from ..tracking.selection.selection import Selection
 from .inputs import Series
 from .log import Log, Watcher
@@ -19,7 +19,7 @@ from .plan import Plan, make_plan
 from .precompiling import Precompiling
 from .products import products_of
 from .run import Run
-from .setup import content_of, devices_of, gathered_of, selection_of, session_on, settings_on
+from .setup import devices_of, gathered_of, selection_of, session_on, settings_on
 from .tables import make_tables
 from .tables_process import process_for
 from .tracking import threads_explained
@@ -45,36 +45,34 @@ def start(
         if parameters.devices is None and not parameters.resume:
             import_beside(parameters.arch)
         devices = devices_of(parameters)
-        for one in devices:
-            watcher.device(one)
-        selection, content = selection_of(parameters, log), content_of(parameters, log)
+        for device in devices:
+            watcher.device(device)
+        selection, content = selection_of(parameters, log), Content(parameters, parameters.threads, log.note)
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
         with Precompiling(parameters, selection, session, only_products=only_products) as precompiling:
             plan = make_plan(series, parameters, log, precompiling.compile, make)
             _tell(plan, parameters, selection, log)
-            with log.stage("compile"):
-                precompiling.join()
-                products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
+            log.begin("compile")
+            precompiling.join()
+            products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
             if products.follows or parameters.seed_dynamic is not None:
                 log.begin("fixels")
                 plan.seeds.prepare(watcher.fixels)
                 products.follow(plan.followed, watcher.fixels)
-            with log.stage("compile"):
-                plan.seeds.points(0, 1)
-                for doubt in plan.seeds.doubts:
-                    log.warn(doubt)
-                filters = selection.filters(plan.space)
-                settings = _settings(plan, parameters)
-                products.watch_weighing(watcher.weighing)
-                content.groups_of, content.late = products.groups, products.per_streamline
-                # later seeds may need the points of streamlines
-                on_device = only_products and plan.seeds.round_from(0) is None
-                made = products.collectors(plan.space, settings) if on_device else []
-                engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
+            log.begin("compile")
+            plan.seeds.points(0, 1)
+            log.tell([], plan.seeds.doubts)
+            filters = selection.filters(plan.space)
+            settings = _settings(plan, parameters)
+            products.watch_weighing(watcher.weighing)
+            content.groups_of, content.late = products.groups, products.per_streamline
+            # later seeds may need the points of streamlines
+            on_device = only_products and plan.seeds.round_from(0) is None
+            made = products.collectors(plan.space, settings) if on_device else []
+            engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
         unless_started.pop_all()  # the processes of the session end with the run
-    for note in notes_of_compilers():
-        log.note(note)
+    log.tell(notes_of_compilers(), [])
     gathered = gathered_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
     return Run(series, parameters, devices, log, plan, engine, products, content, gathered=gathered)
 

@@ -14,7 +14,7 @@ from ..space.batch import Space
 from ..tracking.registry import PRODUCTS
 from ..tracking.selection.selection import Selection
 from ..workers.session import Session
-from .products import asked
+from .products import all_or_nothing, asked
 from .seeds import Region, seeds_of
 from .setup import settings_on
 from .tables import Shapes
@@ -71,6 +71,5 @@ class Precompiling:
                 made = []
                 if self._only_products:
                     rows = [PRODUCTS[name].collector for name in asked(self._parameters)]
-                    found = [None if row is None else row(self._parameters, space, settings) for row in rows]
-                    made = [] if None in found else [one for one in found if one is not None]
+                    made = all_or_nothing(row and row(self._parameters, space, settings) for row in rows)
                 self._session.open(prepared, space, settings, self._selection.filters(), made, points=not made)

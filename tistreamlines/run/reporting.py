@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,15 @@ from ..tracking.engine.engine import Engine
 from ..tracking.getters.fod import FodGetter
 from ..tracking.tables.given import Prepared
 
+if TYPE_CHECKING:
+    from ..workers.several import Several
+
 JOINED = "The directions of a slice are not drawn, since the streamlines of parts were joined without the series."
 
 
 def report(
-    page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None, engine: Any = None,
-    prepared: Prepared | None = None, *, force: bool,
+    page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None,
+    engine: Engine | Several | None = None, prepared: Prepared | None = None, *, force: bool,
 ) -> None:
     """Write the report of a run.
 
@@ -38,14 +41,10 @@ def report(
     """
     count = int(told.record["result"]["streamlines"])
     scene = Scene(gathered.space, gathered.density(), gathered.sample(), background, count)
-    if prepared is None:
-        peaks: Peaks | str = JOINED
-    else:
-        peaks = _peaks(engine, prepared, scene)
-    write_report(page, told, scene, peaks, force=force)
+    write_report(page, told, scene, JOINED if prepared is None else _peaks(engine, prepared, scene), force=force)
 
 
-def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
+def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: Scene) -> Peaks | str:
     """Return the directions in the axial slice of the scene, in the voxels that the tables have, or why not."""
     known = prepared.arrays["volume_index"].reshape(scene.space.shape) > 0
     voxels = np.argwhere(scene.frame.volume(known)[:, :, scene.slices[2]])
@@ -56,6 +55,7 @@ def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
         elif isinstance(engine, Engine):
             numbers, directions = initial_directions(engine, places)
         else:
+            assert engine is not None
             numbers, directions = engine.initial_directions(places)
     except DeviceError as error:  # the streamlines are there, so the page is written all the same
         return f"The directions of a slice are not drawn: {error.on_command_line}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,22 +40,20 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
 
     ``note`` and ``warn`` are told of surfaces; where tables come from the cache, these messages come with them.
     """
-    given: Any = parameters.seeds  # Parameters has made an array path-like
-    if given is not None:
-        return seeds_in_file(load_seeds(given), space, str(given))
+    files = parameters.inputs()
+    if "seeds" in files:
+        return seeds_in_file(load_seeds(files["seeds"]), space, str(files["seeds"]))
     drawn = parameters.seed_seed, parameters.threads
     if parameters.seed_sphere is not None:
         balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
         return BallSeeds(balls, space, parameters.seed_count, *drawn)
     if parameters.seed_dynamic is not None:
         return _dynamic(parameters, space)
-    tissues: Any = parameters.seed_gmwmi
-    if tissues is not None:
+    if "seed_gmwmi" in files:
         from ..tracking.seeding.interface import interface_seeds
 
-        return interface_seeds(tissues, *region, space, parameters.seed_count, *drawn)
-    surfaces: Any = parameters.seed_surface
-    if surfaces is not None:
+        return interface_seeds(files["seed_gmwmi"], *region, space, parameters.seed_count, *drawn)
+    if surfaces := [file for name, file in files.items() if name.split()[0] == "seed_surface"]:
         from ..tracking.seeding.surfaces import surface_seeds
 
         return surface_seeds(
@@ -63,8 +61,8 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
             direction=parameters.surface_direction, each=parameters.seeds_per_vertex, mask=_mask_of(region), note=note,
             warn=warn,
         )
-    own = _in_voxels(parameters, region, drawn)
-    return own if np.array_equal(region.affine, space.affine) else SeedsElsewhere(own, region.affine, space)
+    seeds = _in_voxels(parameters, region, drawn)
+    return seeds if np.array_equal(region.affine, space.affine) else SeedsElsewhere(seeds, region.affine, space)
 
 
 def _dynamic(parameters: Parameters, space: Space) -> Seeds:

@@ -15,7 +15,6 @@ from ..errors import ParameterError
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.growth.settings import Settings, bytes_of, steps_within
-from ..tracking.products.content import Content
 from ..tracking.registry import METHODS
 from ..tracking.selection.files import load_region
 from ..tracking.selection.regions import ROLES
@@ -50,18 +49,13 @@ def session_on(
 
 def selection_of(parameters: Parameters, log: Log) -> Selection:
     """Read the regions of interest, and return which streamlines are kept."""
-    given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
+    sources = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
     if limits_at_mask(parameters):
-        given["limit_mask"] = (*given.get("limit_mask", ()), parameters.mask)
-    if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
+        sources["limit_mask"] = (*sources.get("limit_mask", ()), parameters.mask)
+    if parameters.stop_when_included and not sources.keys() & {"include", "include_ordered"}:
         raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
-    regions = {name: [load_region(name, one, log.note, log.warn) for one in some] for name, some in given.items()}
+    regions = {role: [load_region(role, path, log.note, log.warn) for path in paths] for role, paths in sources.items()}
     return Selection(regions, parameters.stop_when_included, parameters.keep == "valid-ends")
-
-
-def content_of(parameters: Parameters, log: Log) -> Content:
-    """Read the maps that are sampled, and return what the tractogram holds."""
-    return Content(parameters, parameters.threads, log.note)
 
 
 def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) -> Settings:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Json
 from ..io.picture import grey
 from ..report.files import write_report
 from ..report.gathered import Gathered
@@ -18,6 +19,9 @@ from ..space.batch import Batch, of_each
 from ..tracking.products.density_kinds import norms, segments
 from ..tracking.products.extent import Extent
 from ..viewer.scene import opened_image
+
+if TYPE_CHECKING:
+    from ..option import ImageLike
 
 RESOLUTION_MM = 0.1  # of the histogram of lengths
 
@@ -38,7 +42,7 @@ class Shown:
         If the image is missing or damaged.
     """
 
-    def __init__(self, extent: Extent, step_mm: float, image: Any = None, threads: int | None = None) -> None:
+    def __init__(self, extent: Extent, step_mm: float, image: ImageLike | None, threads: int | None) -> None:
         if image is None:
             space, self._background, self._behind = extent.grid(), None, "the density"
         else:
@@ -55,7 +59,7 @@ class Shown:
         self._lengths.append(lengths.astype(np.float32))
         self._points += len(batch.points)
 
-    def write(self, page: Path, record: Mapping[str, Any], products: Mapping[str, Any], *, force: bool) -> None:
+    def write(self, page: Path, record: Json, products: Mapping[str, object], *, force: bool) -> None:
         """Write the report.
 
         Parameters
@@ -75,6 +79,6 @@ class Shown:
         # lengths are told as those of streamlines with so short a step
         histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
         told = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
-        made = self._gathered
-        scene = Scene(made.space, made.density(), made.sample(), self._background, count, self._behind)
+        kept = self._gathered
+        scene = Scene(kept.space, kept.density(), kept.sample(), self._background, count, self._behind)
         write_report(page, told, scene, "", force=force)

@@ -95,18 +95,16 @@ class Tracking:
 
     def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
-        given = self.plan.seeds
-        if len(self.devices) > 1 and given.round_from(0) is None:
+        source, first = self.plan.seeds, seeds.start
+        if len(self.devices) > 1 and source.round_from(0) is None:
             from ..workers.sliced import Sliced
 
-            directions: Callable[..., Any] = given.directions
-            some = seeds.start, len(seeds)
-            yield Sliced(given.points, *some), seeds.start, Sliced(directions, *some) if given.directed else None
+            directions = Sliced(source.directions, first, len(seeds)) if source.directed else None
+            yield Sliced(source.points, first, len(seeds)), first, directions
             return
-        first = seeds.start
         while first < seeds.stop:
-            count = min(given.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
-            yield np.asarray(given.points(first, count)), first, given.directions(first, count)
+            count = min(source.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
+            yield np.asarray(source.points(first, count)), first, source.directions(first, count)
             first += count
 
     @property
