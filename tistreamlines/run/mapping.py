@@ -40,7 +40,6 @@ from .outputs import Outputs, check_names, reserved, taken_by
 from .products import Products, products_of
 from .record import OURS, inputs_of, versions
 from .setup import bar_or
-from .shown import Shown
 from .signatures import check_keywords, listing
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 
     from ..option import ImageLike
     from ..options.keywords import ProductOptions
+    from .reporting import Shown
 
     class MapOptions(ProductOptions, total=False):
         """Options of products, and of how they are made."""
@@ -152,7 +152,11 @@ def map_tractogram(
         if made.follows:
             display.stage("fixels")
             made.follow(told=display.fixels)
-        shown = None if outputs.report is None else Shown(extent, longest, image, chosen.threads)
+        shown = None
+        if outputs.report is not None:
+            from .reporting import Shown
+
+            shown = Shown(extent, longest, image, chosen.threads)
         if not device.on_host:
             made.move_to(program_on(device))
         made.watch_weighing(display.weighing)

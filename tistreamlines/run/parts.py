@@ -21,12 +21,11 @@ from ..options.parameters import Parameters
 from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
-from .header import header_fields
 from .inputs import doubts_of_places, hashing
 from .kept import Stored, damaged
 from .outputs import Outputs, check_names, reserved, taken_by
 from .products import products_of
-from .record import OURS, inputs_of, tractogram
+from .record import OURS, header_fields, inputs_of, tractogram
 from .saving import write
 from .schema import PartRecord
 from .setup import gathered_of

@@ -15,10 +15,12 @@ from ..io.trx import contents
 from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
-from ..options.parameters import Parameters
+from ..options.parameters import Parameters, length_mm
+from ..space.batch import Space
 from ..tracking.growth.statistics import LABELS
 
 OURS = "tistreamlines"
+SEED_REJECTED = Verdict.SEED_OUTSIDE_LIMIT.name.lower()  # such streamlines are none of tckgen's total count
 
 
 def stop_reasons(counts: Array) -> dict[str, int]:
@@ -90,3 +92,27 @@ def tractogram(path: Path) -> Json:
     with explained(path), zipfile.ZipFile(path) as archive:
         points = json.loads(archive.read("header.json"))["NB_VERTICES"]
         return {"format": path.suffix, "contents": contents(archive), "points": points}
+
+
+def header_fields(record: Json, space: Space) -> dict[str, object]:
+    """Return what the header of a .tck says of its run, by the names that MRtrix3's tckgen uses, as far as known.
+
+    Parameters
+    ----------
+    record : of the run, as :func:`record` returns it; its result has at least ``streamlines``
+        and ``dropped``.
+    space : grid of the image that was tracked.
+    """
+    options, result = record["parameters"], record["result"]
+    longest = options["max_length"]
+    dropped = sum(count for reason, count in result["dropped"].items() if reason != SEED_REJECTED)
+    known = {
+        f"{OURS}_version": record["versions"][OURS],
+        "method": options["dg"],
+        "max_angle": options["max_angle"],
+        "min_dist": length_mm(options["min_length"], space.voxel_sizes),
+        "max_dist": None if longest is None else length_mm(longest, space.voxel_sizes),
+        "threshold": record["stop_threshold"],
+        "total_count": result["streamlines"] + dropped,
+    }
+    return {name: value for name, value in known.items() if value is not None}

@@ -17,10 +17,9 @@ from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.content import layout_of
-from .header import header_fields
 from .kept import Stored
 from .outputs import Outputs, check_outputs, reserved
-from .record import tractogram
+from .record import header_fields, tractogram
 
 
 def write(
