@@ -120,7 +120,8 @@ def make_estimate(
         points=points,
         spread=spread,
         file_bytes={
-            one: content.size(one, points, streamlines) + SINKS[one].STREAMLINE_BYTES * streamlines for one in formats
+            suffix: content.size(suffix, points, streamlines) + SINKS[suffix].STREAMLINE_BYTES * streamlines
+            for suffix in formats
         },
         process_bytes=peak_bytes(),
         device_bytes=engine.growth.bytes_for(count, pilot.seeds),
@@ -197,10 +198,10 @@ def track_pilot(engine: Engine, seeds: Seeds, numbers: range, told: Callable[[in
     _track(engine, seeds, _spread_over(numbers, WARM_UP), told)
     count = FEWEST
     while True:
-        made = _track(engine, seeds, _spread_over(numbers, count), told)
-        enough = ENOUGH_SECONDS if made.streamlines.sum() >= ENOUGH else PATIENCE
-        if made.seeds in (len(numbers), MOST) or made.seconds >= enough:
-            return made
+        pilot = _track(engine, seeds, _spread_over(numbers, count), told)
+        enough = ENOUGH_SECONDS if pilot.streamlines.sum() >= ENOUGH else PATIENCE
+        if pilot.seeds in (len(numbers), MOST) or pilot.seconds >= enough:
+            return pilot
         count = min(MORE * count, MOST)
 
 

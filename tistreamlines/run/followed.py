@@ -55,5 +55,5 @@ def fods_of(follows: Signals | OrientationFunctions | Samples, space: Space, opt
         values, basis = np.asarray(values, np.float32) @ fit.T, BASIS
     if basis_of(basis).full:
         raise ParameterError(f"--sh-basis {basis} keeps opposite directions apart, and a fixel does not: {NEEDED}")
-    made = Orientations("sh", np.ascontiguousarray(values, np.float32), basis, None, space)
-    return FodImage(made, "voxel", "the FODs that are tracked")
+    harmonics = Orientations("sh", np.ascontiguousarray(values, np.float32), basis, None, space)
+    return FodImage(harmonics, "voxel", "the FODs that are tracked")

@@ -76,8 +76,8 @@ def needs_series(parameters: Parameters) -> str:
         return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
-        rules = (rule,) if parameters.gives("stopping") else STOPPING_RULES.values()
-        maps = dict.fromkeys([*one.maps][-1] for one in rules if one.maps)  # the last may hold the others in one image
+        rows = (rule,) if parameters.gives("stopping") else STOPPING_RULES.values()
+        maps = dict.fromkeys([*row.maps][-1] for row in rows if row.maps)  # the last may hold the others in one image
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, maps))}"
     if not placed(parameters):
         places = listed(map(flag, (*saying(PLACE), *BESIDE_A_MASK)))
@@ -121,8 +121,8 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
 
 def placed(parameters: Parameters) -> bool:
     """Return whether an option or a source says where seeds are placed; otherwise they are placed by FA."""
-    given = any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
-    return given or _brings_mask(parameters)
+    asked = any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
+    return asked or _brings_mask(parameters)
 
 
 def stops_at_mask(parameters: Parameters) -> bool:
@@ -344,14 +344,14 @@ def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) 
     if name in rule.own_grids:
         opened = images.open_image(path)
         if rule.read is not None:
-            values, own = rule.read(opened, log.warn)
+            values, grid = rule.read(opened, log.warn)
         else:
-            own = images.grid_of(*opened)
-            values = nifti.load_map(opened, own, log.note, count)
+            grid = images.grid_of(*opened)
+            values = nifti.load_map(opened, grid, log.note, count)
         from ..io.volumes import check_overlap
 
-        check_overlap(opened.path, values, own, space)
-        return OwnMap(values, np.linalg.solve(own.affine, space.affine))
+        check_overlap(opened.path, values, grid, space)
+        return OwnMap(values, np.linalg.solve(grid.affine, space.affine))
     return nifti.load_map(path, space, log.note, count, place=log.warn)
 
 

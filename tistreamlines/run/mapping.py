@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..aliases import Json
 from ..backends import compiler_told, take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError
@@ -67,7 +66,7 @@ NO_GRID = Space(np.eye(4), (1, 1, 1))  # for products that need none
 def map_tractogram(
     tractogram: str | PathLike[str], *, image: ImageLike | None = None, force: bool = False,
     watcher: Watcher | None = None, progress: bool = False, **products: Unpack[MapOptions],
-) -> Json:
+) -> dict[str, Any]:
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
     Parameters
@@ -148,37 +147,37 @@ def map_tractogram(
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
         of_maps = _covering(path, extent, chosen) if space is None else space, longest
         # what maps need to know must not change other products
-        made = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
-        if made.follows:
+        makers = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
+        if makers.follows:
             display.stage("fixels")
-            made.follow(told=display.fixels)
+            makers.follow(told=display.fixels)
         shown = None
         if outputs.report is not None:
             from .reporting import Shown
 
             shown = Shown(extent, longest, image, chosen.threads)
         if not device.on_host:
-            made.move_to(program_on(device))
-        made.watch_weighing(display.weighing)
+            makers.move_to(program_on(device))
+        makers.watch_weighing(display.weighing)
         display.stage("map")
-        count, empty = _add(path, made, shown)
-        if made.weighs:
+        count, empty = _add(path, makers, shown)
+        if makers.weighs:
             display.stage("weigh")
-            made.per_streamline()
+            makers.per_streamline()
         display.stage("write")
-        with all_or_none([path for path in (*made.files, outputs.record) if path is not None]):
-            made.write(force=force)
-            warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *made.doubts]
+        with all_or_none([path for path in (*makers.files, outputs.record) if path is not None]):
+            makers.write(force=force)
+            warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *makers.doubts]
             record = {
                 "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
                 "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
                 "inputs": inputs_of(files, hashes()), "device": device.as_dict(),
-            } | compiler_told(device) | made.told
+            } | compiler_told(device) | makers.told
             if outputs.record is not None:
                 sidecar.write_record(outputs.record, record, force=force)
         if shown is not None and outputs.report is not None:
-            shown.write(outputs.report, record, made.values, force=force)
-    return {"streamlines": count, "products": made.values, "warnings": warnings}
+            shown.write(outputs.report, record, makers.values, force=force)
+    return {"streamlines": count, "products": makers.values, "warnings": warnings}
 
 
 def _check(chosen: Parameters, outputs: Outputs, image: object) -> None:
@@ -227,13 +226,13 @@ def _empty(path: Path, empty: int, count: int) -> list[str]:
     return [f"{path}: {empty:,} of {count:,} streamlines have no points: they keep their places, and count for nothing"]
 
 
-def _add(path: Path, made: Products, shown: Shown | None) -> tuple[int, int]:
+def _add(path: Path, makers: Products, shown: Shown | None) -> tuple[int, int]:
     """Add all streamlines; return how many there are, and how many of them have no points."""
     first = empty = 0
     for batch in _batches(path):
         if not batch.seed_number.any():  # the file has no numbers of seeds
             batch.seed_number[:] = np.arange(first, first + len(batch), dtype=np.uint32)
-        made.add(batch)
+        makers.add(batch)
         if shown is not None:
             shown.add(batch)
         first += len(batch)

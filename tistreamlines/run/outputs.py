@@ -175,14 +175,14 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
         If another run is writing the tractogram or a product, or one whose record has the same name.
     """
     check()
-    record, made = outputs.record, outputs.made
+    record, products = outputs.record, outputs.made
     if record is None:
         yield
         return
-    first = outputs.tractogram or made[0]
-    drafts.allow_open(len(made))
+    first = outputs.tractogram or products[0]
+    drafts.allow_open(len(products))
     with ExitStack() as held:
-        for path in (record, *made):
+        for path in (record, *products):
             together = [outputs.tractogram] if path == record and outputs.tractogram is not None else []
             with explained(path):
                 try:

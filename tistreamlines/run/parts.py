@@ -59,8 +59,8 @@ def difference(one: Json, other: Json) -> str:
     """Say in what two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
     for name in {**one, **other}:
         if one.get(name) != other.get(name):
-            told = "differs" if name.startswith(HASHED) else f"is {one.get(name)}, not {other.get(name)}"
-            return f"{name} {told}"
+            change = "differs" if name.startswith(HASHED) else f"is {one.get(name)}, not {other.get(name)}"
+            return f"{name} {change}"
     return ""
 
 
@@ -130,11 +130,11 @@ def join(
             thinned = chosen.changed(downsample=_part(ordered[0]).downsample)
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         hashes, doubts = hashing(files), doubts_of_places(files)
-        made, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
-        made.follow()
-        content.groups_of, content.late = made.groups, made.per_streamline
+        makers, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
+        makers.follow()
+        content.groups_of, content.late = makers.groups, makers.per_streamline
         counts, gathered = Counts(), gathered_of(chosen, space, step_mm)
-        takers = [counts.add, made.add, *([] if gathered is None else [gathered.add])]
+        takers = [counts.add, makers.add, *([] if gathered is None else [gathered.add])]
 
         def whole_record() -> Json:
             return joined_record([part.record.content for part in ordered], counts.summary(step_mm))
@@ -144,18 +144,18 @@ def join(
             **content.layout(step_mm),
         )
         streamlines = (batch for part in ordered for batch in part.batches())
-        write(writer, streamlines, takers, lambda: made.write(force=force))
+        write(writer, streamlines, takers, lambda: makers.write(force=force))
         record = whole_record()
         record["tractogram"] = tractogram(target)
         options = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
         record["parameters"] |= {name: options[name] for name in (*joined_options(), "report")}
         record["inputs"] |= inputs_of(files, hashes())
-        record |= made.told | content.told
+        record |= makers.told | content.told
         from .ends import nothing
 
         result = record["result"]
         empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]
-        doubts += dict.fromkeys([*made.doubts, *content.doubts, *empty])
+        doubts += dict.fromkeys([*makers.doubts, *content.doubts, *empty])
         record["warnings"] = list(dict.fromkeys([*record["warnings"], *doubts]))
         for doubt in doubts:
             warnings.warn(doubt, stacklevel=2)
@@ -166,7 +166,7 @@ def join(
             from ..report.page import Told
             from .reporting import report as write_page
 
-            facts = Told(record, str(target), counts.histogram, products=made.values)
+            facts = Told(record, str(target), counts.histogram, products=makers.values)
             write_page(outputs.report, facts, gathered, None, force=force)
     return result
 

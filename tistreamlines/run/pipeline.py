@@ -75,8 +75,8 @@ def start(
             content.groups_of, content.late = products.groups, products.per_streamline
             # later seeds may need the points of streamlines
             on_device = only_products and plan.seeds.round_from(0) is None
-            made = products.collectors(plan.space, settings) if on_device else []
-            engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
+            collectors = products.collectors(plan.space, settings) if on_device else []
+            engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=not collectors)
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
     gathered = gathered_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
@@ -154,8 +154,9 @@ class Precompiling:
             if shapes := self._given.get():
                 prepared, space = shapes()
                 settings = settings_on(space.voxel_sizes, self._parameters)
-                made = []
+                collectors = []
                 if self._only_products:
                     rows = [PRODUCTS[name].collector for name in asked(self._parameters)]
-                    made = all_or_nothing(row and row(self._parameters, space, settings) for row in rows)
-                self._session.open(prepared, space, settings, self._selection.filters(), made, points=not made)
+                    collectors = all_or_nothing(row and row(self._parameters, space, settings) for row in rows)
+                filters = self._selection.filters()
+                self._session.open(prepared, space, settings, filters, collectors, points=not collectors)

@@ -66,12 +66,12 @@ def make_plan(
         if cache and cached:
             log.begin("prepare")
             arrays, values = tables.packed()
-            told = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
-            cache.store("tables", causes, arrays, values | told)
+            messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
+            cache.store("tables", causes, arrays, values | messages)
     else:
-        tables, *told = kept
+        tables, *messages = kept
         check_step(parameters, tables.space)
-        log.tell(*told)
+        log.tell(*messages)
     seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
     return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
 

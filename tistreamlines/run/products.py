@@ -165,8 +165,8 @@ def products_of(
     distance of two points, where these are others.
     """
     grids = {name: of_maps if of_maps and name in MAPS else (space, step_mm) for name in asked(parameters)}
-    made = {name: PRODUCTS[name].make(parameters, *grid, parameters.threads) for name, grid in grids.items()}
-    return Products(made, parameters.weights)
+    files = {name: PRODUCTS[name].make(parameters, *grid, parameters.threads) for name, grid in grids.items()}
+    return Products(files, parameters.weights)
 
 
 def asked(parameters: Parameters) -> dict[str, tuple[Path, ...]]:

@@ -90,7 +90,7 @@ class TrackResult(Result):
     batches: tuple[Batch, ...]
     sample: Batch
     record: Json
-    products: Json = field(default_factory=dict)
+    products: dict[str, Any] = field(default_factory=dict)
 
     @property
     def density(self) -> Array | None:
@@ -304,8 +304,8 @@ class TrackResult(Result):
     @property
     def place(self) -> str:
         """Where the streamlines, or what was made of them, are: a path, or 'in memory'."""
-        made = ", ".join(str(paths[0]) for paths in asked(self.parameters).values())
-        return str(self.path) if self.path is not None else made or "in memory"
+        files = ", ".join(str(paths[0]) for paths in asked(self.parameters).values())
+        return str(self.path) if self.path is not None else files or "in memory"
 
     def _repr_html_(self) -> str:
         """Return a table and a picture of some of the streamlines, for notebooks."""

@@ -274,13 +274,13 @@ class Run:
     def write_records(self, result: TrackResult) -> Json:
         """Write the records of a result; return the one that lies beside its first file."""
         file = {} if result.path is None else {"tractogram": tractogram(result.path)}
-        told = result.record | file | self.products.told
+        content = result.record | file | self.products.told
         beside = record_path(result.path, self.products.paths)
         assert beside is not None
-        sidecar.write_record(beside, told, force=self.force)
+        sidecar.write_record(beside, content, force=self.force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=self.force)
-        return told
+        return content
 
     def reported(self, result: TrackResult, record: Json | None = None) -> TrackResult:
         """Write the page about a result, if one is asked for; ``record`` is that of its files. Return the result."""

@@ -83,5 +83,5 @@ def save(
             fields = partial(header_fields, record, space)
             writer = WriterThread(output, space, force=force, fields=fields, late=lambda: late, **layout)
             write(writer, streamlines)
-        told = {**record, "tractogram": tractogram(output)}
-        sidecar.write_record(sidecar.sidecar_path(output), told, force=force)
+        content = {**record, "tractogram": tractogram(output)}
+        sidecar.write_record(sidecar.sidecar_path(output), content, force=force)

@@ -195,7 +195,7 @@ def _checked(name: str, kind: object, value: object) -> object:
 def _object(name: str, kind: type[Kind], value: Json) -> Kind:
     """Return the object of a class above; fields that it does not list are left out."""
     types, before, keys = get_type_hints(kind), f"{name}." if name else "", keys_of(kind)
-    needed = {keys[own.name] for own in fields(kind) if own.default is MISSING and own.default_factory is MISSING}
+    needed = {keys[row.name] for row in fields(kind) if row.default is MISSING and row.default_factory is MISSING}
     if missing := sorted(needed - value.keys()):
         raise RecordError(f"lacks {before}{missing[0]}")
     known = {field: key for field, key in keys.items() if key in value}
@@ -204,4 +204,4 @@ def _object(name: str, kind: type[Kind], value: Json) -> Kind:
 
 def keys_of(kind: type[DataclassInstance]) -> dict[str, str]:
     """Return the key in JSON of each field of a class above, which is its name unless it says another one."""
-    return {own.name: own.metadata.get("key", own.name) for own in fields(kind)}
+    return {row.name: row.metadata.get("key", row.name) for row in fields(kind)}

@@ -90,10 +90,10 @@ class Tables:
         """Undo :meth:`packed`; raise ValueError, TypeError or KeyError if that is not what it has made."""
         prepared, space = unpack_prepared(arrays, values)
         region = Region(*(arrays[f"region_{name}"] for name in Region._fields))
-        made = [(part.dtype, part.shape) for part in region]
+        types = [(part.dtype, part.shape) for part in region]
         count = len(region.weights)
-        if made != [(np.int32, (count, 3)), (np.float32, (count,)), (np.float64, (4, 4))]:
-            raise ValueError(f"voxels of seeds, their weights and their affine are {made}")
+        if types != [(np.int32, (count, 3)), (np.float32, (count,)), (np.float64, (4, 4))]:
+            raise ValueError(f"voxels of seeds, their weights and their affine are {types}")
         same = np.array_equal(region.affine, space.affine)
         if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
             raise ValueError("region has voxels outside the image")
@@ -195,8 +195,8 @@ def _with_order(parameters: Parameters, dwi: nifti.Dwi | None, note: Callable[[s
                 f"{dwi.path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
                 f"{order}, not {most}"
             )
-    own = {} if order >= most or parameters.like else method.low_order
-    follow = {name: value for name, value in own.items() if not parameters.gives(name)}
+    lower = {} if order >= most or parameters.like else method.low_order
+    follow = {name: value for name, value in lower.items() if not parameters.gives(name)}
     return parameters.changed(sh_order=order, **follow)
 
 
@@ -245,9 +245,9 @@ def _tables_of(
 ) -> Prepared:
     """Make the tables of the method from what it follows."""
     sides = _sides(inputs)
-    given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
+    data = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
     try:
-        return METHODS[parameters.dg].prepare(given, parameters)
+        return METHODS[parameters.dg].prepare(data, parameters)
     except InputError as error:
         if not isinstance(follows, Signals) or inputs.dwi is None:
             raise
