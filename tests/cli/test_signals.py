@@ -45,6 +45,7 @@ import numpy as np
 from pathlib import Path
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.io.writer import SINKS
+from tistreamlines.io.writer_thread import WriterThread
 from tistreamlines.run.log import Log
 from tistreamlines.run.products import Products
 from tistreamlines.run.run import Run
@@ -53,15 +54,15 @@ from tistreamlines.tracking.products.content import Content
 
 def write(output, watcher):
     zeros = np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.ones((1, 2))
+    space, content = Space(np.eye(4), (4, 4, 4)), Content(Parameters(), 1)
     run = Some(
-        parameters=Some(force=False, json_stats=None), products=Products({}),
-        content=Content(Parameters(), 1), write_products=lambda: None, header=dict,
-        plan=Some(space=Space(np.eye(4), (4, 4, 4))), step_mm=1.0,
+        parameters=Some(json_stats=None), force=False, products=Products({}), write_products=lambda: None,
+        writer=lambda path: WriterThread(path, space, content=content.of, **content.layout(1.0)),
         log=Log(watcher), weigh=lambda: None,
         batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
         result=lambda path, *_: Some(path=path, as_dict=dict, record={"made": "up"}),
         recorded=lambda result: Run.recorded(run, result),
-        write_records=lambda result, **named: Run.write_records(run, result, **named), report=lambda *_, **__: None,
+        write_records=lambda result: Run.write_records(run, result), reported=lambda result, _: result,
     )
     Run.save(run, Path(output))
 

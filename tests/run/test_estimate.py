@@ -8,7 +8,7 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.run.pilot import Pilot, _spread_over
+from tistreamlines.run.estimate import Pilot, _spread_over
 from tistreamlines.tracking.seeding.more_seeds import GridSeeds, SeedsPerVoxel
 from tistreamlines.tracking.seeding.seeds import Draw, GivenSeeds
 
@@ -33,7 +33,7 @@ def whole(options, tmp_path_factory):
 @pytest.fixture
 def shorter(monkeypatch):
     """Pilots of 2,000 seeds, also where they take no second."""
-    monkeypatch.setattr("tistreamlines.run.pilot.ENOUGH_SECONDS", 0.0)
+    monkeypatch.setattr("tistreamlines.run.estimate.ENOUGH_SECONDS", 0.0)
 
 
 class TestRuns:
@@ -101,7 +101,7 @@ class TestRuns:
         assert made.track_seconds == pytest.approx(10, rel=0.01)
 
     def test_no_streamline(self, options, shorter, monkeypatch):
-        monkeypatch.setattr("tistreamlines.run.pilot.PATIENCE", 0.0)
+        monkeypatch.setattr("tistreamlines.run.estimate.PATIENCE", 0.0)
         made = ts.estimate(nseeds=MANY, min_length=900, **options)
         assert made.streamlines == made.points == 0
         assert made.table()["streamlines"] == "none in the pilot, so less than one in 666 seeds"

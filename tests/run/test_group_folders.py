@@ -19,7 +19,7 @@ from users import ANNA, BERT, FOLDERS, GROUP, as_user, folder_of, only_root
 
 import tistreamlines as ts
 from tistreamlines.run import resume
-from tistreamlines.run.outputs import reserved
+from tistreamlines.run.outputs import Outputs, reserved
 
 pytestmark = [only_root, pytest.mark.skipif(sys.platform == "win32", reason="no owners and groups here")]
 
@@ -146,7 +146,7 @@ def test_two_users_of_a_group(public_folder):
 
 
 def reserve(output: Path) -> None:
-    with reserved(output, lambda: None, {}):
+    with reserved(Outputs(output), lambda: None):
         pass
 
 

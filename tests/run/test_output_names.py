@@ -14,7 +14,7 @@ from small_runs import write_inputs, write_parts
 import tistreamlines as ts
 from tistreamlines.errors import BusyError
 from tistreamlines.io import drafts
-from tistreamlines.run.outputs import check_names, reserved
+from tistreamlines.run.outputs import Outputs, check_names, reserved
 
 HOLDING = """
 import sys
@@ -196,10 +196,10 @@ class TestTogether:
         before, looked, resolve = resource.getrlimit(resource.RLIMIT_NOFILE), [], Path.resolve
         monkeypatch.setattr(Path, "resolve", lambda path: looked.append(path) or resolve(path))
         files = tuple(tmp_path / f"{number}.csv" for number in range(300))
-        products = {"connectome": files}
+        outputs = Outputs(None, {"connectome": files})
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-            with reserved(None, lambda: check_names(None, None, {}, force=False, products=products), products):
+            with reserved(outputs, lambda: check_names(outputs, {}, force=False)):
                 assert len(list(tmp_path.iterdir())) == 301
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)

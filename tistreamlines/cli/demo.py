@@ -11,7 +11,7 @@ from ..errors import OutputError
 from ..io.sidecar import sidecar_path
 from ..io.trx import mapped
 from ..run.api import track
-from ..run.outputs import check_names, record_at
+from ..run.outputs import Outputs, check_names, record_at
 from .options import Count, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
@@ -88,5 +88,5 @@ def _folder(name: str, *, force: bool) -> Path:
         )
     if used and record_at(sidecar_path(folder / TRACTOGRAM)) is None:
         raise OutputError(f"{folder}: is not empty, and holds no earlier demo to replace: give another --output-dir")
-    check_names(folder / TRACTOGRAM, None, {}, force=force, products={}, report=folder / REPORT)
+    check_names(Outputs(folder / TRACTOGRAM, report=folder / REPORT), {}, force=force)
     return folder

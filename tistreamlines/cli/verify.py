@@ -16,8 +16,7 @@ from ..io.writer import check_target
 from ..option import listed
 from ..options.definitions import joined_options
 from ..options.parameters import Parameters, options
-from ..run.inputs import STOP_MASK, follows_series
-from ..run.plan import needs_series
+from ..run.inputs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -93,6 +94,13 @@ def unmasked(name: str, value: T) -> T | Array:
             "with .filled(value), e.g. .filled(0)"
         )
     return value.data
+
+
+def refuse_arrays(sources: Mapping[str, object]) -> None:
+    """Raise a ParameterError for an array without an affine, where nothing else says on which grid it lies."""
+    for name, source in sources.items():
+        if isinstance(source, InMemory) and source.affine is None:
+            raise ParameterError(f"{name} is an array: give a nibabel image, or the path of one")
 
 
 def source_of(name: str, value: object, *, lists: bool = False) -> str | os.PathLike[str]:

@@ -36,7 +36,7 @@ class Told:
 
     Parameters
     ----------
-    record : its record; of a tractogram that is there, see ``run/shown.py``.
+    record : its record; of a tractogram that is there, see ``run/reporting.py``.
     output : its tractogram, if it has written one.
     histogram : (m,), number of streamlines with 0, 1, ... m - 1 points.
     notes : choices that were made for the user.

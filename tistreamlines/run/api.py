@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,8 @@ from ..io.readers import has_gradients
 from ..io.writer import SINKS
 from ..options.definitions import names_in_memory
 from ..options.objects import MADE
-from ..options.parameters import Parameters, defaults, input_names, kind, options
+from ..options.parameters import Parameters, defaults, input_names, kind
+from ..options.parameters import options as known_options
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.products.content import check_written
@@ -31,12 +31,13 @@ from . import bids
 from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
-from .outputs import check_outputs, reserved
+from .outputs import Outputs, check_outputs, reserved
 from .pipeline import Run, start
 from .products import asked, with_weights
 from .result import TrackResult
 from .resume import save_resumable
 from .setup import bar_or
+from .signatures import listing
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -45,27 +46,25 @@ if TYPE_CHECKING:
     from ..option import ImageLike, PointsLike
     from ..options.keywords import Options
 
+    class Arguments(Options, total=False):
+        """The keywords that track, stream and estimate have in common."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def _with_options(function: Function) -> Function:
-    """List the options in the signature, for ``help()`` and for notebooks, which complete keywords from it."""
-    signature = inspect.signature(function)
-    arguments = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    missing = defaults()
-    names = (*options(), MADE)
-    keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=missing.get(name)) for name in names]
-    function.__signature__ = signature.replace(parameters=[*arguments, *keywords])  # type: ignore[attr-defined]
-    return function
+        gtab: GradientTable | None
+        affine: npt.ArrayLike | None
+        parameters: Parameters | None
+        watcher: Watcher | None
+        progress: bool
 
 
-@_with_options
+COMMON = {"gtab": None, "affine": None, "parameters": None, "watcher": None, "progress": False}
+_missing = defaults()
+KEYWORDS = COMMON | {name: _missing.get(name) for name in (*known_options(), MADE)}
+
+
+@listing(KEYWORDS, whole=True)
 def track(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
-    output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
-    affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
-    progress: bool = False, keep_streamlines: bool = True, **options: Unpack[Options],
+    output: str | PathLike[str] | None = None, *, keep_streamlines: bool = True, **options: Unpack[Arguments],
 ) -> TrackResult:
     """Track streamlines and write them to a file, or keep them in memory.
 
@@ -137,23 +136,21 @@ def track(
     >>> result = ts.track(data, gtab=gtab, affine=affine, mask=mask, dg=ts.Prob(max_angle=30))  # doctest: +SKIP
     >>> sft = result.to_sft()  # doctest: +SKIP
     """
-    with bar_or(watcher, progress=progress) as told, ExitStack() as held:
-        run, path = _start(
-            dwi, bvals, bvecs, output, gtab, affine, parameters, told, options, held, keeps=keep_streamlines
-        )
+    series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
+    with _watching(options) as watcher, ExitStack() as held:
+        run, path = _start(series, output, options, watcher, held, keeps=keep_streamlines)
         if path is None:
             return run.collect() if keep_streamlines or not run.products.paths else run.make()
-        made = save_resumable(run, path) if run.parameters.resume else run.save(path)
+        result = save_resumable(run, path) if run.parameters.resume else run.save(path)
         if run.parameters.bids_out is not None:
             bids.complete(run.parameters, run.products.paths)
-        return made
+        return result
 
 
-@_with_options
+@listing(KEYWORDS, whole=True)
 def stream(
-    dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, *,
-    gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, parameters: Parameters | None = None,
-    watcher: Watcher | None = None, progress: bool = False, **options: Unpack[Options],
+    dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
+    **options: Unpack[Arguments],
 ) -> Generator[Batch, None, None]:
     """Track streamlines and hand them out batch by batch, while tracking goes on.
 
@@ -184,9 +181,9 @@ def stream(
     ...     for streamline in batch:
     ...         print(streamline.shape)
     """
+    series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     with ExitStack() as shown:
-        told = shown.enter_context(bar_or(watcher, progress=progress))
-        run, _ = _start(dwi, bvals, bvecs, None, gtab, affine, parameters, told, options, hands_out=True)
+        run, _ = _start(series, None, options, shown.enter_context(_watching(options)), hands_out=True)
         return _contents(run, shown.pop_all())
 
 
@@ -196,12 +193,10 @@ def _contents(run: Run, shown: ExitStack) -> Generator[Batch, None, None]:
         yield from batches
 
 
-@_with_options
+@listing(KEYWORDS, whole=True)
 def estimate(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
-    output: str | PathLike[str] | None = None, *, gtab: GradientTable | None = None,
-    affine: npt.ArrayLike | None = None, parameters: Parameters | None = None, watcher: Watcher | None = None,
-    progress: bool = False, **options: Unpack[Options],
+    output: str | PathLike[str] | None = None, **options: Unpack[Arguments],
 ) -> Estimate:
     """Estimate what a run of :func:`track` would take: streamlines, points, bytes, memory and time.
 
@@ -230,8 +225,8 @@ def estimate(
     >>> import tistreamlines as ts
     >>> ts.estimate("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=10_000_000).file_bytes  # doctest: +SKIP
     """
-    with bar_or(watcher, progress=progress) as told:
-        run, path = _start(dwi, bvals, bvecs, output, gtab, affine, parameters, told, options)
+    with _watching(options) as watcher:
+        run, path = _start({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, output, options, watcher)
         seconds, chosen = run.log.durations()["total"], run.parameters
         if not isinstance(run.engine, Engine):
             raise ParameterError(
@@ -239,18 +234,24 @@ def estimate(
             )
         run.log.begin("track")
         return make_estimate(
-            run.engine, run.plan.seeds, run.seed_range, told.progress, select=chosen.select,
+            run.engine, run.plan.seeds, run.seed_range, watcher.progress, select=chosen.select,
             time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()],
             prepare_seconds=seconds, content=run.content,
         )
 
 
+def _watching(options: Arguments) -> AbstractContextManager[Watcher]:
+    """Show a bar if that is asked for; otherwise, return the watcher."""
+    return bar_or(options.get("watcher"), progress=options.get("progress", False))
+
+
 def _start(
-    dwi: Any, bvals: Any, bvecs: Any, output: Any, gtab: Any, affine: Any, parameters: Parameters | None,
-    watcher: Watcher, named: Mapping[str, Any], held: ExitStack | None = None, *, hands_out: bool = False,
-    keeps: bool = False,
+    files: Mapping[str, object], output: object, options: Arguments, watcher: Watcher, held: ExitStack | None = None,
+    *, hands_out: bool = False, keeps: bool = False,
 ) -> tuple[Run, Path | None]:
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
+
+    ``files`` are ``dwi``, ``bvals`` and ``bvecs``, each of which may be None.
 
     The outputs are reserved as long as ``held`` is open; without it, they are not written. With ``hands_out``,
     streamlines are handed out and nothing is written. With ``keeps``, they are kept in memory if there is no path.
@@ -258,33 +259,28 @@ def _start(
     if output is not None and not isinstance(output, str | PathLike):
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
     path = None if output is None else Path(output)
-    chosen = Parameters.given(named, parameters)
+    chosen = Parameters.given(
+        {name: value for name, value in options.items() if name not in COMMON}, options.get("parameters")
+    )
+    if hands_out and (written := [n for n in ("bids_out", *PRODUCTS, "report") if getattr(chosen, n) is not None]):
+        raise ParameterError(f"{written[0]} is written by track; stream hands out streamlines and writes nothing")
     if chosen.bids_out is not None:
-        if hands_out:
-            raise ParameterError("bids_out is written by track; stream hands out streamlines and writes nothing")
-        path, chosen = bids.named(dwi, path, chosen)
+        path, chosen = bids.named(files["dwi"], path, chosen)
         if held is None:
             path = None  # an estimate makes no folders
         else:
             held.enter_context(bids.made_folders(path))
     chosen = with_weights(chosen, path)
     products = asked(chosen)
-    if hands_out and products:
-        first = next(iter(products))
-        raise ParameterError(f"{first} is written by track; stream hands out streamlines and writes nothing")
-    if hands_out and chosen.report is not None:
-        raise ParameterError("report is written by track; stream hands out streamlines and writes nothing")
-    for name in ("json_stats", "force"):
-        replaces = name == "force" and chosen.report is not None
-        if path is None and not products and getattr(chosen, name) and not replaces:
-            raise ParameterError(f"{name} needs an output")
-    # join and a run that goes on read streamlines back, which products alone do not hold
-    for name in ("resume", *(("part",) if products else ())):
+    needing = ["resume", *(["part"] if products else ["json_stats"])]  # which read streamlines back, or count those
+    if not products and chosen.report is None:
+        needing.append("force")
+    for name in needing:
         if path is None and getattr(chosen, name):
             raise ParameterError(f"{name} needs an output")
     if path is None and products and not keeps:
         check_written(chosen.gives, chosen.sample_table is not None)
-    series, notes = _series(dwi, bvals, bvecs, gtab)
+    series, notes = _series(files, options.get("gtab"))
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))
     refuse_idle(series, chosen)
@@ -292,8 +288,8 @@ def _start(
     if held is None:
         check()
     else:
-        held.enter_context(reserved(path, check, products))
-    series, chosen = _located(series, chosen, affine)
+        held.enter_context(reserved(Outputs.of(path, chosen), check))
+    series, chosen = _located(series, chosen, options.get("affine"))
     chosen = chosen.changed(resume=chosen.resume and held is not None)
     for name in products:
         PRODUCTS[name].check(chosen)
@@ -302,8 +298,9 @@ def _start(
     return start(series, chosen, watcher, only_products=only_products, notes=notes), path
 
 
-def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> tuple[Series, list[str]]:
+def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Series, list[str]]:
     """Collect the diffusion series and its gradients, or nothing, and say which files beside it are taken."""
+    bvals, bvecs = files["bvals"], files["bvecs"]
     if gtab is not None:
         if bvals is not None or bvecs is not None:
             raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
@@ -312,8 +309,8 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> tuple[Series, list[s
         bvals, bvecs = (InMemory("gtab", unmasked("gtab", values)) for values in (gtab.bvals, gtab.bvecs))
     elif hasattr(bvals, "bvecs"):
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
-    given = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
-    series = {name: source_of(name, value, lists=name != "dwi") for name, value in given.items() if value is not None}
+    sources = {**files, "bvals": bvals, "bvecs": bvecs}
+    series = {name: source_of(name, value, lists=name != "dwi") for name, value in sources.items() if value is not None}
     if set(series) == {"dwi"} and not isinstance(series["dwi"], InMemory):
         if has_gradients(series["dwi"]):
             return series, []
@@ -321,17 +318,17 @@ def _series(dwi: Any, bvals: Any, bvecs: Any, gtab: Any) -> tuple[Series, list[s
 
         series["bvals"], series["bvecs"] = beside = gradients_beside(series["dwi"])
         return series, [f"{series['dwi']}: its gradients are {beside[0].name} and {beside[1].name} beside it"]
-    if series and len(series) < len(given):
+    if series and len(series) < len(sources):
         raise ParameterError("dwi, bvals and bvecs belong together: give all three (or dwi and gtab), or none")
     return series, []
 
 
-def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Series, Parameters]:
+def _located(series: Series, parameters: Parameters, affine: npt.ArrayLike | None) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the one that was given, or that of the first image."""
     placed = set(names_in_memory()) - {"seeds"}
-    given = {name: source for name, source in parameters.inputs().items() if name.split()[0] in placed}
-    first = {name: given.pop(name) for name in tuple(given) if name.split()[0] in SOURCES}
-    images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **given}
+    options = {name: source for name, source in parameters.inputs().items() if name.split()[0] in placed}
+    first = {name: source for name, source in options.items() if name.split()[0] in SOURCES}
+    images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **options}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}
     if not arrays:
         if affine is not None:
@@ -342,34 +339,34 @@ def _located(series: Series, parameters: Parameters, affine: Any) -> tuple[Serie
         affine = next((_affine_of(name, images[name], parameters) for name in known), None)
     if affine is None:
         raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
-    affine = unmasked("affine", affine)
+    values = unmasked("affine", affine)
     try:
-        matrix = np.array(affine, np.float64)
+        matrix = np.array(values, np.float64)
     except (TypeError, ValueError):
         matrix = np.empty(0)
     if matrix.shape != (4, 4):
-        raise ParameterError(f"affine is a {type(affine).__name__} of shape {np.shape(affine)}: give a (4, 4) array")
+        raise ParameterError(f"affine is a {type(values).__name__} of shape {np.shape(values)}: give a (4, 4) array")
     located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
     named = [name for name in input_names() if getattr(parameters, name) is not None]
     others = {name: _relocated(parameters, name, located) for name in named}
     return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(others, parameters)
 
 
-def _relocated(parameters: Parameters, name: str, located: Mapping[str, Any]) -> Any:
+def _relocated(parameters: Parameters, name: str, located: Mapping[str, InMemory]) -> object:
     """Return the value of an option with its arrays located."""
     value = getattr(parameters, name)
     if kind(name) == "pairs":
-        return [(located.get(f"{name} {i}", one), path) for i, (one, path) in enumerate(value, 1)]
+        return [(located.get(f"{name} {i}", image), path) for i, (image, path) in enumerate(value, 1)]
     if isinstance(value, tuple):
-        return [located.get(f"{name} {i}", one) for i, one in enumerate(value, 1)]
+        return [located.get(f"{name} {i}", image) for i, image in enumerate(value, 1)]
     return located.get(name, value)
 
 
-def _affine_of(name: str, value: Any, parameters: Parameters) -> Any:
+def _affine_of(name: str, value: str | PathLike[str], parameters: Parameters) -> npt.NDArray[np.float64] | None:
     """Return the affine of an input: of an image, or of what its source opens."""
     if isinstance(value, InMemory):
         return value.affine
-    own = name.split()[0]
-    if own in SOURCES:
-        return SOURCES[own].open(getattr(parameters, own)).image.affine
+    option = name.split()[0]
+    if option in SOURCES:
+        return SOURCES[option].open(getattr(parameters, option)).image.affine
     return open_image(value)[1].affine

@@ -9,8 +9,8 @@ import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
+from ..aliases import Json
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.in_memory import InMemory
@@ -29,7 +29,7 @@ WHOLE, ONCE = "tract-wholebrain", ("include", "include_ordered", "exclude", "end
 TOLD = {"density": "Number of streamlines that pass through each voxel"}
 
 
-def named(dwi: Any, output: Path | None, parameters: Parameters) -> tuple[Path, Parameters]:
+def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Path, Parameters]:
     """Return the BIDS name of the tractogram, and the options with those of products whose file is ``auto``.
 
     Parameters
@@ -49,12 +49,13 @@ def named(dwi: Any, output: Path | None, parameters: Parameters) -> tuple[Path, 
     assert parameters.bids_out is not None
     if output is not None:
         raise ParameterError(f"--bids-out names the tractogram: leave out --output {output}, or --bids-out")
-    found = NAME.fullmatch(Path(dwi).name) if isinstance(dwi, str | Path) and not isinstance(dwi, InMemory) else None
-    if found is None:
-        told = f"{Path(dwi).name} is no BIDS name" if isinstance(dwi, str | Path) else "DWI is not a file"
-        raise ParameterError(f"--bids-out takes the names from DWI, and {told}: name it like sub-01_dwi.nii.gz, or "
+    file = Path(dwi).name if isinstance(dwi, str | Path) else None
+    matched = None if file is None else NAME.fullmatch(file)
+    if matched is None:
+        fault = "DWI is not a file" if file is None else f"{file} is no BIDS name"
+        raise ParameterError(f"--bids-out takes the names from DWI, and {fault}: name it like sub-01_dwi.nii.gz, or "
                              "give --output")
-    entities = dict(part.split("-", 1) for part in found[1].split("_"))
+    entities = dict(part.split("-", 1) for part in matched[1].split("_"))
     space = entities.pop("space", None)
     entities.pop("desc", None)  # of the preprocessed series, not of what is made of it
     start = [f"{name}-{label}" for name, label in entities.items()] + ([f"space-{space}"] if space else [])
@@ -114,7 +115,7 @@ def complete(parameters: Parameters, files: Mapping[str, tuple[Path, ...]]) -> N
         sidecar.write_json(described, content)
 
 
-def metadata(parameters: Parameters, dwi: Any, space: Space, step_mm: float) -> dict[str, Any]:
+def metadata(parameters: Parameters, dwi: object, space: Space, step_mm: float) -> Json:
     """Return the fields that BEP046 has for the sidecar of a tractogram.
 
     Parameters
@@ -144,32 +145,32 @@ def metadata(parameters: Parameters, dwi: Any, space: Space, step_mm: float) -> 
     density = {"Seeds": chosen.max_seeds or seeds, "AcceptedStreamlines": chosen.select}
     return {
         "Name": f"tistreamlines, {method.title}",
-        "StreamlineSeeding": _given(_seeding(chosen, dwi)),
-        "StreamlinePropagation": _given(propagation),
-        "StreamlineTermination": _given(_termination(chosen, dwi) | (longest if truncated else {})),
-        "StreamlineAcceptanceCriteria": _given(acceptance),
-        "StreamlineReconstructionDensity": _given(density),
+        "StreamlineSeeding": _known(_seeding(chosen, dwi)),
+        "StreamlinePropagation": _known(propagation),
+        "StreamlineTermination": _known(_termination(chosen, dwi) | (longest if truncated else {})),
+        "StreamlineAcceptanceCriteria": _known(acceptance),
+        "StreamlineReconstructionDensity": _known(density),
     }
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _known(fields: Mapping[str, object]) -> Json:
     """Return the fields that have a value, with paths as text."""
-    return {name: _told(value) for name, value in fields.items() if value is not None}
+    return {name: _plain(value) for name, value in fields.items() if value is not None}
 
 
-def _told(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, tuple | list):
-        return [_told(one) for one in value]
+        return [_plain(item) for item in value]
     return str(value) if isinstance(value, Path | InMemory) else value
 
 
-def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
+def _seeding(chosen: Parameters, dwi: object) -> Json:
     if chosen.seed_sphere is not None:
         return {"Sources": [{"Type": "Sphere"}]}
     places = (
         chosen.seeds, chosen.seed_surface, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image, chosen.seed_dynamic,
     )
-    place = next((one for one in places if one is not None), None)
+    place = next((source for source in places if source is not None), None)
     kind, per_element = "Random", None
     if chosen.seeds is not None:
         kind, per_element = "CountPerElement", 1
@@ -182,23 +183,22 @@ def _seeding(chosen: Parameters, dwi: Any) -> dict[str, Any]:
     elif chosen.seed_grid is not None:
         kind, per_element = "GridPerElement", chosen.seed_grid**3
     common = {"SeedsPerElement": per_element, "Unidirectional": chosen.one_way}
-    files: Any = place if isinstance(place, tuple) else (dwi if place is None else place,)
-    sources = [_given({"Type": kind, "Source": str(one), **common}) for one in files]
+    files = place if isinstance(place, tuple) else (dwi if place is None else place,)
+    sources = [_known({"Type": kind, "Source": str(file), **common}) for file in files]
     rule = [{"Metric": "fractional anisotropy", "Source": str(dwi), "Threshold": SEED_FA}] if place is None else None
     return {"Sources": sources, "AcceptanceCriteria": rule}
 
 
-def _termination(chosen: Parameters, dwi: Any) -> dict[str, Any]:
+def _termination(chosen: Parameters, dwi: object) -> Json:
     ends = stops_at_mask(chosen) or limits_at_mask(chosen)
-    given = (chosen.mask if ends else None, chosen.stop_mask, chosen.limit_mask)
-    masks = [one for one in given if one is not None]
+    masks = [mask for mask in (chosen.mask if ends else None, chosen.stop_mask, chosen.limit_mask) if mask is not None]
     tissues = (chosen.pve, chosen.pve_wm, chosen.pve_gm, chosen.pve_csf, chosen.include_map, chosen.exclude_map)
-    segmentation = [one for one in tissues if one is not None]
-    told: dict[str, Any] = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}
+    segmentation = [tissue for tissue in tissues if tissue is not None]
+    criteria: Json = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}
     if segmentation:
-        told["AnatomicalSegmentation"] = segmentation[0] if len(segmentation) == 1 else segmentation
+        criteria["AnatomicalSegmentation"] = segmentation[0] if len(segmentation) == 1 else segmentation
     if chosen.applies("stop_threshold"):
         metric = "fractional anisotropy" if chosen.stop_map is None else "stop map"
         source = str(dwi if chosen.stop_map is None else chosen.stop_map)
-        told["Anisotropy"] = [{"Metric": metric, "Source": source, "Threshold": chosen.threshold}]
-    return told | ({"SatisfiedAllAcceptance": True} if chosen.stop_when_included else {})
+        criteria["Anisotropy"] = [{"Metric": metric, "Source": source, "Threshold": chosen.threshold}]
+    return criteria | ({"SatisfiedAllAcceptance": True} if chosen.stop_when_included else {})

@@ -16,11 +16,11 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
 try:
@@ -28,7 +28,9 @@ try:
 except ImportError as error:
     raise ImportError('dask is missing: pip install "tistreamlines[distributed]"') from error
 import numpy as np
+import numpy.typing as npt
 
+from ..aliases import Json
 from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
@@ -43,21 +45,25 @@ from .outputs import check_outputs
 from .parts import join
 from .products import asked
 
+if TYPE_CHECKING:
+    from ..option import ImageLike, PointsLike
+
 EACH = 4  # parts for each worker: the last one to end is waited for, and one of a killed worker is tracked again
 SERIES = ("dwi", "bvals", "bvecs")
 OTHERS = (*SERIES, "gtab", "affine", "parameters")  # arguments that are no options
 TASK = "task.pickle"
 PATIENCE = 300  # seconds to wait for an output that another worker holds
-Outcome = dict[str, Any] | BaseException
-Made = TypeVar("Made")
+Outcome = Json | BaseException
+Result = TypeVar("Result")
 
 _one_at_a_time = Lock()
 
 
 def track(
-    client: Client, dwi: Any = None, bvals: Any = None, bvecs: Any = None, output: str | PathLike[str] = "", *,
-    parts: int | None = None, retries: int = 3, watcher: Watcher | None = None, **options: Any,
-) -> dict[str, Any]:
+    client: Client, dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
+    output: str | PathLike[str] = "", *, parts: int | None = None, retries: int = 3, watcher: Watcher | None = None,
+    **options: object,
+) -> Json:
     """Track streamlines on the workers of a cluster, and write the file that one run would have written.
 
     Parameters
@@ -104,7 +110,7 @@ def track(
 
 
 def track_many(
-    client: Client, subjects: Iterable[Mapping[str, Any]], *, parts: int | None = None, retries: int = 3,
+    client: Client, subjects: Iterable[Mapping[str, object]], *, parts: int | None = None, retries: int = 3,
     watcher: Watcher | None = None,
 ) -> Generator[tuple[int, Outcome], None, None]:
     """Track many subjects on the workers of a cluster, and hand out the results as they complete.
@@ -132,26 +138,26 @@ def track_many(
     ParameterError, OutputError
         If the arguments of a subject are wrong, before any of them is tracked.
     """
-    given, workers = list(subjects), dict(client.nthreads())  # type: ignore[arg-type]
+    subjects, workers = list(subjects), dict(client.nthreads())  # type: ignore[arg-type]
     if parts is not None and (not isinstance(parts, int) or parts < 1):
         raise ParameterError(f"parts is {parts!r}: give a whole number from 1 on")
-    each = parts or max(math.ceil(EACH * len(workers) / max(len(given), 1)), 1)
-    jobs = [_Job(number, one, parts, each) for number, one in enumerate(given)]
+    each = parts or max(math.ceil(EACH * len(workers) / max(len(subjects), 1)), 1)
+    jobs = [_Job(number, subject, parts, each) for number, subject in enumerate(subjects)]
     return _Work(client, jobs, retries, watcher or Watcher()).outcomes()
 
 
 class _Job:
     """A subject: its arguments, and a folder beside the output, for what workers need and the parts that they write."""
 
-    def __init__(self, number: int, subject: Mapping[str, Any], parts: int | None, each: int) -> None:
+    def __init__(self, number: int, subject: Mapping[str, object], parts: int | None, each: int) -> None:
         self.number = number
-        self.arguments = {name: _shareable(name, value) for name, value in expanded(subject).items()}
-        output = self.arguments.pop("output", None)
-        if not output:
+        arguments = {name: _shareable(name, value) for name, value in expanded(subject).items()}
+        output, base = arguments.pop("output", None), arguments.get("parameters")
+        if not isinstance(output, str | PathLike) or not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
-        self.output = Path(output).absolute()
-        options = {name: value for name, value in self.arguments.items() if name not in OTHERS}
-        chosen = Parameters.given(options, self.arguments.get("parameters"))
+        output = Path(output).absolute()
+        options = {name: value for name, value in arguments.items() if name not in OTHERS}
+        chosen = Parameters.given(options, base if isinstance(base, Parameters) else None)
         if chosen.part is not None:
             raise ParameterError("part is chosen for each worker: give the number of parts")
         if chosen.select is not None and parts not in (None, 1):
@@ -159,39 +165,33 @@ class _Job:
         for name in (*asked(chosen), *(() if chosen.report is None else ("report",))):
             if name not in options:
                 raise ParameterError(f"{name} is within parameters, which every part would write: give it as a keyword")
-        series = [self.arguments[name] for name in SERIES if isinstance(self.arguments.get(name), str | PathLike)]
-        check_outputs(self.output, chosen, series)
+        series = (arguments.get(name) for name in SERIES)
+        check_outputs(output, chosen, [path for path in series if isinstance(path, str | PathLike)])
         self.parts = 1 if chosen.select is not None else each
-        self.own_threads = chosen.arch in ON_HOST and chosen.threads is None
-        self.stats = None if chosen.json_stats is None else str(chosen.json_stats)
+        dasks_threads = chosen.arch in ON_HOST and chosen.threads is None
+        stats = None if chosen.json_stats is None else str(chosen.json_stats)
+        self.task = _Task("", str(output), arguments, self.parts, dasks_threads, stats)
         self.files = ExitStack()
-        self.done: list[dict[str, Any]] = []
+        self.done: list[Json] = []
         self.told: set[str] = set()
         self.ended = False
 
     def open(self) -> None:
         """Create the folder, with what the tasks need."""
         # of another name than drafts of the output, which whoever writes that removes
-        self.folder = self.files.enter_context(hidden_folder(self.output.with_suffix(".parts")))
-        kept = {"cache_dir": str(self.folder)} if self.parts > 1 else {}
-        arguments = kept | self.arguments
-        task = _Task(str(self.folder), str(self.output), arguments, self.parts, self.own_threads, self.stats)
-        self.place = str(self.folder), task.save()
-
-    def close(self) -> None:
-        """Remove the folder with the parts."""
-        self.ended = True
-        self.files.close()
+        folder = str(self.files.enter_context(hidden_folder(Path(self.task.output).with_suffix(".parts"))))
+        cache = {"cache_dir": folder} if self.parts > 1 else {}
+        self.place = folder, replace(self.task, folder=folder, arguments=cache | self.task.arguments).save()
 
 
 class _Work:
     """The tasks of all subjects, from their submission to the outcomes."""
 
     def __init__(self, client: Client, jobs: Sequence[_Job], retries: int, watcher: Watcher) -> None:
-        self._client: Any = client
+        self._client = client
         self._jobs, self._retries, self._watcher = jobs, retries, watcher
         self._waiting = as_completed(loop=client.loop)
-        self._tasks: dict[Any, tuple[Future, _Job, int | None, int]] = {}
+        self._tasks: dict[str, tuple[Future, _Job, int | None, int]] = {}
 
     def outcomes(self) -> Generator[tuple[int, Outcome], None, None]:
         """Hand out the number of each subject that has ended, and its counts or its error."""
@@ -205,48 +205,47 @@ class _Work:
                 _, job, part, left = self._tasks.pop(future.key)
                 if job.ended:
                     continue
-                made = future.exception() or future.result()
-                if isinstance(made, KilledWorker) and left:
+                outcome = future.exception() or future.result()
+                if isinstance(outcome, KilledWorker) and left:
                     self._submit(job, part, left - 1)
-                elif isinstance(made, BaseException) or part is None:
-                    yield self._end(job, made)
-                elif self._collected(job, made):
-                    yield self._end(job, made["result"])
+                elif isinstance(outcome, BaseException) or part is None or self._collected(job, outcome):
+                    self._end(job)
+                    yield job.number, outcome if isinstance(outcome, BaseException) else outcome["result"]
         finally:
             for job in self._jobs:
-                self._end(job, None)
+                self._end(job)
 
     def _submit(self, job: _Job, part: int | None, left: int) -> None:
         """Have a part tracked or, if that is None, the parts joined."""
-        call = (_join_parts,) if part is None else (_track_part, part)
-        key = f"{call[0].__name__.strip('_')}-{uuid4().hex}"
-        future = self._client.submit(call[0], *job.place, *call[1:], key=key, pure=False, retries=self._retries)
+        work, *number = (_join_parts,) if part is None else (_track_part, part)
+        key = f"{work.__name__.strip('_')}-{uuid4().hex}"
+        future = self._client.submit(work, *job.place, *number, key=key, pure=False, retries=self._retries)
         self._tasks[key] = future, job, part, left
         self._waiting.add(future)
 
-    def _collected(self, job: _Job, made: dict[str, Any]) -> bool:
+    def _collected(self, job: _Job, tracked: Json) -> bool:
         """Count a tracked part, and have the parts joined after the last one; return whether it is the only one."""
-        job.done.append(made["result"])
+        job.done.append(tracked["result"])
         for name, tell in (("notes", self._watcher.note), ("warnings", self._watcher.warn)):
-            for text in made[name]:
+            for text in tracked[name]:
                 if text not in job.told:
                     job.told.add(text)
                     tell(text)
-        done = [result for one in self._jobs for result in one.done]
+        done = [result for other in self._jobs for result in other.done]
         seeds, streamlines = (sum(result[name] for result in done) for name in ("seeds", "streamlines"))
-        all_parts = sum(one.parts for one in self._jobs)
+        all_parts = sum(other.parts for other in self._jobs)
         self._watcher.progress(seeds, round(seeds * all_parts / len(done)), streamlines)
         if len(job.done) == job.parts > 1:
             self._submit(job, None, self._retries)
         return job.parts == 1
 
-    def _end(self, job: _Job, outcome: Any) -> tuple[int, Any]:
+    def _end(self, job: _Job) -> None:
         """Remove what belongs to a subject only while it is tracked."""
         if not job.ended:
             if futures := [future for future, owner, *_ in self._tasks.values() if owner is job]:
                 self._client.cancel(futures)
-            job.close()
-        return job.number, outcome
+            job.ended = True
+            job.files.close()
 
 
 class _Silent(Watcher):
@@ -256,11 +255,11 @@ class _Silent(Watcher):
         """Say nothing."""
 
 
-def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | TrackingError:
+def _track_part(folder: str, digest: str, part: int) -> Json | TrackingError:
     """Track a part on the worker that runs this; errors that another try would not mend are returned."""
     job = _Task.load(folder, digest)
     arguments = {**job.arguments, "output": job.output, "force": True}
-    if job.own_threads:
+    if job.dasks_threads:
         arguments["threads"] = get_worker().state.nthreads
     if job.parts > 1:
         arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None, "report": None}
@@ -276,19 +275,20 @@ def _track_part(folder: str, digest: str, part: int) -> dict[str, Any] | Trackin
     return {"result": result.as_dict(), "notes": result.notes, "warnings": result.warnings}
 
 
-def _join_parts(folder: str, digest: str) -> dict[str, Any] | TrackingError:
+def _join_parts(folder: str, digest: str) -> Json | TrackingError:
     """Join the parts on the worker that runs this."""
     job = _Task.load(folder, digest)
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [job.part(number) for number in range(1, job.parts + 1)]
         products = {name: job.arguments.get(name) for name in ("report", *joined_options())}
-        return _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **products))
+        result = _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **products))
     except InputError as error:
         return error
+    return {"result": result}
 
 
-def _when_free(call: Callable[[], Made]) -> Made:
+def _when_free(call: Callable[[], Result]) -> Result:
     """Call ``track`` or ``join``; wait while a worker that was lost still writes the same, or its disk thinks so."""
     for _ in range(PATIENCE):
         with suppress(BusyError):
@@ -302,14 +302,22 @@ def _names_path(name: str) -> bool:
     return name in (*SERIES, *input_names()) or (name in options() and kind(name) == "path")
 
 
-def _shareable(name: str, value: Any) -> Any:
+def _shareable(name: str, value: object) -> object:
     """Return what other processes understand: absolute paths, and the values of images."""
-    if hasattr(value, "dataobj") and hasattr(value, "affine"):
+    if isinstance(value, Image):
         return _Image(np.asanyarray(value.dataobj), np.asarray(value.affine))
     if isinstance(value, str | PathLike):
         file = is_file(value) if name == "response" else _names_path(name) and sphere_in(name, value) is None
         return str(Path(value).absolute()) if file else value
-    return [_shareable(name, one) for one in value] if isinstance(value, list | tuple) else value
+    return [_shareable(name, item) for item in value] if isinstance(value, list | tuple) else value
+
+
+@runtime_checkable
+class Image(Protocol):
+    """An image of nibabel."""
+
+    dataobj: npt.ArrayLike
+    affine: npt.ArrayLike
 
 
 @dataclass(frozen=True)
@@ -332,7 +340,7 @@ class _Task:
     folder, output : of the parts, and of the whole.
     arguments : of :func:`tistreamlines.track`.
     parts : how many there are.
-    own_threads : whether dask says how many threads track.
+    dasks_threads : whether dask says how many threads track.
     stats : file for the counts of the whole.
     """
 
@@ -340,7 +348,7 @@ class _Task:
     output: str
     arguments: dict[str, Any]
     parts: int
-    own_threads: bool
+    dasks_threads: bool
     stats: str | None
 
     @classmethod

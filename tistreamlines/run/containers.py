@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,11 @@ from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
 from ..tracking.products.content import compressed
+from .saving import write
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
+    from nibabel.nifti1 import Nifti1Image
     from nibabel.streamlines.array_sequence import ArraySequence
     from trx.trx_file_memmap import TrxFile
 
@@ -73,8 +76,7 @@ def read_sequence(path: Path) -> ArraySequence:
             return sequence(points, np.diff(offsets))
         import nibabel as nib
 
-        loaded: Any = nib.streamlines.load(path)
-        return loaded.streamlines
+        return nib.streamlines.load(path).streamlines
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def unreadable(path: Path) -> Generator[None, None, None]:
         raise InputError(f"{path}: cannot be read ({str(error) or type(error).__name__}): track it again") from error
 
 
-def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:
+def tractogram(batches: Iterable[Batch], reference: object) -> StatefulTractogram:
     """Gather batches in a StatefulTractogram in RASmm.
 
     Parameters
@@ -112,7 +114,7 @@ def tractogram(batches: Iterable[Batch], reference: Any) -> StatefulTractogram:
     )
 
 
-def reference_image(space: Space) -> Any:
+def reference_image(space: Space) -> Nifti1Image:
     """Return a nibabel image without values on a grid, which DIPY takes as the reference of a tractogram."""
     import nibabel as nib
 
@@ -126,10 +128,8 @@ def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxF
     folder = tempfile.TemporaryDirectory(prefix="tistreamlines-")
     try:
         path = Path(folder.name) / "tractogram.trx"
-        with WriterThread(path, space) as writer:
-            for batch in batches:
-                linear = packing.linearize
-                writer.put(compressed(batch, packing.tolerance_mm, packing.segment_mm) if linear else batch)
+        linear = partial(compressed, tolerance_mm=packing.tolerance_mm, segment_mm=packing.segment_mm)
+        write(WriterThread(path, space, content=linear if packing.linearize else None), batches)
         trx: Any = trx_file_memmap.load(str(path))
         if packing.dtype != np.float32 and len(trx.streamlines):
             trx.streamlines._data = _converted(trx.streamlines._data, packing.dtype, Path(folder.name) / "points")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Json
 from ..kernels.stop_reasons import Stop
 from ..space.batch import Batch
 from .record import stop_reasons
@@ -59,7 +59,7 @@ class Counts:
         ranks = np.array([(total + 1) // 2, total // 2 + 1])
         return float(np.searchsorted(np.cumsum(self.histogram), ranks).mean())
 
-    def summary(self, step_mm: float) -> dict[str, Any]:
+    def summary(self, step_mm: float) -> Json:
         """Return counts, lengths (mm) and ends by name; a streamline of n points has n - 1 steps of ``step_mm``."""
         return {
             "streamlines": self.streamlines,

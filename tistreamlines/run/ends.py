@@ -60,22 +60,22 @@ def nothing(seeds: int, dropped: Mapping[str, int], stop_reasons: Mapping[str, i
     str
         A warning.
     """
-    told = f"no streamline was accepted from {seeds:,} seed{'s' if seeds != 1 else ''}"
+    warning = f"no streamline was accepted from {seeds:,} seed{'s' if seeds != 1 else ''}"
     ends = {reason: stop_reasons.get(reason.name.lower(), 0) for reason in LABELS if reason is not Stop.NOT_GROWN}
     total, halves = sum(dropped.values()), sum(ends.values())
     if not total:
         return (
-            f"{told}: none found a direction to start in; check that seeds lie in white matter of this image, and "
+            f"{warning}: none found a direction to start in; check that seeds lie in white matter of this image, and "
             "lower the threshold of directions"
         )
-    verdict = max(DROPPED, key=lambda one: dropped.get(one.name.lower(), 0))
-    told += f"; most were dropped: {DROPPED[verdict]} ({dropped[verdict.name.lower()]:,} of {total:,})"
+    verdict = max(DROPPED, key=lambda reason: dropped.get(reason.name.lower(), 0))
+    warning += f"; most were dropped: {DROPPED[verdict]} ({dropped[verdict.name.lower()]:,} of {total:,})"
     advice = [WHERE_DROPPED[verdict]]
     if verdict in EARLY and halves:
-        end = max(ends, key=lambda one: ends[one])
-        told += f"; most halves ended: {LABELS[end]} ({ends[end] / halves:.0%})"
+        end = max(ends, key=lambda reason: ends[reason])
+        warning += f"; most halves ended: {LABELS[end]} ({ends[end] / halves:.0%})"
         advice += [WHERE_ENDED[end]] if end in WHERE_ENDED else []
-    return f"{told}; {', or '.join(advice)}"
+    return f"{warning}; {', or '.join(advice)}"
 
 
 
@@ -106,13 +106,13 @@ def doubts_of_steps(parameters: Parameters, voxel_sizes: npt.NDArray[np.float64]
             f"{radius:.3g} mm, which is nearly straight; the angle is in degrees, not in radians (as radians, "
             f"{math.degrees(angle):.3g} degrees)"
         )
-    found = [straight] if straight else []
+    doubts = [straight] if straight else []
     if step > LONG * voxel:
-        found.append(
+        doubts.append(
             f"--step-size {parameters.step_size}: a step is {step:.3g} mm long, {step / voxel:.2g} voxels, so that "
             f"streamlines jump over voxels; give at most {LONG:g}vox"
         )
-    return found
+    return doubts
 
 
 def cannot_bend(parameters: Parameters) -> str:

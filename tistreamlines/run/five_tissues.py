@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from ..aliases import Array
 from ..errors import InputError, OutputError, ParameterError
 from ..io.five_tissues import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, TOLERANCE, WHITE, check_fractions
 from ..io.images import Opened, grid_of, open_image
-from ..io.in_memory import InMemory, source_of
+from ..io.in_memory import refuse_arrays, source_of
 from ..io.labels import read_labels, whole
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
@@ -23,7 +24,7 @@ from ..option import flag
 from ..space.batch import Space
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
 from ..tracking.stopping.anatomy import doubt
-from .outputs import check_name
+from .outputs import check_name, taken_by
 
 if TYPE_CHECKING:
     from nibabel.nifti1 import Nifti1Image
@@ -104,15 +105,18 @@ def five_tissues(
     from ..io.placement import placement_doubts
 
     inputs = {"segmentation": segmentation, "pve_wm": pve_wm, "pve_gm": pve_gm, "pve_csf": pve_csf, "sgm": sgm}
-    given = {name: source_of(name, one) for name, one in inputs.items() if one is not None}
-    _check(given, sgm_amyg_hipp=sgm_amyg_hipp)
+    sources = {name: source_of(name, image) for name, image in inputs.items() if image is not None}
+    _check(sources, sgm_amyg_hipp=sgm_amyg_hipp)
     target = None if output is None else Path(output)
     if target is not None:
-        _check_output(target, given, force=force)
-    opened = {name: open_image(one) for name, one in given.items()}
-    for text in placement_doubts(given.values()):
+        check_name(target, taken_by(sources.values()))
+        if not target.name.lower().endswith(SUFFIXES):
+            raise OutputError(f"{target}: unknown suffix {target.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+        check_target(target, force=force)
+    opened = {name: open_image(source) for name, source in sources.items()}
+    for text in placement_doubts(sources.values()):
         warnings.warn(text, stacklevel=2)
-    if "segmentation" in opened:
+    if segmentation is not None:
         values, space = of_segmentation(opened["segmentation"], sgm_amyg_hipp=sgm_amyg_hipp)
     else:
         values, space = of_fractions(opened, sgm_amyg_hipp=sgm_amyg_hipp)
@@ -125,25 +129,17 @@ def five_tissues(
     return image
 
 
-def _check(given: dict[str, Any], *, sgm_amyg_hipp: bool) -> None:
+def _check(sources: Mapping[str, object], *, sgm_amyg_hipp: bool) -> None:
     """Raise a ParameterError unless there is either a segmentation or all fractions."""
-    fractions = [name for name in FRACTIONS if name in given]
-    if "segmentation" in given and (others := [*fractions, *(["sgm"] if "sgm" in given else [])]):
+    fractions = [name for name in FRACTIONS if name in sources]
+    others = [name for name in (*FRACTIONS, "sgm") if name in sources]
+    if "segmentation" in sources and others:
         raise ParameterError(f"{flag(others[0])} and a segmentation cannot be combined: give one of them")
-    if "segmentation" not in given and len(fractions) < len(FRACTIONS):
+    if "segmentation" not in sources and len(fractions) < len(FRACTIONS):
         raise ParameterError(f"give a segmentation, or all of {', '.join(map(flag, FRACTIONS))}")
-    if fractions and sgm_amyg_hipp and "sgm" not in given:
+    if fractions and sgm_amyg_hipp and "sgm" not in sources:
         raise ParameterError("--sgm-amyg-hipp needs a segmentation, or labels with --sgm")
-    if wrong := [name for name, one in given.items() if isinstance(one, InMemory) and one.affine is None]:
-        raise ParameterError(f"{flag(wrong[0])} is an array: give a nibabel image, or the path of one")
-
-
-def _check_output(target: Path, given: dict[str, Any], *, force: bool) -> None:
-    """Raise an OutputError unless the image can be written."""
-    check_name(target, {Path(one): "is an input" for one in given.values() if not isinstance(one, InMemory)})
-    if not target.name.lower().endswith(SUFFIXES):
-        raise OutputError(f"{target}: unknown suffix {target.suffix!r}; end the name with {', '.join(SUFFIXES)}")
-    check_target(target, force=force)
+    refuse_arrays({flag(name): source for name, source in sources.items()})
 
 
 def of_segmentation(segmentation: Opened, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
@@ -151,8 +147,8 @@ def of_segmentation(segmentation: Opened, *, sgm_amyg_hipp: bool) -> tuple[npt.N
     labels = read_labels(segmentation)
     tissue = _tissue_of(labels.path, labels.values, sgm_amyg_hipp=sgm_amyg_hipp)
     values = _empty(labels.space)
-    for one in range(len(TISSUES)):
-        values[..., one] = tissue == one
+    for number in range(len(TISSUES)):
+        values[..., number] = tissue == number
     return values, labels.space
 
 
@@ -164,7 +160,7 @@ def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt
     first = opened["pve_wm"]
     space = grid_of(*first, sheared=True)
     read = partial(load_map, space=space, note=partial(warnings.warn, stacklevel=3), reference=first.path)
-    maps = {name: read(one, labels=name == "sgm") for name, one in opened.items()}
+    maps = {name: read(image, labels=name == "sgm") for name, image in opened.items()}
     for name in FRACTIONS:
         check_fractions(opened[name].path, maps[name])
         maps[name] = maps[name].clip(0, 1)
@@ -218,13 +214,13 @@ def _tissue_of(path: Path, labels: npt.NDArray[np.int64], *, sgm_amyg_hipp: bool
     table = np.full(beyond + 1, UNKNOWN, np.uint8)
     table[0] = OUTSIDE
     table[list(tissues)] = list(tissues.values())
-    found = table[np.minimum(labels, beyond)]
-    if (unknown := found == UNKNOWN).any():
+    tissue = table[np.minimum(labels, beyond)]
+    if (unknown := tissue == UNKNOWN).any():
         which = np.unique(labels[unknown])
         named = ", ".join(map(str, which[:NAMED].tolist())) + (", ..." if len(which) > NAMED else "")
         raise InputError(f"{path}: {unknown.sum():,} voxels have labels of no known tissue ({named}); give an aseg or "
                          "aparc+aseg of FreeSurfer, or set these labels to 0 or to those of their tissues")
-    return found
+    return tissue
 
 
 def _listed(text: str) -> list[int]:

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,36 @@ from ..io.nifti import load_mask
 from ..option import flag, listed
 from ..options.parameters import Parameters
 from ..space.batch import Space
+from .signatures import check_keywords, listing
 
 if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from typing_extensions import Unpack
+
     from ..option import ImageLike, PathLike
 
+    class FixelOptions(TypedDict, total=False):
+        """Options of lobes, of files and of devices."""
+
+        fmls_peak_value: float
+        fmls_integral: float
+        fmls_merge_ratio: float
+        peak_amp: bool
+        disp: bool
+        format: str
+        arch: str
+        compiler: str
+        threads: int | None
+        force: bool
+
+
+LOBES = {
+    "fmls_peak_value": Thresholds.peak_value, "fmls_integral": Thresholds.integral,
+    "fmls_merge_ratio": Thresholds.merge_ratio,
+}
+RUNNING = {"arch": "cpu", "compiler": "auto", "threads": None}
+KEYWORDS = {**LOBES, "peak_amp": False, "disp": False, "format": FORMATS[0], **RUNNING, "force": False}
 DENSITY, PEAK, DISPERSION = "afd", "peak_amp", "disp"  # images of fod2fixel
 
 
@@ -72,13 +98,11 @@ class Fixels:
         return self.densities / self.peaks
 
 
+@listing(KEYWORDS, whole=True)
 def fixels(
     fod: ImageLike, folder: PathLike | None = None, *, sh_basis: str | None = None, sh_frame: str | None = None,
-    mask: ImageLike | None = None, fmls_peak_value: float = Thresholds.peak_value,
-    fmls_integral: float = Thresholds.integral, fmls_merge_ratio: float = Thresholds.merge_ratio,
-    maxnum: int | None = None, dirpeak: bool = False, peak_amp: bool = False, disp: bool = False,
-    format: str = FORMATS[0], directions_table: bool = False, arch: str = "cpu", compiler: str = "auto",
-    threads: int | None = None, force: bool = False,
+    mask: ImageLike | None = None, maxnum: int | None = None, dirpeak: bool = False, directions_table: bool = False,
+    **options: Unpack[FixelOptions],
 ) -> Fixels:
     """Find the fixels of fibre orientation distributions (FODs), as MRtrix3's ``fod2fixel``.
 
@@ -95,20 +119,20 @@ def fixels(
         Axes of the harmonics: 'scanner', by default with tournier07, or 'voxel', with descoteaux07.
     mask : str, Path or nibabel image, optional
         Voxels that may have fixels: those of at least 0.5.
-    fmls_peak_value, fmls_integral : float
-        Lobes whose peak has a lower amplitude, or whose integral is lower, are dropped.
-    fmls_merge_ratio : float
-        From 0 to 1: two lobes are one where the amplitude between them exceeds this part of the lower peak.
     maxnum : int, optional
         Most fixels of a voxel: those of the highest peaks.
     dirpeak : bool
         The direction of a fixel is that of the peak, not the mean.
+    directions_table : bool
+        Also return the fixel of each direction of the half sphere (``lobe_of_direction``).
+    fmls_peak_value, fmls_integral : float
+        Lobes whose peak has a lower amplitude, or whose integral is lower, are dropped.
+    fmls_merge_ratio : float
+        From 0 to 1: two lobes are one where the amplitude between them exceeds this part of the lower peak.
     peak_amp, disp : bool
         Also write the amplitudes of the peaks, and the dispersions.
     format : str
         'mif', 'nii' or 'nii.gz'.
-    directions_table : bool
-        Also return the fixel of each direction of the half sphere (``lobe_of_direction``).
     arch : str
         Where lobes are found: 'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU.
         The result is the same, bit for bit.
@@ -145,14 +169,17 @@ def fixels(
     >>> first, count = found.index[40, 50, 30, ::-1]  # doctest: +SKIP
     >>> found.densities[first : first + count]  # doctest: +SKIP
     """
+    check_keywords("fixels", options, KEYWORDS)
+    peak_value, integral, merge_ratio = (options.get(name, default) for name, default in LOBES.items())
     thresholds = Thresholds(
-        _number("fmls_peak_value", fmls_peak_value), _number("fmls_integral", fmls_integral),
-        _number("fmls_merge_ratio", fmls_merge_ratio, 1.0),
+        _number("fmls_peak_value", peak_value), _number("fmls_integral", integral),
+        _number("fmls_merge_ratio", merge_ratio, 1.0),
     )
+    format, force = options.get("format", FORMATS[0]), options.get("force", False)
     _check(maxnum, format, directions_table=directions_table)
-    running = Parameters.given({"arch": arch, "compiler": compiler, "threads": threads})
+    running = Parameters.given({name: options.get(name, default) for name, default in RUNNING.items()})
     source_and_basis(fod, sh_basis, sh_frame)  # an error comes before the folder and the device are looked at
-    names = [DENSITY] + [PEAK] * peak_amp + [DISPERSION] * disp
+    names = [DENSITY] + [PEAK] * options.get("peak_amp", False) + [DISPERSION] * options.get("disp", False)
     target = None if folder is None else Path(folder)
     if target is not None:
         check_folder(target, (DIRECTIONS, *names, INDEX), format, force=force)
@@ -162,24 +189,24 @@ def fixels(
 
     tell = partial(warnings.warn, stacklevel=2)
     image = load_fods(fod, sh_basis, sh_frame, note=tell)
-    given = {"fod": fod, "mask": mask}
-    for doubt in placement_doubts(source_of(name, one) for name, one in given.items() if one is not None):
+    sources = [source_of("fod", fod), *([] if mask is None else [source_of("mask", mask)])]
+    for doubt in placement_doubts(sources):
         tell(doubt)
     space, inside = image.harmonics.space, image.harmonics.values[..., 0] > 0
     if mask is not None:
-        inside &= load_mask(source_of("mask", mask), space, tell, tell)
+        inside &= load_mask(sources[1], space, tell, tell)
     for doubt in image.doubts():
         tell(doubt)
     functions = image.along_scanner_axes(inside)
     lobes = find_lobes(functions, image.basis, thresholds, device, table=directions_table, threads=running.threads)
     if not len(lobes.integrals):
         raise InputError(f"{image.name}: has no fixel; check the mask, and lower --fmls-peak-value or --fmls-integral")
-    made = _fixels(lobes, inside, space, maxnum, dirpeak=dirpeak)
+    numbered = _fixels(lobes, inside, space, maxnum, dirpeak=dirpeak)
     if target is not None:
-        known = {DENSITY: made.densities, PEAK: made.peaks, DISPERSION: made.dispersions}
-        images = {DIRECTIONS: made.directions} | {name: known[name] for name in names}
-        write_fixels(target, made.index, images, made.space, format, force=force)
-    return made
+        images = {DENSITY: numbered.densities, PEAK: numbered.peaks, DISPERSION: numbered.dispersions}
+        images = {DIRECTIONS: numbered.directions} | {name: images[name] for name in names}
+        write_fixels(target, numbered.index, images, space, format, force=force)
+    return numbered
 
 
 def _check(maxnum: int | None, suffix: str, *, directions_table: bool) -> None:
@@ -191,12 +218,12 @@ def _check(maxnum: int | None, suffix: str, *, directions_table: bool) -> None:
         raise ParameterError("directions_table is of all fixels: leave maxnum out")
 
 
-def _number(name: str, value: Any, high: float = math.inf) -> float:
+def _number(name: str, value: object, high: float = math.inf) -> float:
     """Return a threshold; raise a ParameterError if it is no number from 0 on."""
-    given = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
-    if not 0 <= given <= min(high, LARGEST):  # "not <=" also catches NaN
+    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    if not 0 <= number <= min(high, LARGEST):  # "not <=" also catches NaN
         raise ParameterError(f"{flag(name)} is {value!r}: give a number from 0 {'on' if high > 1 else f'to {high:g}'}")
-    return given
+    return number
 
 
 def _fixels(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import ParameterError
@@ -16,13 +14,13 @@ from ..space.batch import Space
 from ..space.harmonics import basis_of, sampling_matrix
 from ..space.sphere import load_sphere
 from ..tracking.sources import FITTED
-from ..tracking.tables.given import OrientationFunctions
+from ..tracking.tables.given import OrientationFunctions, Signals
 from ..tracking.weights.followed import NEEDED, Fods
 
 ORDER, BASIS = 8, "descoteaux07_legacy"  # of the harmonics that are fitted to samples of functions
 
 
-def fods_of(follows: Any, space: Space, options: Parameters) -> Fods:
+def fods_of(follows: Signals | OrientationFunctions | Samples, space: Space, options: Parameters) -> Fods:
     """Return the FODs, or the samples of fibres, that a direction getter follows.
 
     Parameters
@@ -57,5 +55,5 @@ def fods_of(follows: Any, space: Space, options: Parameters) -> Fods:
         values, basis = np.asarray(values, np.float32) @ fit.T, BASIS
     if basis_of(basis).full:
         raise ParameterError(f"--sh-basis {basis} keeps opposite directions apart, and a fixel does not: {NEEDED}")
-    made = Orientations("sh", np.ascontiguousarray(values, np.float32), basis, None, space)
-    return FodImage(made, "voxel", "the FODs that are tracked")
+    harmonics = Orientations("sh", np.ascontiguousarray(values, np.float32), basis, None, space)
+    return FodImage(harmonics, "voxel", "the FODs that are tracked")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..aliases import Array
 from ..options.parameters import Parameters
 from ..tracking.registry import METHODS
@@ -14,7 +12,7 @@ from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signa
 def prepare_arrays(
     dg: str, follows: Signals | OrientationFunctions, stop_map: Array, stop_threshold: float, seeds: Array, *,
     sphere: str | tuple[Array, Array] = "default", step_mm: float = 0.5,
-    voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0), **options: Any,
+    voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0), **options: object,
 ) -> Prepared:
     """Make the tables of a method.
 

@@ -6,13 +6,15 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
@@ -45,21 +47,20 @@ class Inputs:
     ----------
     space : grid of the series, or of the orientations where there is no series.
     dwi, oriented : the series, and what is followed in place of a model; at least one of them is not None.
-    mask, seed_mask : (x, y, z), if they were given.
+    mask : (x, y, z), if it was given.
     maps : maps of the stopping rule, (x, y, z) or on a grid of their own, by the name of their option.
     frames : for each input with directions, the axes they are taken along and why.
-    seed_image : (x, y, z), if it was given.
-    seed_space : grid of the mask or the map of seeds.
+    seeded : (x, y, z), the mask or the map of seeds, if one was given.
+    seed_space : its grid.
     """
 
     space: Space
     dwi: nifti.Dwi | None
     oriented: Any
     mask: Mask | None
-    seed_mask: Mask | None
     maps: dict[str, Map | OwnMap]
-    frames: dict[str, Any]
-    seed_image: Map | None = None
+    frames: Json
+    seeded: Mask | Map | None = None
     seed_space: Space | None = None
 
 
@@ -75,8 +76,8 @@ def needs_series(parameters: Parameters) -> str:
         return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):
-        rules = (rule,) if parameters.gives("stopping") else STOPPING_RULES.values()
-        maps = dict.fromkeys([*one.maps][-1] for one in rules if one.maps)  # the last may hold the others in one image
+        rows = (rule,) if parameters.gives("stopping") else STOPPING_RULES.values()
+        maps = dict.fromkeys([*row.maps][-1] for row in rows if row.maps)  # the last may hold the others in one image
         return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, maps))}"
     if not placed(parameters):
         places = listed(map(flag, (*saying(PLACE), *BESIDE_A_MASK)))
@@ -120,8 +121,8 @@ def refuse_idle(series: Series, parameters: Parameters) -> None:
 
 def placed(parameters: Parameters) -> bool:
     """Return whether an option or a source says where seeds are placed; otherwise they are placed by FA."""
-    given = any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
-    return given or _brings_mask(parameters)
+    asked = any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
+    return asked or _brings_mask(parameters)
 
 
 def stops_at_mask(parameters: Parameters) -> bool:
@@ -147,13 +148,16 @@ def hashing(sources: Series) -> Callable[[], dict[str, str]]:
 
     @cache
     def hashes() -> dict[str, str]:
-        found = future.result()
-        return {name: found[name] if name in files else _hash_in_memory(source) for name, source in sources.items()}
+        digests = future.result()
+        return {
+            name: _hash_in_memory(source) if isinstance(source, InMemory) else digests[name]
+            for name, source in sources.items()
+        }
 
     return hashes
 
 
-def inputs_of_tables(parameters: Parameters) -> dict[str, Any]:
+def inputs_of_tables(parameters: Parameters) -> dict[str, PathLike]:
     """Return the inputs that the tables are made of, besides the series, by name; one of several is 'name 1'."""
     affecting = names_affecting("tables")
     return {name: source for name, source in parameters.inputs().items() if name.split()[0] in affecting}
@@ -164,23 +168,24 @@ def doubts_of_places(sources: Series) -> list[str]:
     from ..io.placement import placement_doubts
 
     parts = ([path] if isinstance(path, InMemory) else _parts(name, path) for name, path in sources.items())
-    return placement_doubts(part for some in parts for part in some)
+    return placement_doubts(chain.from_iterable(parts))
 
 
 def _parts(name: str, path: PathLike) -> list[PathLike]:
     """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
     if isinstance(path, pipes.Drained):
         return [path]
-    own = name.split()[0]  # one of several files is 'bedpostx 1'
-    if own in SOURCES and (listing := SOURCES[own].files):
-        return [images.existing(part) for part in listing(path)]
-    if own == "tractogram":
+    option = name.split()[0]  # one of several files is 'bedpostx 1'
+    if option in SOURCES and (listing := SOURCES[option].files):
+        parts = listing(path)
+    elif option == "tractogram":
         from ..io.trx_schema import files_of_trx
 
-        return [images.existing(part) for part in files_of_trx(Path(path))]
-    path = images.existing(path)
-    with images.reading(path):
-        parts = reader_of(path).files(path)
+        parts = files_of_trx(Path(path))
+    else:
+        path = images.existing(path)
+        with images.reading(path):
+            parts = reader_of(path).files(path)
     return [images.existing(part) for part in parts]
 
 
@@ -189,7 +194,7 @@ def _hash(parts: list[PathLike]) -> str:
     return "+".join(drained or [sidecar.sha256(Path(part)) for part in parts])
 
 
-def _hash_in_memory(source: Any) -> str:
+def _hash_in_memory(source: InMemory) -> str:
     with images.reading(Path(source)):
         return source.sha256()
 
@@ -247,37 +252,32 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     grid = dwi or oriented
     assert grid is not None
     space = grid.space
-    sources: Any = parameters  # Parameters has made arrays and images path-like
-    mask = None if sources.mask is None else nifti.load_mask(sources.mask, space, log.note, place=log.warn)
+    files = parameters.inputs()
+    mask = nifti.load_mask(files["mask"], space, log.note, place=log.warn) if "mask" in files else None
     if dwi is not None and dwi.missing is not None:
         mask = _without_missing(dwi, mask, log)
-    seed_mask, seed_image, seed_space = None, None, space
-    if sources.seed_mask is not None:
-        opened = images.open_image(sources.seed_mask)
-        seed_space = images.grid_of_seeds(opened, space)
-        seed_mask = nifti.load_mask(opened, seed_space, log.note, log.warn)
-    if sources.seed_image is not None:
-        opened = images.open_image(sources.seed_image)
-        seed_space = images.grid_of_seeds(opened, space)
-        seed_image = load_weights(opened, seed_space, log.note)
+    seeded, seed_space = None, space
+    for name, load in (("seed_mask", partial(nifti.load_mask, warn=log.warn)), ("seed_image", load_weights)):
+        if name in files:
+            opened = images.open_image(files[name])
+            seed_space = images.grid_of_seeds(opened, space)
+            seeded = load(opened, seed_space, note=log.note)
     rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | OwnMap] = {**own_maps(oriented, mask, parameters, space.shape)}
-    asked = {name: getattr(parameters, name) for name in rule.maps}
-    maps |= {name: _map(name, path, space, rule, log) for name, path in asked.items() if path is not None}
+    maps |= {name: _map(name, files[name], space, rule, log) for name in rule.maps if name in files}
     placed = {}
     if dwi is not None:
         name = "dwi" if dwi.own else "bvecs"
         dwi, placed[name] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series[name]))
     if source is not None and source.place is not None:
         name = parameters.source
-        given: Any = getattr(parameters, name)
-        told = str(given[0] if isinstance(given, tuple) else given)
-        oriented, placed[name] = source.place(oriented, parameters, told)
+        file = getattr(parameters, name)
+        oriented, placed[name] = source.place(oriented, parameters, str(file[0] if isinstance(file, tuple) else file))
     for placing in placed.values():
         log.tell(placing.notes, placing.warnings)
     check_step(parameters, space)
-    taken = {name: placing.as_dict() for name, placing in placed.items()}
-    return Inputs(space, dwi, oriented, mask, seed_mask, maps, taken, seed_image, seed_space)
+    axes = {name: placing.as_dict() for name, placing in placed.items()}
+    return Inputs(space, dwi, oriented, mask, maps, axes, seeded, seed_space)
 
 
 def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.Dwi:
@@ -315,14 +315,14 @@ def _without_missing(dwi: nifti.Dwi, mask: Mask | None, log: Log) -> Mask | None
     return mask & ~inside
 
 
-def own_mask(oriented: Any, parameters: Parameters) -> Mask | None:
+def own_mask(oriented: object, parameters: Parameters) -> Mask | None:
     """Return the voxels that have directions, if what is followed says it."""
     source = SOURCES.get(parameters.source)
     return None if source is None or source.mask is None else source.mask(oriented)
 
 
 def own_maps(
-    oriented: Any, mask: Mask | None, parameters: Parameters, shape: tuple[int, int, int]
+    oriented: object, mask: Mask | None, parameters: Parameters, shape: tuple[int, int, int]
 ) -> dict[str, Map]:
     """Return the maps of the stopping rule that those that are given replace.
 
@@ -336,7 +336,7 @@ def own_maps(
     return {} if inside is None else {name: inside.astype(np.float32) for name in named}
 
 
-def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Map | OwnMap:
+def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) -> Map | OwnMap:
     """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
     count = rule.maps[name]
     if name == STOP_MASK:
@@ -344,14 +344,14 @@ def _map(name: str, path: Any, space: Space, rule: StoppingRule, log: Log) -> Ma
     if name in rule.own_grids:
         opened = images.open_image(path)
         if rule.read is not None:
-            values, own = rule.read(opened, log.warn)
+            values, grid = rule.read(opened, log.warn)
         else:
-            own = images.grid_of(*opened)
-            values = nifti.load_map(opened, own, log.note, count)
+            grid = images.grid_of(*opened)
+            values = nifti.load_map(opened, grid, log.note, count)
         from ..io.volumes import check_overlap
 
-        check_overlap(opened.path, values, own, space)
-        return OwnMap(values, np.linalg.solve(own.affine, space.affine))
+        check_overlap(opened.path, values, grid, space)
+        return OwnMap(values, np.linalg.solve(grid.affine, space.affine))
     return nifti.load_map(path, space, log.note, count, place=log.warn)
 
 

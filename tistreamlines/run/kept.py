@@ -46,12 +46,12 @@ class Stored:
     def __init__(self, path: Path, *, own: bool = False) -> None:
         self.path, self._own, self.record = path, own, record_of(path, own=own)
         with self._opened() as archive:
-            header, found = json.loads(archive.read("header.json")), contents(archive)
+            header, members = json.loads(archive.read("header.json")), contents(archive)
             self.space = Space(header["VOXEL_TO_RASMM"], tuple(header["DIMENSIONS"]))
             self.streamlines, self.points = int(header["NB_STREAMLINES"]), int(header["NB_VERTICES"])
-        told, file = self.record, self.record.tractogram
-        points = told.result.points if file.points is None else file.points  # which may be fewer than were tracked
-        if (self.streamlines, self.points, found) != (told.result.n_streamlines, points, file.contents):
+        result, file = self.record.result, self.record.tractogram
+        points = result.points if file.points is None else file.points  # which may be fewer than were tracked
+        if (self.streamlines, self.points, members) != (result.n_streamlines, points, file.contents):
             raise InputError(
                 f"{path}: is not the tractogram that {sidecar.sidecar_path(path).name} describes: track it again"
             )
@@ -72,14 +72,14 @@ class Stored:
             points = np.memmap(archive.fp, kind, "r", POINTS_START, (self.points, 3))  # type: ignore[arg-type]
         cuts = np.unique(np.searchsorted(starts, [*range(0, self.points, POINTS_AT_ONCE), self.points]))
         for a, b in pairwise(cuts):
-            own = np.array(points[starts[a] : starts[b]])
-            crc = crc32(own.data, crc)
+            block = np.array(points[starts[a] : starts[b]])
+            crc = crc32(block.data, crc)
             ranges = slice(a, b), slice(starts[a], starts[b])
-            data = ({n: v[some] for n, v in one.items()} for one, some in zip(sampled, ranges, strict=True))
-            own_rows = (each[a:b] for each in read.values())
-            yield Batch(own, starts[a : b + 1] - starts[a], *own_rows, **dict(zip(DATA, data, strict=True)))
+            data = ({n: v[rows] for n, v in arrays.items()} for arrays, rows in zip(sampled, ranges, strict=True))
+            of_each = (values[a:b] for values in read.values())
+            yield Batch(block, starts[a : b + 1] - starts[a], *of_each, **dict(zip(DATA, data, strict=True)))
         if crc != expected:
-            raise self._damaged("its points have changed")
+            raise damaged(self.path, "its points have changed")
 
     def check(self) -> None:
         """Raise InputError if the file is damaged."""
@@ -94,16 +94,13 @@ class Stored:
         if seeds and not (0 <= numbers.min() - seeds.first_seed <= numbers.max() - seeds.first_seed < seeds.seeds):
             raise ValueError("it has streamlines of other seeds than its record says")
 
-    def _damaged(self, reason: object) -> InputError:
-        return damaged(self.path, reason)
-
     @contextmanager
     def _opened(self) -> Generator[zipfile.ZipFile, None, None]:
         try:
             with os.fdopen(open_regular(self.path, own=self._own), "rb") as file, zipfile.ZipFile(file) as archive:
                 yield archive
         except Exception as error:  # for a damaged file, zipfile, json and NumPy raise a dozen unrelated types
-            raise self._damaged(str(error) or type(error).__name__) from error
+            raise damaged(self.path, str(error) or type(error).__name__) from error
 
 
 def damaged(path: Path, reason: object) -> InputError:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..devices import Device
@@ -138,12 +137,6 @@ class Log:
         self._count()
         self._stage = name
         self.watcher.stage(name)
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None, None, None]:
-        """Begin a stage, of which the block shows what belongs to it."""
-        self.begin(name)
-        yield
 
     def durations(self) -> dict[str, float]:
         """Return the seconds of each stage so far, and ``total``, their sum."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends import compiler_told, take_compiler
-from ..devices import Device, choose
+from ..devices import choose
 from ..errors import InputError, ParameterError
 from ..io import sidecar
-from ..io.in_memory import InMemory, source_of
+from ..io.in_memory import refuse_arrays, source_of
 from ..io.tractograms import (
     check_tractogram,
     doubts_of_tractogram,
@@ -35,25 +35,37 @@ from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
 from .inputs import doubts_of_places, hashing
 from .log import Watcher
-from .outputs import check_names, report_of, reserved
-from .products import Products, asked, products_of, record_path
-from .record import OURS, versions
+from .outputs import Outputs, check_names, reserved, taken_by
+from .products import Products, products_of
+from .record import OURS, inputs_of, versions
 from .setup import bar_or
-from .shown import Shown
+from .signatures import check_keywords, listing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..option import ImageLike
     from ..options.keywords import ProductOptions
+    from .reporting import Shown
 
+    class MapOptions(ProductOptions, total=False):
+        """Options of products, and of how they are made."""
+
+        arch: str
+        compiler: str
+        threads: int | None
+        memory_limit: float | None
+        report: str | PathLike[str] | None
+
+
+RUNNING = {"arch": "cpu", "compiler": "auto", "threads": None, "memory_limit": None, "report": None}
 NO_GRID = Space(np.eye(4), (1, 1, 1))  # for products that need none
 
 
+@listing(RUNNING)
 def map_tractogram(
-    tractogram: str | PathLike[str], *, arch: str = "cpu", compiler: str = "auto", threads: int | None = None,
-    memory_limit: float | None = None, report: str | PathLike[str] | None = None, image: ImageLike | None = None,
-    force: bool = False, watcher: Watcher | None = None, progress: bool = False, **products: Unpack[ProductOptions],
+    tractogram: str | PathLike[str], *, image: ImageLike | None = None, force: bool = False,
+    watcher: Watcher | None = None, progress: bool = False, **products: Unpack[MapOptions],
 ) -> dict[str, Any]:
     """Make matrices and maps of the streamlines of any program, in one pass, and write them.
 
@@ -62,6 +74,14 @@ def map_tractogram(
     tractogram : str or Path
         A .trx, .trk or .tck, in RASmm, or the folder of a .trx that is not packed. It is read in batches, so its size
         does not matter.
+    image : str, Path or nibabel image, optional
+        What lies behind them in the pictures of the page, such as FA or T1; without it, their density does.
+    force : bool
+        Overwrite existing files.
+    watcher : Watcher, optional
+        Receives the stages, and the iterations of SIFT2. Warnings are returned.
+    progress : bool
+        As for :func:`track`.
     arch : str
         Where the streamlines of ``density`` and ``ends`` are counted, and their lengths measured for ``connectome``:
         'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files are the same.
@@ -74,14 +94,6 @@ def map_tractogram(
         map is refused. By default, the only limit is that a map has to fit the free memory.
     report : str or Path, optional
         Page about the streamlines, .html.
-    image : str, Path or nibabel image, optional
-        What lies behind them in the pictures of the page, such as FA or T1; without it, their density does.
-    force : bool
-        Overwrite existing files.
-    watcher : Watcher, optional
-        Receives the stages, and the iterations of SIFT2. Warnings are returned.
-    progress : bool
-        As for :func:`track`.
     **products
         Options of what is made, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
         :func:`track`. Maps of a .tck, which has no grid, need ``density_grid``, or ``density_voxel`` for a grid that
@@ -111,78 +123,71 @@ def map_tractogram(
     >>> made = ts.map_tractogram("brain.tck", connectome=("labels.nii.gz", "brain.csv"))  # doctest: +SKIP
     >>> made["products"]["connectome"][0].values["count"]  # doctest: +SKIP
     """
-    if unknown := set(products) - set(mapped_options()):
-        raise TypeError(f"map_tractogram() got an unexpected keyword argument {min(unknown)!r}")
-    running = {
-        "arch": arch, "compiler": compiler, "threads": threads, "memory_limit": memory_limit, "report": report,
-    }
-    path, chosen = check_tractogram(tractogram), Parameters.given({**running, **products})
-    outputs, page = asked(chosen), report_of(chosen)
+    check_keywords("map_tractogram", products, (*RUNNING, *mapped_options()))
+    path, chosen = check_tractogram(tractogram), Parameters.given({**RUNNING, **products})
+    outputs = Outputs.of(None, chosen)
     _check(chosen, outputs, image)
-    if (seeded := [flag(name) for name in outputs if PRODUCTS[name].needs_seeds]) and not has_seeds(path):
+    if (seeded := [flag(name) for name in outputs.products if PRODUCTS[name].needs_seeds]) and not has_seeds(path):
         raise InputError(f"{path}: has no seeds, which {seeded[0]} needs: give a .trx that tistreamlines track has "
                          f"written, or give {seeded[0]} to track")
     files = {"tractogram": path, **chosen.inputs()} | ({} if image is None else {"image": source_of("image", image)})
-    if wrong := [name for name, one in files.items() if isinstance(one, InMemory) and one.affine is None]:
-        raise ParameterError(f"{wrong[0]} is an array: give a nibabel image, or the path of one")
-    taken = {Path(one): "is an input" for one in files.values() if not isinstance(one, InMemory)}
-    check = partial(check_names, None, None, taken, force=force, products=outputs, report=page)
-    with bar_or(watcher, progress=progress) as display, reserved(None, check, outputs):
+    refuse_arrays(files)
+    check = partial(check_names, outputs, taken_by(files.values()), force=force)
+    with bar_or(watcher, progress=progress) as display, reserved(outputs, check):
         display.stage("load")
-        for name in outputs:
+        for name in outputs.products:
             PRODUCTS[name].check(chosen)
-        hashes, device, space = hashing(files), _device(chosen), _grid(path, chosen, outputs)
+        take_compiler(chosen.compiler)
+        # the device is there, or an error says why not before the tractogram is read
+        hashes, device, space = hashing(files), choose(chosen.arch), _grid(path, chosen, outputs)
         places = doubts_of_places(files)
-        step = step_of_tractogram(path) if any(PRODUCTS[name].needs_step for name in outputs) else 1.0
-        extent = _extent(path) if page is not None or outputs.keys() & set(MAPS) or step is None else Extent()
+        step = step_of_tractogram(path) if any(PRODUCTS[name].needs_step for name in outputs.products) else 1.0
+        pictured = outputs.report is not None or outputs.products.keys() & set(MAPS) or step is None
+        extent = _extent(path) if pictured else Extent()
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
         of_maps = _covering(path, extent, chosen) if space is None else space, longest
         # what maps need to know must not change other products
-        made = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
-        if made.follows:
+        makers = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
+        if makers.follows:
             display.stage("fixels")
-            made.follow(told=display.fixels)
-        shown = None if page is None else Shown(extent, longest, image, chosen.threads)
+            makers.follow(progress=display.fixels)
+        shown = None
+        if outputs.report is not None:
+            from .reporting import Shown
+
+            shown = Shown(extent, longest, image, chosen.threads)
         if not device.on_host:
-            made.move_to(program_on(device))
-        made.watch_weighing(display.weighing)
+            makers.move_to(program_on(device))
+        makers.watch_weighing(display.weighing)
         display.stage("map")
-        count, empty = _add(path, made, shown)
-        if made.weighs:
+        count, empty = _add(path, makers, shown)
+        if makers.weighs:
             display.stage("weigh")
-            made.per_streamline()
+            makers.per_streamline()
         display.stage("write")
-        beside = record_path(None, outputs)
-        with all_or_none([path for path in (*made.files, beside) if path is not None]):
-            made.write(force=force)
-            warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *made.doubts]
+        with all_or_none([path for path in (*makers.files, outputs.record) if path is not None]):
+            makers.write(force=force)
+            warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *makers.doubts]
             record = {
                 "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
                 "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
-                "inputs": {name: {"path": str(files[name]), "sha256": one} for name, one in hashes().items()},
-                "device": device.as_dict(),
-            } | compiler_told(device) | made.told
-            if beside is not None:
-                sidecar.write_record(beside, record, force=force)
-        if shown is not None and page is not None:
-            shown.write(page, record, made.values, force=force)
-    return {"streamlines": count, "products": made.values, "warnings": warnings}
+                "inputs": inputs_of(files, hashes()), "device": device.as_dict(),
+            } | compiler_told(device) | makers.details
+            if outputs.record is not None:
+                sidecar.write_record(outputs.record, record, force=force)
+        if shown is not None and outputs.report is not None:
+            shown.write(outputs.report, record, makers.values, force=force)
+    return {"streamlines": count, "products": makers.values, "warnings": warnings}
 
 
-def _check(chosen: Parameters, outputs: Mapping[str, Any], image: Any) -> None:
+def _check(chosen: Parameters, outputs: Outputs, image: object) -> None:
     """Raise a ParameterError if nothing is asked for, or something that nothing is made of."""
-    if not outputs and chosen.report is None:
+    if not outputs.products and outputs.report is None:
         raise ParameterError(f"nothing is asked for: give {listed(map(flag, (*PRODUCTS, 'report')))}")
     if chosen.sample is not None and chosen.sample_table is None:
         raise ParameterError("--sample needs a file for the values here: give --sample-table")
-    if image is not None and chosen.report is None:
+    if image is not None and outputs.report is None:
         raise ParameterError("--image is shown by --report: give both, or leave it out")
-
-
-def _device(chosen: Parameters) -> Device:
-    """Return the device that counts; it is there, or an error says why not before the tractogram is read."""
-    take_compiler(chosen.compiler)
-    return choose(chosen.arch)
 
 
 def _extent(path: Path) -> Extent:
@@ -193,9 +198,9 @@ def _extent(path: Path) -> Extent:
     return extent
 
 
-def _grid(path: Path, chosen: Parameters, outputs: Mapping[str, Any]) -> Space | None:
+def _grid(path: Path, chosen: Parameters, outputs: Outputs) -> Space | None:
     """Return the grid of the file, which maps have unless another one is given; None if it has to be made."""
-    if not (maps := [name for name in outputs if name in MAPS]):
+    if not (maps := [name for name in outputs.products if name in MAPS]):
         return NO_GRID
     space = grid_of_tractogram(path)
     if space is None and chosen.density_grid is None and chosen.density_voxel is None:
@@ -221,13 +226,13 @@ def _empty(path: Path, empty: int, count: int) -> list[str]:
     return [f"{path}: {empty:,} of {count:,} streamlines have no points: they keep their places, and count for nothing"]
 
 
-def _add(path: Path, made: Products, shown: Shown | None) -> tuple[int, int]:
+def _add(path: Path, makers: Products, shown: Shown | None) -> tuple[int, int]:
     """Add all streamlines; return how many there are, and how many of them have no points."""
     first = empty = 0
     for batch in _batches(path):
         if not batch.seed_number.any():  # the file has no numbers of seeds
             batch.seed_number[:] = np.arange(first, first + len(batch), dtype=np.uint32)
-        made.add(batch)
+        makers.add(batch)
         if shown is not None:
             shown.add(batch)
         first += len(batch)

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
+from threading import Thread
 
-from ..backends import import_beside, take_compiler
+import numpy as np
+
+from ..backends import before_threads, import_beside, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
 from ..options.definitions import refuse_peak_options
 from ..options.parameters import Parameters
+from ..space.batch import Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.content import rounding_mm
+from ..tracking.products.content import Content, rounding_mm
+from ..tracking.registry import PRODUCTS
 from ..tracking.selection.criteria import Criteria
+from ..workers.session import Session
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
-from .precompiling import Precompiling
-from .products import products_of
-from .run import Run
-from .setup import content_of, devices_of, selection_of, session_on, settings_on
-from .tables import make_tables
+from .products import all_or_nothing, asked, products_of
+from .run import Run, threads_explained
+from .seeds import Region, seeds_of
+from .setup import devices_of, gathered_of, selection_of, session_on, settings_on
+from .tables import Shapes, make_tables
 from .tables_process import process_for
-from .tracking import threads_explained
-
-if TYPE_CHECKING:
-    from ..report.gathered import Gathered
 
 
 def start(
@@ -49,47 +51,37 @@ def start(
         if parameters.devices is None and not parameters.resume:
             import_beside(parameters.arch)
         devices = devices_of(parameters)
-        for one in devices:
-            watcher.device(one)
-        selection, content = selection_of(parameters, log), content_of(parameters, log)
+        for device in devices:
+            watcher.device(device)
+        selection, parcellations = selection_of(parameters, log), len(parameters.connectome or ())
+        content = Content(parameters, parameters.threads, log.note, parcellations)
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         make = other.make_tables if other is not None and devices[0].on_gpu else make_tables
         with Precompiling(parameters, selection, session, only_products=only_products) as precompiling:
             plan = make_plan(series, parameters, log, precompiling.compile, make)
             _tell(plan, parameters, selection, log)
-            with log.stage("compile"):
-                precompiling.join()
-                products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
+            log.begin("compile")
+            precompiling.join()
+            products = products_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
             if products.follows or parameters.seed_dynamic is not None:
                 log.begin("fixels")
                 plan.seeds.prepare(watcher.fixels)
                 products.follow(plan.followed, watcher.fixels)
-            with log.stage("compile"):
-                plan.seeds.points(0, 1)
-                for doubt in plan.seeds.doubts:
-                    log.warn(doubt)
-                filters = selection.filters(plan.space)
-                settings = _settings(plan, parameters)
-                products.watch_weighing(watcher.weighing)
-                content.groups_of, content.late = products.groups, products.per_streamline
-                # later seeds may need the points of streamlines
-                on_device = only_products and plan.seeds.round_from(0) is None
-                made = products.collectors(plan.space, settings) if on_device else []
-                engine = session.open(plan.prepared, plan.space, settings, filters, made, points=not made)
+            log.begin("compile")
+            plan.seeds.points(0, 1)
+            log.tell([], plan.seeds.doubts)
+            filters = selection.filters(plan.space)
+            settings = _settings(plan, parameters)
+            products.watch_weighing(watcher.weighing)
+            content.groups_of, content.late = products.groups, products.per_streamline
+            # later seeds may need the points of streamlines
+            on_device = only_products and plan.seeds.round_from(0) is None
+            collectors = products.collectors(plan.space, settings) if on_device else []
+            engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=not collectors)
         unless_started.pop_all()  # the processes of the session end with the run
-    for note in notes_of_compilers():
-        log.note(note)
-    gathered = _gathered(plan, parameters)
+    log.tell(notes_of_compilers(), [])
+    gathered = gathered_of(parameters, plan.space, parameters.step_mm(plan.space.voxel_sizes))
     return Run(series, parameters, devices, log, plan, engine, products, content, gathered=gathered)
-
-
-def _gathered(plan: Plan, parameters: Parameters) -> Gathered | None:
-    """Return what a report keeps of the streamlines, if one is asked for."""
-    if parameters.report is None:
-        return None
-    from ..report.gathered import Gathered
-
-    return Gathered(plan.space, parameters.step_mm(plan.space.voxel_sizes), parameters.threads)
 
 
 def _tell(plan: Plan, parameters: Parameters, selection: Criteria, log: Log) -> None:
@@ -113,3 +105,59 @@ def _settings(plan: Plan, parameters: Parameters) -> Settings:
         return settings
     refuse_peak_options(parameters)
     return replace(settings, directed=True, either_sense=plan.seeds.either_sense)
+
+
+class Precompiling:
+    """The compilation of the kernels of a run, in a ``with`` block; the process keeps the compiled code.
+
+    Parameters
+    ----------
+    parameters : all options.
+    selection : of the run.
+    session : compiles the kernels, in this process or in others, which start the device by themselves.
+    only_products : neither a tractogram nor streamlines in memory.
+    """
+
+    def __init__(
+        self, parameters: Parameters, selection: Criteria, session: Session, *, only_products: bool = False
+    ) -> None:
+        self._parameters, self._selection, self._session = parameters, selection, session
+        self._only_products = only_products
+        self._given: SimpleQueue[Shapes | None] = SimpleQueue()
+        self._thread = Thread(target=self._compile, name="compile")
+
+    def __enter__(self) -> Precompiling:
+        """Start the compiler and the device."""
+        before_threads(self._session.devices[0].arch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let the thread end."""
+        self._given.put(None)
+
+    def compile(self, shapes: Shapes) -> None:
+        """Start to compile for tables and a grid of a few voxels, which ``shapes`` returns when they are known."""
+        self._given.put(shapes)
+
+    def join(self) -> None:
+        """Wait for the end of the compilation."""
+        self._given.put(None)
+        self._thread.join()
+
+    def _compile(self) -> None:
+        with suppress(Exception):  # it occurs again in the run itself
+            if self._session.here:
+                warm_up(self._session.devices[0], exact=self._parameters.exact)
+            if all(getattr(self._parameters, name) is None for name in ("seeds", "seed_surface", "seed_dynamic")):
+                voxel = Region(np.zeros((1, 3), np.int32), np.ones(1, np.float32), np.eye(4))
+                seeds_of(self._parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
+            if shapes := self._given.get():
+                prepared, space = shapes()
+                settings = settings_on(space.voxel_sizes, self._parameters)
+                collectors = []
+                if self._only_products:
+                    rows = [PRODUCTS[name].collector for name in asked(self._parameters)]
+                    collectors = all_or_nothing(row and row(self._parameters, space, settings) for row in rows)
+                filters = self._selection.filters()
+                self._session.open(prepared, space, settings, filters, collectors, points=not collectors)

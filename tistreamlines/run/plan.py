@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from ..aliases import Array, Json
 from ..io import pipes
 from ..io.cache import Cache
 from ..options.definitions import names_affecting
@@ -13,12 +13,10 @@ from ..options.parameters import Parameters, input_names
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
 from ..tracking.weights.options import are_followed
-from .inputs import Series, check_step, doubts_of_places, hashing, inputs_of_tables, needs_series
+from .inputs import Series, check_step, doubts_of_places, hashing, inputs_of_tables
 from .log import Log
 from .seeds import seeds_of
 from .tables import Shapes, Tables, make_tables
-
-__all__ = ["Plan", "make_plan", "needs_series"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,45 +47,41 @@ def make_plan(
     precompile : see :func:`tistreamlines.run.tables.make_tables`.
     make : makes the tables that are not in the cache, in this process or in another one.
     """
-    given = inputs_of_tables(parameters)
-    later = {name: source for name, source in parameters.inputs().items() if name not in given}
+    sources = inputs_of_tables(parameters)
+    later = {name: source for name, source in parameters.inputs().items() if name not in sources}
     folder, shared = parameters.cache_dir, parameters.shared_cache
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
-    with log.stage("load"):
-        series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
-        hashes, hashes_of_later = hashing({**series, **given}), hashing(later)
-        # whoever makes the tables looks at the places of what they are made of
-        known = {str(source) for source in (*series.values(), *given.values())}
-        log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
-        before = len(log.notes), len(log.warnings)  # what does not follow from the tables
-        causes = {**hashes(), **_causes(parameters)} if cache else {}
-        kept = cache.load("tables", causes, _unpacked) if cache and cached else None
+    log.begin("load")
+    series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
+    hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
+    # whoever makes the tables looks at the places of what they are made of
+    known = {str(source) for source in (*series.values(), *sources.values())}
+    log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
+    notes, warnings = len(log.notes), len(log.warnings)  # what does not follow from the tables
+    causes = {**hashes(), **_causes(parameters)} if cache else {}
+    kept = cache.load("tables", causes, _unpacked) if cache and cached else None
     if kept is None:
         tables = make(series, parameters, hashes() if cache else {}, cache, log, precompile)
         if cache and cached:
-            with log.stage("prepare"):
-                arrays, values = tables.packed()
-                cache.store("tables", causes, arrays, values | _told_since(before, log))
+            log.begin("prepare")
+            arrays, values = tables.packed()
+            messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
+            cache.store("tables", causes, arrays, values | messages)
     else:
-        tables, notes, warnings = kept
+        tables, *messages = kept
         check_step(parameters, tables.space)
-        log.tell(notes, warnings)
+        log.tell(*messages)
     seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
     return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
 
 
-def _told_since(before: tuple[int, int], log: Log) -> dict[str, list[str]]:
-    """Return the notes and warnings after so many."""
-    return {"notes": log.notes[before[0] :], "warnings": log.warnings[before[1] :]}
-
-
-def _unpacked(arrays: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Tables, list[str], list[str]]:
+def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:
     """Return tables, and the notes and warnings of the run that made them."""
     return Tables.unpacked(arrays, values), values["notes"], values["warnings"]
 
 
-def _causes(parameters: Parameters) -> dict[str, Any]:
+def _causes(parameters: Parameters) -> Json:
     """Return the options that the tables depend on, besides the inputs, which are identified by their content."""
     inputs = (*input_names(), *parameters.inputs())
     affecting = names_affecting("tables") - set(inputs)

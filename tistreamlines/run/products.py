@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from ..aliases import Array, Json
 from ..backends.program import Program
 from ..errors import InputError, ParameterError
 from ..io import sidecar
@@ -39,34 +37,35 @@ class Products:
         self._made, self._weights, self._count = dict(made), weights, 0
         self._given = None if weights in (None, SIFT2) else load_weights(weights)
 
-    def watch_weighing(self, told: Callable[[int, float, float], object]) -> None:
-        """Have a function told of iterations; see :attr:`..tracking.products.files.Weighing.watch`."""
-        for one in self._made.values():
-            if isinstance(one, Weighing):
-                one.watch = told
+    def _weighing(self) -> list[Weighing]:
+        """Return the products that weigh streamlines."""
+        return [product for product in self._made.values() if isinstance(product, Weighing)]
+
+    def watch_weighing(self, watch: Callable[[int, float, float], object]) -> None:
+        """Let a function watch iterations; see :attr:`..tracking.products.files.Weighing.watch`."""
+        for product in self._weighing():
+            product.watch = watch
 
     @property
     def follows(self) -> bool:
         """Whether :meth:`follow` takes time."""
         return any(product.follows for product in self._made.values())
 
-    def follow(self, followed: object = None, told: Callable[[float], object] = lambda _: None) -> None:
+    def follow(self, followed: object = None, progress: Callable[[float], object] = lambda _: None) -> None:
         """Hand on what streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
         for product in self._made.values():
-            product.follow(followed, told)
+            product.follow(followed, progress)
 
     @property
     def weighs(self) -> bool:
         """Whether streamlines are weighed."""
-        return any(isinstance(one, Weighing) for one in self._made.values())
+        return bool(self._weighing())
 
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._count += len(batch)
-        if not batch.has_points:  # the device makes all that is made of them
-            return
-        for one in self._made.values():
-            one.add(batch)
+        for product in self._made.values() if batch.has_points else ():  # else the device makes all of it
+            product.add(batch)
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the groups of the streamlines of a batch, of all products that have some."""
@@ -79,48 +78,45 @@ class Products:
 
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make in place of points; nothing if one of the products needs points."""
-        made = [one.collector(space, settings) for one in self._made.values()]
-        return [] if None in made else [one for one in made if one is not None]
+        return all_or_nothing(product.collector(space, settings) for product in self._made.values())
 
     def write(self, *, force: bool) -> None:
         """Write all files, or none that is new."""
         self._weigh()
         # those of several products at the same time
         with all_or_none(self.files), ThreadPoolExecutor(max(1, len(self._made))) as pool:
-            for written in [pool.submit(one.write, force=force) for one in self._made.values()]:
+            for written in [pool.submit(product.write, force=force) for product in self._made.values()]:
                 written.result()
 
-    def per_streamline(self) -> dict[str, npt.NDArray[np.float64]]:
+    def per_streamline(self) -> dict[str, Array]:
         """Return what products tell of each streamline when all have come, (n,), by name."""
-        weighing = next((one for one in self._made.values() if isinstance(one, Weighing)), None)
-        return {} if weighing is None else {"weights": weighing.weights()}
+        return {"weights": self._weighing()[0].weights()} if self.weighs else {}
 
     def _weigh(self) -> None:
         """Hand the weights of the streamlines to the products that wait for them."""
         if self._weights is None:
             return
-        found = self._given
-        if found is None:
-            found = next(one.weights() for one in self._made.values() if isinstance(one, Weighing))
-        if len(found) != self._count:
-            raise InputError(f"{self._weights}: has {len(found):,} weights, but there are {self._count:,} streamlines")
+        weights = self._weighing()[0].weights() if self._given is None else self._given
+        count = self._count
+        if len(weights) != count:
+            raise InputError(f"{self._weights}: has {len(weights):,} weights, but there are {count:,} streamlines")
         for product in self._made.values():
-            product.take_weights(found)
+            product.take_weights(weights)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What the record says of them."""
         return {name: product.details for name, product in self._made.items()}
 
     @property
     def values(self) -> dict[str, Any]:
         """What a result holds of them."""
-        return {name: one.value for name, one in self._made.items()}
+        return {name: product.value for name, product in self._made.items()}
 
     @property
     def paths(self) -> dict[str, tuple[Path, ...]]:
         """Their files."""
-        return {name: one.paths for name, one in self._made.items()}
+        return {name: product.paths for name, product in self._made.items()}
 
     @property
     def files(self) -> list[Path]:
@@ -133,6 +129,12 @@ class Products:
         unseen = [] if self._given is None else faint(str(self._weights), self._given)
         empty = [product.nowhere for product in self._made.values() if product.nowhere and self._count]
         return unseen + [text for product in self._made.values() for text in product.doubts] + empty
+
+
+def all_or_nothing(collectors: Iterable[Collector | None]) -> list[Collector]:
+    """Return collectors, or nothing if one of them is missing, so that points are needed."""
+    known = list(collectors)
+    return [] if None in known else [collector for collector in known if collector is not None]
 
 
 def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
@@ -158,28 +160,30 @@ def products_of(
     They need :meth:`Products.follow` before the first streamlines. ``of_maps`` is the grid of maps and the longest
     distance of two points, where these are others.
     """
-    known = {name: of_maps if of_maps and name in MAPS else (space, step_mm) for name in asked(parameters)}
-    made = {name: PRODUCTS[name].make(parameters, *one, parameters.threads) for name, one in known.items()}
-    return Products(made, parameters.weights)
+    grids = {name: of_maps if of_maps and name in MAPS else (space, step_mm) for name in asked(parameters)}
+    files = {name: PRODUCTS[name].make(parameters, *grid, parameters.threads) for name, grid in grids.items()}
+    return Products(files, parameters.weights)
 
 
 def asked(parameters: Parameters) -> dict[str, tuple[Path, ...]]:
     """Return the files that the options ask for, by the name of their product."""
-    given = {name: getattr(parameters, name) for name in PRODUCTS}
     return {
-        name: (Path(value),) if (files := PRODUCTS[name].files) is None else files(parameters)
-        for name, value in given.items() if value is not None
+        name: (Path(value),) if row.files is None else row.files(parameters)
+        for name, row in PRODUCTS.items() if (value := getattr(parameters, name)) is not None
     }
 
 
 def suffix_of(path: Path, suffixes: Iterable[str]) -> str:
     """Return the one of some suffixes that a name ends with, as it is written, or nothing."""
-    return next((path.name[len(path.name) - len(one) :] for one in suffixes if path.name.lower().endswith(one)), "")
+    name = path.name
+    return next((name[len(name) - len(suffix) :] for suffix in suffixes if name.lower().endswith(suffix)), "")
 
 
 def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -> Path | None:
     """Return the name of the record of a run: beside the tractogram, or without one beside its first product."""
-    if output is not None or not products:
-        return None if output is None else sidecar.sidecar_path(output)
+    if output is not None:
+        return sidecar.sidecar_path(output)
+    if not products:
+        return None
     name, (path, *_) = next(iter(products.items()))
     return path.with_name(path.name.removesuffix(suffix_of(path, PRODUCTS[name].suffixes)) + ".json")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich import progress as bars
 from rich.console import Console
 from rich.text import Text
 
 from .log import Watcher
+
+if TYPE_CHECKING:
+    from IPython.display import DisplayHandle
+    from rich.table import Table
+    from typing_extensions import Self
 
 STAGES = {
     "load": "Reading",
@@ -58,11 +63,11 @@ class Bar(Watcher):
         self._stage = ""
         self._task: bars.TaskID = self._bar.add_task("Starting", total=None, rate="", begun=self._begun)
         self._period = None if quiet or not self._bar.disable else REFRESH if notebook else MINUTE if lines else None
-        self._picture: Any = None
+        self._picture: DisplayHandle | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="progress", daemon=True)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         """Show the bar."""
         self._bar.start()
         if self._period == REFRESH:
@@ -131,7 +136,7 @@ class Bar(Watcher):
         self._bar.remove_task(last)
         self._state.start_time = begun
 
-    def _table(self) -> Any:
+    def _table(self) -> Table:
         """Return the bar as a picture for a notebook."""
         return self._bar.make_tasks_table(self._bar.tasks)
 

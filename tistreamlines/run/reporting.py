@@ -1,29 +1,41 @@
-"""The report of a run: what its pictures show is taken from the tables, the engine and the streamlines."""
+"""The reports of a run and of a tractogram: pictures of the tables, of what has tracked and of the streamlines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Json
 from ..errors import DeviceError
+from ..io.picture import grey
 from ..report.files import write_report
 from ..report.gathered import Gathered
 from ..report.page import Told
 from ..report.views import Peaks, Scene
+from ..space.batch import Batch, of_each
 from ..tracking.engine.directions import fod_peaks, initial_directions
 from ..tracking.engine.engine import Engine
 from ..tracking.getters.fod import FodGetter
+from ..tracking.products.density_kinds import norms, segments
+from ..tracking.products.extent import Extent
 from ..tracking.tables.given import Prepared
+from ..viewer.scene import opened_image
 
+if TYPE_CHECKING:
+    from ..option import ImageLike
+    from ..workers.several import Several
+
+RESOLUTION_MM = 0.1  # of the histogram of lengths of a tractogram that is there
 JOINED = "The directions of a slice are not drawn, since the streamlines of parts were joined without the series."
 
 
 def report(
-    page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None, engine: Any = None,
-    prepared: Prepared | None = None, *, force: bool,
+    page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None,
+    engine: Engine | Several | None = None, prepared: Prepared | None = None, *, force: bool,
 ) -> None:
     """Write the report of a run.
 
@@ -38,14 +50,10 @@ def report(
     """
     count = int(told.record["result"]["streamlines"])
     scene = Scene(gathered.space, gathered.density(), gathered.sample(), background, count)
-    if prepared is None:
-        peaks: Peaks | str = JOINED
-    else:
-        peaks = _peaks(engine, prepared, scene)
-    write_report(page, told, scene, peaks, force=force)
+    write_report(page, told, scene, JOINED if prepared is None else _peaks(engine, prepared, scene), force=force)
 
 
-def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
+def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: Scene) -> Peaks | str:
     """Return the directions in the axial slice of the scene, in the voxels that the tables have, or why not."""
     known = prepared.arrays["volume_index"].reshape(scene.space.shape) > 0
     voxels = np.argwhere(scene.frame.volume(known)[:, :, scene.slices[2]])
@@ -56,6 +64,7 @@ def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
         elif isinstance(engine, Engine):
             numbers, directions = initial_directions(engine, places)
         else:
+            assert engine is not None
             numbers, directions = engine.initial_directions(places)
     except DeviceError as error:  # the streamlines are there, so the page is written all the same
         return f"The directions of a slice are not drawn: {error.on_command_line}."
@@ -63,3 +72,61 @@ def _peaks(engine: Any, prepared: Prepared, scene: Scene) -> Peaks | str:
         return "The directions of a slice are not drawn: the slice has none."
     first = np.searchsorted(numbers, numbers)  # the greatest one comes first
     return Peaks(places[numbers], directions, np.arange(len(numbers)) - first)
+
+
+class Shown:
+    """What a report shows of the streamlines of a tractogram that is there, as batches pass.
+
+    Parameters
+    ----------
+    extent : of all streamlines.
+    step_mm : the longest distance between two points of a streamline, mm.
+    image : what lies behind them, and whose grid the density has; None for cubes around them, and the density.
+    threads : how many threads count; None for as many as help.
+
+    Raises
+    ------
+    InputError
+        If the image is missing or damaged.
+    """
+
+    def __init__(self, extent: Extent, step_mm: float, image: ImageLike | None, threads: int | None) -> None:
+        if image is None:
+            space, self._background, self._behind = extent.grid(), None, "the density"
+        else:
+            self._behind, space, values = opened_image(image)
+            self._background = grey(values)
+        self._gathered = Gathered(space, step_mm, threads)
+        self._lengths: list[npt.NDArray[np.float32]] = []
+        self._points = 0
+
+    def add(self, batch: Batch) -> None:
+        """Take the streamlines of a batch into account."""
+        self._gathered.add(batch)
+        lengths = of_each(np.add, norms(segments(batch.points, batch.offsets)), batch.offsets)
+        self._lengths.append(lengths.astype(np.float32))
+        self._points += len(batch.points)
+
+    def write(self, page: Path, record: Json, products: Mapping[str, object], *, force: bool) -> None:
+        """Write the report.
+
+        Parameters
+        ----------
+        page : name of the page; the other files lie beside it.
+        record : what was made of which files.
+        products : what was made, by the name of the product.
+        force : replace existing files.
+        """
+        lengths = np.concatenate([np.zeros(0, np.float32), *self._lengths])
+        count = len(lengths)
+        result = {
+            "streamlines": count, "points": self._points, "mean_points": self._points / max(count, 1),
+            "mean_mm": float(lengths.mean(dtype=float)) if count else 0.0,
+            "median_mm": float(np.median(lengths)) if count else 0.0,
+        }
+        # lengths are told as those of streamlines with so short a step
+        histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
+        told = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
+        kept = self._gathered
+        scene = Scene(kept.space, kept.density(), kept.sample(), self._background, count, self._behind)
+        write_report(page, told, scene, "", force=force)

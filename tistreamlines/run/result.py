@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..errors import InputError
 from ..io.images import existing
 from ..options.parameters import Parameters
@@ -26,15 +25,12 @@ from .schema import Result, keys_of
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
+    from ipyniivue import NiiVue
     from nibabel.streamlines.array_sequence import ArraySequence
 
     from ..option import ImageLike
 
 PICTURED, PICTURE_DPI = 1000, 50  # streamlines in the picture of a notebook, about; dots per inch
-
-
-def _name(one: IntEnum) -> str:
-    return one.name.lower()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +89,7 @@ class TrackResult(Result):
     space: Space
     batches: tuple[Batch, ...]
     sample: Batch
-    record: dict[str, Any]
+    record: Json
     products: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -128,12 +124,12 @@ class TrackResult(Result):
             was kept.
         """
         if self.path is not None:
-            found = containers.read_sequence(existing(self.path))
-            if len(found) != self.n_streamlines:
+            stored = containers.read_sequence(existing(self.path))
+            if len(stored) != self.n_streamlines:
                 raise InputError(
-                    f"{self.path}: has {len(found):,} streamlines and had {self.n_streamlines:,}: track it again"
+                    f"{self.path}: has {len(stored):,} streamlines and had {self.n_streamlines:,}: track it again"
                 )
-            return found
+            return stored
         batches = self._in_memory()
         whole = batches[0] if len(batches) == 1 else Batch.concatenate(batches)
         object.__setattr__(self, "batches", (whole,))  # shares its points with the sequence: they are not kept twice
@@ -219,7 +215,7 @@ class TrackResult(Result):
         loaded: Any = load_tractogram(str(existing(self.path)), reference, bbox_valid_check=False)
         return loaded
 
-    def view(self, image: ImageLike | None = None) -> Any:
+    def view(self, image: ImageLike | None = None) -> NiiVue:
         """Show a sample of the streamlines in a notebook, and the density of all, with NiiVue.
 
         Parameters
@@ -252,7 +248,7 @@ class TrackResult(Result):
         kept = self._in_memory() if path is None else ()
         return widget(lambda: scene_of(self.place, lambda: kept if path is None else stored_batches(path), image))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return the numbers of the run.
 
         Returns
@@ -288,14 +284,15 @@ class TrackResult(Result):
     def _dropped(self) -> str:
         """Say how many streamlines were dropped, and why."""
         count = sum(self.dropped.values())
-        why = (f"{text} ({number:,})" for verdict, text in DROPPED.items() if (number := self.dropped[_name(verdict)]))
+        reasons = {text: self.dropped[verdict.name.lower()] for verdict, text in DROPPED.items()}
+        why = (f"{text} ({number:,})" for text, number in reasons.items() if number)
         return f"{count:,} of {self.n_streamlines + count:,}" + (f": {', '.join(why)}" if count else "")
 
     def _ends(self) -> str:
         """Say why the halves of streamlines that were not dropped ended."""
         halves = max(2 * self.n_streamlines, 1)
-        shares = {text: self.written_stop_reasons.get(_name(reason), 0) / halves for reason, text in LABELS.items()}
-        return ", ".join(f"{text} ({share:.1%})" for text, share in shares.items() if share) or "none"
+        ends = {text: self.written_stop_reasons.get(reason.name.lower(), 0) for reason, text in LABELS.items()}
+        return ", ".join(f"{text} ({count / halves:.1%})" for text, count in ends.items() if count) or "none"
 
     def __repr__(self) -> str:
         """Return the main numbers in one line."""
@@ -307,8 +304,8 @@ class TrackResult(Result):
     @property
     def place(self) -> str:
         """Where the streamlines, or what was made of them, are: a path, or 'in memory'."""
-        made = ", ".join(str(paths[0]) for paths in asked(self.parameters).values())
-        return str(self.path) if self.path is not None else made or "in memory"
+        files = ", ".join(str(paths[0]) for paths in asked(self.parameters).values())
+        return str(self.path) if self.path is not None else files or "in memory"
 
     def _repr_html_(self) -> str:
         """Return a table and a picture of some of the streamlines, for notebooks."""

@@ -10,8 +10,8 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
+from ..aliases import Json
 from ..devices import name_of
 from ..errors import InputError, OutputError, ParameterError
 from ..io import sidecar
@@ -25,12 +25,13 @@ from ..option import flag
 from ..options.definitions import names_affecting
 from .counts import Counts
 from .kept import Stored
-from .outputs import JOURNAL, check_outputs, outputs_of, unfinished
-from .parts import difference, identity, write
+from .outputs import JOURNAL, Outputs, check_outputs, unfinished
+from .parts import difference, identity
 from .products import Products
 from .record import OURS, dropped, stop_reasons, tractogram
 from .result import TrackResult
 from .run import Run
+from .saving import write
 from .schema import Journal, RecordError, read
 
 LOCK = "lock"  # tells that a process is at the pieces
@@ -65,7 +66,10 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
         try:
             _track_rest(run, folder, pieces)
             run.products, run.gathered = products, gathered
-            _begin_outputs(run, folder, output)
+            # outputs replace nothing unasked, and from now on these files are this run's
+            check_outputs(output, run.parameters, run.series.values())
+            outputs = [str(path) for path in Outputs.of(output, run.parameters).places]
+            sidecar.write_record(folder / JOURNAL, _journal_of(run) | {"outputs": outputs})
             result = _finish(run, folder, pieces, output)
         except BaseException:
             kept = sum(piece.record.result.seeds for piece in pieces)
@@ -78,16 +82,16 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
 
 def _check_folder(folder: Path) -> None:
     """Refuse a folder in which other users can put pieces: it has the owner and the mode of a new one beside it."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise OutputError(f"{folder}: is a link or a file, not the folder of a run that can go on; remove it")
-    if not is_of_this_user(found, folder.parent):
+    if not is_of_this_user(status, folder.parent):
         raise OutputError(
-            f"{folder}: belongs to another user ({name_of_user(found.st_uid)}), whose run it is; give another name"
+            f"{folder}: belongs to another user ({name_of_user(status.st_uid)}), whose run it is; give another name"
         )
     with hidden_folder(folder) as new:  # on some disks, all files can be written by all
         usual = new.lstat().st_mode
-    if found.st_mode & ~usual & OTHERS_WRITE:
+    if status.st_mode & ~usual & OTHERS_WRITE:
         raise OutputError(f"{folder}: other users can write to it; remove it to track anew, or give another name")
 
 
@@ -106,16 +110,16 @@ def _alone(folder: Path) -> Generator[None, None, None]:
         yield
 
 
-def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
+def _check_journal(run: Run, folder: Path) -> Json:
     """Compare the run with the one that the pieces belong to, or note down what it is; return its identity."""
-    journal, own, content = folder / JOURNAL, identity(run.record({})), _journal_of(run)
+    journal, same, content = folder / JOURNAL, identity(run.record({})), _journal_of(run)
     try:
         before = read(journal, Journal, own=True)
     except FileNotFoundError:
         if any(folder.glob("*.trx")):
             run.log.warn(f"{journal}: is missing: pieces are used if their own records say that they are of this run")
         sidecar.write_record(journal, content)
-        return own
+        return same
     except OSError as error:
         raise InputError(f"{journal}: cannot be read ({error.strerror}): remove {folder} to track anew") from error
     except RecordError as error:
@@ -125,33 +129,26 @@ def _check_journal(run: Run, folder: Path) -> dict[str, Any]:
             f"{folder} belongs to another run ({differs}): give the same inputs and options to go on with that one, or "
             "remove the folder"
         )
-    for name, one in content["inputs"].items():
+    for name, file in content["inputs"].items():
         known = before.inputs.get(name)
-        if known is not None and known.path == one["path"] and known.sha256 != one["sha256"]:
+        if known is not None and known.path == file["path"] and known.sha256 != file["sha256"]:
             run.log.warn(
                 f"{flag(name.split()[0])} {known.path}: has changed since the run began; what is made of it is made of "
                 "what it holds now"
             )
-    return own
+    return same
 
 
-def _journal_of(run: Run) -> dict[str, Any]:
+def _journal_of(run: Run) -> Json:
     """Return the journal of a run: what it is, and the inputs that may be others when it goes on."""
     record, seeds, free = run.record({}), run.seed_range, names_affecting("run")
     return {
         "made_by": OURS, "run": identity(record) | {"the range of seeds": f"{seeds.start} to {seeds.stop}"},
-        "inputs": {name: one for name, one in record["inputs"].items() if name.split()[0] in free},
+        "inputs": {name: file for name, file in record["inputs"].items() if name.split()[0] in free},
     }
 
 
-def _begin_outputs(run: Run, folder: Path, output: Path) -> None:
-    """Check once more that outputs replace nothing unasked, and note that from now on these files are this run's."""
-    check_outputs(output, run.parameters, run.series.values())
-    outputs = [str(path) for path in outputs_of(output, run.parameters)]
-    sidecar.write_record(folder / JOURNAL, _journal_of(run) | {"outputs": outputs})
-
-
-def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
+def _kept(run: Run, folder: Path, same: Json) -> list[Stored]:
     """Return the pieces that are complete, in the order of their seeds, up to the first gap or damage."""
     pieces: list[Stored] = []
     first = run.seed_range.start
@@ -159,30 +156,30 @@ def _kept(run: Run, folder: Path, own: dict[str, Any]) -> list[Stored]:
         try:
             piece = Stored(path, own=True)
             piece.check()
-            _check_piece(piece, range(first, run.seed_range.stop), own)
+            _check_piece(piece, range(first, run.seed_range.stop), same)
         except InputError as error:
             record = sidecar.sidecar_path(path)
             if record.exists() or record.is_symlink():
                 run.log.warn(f"{error}; it and what comes after it is tracked anew")
-            for one in (path, record):
+            for file in (path, record):
                 with suppress(OSError):
-                    one.unlink()
+                    file.unlink()
             break
         first += piece.record.result.seeds
         pieces.append(piece)
-    for one in (piece.record.result for piece in pieces):
-        run.kept.counts += [one.seeds, *_counted(Stop, one.stop_reasons), *_counted(Verdict, one.dropped)]
-        run.kept.streamlines += one.n_streamlines
+    for result in (piece.record.result for piece in pieces):
+        run.kept.counts += [result.seeds, *_counted(Stop, result.stop_reasons), *_counted(Verdict, result.dropped)]
+        run.kept.streamlines += result.n_streamlines
     if pieces:
         run.log.note(f"{folder}: the run goes on after {run.kept.seeds:,} of {len(run.seed_range):,} seeds")
     return pieces
 
 
-def _check_piece(piece: Stored, seeds: range, own: dict[str, Any]) -> None:
+def _check_piece(piece: Stored, seeds: range, same: Json) -> None:
     """Raise InputError unless a piece is of this run, and begins with its next seeds."""
-    told = piece.record.piece
-    differs = difference(identity(piece.record.content), own)
-    if told is None or told.first_seed != seeds.start or not 0 < told.seeds <= len(seeds):
+    numbers = piece.record.piece
+    differs = difference(identity(piece.record.content), same)
+    if numbers is None or numbers.first_seed != seeds.start or not 0 < numbers.seeds <= len(seeds):
         differs = "it has other seeds"
     if differs:
         raise InputError(f"{piece.path}: is of another run than the pieces before it ({differs})")
@@ -195,7 +192,7 @@ def _name(first: int) -> str:
 
 def _counted(kind: type[IntEnum], counts: dict[str, int]) -> list[int]:
     """Return the counts of stop reasons or verdicts by their number."""
-    return [counts.get(one.name.lower(), 0) for one in kind]
+    return [counts.get(reason.name.lower(), 0) for reason in kind]
 
 
 def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
@@ -214,30 +211,24 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
     """Track some seeds to a tractogram of their own."""
     path, counts, statistics = folder / _name(seeds.start), Counts(), run.engine.statistics
     before = replace(statistics, counts=statistics.counts.copy())
-    with (
-        WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm) as writer,
-        closing(run.tracked(seeds)) as batches,
-    ):
-        for batch in batches:
-            counts.add(batch)
-            writer.put(batch)
-    stats: dict[str, Any] = {
-        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": statistics.seeds - before.seeds,
-        "seconds": {},
+    with closing(run.tracked(seeds)) as batches:
+        writer = WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm)
+        write(writer, batches, [counts.add])
+    count = statistics.seeds - before.seeds
+    result = counts.summary(run.step_mm) | {
+        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": count, "seconds": {},
         "stop_reasons": stop_reasons(statistics.stop_reasons - before.stop_reasons),
         "dropped": dropped(statistics.verdicts - before.verdicts),
     }
-    own = {"piece": {"first_seed": seeds.start, "seeds": stats["seeds"]}, "tractogram": tractogram(path)}
-    sidecar.write_record(sidecar.sidecar_path(path), run.record(counts.summary(run.step_mm) | stats) | own)
+    piece = {"piece": {"first_seed": seeds.start, "seeds": count}, "tractogram": tractogram(path)}
+    sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
     return Stored(path, own=True)
 
 
 def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.begin("write")
-    run.counts, run.sample = Counts(), []
-    write(
-        pieces, output, run.plan.space, run.step_mm, run.count, run.content, run.header, force=True, drafts=folder,
-        written=lambda: run.write_products(force=True),
-    )
-    return run.recorded(run.result(output, ()), force=True)
+    run.counts, run.sample, run.force = Counts(), [], True
+    streamlines = (batch for piece in pieces for batch in piece.batches())
+    write(run.writer(output, folder), streamlines, [run.count], run.write_products)
+    return run.recorded(run.result(output, ()))

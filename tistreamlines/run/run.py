@@ -1,43 +1,204 @@
-"""A run: what is tracked is kept, mapped or written, and recorded."""
+"""A run: its seeds become batches of streamlines, which are counted, kept, mapped or written, and recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import closing
-from dataclasses import replace
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Json
 from ..backends import compiler_told
-from ..devices import name_of
-from ..errors import python_names
+from ..devices import Device, name_of
+from ..errors import DeviceError, python_names
 from ..io import sidecar
 from ..io.writer import all_or_none
 from ..io.writer_thread import WriterThread
 from ..option import part_of
+from ..options.parameters import Parameters
 from ..space.batch import Batch
+from ..tracking.engine.engine import Engine
+from ..tracking.growth.statistics import Statistics
+from ..tracking.products.content import Content
 from ..tracking.registry import METHODS
 from . import bids
-from .header import header_fields
-from .outputs import report_of
-from .products import record_path
-from .record import record, stop_reasons, tractogram
-from .result import TrackResult
-from .tracking import Tracking, threads_explained
+from .counts import Counts
+from .inputs import Series
+from .log import Log
+from .plan import Plan
+from .products import Products, record_path
+from .record import dropped, header_fields, inputs_of, record, stop_reasons, tractogram
+from .result import PICTURED, TrackResult
+from .saving import write
+
+if TYPE_CHECKING:
+    from ..report.gathered import Gathered
+    from ..workers.several import Several
+
+SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
 
 
-class Run(Tracking):
-    """A run that is ready to track: what becomes of its streamlines."""
+@dataclass
+class Run:
+    """A run that is ready to track: batches of its seeds, their counts, and what becomes of the streamlines.
+
+    Parameters
+    ----------
+    series : ``dwi``, ``bvals`` and ``bvecs``, or nothing.
+    parameters : all options.
+    devices : where streamlines are computed.
+    log : stages, notes and warnings.
+    plan : tables and seeds.
+    engine : grows the streamlines.
+    products : what is made of the streamlines besides a tractogram.
+    content : what the tractogram holds of them.
+    counts, sample : of the streamlines so far; the sample is drawn in notebooks.
+    kept : counts of an earlier run that goes on.
+    gathered : what a report shows of the streamlines, if one is asked for.
+    kernel_seconds : for how long a GPU has computed.
+    """
+
+    series: Series
+    parameters: Parameters
+    devices: list[Device]
+    log: Log
+    plan: Plan
+    engine: Engine | Several
+    products: Products
+    content: Content
+    counts: Counts = field(default_factory=Counts)
+    sample: list[Batch] = field(default_factory=list)
+    kept: Statistics = field(default_factory=Statistics)
+    gathered: Gathered | None = None
+    kernel_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.force = self.parameters.force  # whether existing files are replaced
+
+    def batches(self) -> Generator[Batch, None, None]:
+        """Track all seeds, and count the streamlines."""
+        yield from self.tracked(self.seed_range)
+        self._progress()
+        self.warn()
+
+    def tracked(self, seeds: range) -> Generator[Batch, None, None]:
+        """Track some of the seeds, and count the streamlines; end where enough are selected."""
+        statistics = self.engine.statistics
+        self.log.begin("track")
+        enough = self._late()
+        for block in self._blocks(seeds):
+            if self.left == 0 or enough():
+                break
+            track = self.engine.track(*block, most=self.left, enough=enough)
+            with threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
+                for batch in grown:
+                    self.count(batch)
+                    self._progress()
+                    yield batch
+            self.kernel_seconds += statistics.seconds["kernels"]
+
+    def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
+        """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
+        source, first = self.plan.seeds, seeds.start
+        if len(self.devices) > 1 and source.round_from(0) is None:
+            from ..workers.sliced import Sliced
+
+            directions = Sliced(source.directions, first, len(seeds)) if source.directed else None
+            yield Sliced(source.points, first, len(seeds)), first, directions
+            return
+        while first < seeds.stop:
+            count = min(source.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
+            yield np.asarray(source.points(first, count)), first, source.directions(first, count)
+            first += count
+
+    @property
+    def left(self) -> int | None:
+        """Number of streamlines to select that are still missing; None without a selection."""
+        select = self.parameters.select
+        return None if select is None else select - self.kept.streamlines - self.counts.streamlines
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """Seeds and streamlines that are there, those of an earlier run that goes on included."""
+        return self.kept.seeds + self.engine.statistics.seeds, self.kept.streamlines + self.counts.streamlines
+
+    def _late(self) -> Callable[[], bool]:
+        """Return a function that tells whether the time limit has passed."""
+        limit, begun = self.parameters.time_limit, time.perf_counter()
+        return lambda: limit is not None and time.perf_counter() - begun >= limit
+
+    def _progress(self) -> None:
+        """Tell how many of the seeds, or of the selected streamlines, are there."""
+        (seeds, count), select = self.done, self.parameters.select
+        self.log.watcher.progress(*((seeds, len(self.seed_range)) if select is None else (count, select)), count)
+
+    def warn(self) -> None:
+        """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
+        (seeds, count), all_seeds = self.done, len(self.seed_range)
+        select, limit = self.parameters.select, self.parameters.time_limit
+        from . import ends
+
+        if limit is not None and seeds < all_seeds and count != select:
+            self.log.warn(
+                f"--time-limit {limit:g}: {seeds:,} of {all_seeds:,} seeds were tracked; how many depends on the device"
+            )
+        if not count and seeds:
+            part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
+            self.log.warn(part + ends.nothing(seeds, self.dropped, stop_reasons(self.stop_reasons)))
+        elif select is not None and count < select:
+            self.log.warn(
+                f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
+                "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
+            )
+        if doubt := ends.doubt(self.stop_reasons, self.parameters, self.step_mm):
+            self.log.warn(doubt)
+
+    @property
+    def stop_reasons(self) -> npt.NDArray[np.int64]:
+        """Halves that ended for each reason, those of an earlier run that goes on included."""
+        return self.engine.statistics.stop_reasons + self.kept.stop_reasons
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Streamlines that were dropped for each reason, those of an earlier run that goes on included."""
+        return dropped(self.engine.statistics.verdicts + self.kept.verdicts)
+
+    def count(self, batch: Batch) -> None:
+        """Count the streamlines of a batch, and sample those of every so many seeds."""
+        select, before = self.parameters.select, self.counts.streamlines
+        self.counts.add(batch)
+        self.products.add(batch)
+        if not batch.has_points:
+            return
+        self.plan.seeds.heed(batch)
+        if self.gathered is not None:
+            self.gathered.add(batch)
+        every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
+        numbers = batch.seed_number if select is None else before + np.arange(len(batch))
+        self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
+
+    @property
+    def seed_range(self) -> range:
+        """Numbers of the seeds: all of them, at most as many as are allowed, or those of a part."""
+        count = min(self.plan.seeds.count, self.parameters.max_seeds or self.plan.seeds.count)
+        number, parts = part_of(self.parameters.part or "1/1")
+        return range(count * (number - 1) // parts, count * number // parts)
+
+    @property
+    def step_mm(self) -> float:
+        """Step size in mm."""
+        return self.parameters.step_mm(self.plan.space.voxel_sizes)
 
     def collect(self) -> TrackResult:
         """Track all seeds and keep the streamlines in memory; write the products, if there are some, and the record."""
         with closing(self.contents()) as batches:
             kept = tuple(batches)
-        if self.products.paths:
-            return self.recorded_products(kept)
-        result = self.result(None, kept)
-        self.report(result, force=self.parameters.force)
-        return result
+        return self.recorded_products(kept) if self.products.paths else self.reported(self.result(None, kept))
 
     def contents(self) -> Generator[Batch, None, None]:
         """Track all seeds, and make of the streamlines what a tractogram would hold."""
@@ -59,13 +220,12 @@ class Run(Tracking):
         If that fails, no file stays that lacks the others.
         """
         self.weigh()
-        beside, force = record_path(None, self.products.paths), self.parameters.force
+        beside = record_path(None, self.products.paths)
         with all_or_none([path for path in (*self.products.files, beside) if path is not None]):
             self.write_products()
             result = self.result(None, kept)
-            told = self.write_records(result, force=force)
-        self.report(result, force=force, told=told)
-        return result
+            record = self.write_records(result)
+        return self.reported(result, record)
 
     def weigh(self) -> None:
         """Weigh the streamlines if that is asked for, and begin to write."""
@@ -74,73 +234,74 @@ class Run(Tracking):
             self.products.per_streamline()
         self.log.begin("write")
 
-    def write_products(self, *, force: bool | None = None) -> None:
+    def write_products(self) -> None:
         """Write the products that are asked for."""
-        self.products.write(force=self.parameters.force if force is None else force)
+        self.products.write(force=self.force)
         self.log.tell([], dict.fromkeys([*self.content.doubts, *self.products.doubts]))
 
     def save(self, output: Path) -> TrackResult:
         """Track all seeds, and write the streamlines and the records."""
-        force = self.parameters.force
-        layout = {**self.content.layout(self.step_mm), "content": self.content.of, "fields": self.header}
-        with (
-            threads_explained(self.parameters),
-            WriterThread(output, self.plan.space, force=force, **layout) as writer,
-        ):
-            with closing(self.batches()) as batches:
-                for batch in batches:
-                    writer.put(batch)
+
+        def batches() -> Generator[Batch, None, None]:
+            yield from self.batches()
             self.weigh()
-            writer.finish()
+
+        def written() -> None:
             self.write_products()
             self.log.begin("place")
+
+        with threads_explained(self.parameters), closing(batches()) as tracked:
+            write(self.writer(output), tracked, written=written)
         return self.recorded(self.result(output, ()))
 
-    def header(self) -> dict[str, object]:
-        """Return what the header of a .tck says of the run, once all seeds are tracked."""
-        counted = {"streamlines": self.counts.streamlines, "dropped": self.dropped}
-        return header_fields(self.record(counted), self.plan.space)
+    def writer(self, output: Path, drafts: Path | None = None) -> WriterThread:
+        """Return what writes the tractogram."""
 
-    def recorded(self, result: TrackResult, *, force: bool | None = None) -> TrackResult:
+        def fields() -> dict[str, object]:
+            """Return what the header of a .tck says of the run, once all seeds are tracked."""
+            counted = {"streamlines": self.counts.streamlines, "dropped": self.dropped}
+            return header_fields(self.record(counted), self.plan.space)
+
+        return WriterThread(
+            output, self.plan.space, force=self.force, drafts=drafts, content=self.content.of, fields=fields,
+            **self.content.layout(self.step_mm),
+        )
+
+    def recorded(self, result: TrackResult) -> TrackResult:
         """Write the records of a result, and the page about it; return it."""
-        force = self.parameters.force if force is None else force
-        self.report(result, force=force, told=self.write_records(result, force=force))
-        return result
+        return self.reported(result, self.write_records(result))
 
-    def write_records(self, result: TrackResult, *, force: bool) -> dict[str, Any]:
+    def write_records(self, result: TrackResult) -> Json:
         """Write the records of a result; return the one that lies beside its first file."""
-        told = result.record
-        if result.path is not None:
-            told = told | {"tractogram": tractogram(result.path)}
-        told = told | self.products.told
+        file = {} if result.path is None else {"tractogram": tractogram(result.path)}
+        content = result.record | file | self.products.details
         beside = record_path(result.path, self.products.paths)
         assert beside is not None
-        sidecar.write_record(beside, told, force=force)
+        sidecar.write_record(beside, content, force=self.force)
         if self.parameters.json_stats is not None:
-            sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=force)
-        return told
+            sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=self.force)
+        return content
 
-    def report(self, result: TrackResult, *, force: bool, told: Mapping[str, Any] | None = None) -> None:
-        """Write the page about a result, if one is asked for; ``told`` is its record as it was written."""
-        if self.gathered is None or (page := report_of(self.parameters)) is None:
-            return
+    def reported(self, result: TrackResult, record: Json | None = None) -> TrackResult:
+        """Write the page about a result, if one is asked for; ``record`` is that of its files. Return the result."""
+        page = self.parameters.report
+        if self.gathered is None or page is None:
+            return result
         from ..report.page import Told
         from .reporting import report
 
         self.log.begin("report")
-        facts = Told(
-            result.record if told is None else told, None if result.path is None else str(result.path),
-            self.counts.histogram, result.notes, result.products,
-        )
+        output = None if result.path is None else str(result.path)
+        facts = Told(record or result.record, output, self.counts.histogram, result.notes, result.products)
         report(
-            page, facts, self.gathered, self.plan.background, self.engine, self.plan.prepared,
-            force=force,
+            Path(page), facts, self.gathered, self.plan.background, self.engine, self.plan.prepared, force=self.force,
         )
+        return result
 
     def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:
         """Sum up the run."""
         counted = self.counts.summary(self.step_mm)
-        made = TrackResult(
+        result = TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
             seeds=self.done[0],
@@ -151,35 +312,45 @@ class Run(Tracking):
             seconds={"kernels": round(self.kernel_seconds, 4), **self.log.durations()},
             path=path,
             parameters=self.parameters,
-            notes=_in_python(self.log.notes),
-            warnings=_in_python(self.log.warnings),
+            notes=tuple(map(python_names, self.log.notes)),
+            warnings=tuple(map(python_names, self.log.warnings)),
             space=self.plan.space,
             batches=batches,
             sample=Batch.concatenate(self.sample),
             products=self.products.values,
             record={},
         )
-        return replace(made, record=self.record(made.as_dict()))
+        return replace(result, record=self.record(result.as_dict()))
 
-    def record(self, stats: Mapping[str, Any]) -> dict[str, Any]:
+    def record(self, stats: Mapping[str, object]) -> Json:
         """Gather what is written beside the tractogram."""
-        paths = {**self.parameters.inputs(), **self.series}
-        inputs = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in self.plan.hashes.items()}
+        parameters, plan = self.parameters, self.plan
+        inputs = inputs_of({**parameters.inputs(), **self.series}, plan.hashes)
         devices = [device.as_dict() for device in self.devices]
-        told: dict[str, Any] = {"frames": self.plan.frames, "chosen": self.plan.chosen, "warnings": self.log.warnings}
-        told |= {"devices": devices} if len(devices) > 1 else {}
-        told |= compiler_told(self.devices[0]) | self.content.details
-        if self.parameters.bids_out is not None:
-            told |= bids.metadata(self.parameters, self.series["dwi"], self.plan.space, self.step_mm)
-        if self.parameters.part is not None:
-            seeds, (number, parts) = self.seed_range, part_of(self.parameters.part)
-            told["part"] = {"number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds)}
-            told["part"]["downsample"] = self.parameters.parts  # which a part has no need of, since it has all points
-        made = record(self.parameters, self.step_mm, inputs, devices[0], stats) | told
-        followed = METHODS[self.parameters.dg].low_order
-        made["parameters"] |= {name: value for name, value in self.plan.chosen.items() if name in followed}
-        return made
+        content = record(parameters, self.step_mm, inputs, devices[0], stats)
+        content |= {"frames": plan.frames, "chosen": plan.chosen, "warnings": self.log.warnings}
+        content |= {"devices": devices} if len(devices) > 1 else {}
+        content |= compiler_told(self.devices[0]) | self.content.details
+        if parameters.bids_out is not None:
+            content |= bids.metadata(parameters, self.series["dwi"], plan.space, self.step_mm)
+        if parameters.part is not None:
+            seeds, (number, parts) = self.seed_range, part_of(parameters.part)
+            content["part"] = {
+                "number": number, "of": parts, "first_seed": seeds.start, "seeds": len(seeds),
+                "downsample": parameters.parts,  # which a part has no need of, since it has all points
+            }
+        followed = METHODS[parameters.dg].low_order
+        content["parameters"] |= {name: value for name, value in plan.chosen.items() if name in followed}
+        return content
 
 
-def _in_python(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(python_names, texts))
+@contextmanager
+def threads_explained(parameters: Parameters) -> Generator[None, None, None]:
+    """Raise a DeviceError that names the option where the system starts no more threads."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        asked = "one for each core" if parameters.threads is None else f"--threads {parameters.threads}"
+        raise DeviceError(f"the system does not start so many threads, {asked}: give fewer with --threads") from error

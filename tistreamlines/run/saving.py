@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from ..aliases import Array, Json
 from ..errors import OutputError
 from ..io import sidecar
 from ..io.images import existing
@@ -17,15 +17,31 @@ from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.content import layout_of
-from .header import header_fields
 from .kept import Stored
-from .outputs import check_outputs, reserved
-from .record import tractogram
+from .outputs import Outputs, check_outputs, reserved
+from .record import header_fields, tractogram
+
+
+def write(
+    writer: WriterThread, batches: Iterable[Batch], takers: Iterable[Callable[[Batch], object]] = (),
+    written: Callable[[], object] = lambda: None,
+) -> None:
+    """Write batches, each of which the takers receive, too.
+
+    ``written`` is called when the tractogram is complete, before it gets its name.
+    """
+    with writer:
+        for batch in batches:
+            for take in takers:
+                take(batch)
+            writer.put(batch)
+        writer.finish()
+        written()
 
 
 def save(
-    streamlines: Iterable[Batch] | Path, output: Path, space: Space, parameters: Parameters, record: Mapping[str, Any],
-    *, force: bool, late: Mapping[str, Any] | None = None,
+    streamlines: Iterable[Batch] | Path, output: Path, space: Space, parameters: Parameters, record: Json, *,
+    force: bool, late: dict[str, Array],
 ) -> None:
     """Write the streamlines of a result to a tractogram, and its record beside it.
 
@@ -45,34 +61,27 @@ def save(
     InputError
         If that file is missing, or damaged.
     """
-    given = record["inputs"]
-    series = [given[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in given]
+    files = record["inputs"]
+    series = [files[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in files]
     others = dict.fromkeys(("json_stats", "report", *product_options()))  # no other file is written
     chosen = parameters.changed(force=force, resume=False, groups=False, **others)
-    with reserved(output, partial(check_outputs, output, chosen, series), {}):
-        layout = layout_of(chosen, record["step_mm"]) | {"fields": lambda: header_fields(record, space)}
-        layout |= {} if late is None or isinstance(streamlines, Path) else {"late": lambda: late}
-        _write(streamlines, output, space, layout, force=force)
-        told = {**record, "tractogram": tractogram(output)}
-        sidecar.write_record(sidecar.sidecar_path(output), told, force=force)
-
-
-def _write(
-    source: Iterable[Batch] | Path, output: Path, space: Space, layout: Mapping[str, Any], *, force: bool
-) -> None:
-    """Write the tractogram: from memory, from a .trx file, which has all that other formats have, or as a copy."""
-    if isinstance(source, Path) and source.suffix.lower() == output.suffix.lower():
-        if output.suffix.lower() == ".trx":
-            Stored(source).check()
-        with completed(output, force=force) as draft:
-            shutil.copyfile(existing(source), draft)
-        return
-    if isinstance(source, Path) and source.suffix.lower() != ".trx":
-        raise OutputError(
-            f"{output}: {source.name} lacks what a {output.suffix} of the run has, or has it rounded: track to a "
-            ".trx file or to memory, or save what to_sft() returns with DIPY"
-        )
-    batches = Stored(source).batches() if isinstance(source, Path) else source
-    with WriterThread(output, space, force=force, **layout) as writer:
-        for batch in batches:
-            writer.put(batch)
+    with reserved(Outputs(output), partial(check_outputs, output, chosen, series)):
+        if isinstance(streamlines, Path) and streamlines.suffix.lower() == output.suffix.lower():
+            if output.suffix.lower() == ".trx":
+                Stored(streamlines).check()
+            with completed(output, force=force) as draft:
+                shutil.copyfile(existing(streamlines), draft)
+        else:
+            if isinstance(streamlines, Path):
+                if streamlines.suffix.lower() != ".trx":
+                    raise OutputError(
+                        f"{output}: {streamlines.name} lacks what a {output.suffix} of the run has, or has it rounded: "
+                        "track to a .trx file or to memory, or save what to_sft() returns with DIPY"
+                    )
+                streamlines, late = Stored(streamlines).batches(), {}  # a .trx has all that other formats have
+            layout = layout_of(chosen, record["step_mm"])
+            fields = partial(header_fields, record, space)
+            writer = WriterThread(output, space, force=force, fields=fields, late=lambda: late, **layout)
+            write(writer, streamlines)
+        content = {**record, "tractogram": tractogram(output)}
+        sidecar.write_record(sidecar.sidecar_path(output), content, force=force)

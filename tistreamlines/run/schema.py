@@ -11,16 +11,20 @@ import math
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from ..aliases import Json
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.regular import read_regular
 from ..option import part_of
 from .record import OURS
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 MOST = 1 << 53  # JSON's whole numbers are exact up to here
-Kind = TypeVar("Kind")
+Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 class RecordError(ValueError):
@@ -90,15 +94,15 @@ class Record:
     made_by: str
     versions: dict[str, str]
     source: str
-    device: dict[str, Any]
+    device: Json
     inputs: dict[str, Input]
-    parameters: dict[str, Any]
+    parameters: Json
     step_mm: float
     warnings: list[str]
     result: Result
     tractogram: Tractogram
-    content: dict[str, Any]
-    devices: list[dict[str, Any]] = field(default_factory=list)
+    content: Json
+    devices: list[Json] = field(default_factory=list)
     part: PartRecord | None = None
     piece: Piece | None = None
 
@@ -122,12 +126,12 @@ class Journal:
     """What the pieces of a run that can go on have in common; what it makes at its end, and has begun to write."""
 
     made_by: str
-    run: dict[str, Any]
+    run: Json
     inputs: dict[str, Input] = field(default_factory=dict)  # that change no piece: those of products
     outputs: list[str] = field(default_factory=list)
 
 
-def loaded(path: Path, *, own: bool = False) -> dict[str, Any]:
+def loaded(path: Path, *, own: bool = False) -> Json:
     """Return the JSON object of a file that this program has written; raise RecordError or OSError if it is none."""
     try:
         content = json.loads(read_regular(path, own=own).decode())
@@ -163,42 +167,41 @@ def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
     if content["checksum"] != sidecar.checksum(content):
         raise RecordError("has been changed since it was written")
     try:
-        return _checked("", kind, content | {"content": content})
+        return _object("", kind, content | {"content": content})
     except ParameterError as error:
         raise RecordError(f"has an option that is none: {error}") from error
 
 
-def _checked(name: str, kind: Any, value: Any) -> Any:
+def _checked(name: str, kind: object, value: object) -> object:
     """Return a value of JSON as its type demands; raise RecordError, with its name, if it is of another one."""
-    first, *others = get_args(kind) or (Any,)
+    first, *others = get_args(kind) or (None,)
     if isinstance(kind, UnionType):
         return None if value is None else _checked(name, first, value)
-    if is_dataclass(kind) and isinstance(value, dict):
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
         return _object(name, kind, value)
     if get_origin(kind) is dict and isinstance(value, dict):
-        return {key: _checked(f"{name}.{key}", others[0], one) for key, one in value.items()}
+        return {key: _checked(f"{name}.{key}", others[0], item) for key, item in value.items()}
     if get_origin(kind) is list and isinstance(value, list):
-        return [_checked(name, first, one) for one in value]
-    if kind is Any or (kind is str and isinstance(value, str)) or (kind in (int, float) and _is_count(value)):
+        return [_checked(name, first, item) for item in value]
+    if kind is Any or (kind is str and isinstance(value, str)):
+        return value
+    if kind in (int, float) and type(value) is int and 0 <= value < MOST:
         return value
     if kind is float and isinstance(value, float) and 0 <= value < math.inf:
         return value
     raise RecordError(f"has {str(value)[:40]!r} as {name}")
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < MOST
-
-
-def _object(name: str, kind: Any, value: dict[str, Any]) -> Any:
+def _object(name: str, kind: type[Kind], value: Json) -> Kind:
     """Return the object of a class above; fields that it does not list are left out."""
     types, before, keys = get_type_hints(kind), f"{name}." if name else "", keys_of(kind)
-    needed = {keys[one.name] for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
+    needed = {keys[row.name] for row in fields(kind) if row.default is MISSING and row.default_factory is MISSING}
     if missing := sorted(needed - value.keys()):
         raise RecordError(f"lacks {before}{missing[0]}")
-    return kind(**{one: _checked(before + key, types[one], value[key]) for one, key in keys.items() if key in value})
+    known = {field: key for field, key in keys.items() if key in value}
+    return kind(**{field: _checked(before + key, types[field], value[key]) for field, key in known.items()})
 
 
-def keys_of(kind: Any) -> dict[str, str]:
+def keys_of(kind: type[DataclassInstance]) -> dict[str, str]:
     """Return the key in JSON of each field of a class above, which is its name unless it says another one."""
-    return {one.name: one.metadata.get("key", one.name) for one in fields(kind)}
+    return {row.name: row.metadata.get("key", row.name) for row in fields(kind)}

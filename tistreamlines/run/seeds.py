@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..io.images import Tell, silent
+from ..io.images import AnyPath, Tell, silent
 from ..option import ball_of
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -15,6 +16,7 @@ from ..tracking.seeding.files import load_seeds
 from ..tracking.seeding.mask import Mask
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds, seeds_in_file
+from ..tracking.weights.options import TRACKED
 
 
 class Region(NamedTuple):
@@ -40,22 +42,20 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
 
     ``note`` and ``warn`` are told of surfaces; where tables come from the cache, these messages come with them.
     """
-    given: Any = parameters.seeds  # Parameters has made an array path-like
-    if given is not None:
-        return seeds_in_file(load_seeds(given), space, str(given))
+    files = parameters.inputs()
+    if "seeds" in files:
+        return seeds_in_file(load_seeds(files["seeds"]), space, str(files["seeds"]))
     draw = Draw(parameters.seed_count, parameters.seed_seed, parameters.threads)
     if parameters.seed_sphere is not None:
         balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
         return BallSeeds(balls, space, draw)
     if parameters.seed_dynamic is not None:
-        return _dynamic(parameters, space, draw)
-    tissues: Any = parameters.seed_gmwmi
-    if tissues is not None:
+        return _dynamic(parameters, files, space, draw)
+    if "seed_gmwmi" in files:
         from ..tracking.seeding.interface import interface_seeds
 
-        return interface_seeds(tissues, *region, space, draw)
-    surfaces: Any = parameters.seed_surface
-    if surfaces is not None:
+        return interface_seeds(files["seed_gmwmi"], *region, space, draw)
+    if surfaces := [file for name, file in files.items() if name.split()[0] == "seed_surface"]:
         from ..tracking.seeding.surfaces import surface_seeds
 
         return surface_seeds(
@@ -66,15 +66,13 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
     return seeds if np.array_equal(region.affine, space.affine) else SeedsElsewhere(seeds, region.affine, space)
 
 
-def _dynamic(parameters: Parameters, space: Space, draw: Draw) -> Seeds:
+def _dynamic(parameters: Parameters, files: Mapping[str, AnyPath], space: Space, draw: Draw) -> Seeds:
     """Return seeds in fixels that lack streamlines."""
     from ..tracking.weights.dynamic_seeds import DynamicSeeds
 
-    fod: Any = parameters.seed_dynamic
-    act: Any = parameters.act
     return DynamicSeeds(
-        fod, parameters.seed_dynamic_basis or parameters.sh_basis, act, space, parameters.step_mm(space.voxel_sizes),
-        parameters.arch, draw, parameters.select, parameters.seed_round,
+        files.get("seed_dynamic", TRACKED), parameters.seed_dynamic_basis or parameters.sh_basis, files.get("act"),
+        space, parameters.step_mm(space.voxel_sizes), parameters.arch, draw, parameters.select, parameters.seed_round,
     )
 
 

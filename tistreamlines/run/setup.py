@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,8 @@ import numpy.typing as npt
 from ..devices import Device, choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
+from ..space.batch import Space
 from ..tracking.growth.settings import Settings, bytes_of, steps_within
-from ..tracking.products.content import Content
 from ..tracking.registry import METHODS
 from ..tracking.selection.criteria import Criteria
 from ..tracking.selection.files import load_region
@@ -21,6 +22,9 @@ from ..tracking.selection.regions import ROLES
 from ..workers.session import Session
 from .inputs import limits_at_mask
 from .log import Log, Watcher
+
+if TYPE_CHECKING:
+    from ..report.gathered import Gathered
 
 
 def devices_of(parameters: Parameters) -> list[Device]:
@@ -45,18 +49,13 @@ def session_on(
 
 def selection_of(parameters: Parameters, log: Log) -> Criteria:
     """Read the regions of interest, and return which streamlines are kept."""
-    given = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
+    sources = {name: getattr(parameters, name) for name in ROLES if getattr(parameters, name)}
     if limits_at_mask(parameters):
-        given["limit_mask"] = (*given.get("limit_mask", ()), parameters.mask)
-    if parameters.stop_when_included and not given.keys() & {"include", "include_ordered"}:
+        sources["limit_mask"] = (*sources.get("limit_mask", ()), parameters.mask)
+    if parameters.stop_when_included and not sources.keys() & {"include", "include_ordered"}:
         raise ParameterError("--stop-when-included needs regions: give --include, or --include-ordered and --one-way")
-    regions = {name: [load_region(name, one, log.note, log.warn) for one in some] for name, some in given.items()}
+    regions = {role: [load_region(role, path, log.note, log.warn) for path in paths] for role, paths in sources.items()}
     return Criteria(regions, parameters.stop_when_included, parameters.keep == "valid-ends")
-
-
-def content_of(parameters: Parameters, log: Log) -> Content:
-    """Read the maps that are sampled, and return what the tractogram holds."""
-    return Content(parameters, parameters.threads, log.note, len(parameters.connectome or ()))
 
 
 def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) -> Settings:
@@ -83,6 +82,15 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
         chunk_size=parameters.chunk_size,
         memory_limit=bytes_of(parameters.memory_limit),
     )
+
+
+def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> Gathered | None:
+    """Return what a report keeps of the streamlines, if one is asked for."""
+    if parameters.report is None:
+        return None
+    from ..report.gathered import Gathered
+
+    return Gathered(space, step_mm, parameters.threads)
 
 
 @contextmanager

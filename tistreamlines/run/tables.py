@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache as cached
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS, MODELS, order_for
@@ -18,6 +17,7 @@ from ..fit.shells import b_values_told, on_shell, only_shells, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
 from ..io.picture import grey
+from ..io.samples import Samples
 from ..option import flag
 from ..options.option_groups import BESIDE_A_MASK, SEED_FA
 from ..options.parameters import Parameters
@@ -29,11 +29,13 @@ from ..tracking.sources import FITTED, SIGNALS, SOURCES, few_voxels
 from ..tracking.stopping.own_grid import OwnMap
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
+from ..tracking.weights.followed import Fods
 from ..tracking.weights.options import are_followed
 from .followed import fods_of
 from .inputs import (
     Headers,
     Inputs,
+    Map,
     Series,
     doubts_of_places,
     inputs_of_tables,
@@ -45,6 +47,7 @@ from .inputs import (
 from .log import Log
 from .seeds import Region, seeds_of
 
+Followed = Signals | OrientationFunctions | Samples
 Shapes = Callable[[], tuple[Prepared, Space]]
 SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
 
@@ -68,13 +71,13 @@ class Tables:
     prepared: Prepared
     space: Space
     region: Region
-    frames: dict[str, Any]
-    chosen: dict[str, Any]
+    frames: Json
+    chosen: Json
     seeds: Seeds | None
     background: npt.NDArray[np.uint8] | None
-    followed: Any
+    followed: Fods | None
 
-    def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
+    def packed(self) -> tuple[dict[str, Array], Json]:
         """Return arrays, and values for JSON."""
         arrays, values = pack_prepared(self.prepared, self.space)
         arrays |= {f"region_{name}": part for name, part in self.region._asdict().items()}
@@ -83,14 +86,14 @@ class Tables:
         return arrays, values | {"frames": self.frames, "chosen": self.chosen}
 
     @classmethod
-    def unpacked(cls, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> Tables:
+    def unpacked(cls, arrays: Mapping[str, Array], values: Json) -> Tables:
         """Undo :meth:`packed`; raise ValueError, TypeError or KeyError if that is not what it has made."""
         prepared, space = unpack_prepared(arrays, values)
         region = Region(*(arrays[f"region_{name}"] for name in Region._fields))
-        made = [(part.dtype, part.shape) for part in region]
+        types = [(part.dtype, part.shape) for part in region]
         count = len(region.weights)
-        if made != [(np.int32, (count, 3)), (np.float32, (count,)), (np.float64, (4, 4))]:
-            raise ValueError(f"voxels of seeds, their weights and their affine are {made}")
+        if types != [(np.int32, (count, 3)), (np.float32, (count,)), (np.float64, (4, 4))]:
+            raise ValueError(f"voxels of seeds, their weights and their affine are {types}")
         same = np.array_equal(region.affine, space.affine)
         if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
             raise ValueError("region has voxels outside the image")
@@ -115,11 +118,11 @@ def make_tables(
     precompile : called when the headers are read, with a function that returns tables and grid of a few voxels for
         which the kernels are the same as for the inputs: kernels depend on the options and on what is in the headers.
     """
-    with log.stage("load"):
-        headers = open_headers(series, parameters, log)
-        precompile(lambda: _stand_in(headers, parameters))
-        inputs = read(headers, series, parameters, log)
-        log.tell([], doubts_of_places({**series, **inputs_of_tables(parameters)}))
+    log.begin("load")
+    headers = open_headers(series, parameters, log)
+    precompile(lambda: _stand_in(headers, parameters))
+    inputs = read(headers, series, parameters, log)
+    log.tell([], doubts_of_places({**series, **inputs_of_tables(parameters)}))
     return _prepare(inputs, _with_order(parameters, inputs.dwi, log.note), hashes, cache, log)
 
 
@@ -132,29 +135,29 @@ def _prepare(
     fits = None
     if inputs.dwi is not None:
         fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
-    with log.stage("prepare"):
-        anisotropy = _fitted_once(fits)
-        rule = STOPPING_RULES[parameters.stopping]
-        stop = rule.prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
-        if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
-            log.warn(doubt)
-        region = _seed_region(inputs, fits, anisotropy, parameters)
-        seeds = seeds_of(parameters, inputs.space, region, log.note, log.warn)
+    log.begin("prepare")
+    anisotropy = _fitted_once(fits)
+    rule = STOPPING_RULES[parameters.stopping]
+    stop = rule.prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
+    if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
+        log.warn(doubt)
+    region = _seed_region(inputs, fits, anisotropy, parameters)
+    seeds = seeds_of(parameters, inputs.space, region, log.note, log.warn)
     coefficients = None
     if FITTED in METHODS[parameters.dg].follows and inputs.oriented is None:
         assert fits is not None and parameters.model is not None
-        with log.stage("fit"):
-            coefficients = fits.coefficients(parameters.model, parameters)
-    with log.stage("prepare"):
-        follows = _followed(inputs, coefficients, parameters)
-        if (tissues := rule.tissues(inputs.maps)) is not None:
-            from ..tracking.stopping.alignment import misplaced
+        log.begin("fit")
+        coefficients = fits.coefficients(parameters.model, parameters)
+    log.begin("prepare")
+    follows = _followed(inputs, coefficients, parameters)
+    if (tissues := rule.tissues(inputs.maps)) is not None:
+        from ..tracking.stopping.alignment import misplaced
 
-            if doubt := misplaced(tissues, follows, None if fits is None else anisotropy, inputs.space):
-                log.warn(doubt)
-        followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
-        seeds.follow(followed)
-        prepared = _tables_of(inputs, follows, stop, seeds.reach(), parameters)
+        if doubt := misplaced(tissues, follows, None if fits is None else anisotropy, inputs.space):
+            log.warn(doubt)
+    followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
+    seeds.follow(followed)
+    prepared = _tables_of(inputs, follows, stop, seeds.reach(), parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
     wanted = parameters.report is not None or cache is not None
     background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
@@ -168,7 +171,7 @@ def background_of(dwi: nifti.Dwi) -> npt.NDArray[np.uint8] | None:
     return grey(np.nan_to_num(dwi.mean_b0))
 
 
-def _chosen(inputs: Inputs, parameters: Parameters) -> dict[str, Any]:
+def _chosen(inputs: Inputs, parameters: Parameters) -> Json:
     """Return the shells and the order that are fitted, and the defaults that follow from the order, for the record."""
     names = () if parameters.model is None else ("sh_order", *METHODS[parameters.dg].low_order)
     chosen = {name: getattr(parameters, name) for name in names}
@@ -192,8 +195,8 @@ def _with_order(parameters: Parameters, dwi: nifti.Dwi | None, note: Callable[[s
                 f"{dwi.path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
                 f"{order}, not {most}"
             )
-    own = {} if order >= most or parameters.like else method.low_order
-    follow = {name: value for name, value in own.items() if not parameters.gives(name)}
+    lower = {} if order >= most or parameters.like else method.low_order
+    follow = {name: value for name, value in lower.items() if not parameters.gives(name)}
     return parameters.changed(sh_order=order, **follow)
 
 
@@ -215,7 +218,7 @@ def _seed_region(
     There are none if seeds or balls are given, or an interface or surfaces without a mask.
     """
     space = inputs.space if inputs.seed_space is None else inputs.seed_space
-    region = inputs.seed_mask if inputs.seed_image is None else inputs.seed_image
+    region = inputs.seeded
     names = ("seeds", "seed_sphere", "seed_dynamic", *(BESIDE_A_MASK if region is None else ()))
     if any(getattr(parameters, name) is not None for name in names):
         return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
@@ -238,22 +241,20 @@ def _sides(inputs: Inputs) -> tuple[float, ...]:
 
 
 def _tables_of(
-    inputs: Inputs, follows: Any, stop: StopTables, reach: npt.NDArray[np.float64], parameters: Parameters
+    inputs: Inputs, follows: Followed, stop: StopTables, reach: npt.NDArray[np.float64], parameters: Parameters
 ) -> Prepared:
     """Make the tables of the method from what it follows."""
     sides = _sides(inputs)
-    given = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
+    data = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
     try:
-        return METHODS[parameters.dg].prepare(given, parameters)
+        return METHODS[parameters.dg].prepare(data, parameters)
     except InputError as error:
         if not isinstance(follows, Signals) or inputs.dwi is None:
             raise
         raise InputError(f"{inputs.dwi.path}: {error.on_command_line}") from error
 
 
-def _followed(
-    inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters
-) -> Any:
+def _followed(inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters) -> Followed:
     """Return what the method follows: a given source, the signals, or coefficients (x, y, z, n) of a fitted model."""
     if inputs.oriented is not None:
         return SOURCES[parameters.source].follows(inputs.oriented, parameters)
@@ -292,9 +293,9 @@ def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:
         dwi = nifti.Dwi(values, space, series.gradients.result(), series.path)
         dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
     rule = STOPPING_RULES[parameters.stopping]
-    maps: dict[str, Any] = {**own_maps(oriented, np.ones(SHAPE, bool), parameters, SHAPE)}
+    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, np.ones(SHAPE, bool), parameters, SHAPE)}
     for name in (name for name in rule.maps if getattr(parameters, name)):
         volumes = (rule.maps[name],) if rule.maps[name] else ()
         values = np.full((*SHAPE, *volumes), rule.passed, np.float32)
         maps[name] = OwnMap(values, np.eye(4)) if name in rule.own_grids else values
-    return Inputs(space, dwi, oriented, None, None, maps, {})
+    return Inputs(space, dwi, oriented, None, maps, {})

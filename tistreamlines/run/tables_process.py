@@ -56,7 +56,7 @@ def process_for(series: Series, parameters: Parameters) -> Generator[Process | N
     homes = [row.prepare.__module__ for row in rows]
     known = all(plugins.own(home) or (plugins.known(home) and plugins.importable(home)) for home in homes)
     inputs = [*series.values(), *parameters.inputs().values()]
-    files = not any(isinstance(one, InMemory) for one in inputs) and not are_followed(parameters)
+    files = not any(isinstance(source, InMemory) for source in inputs) and not are_followed(parameters)
     if parameters.arch in ON_HOST or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
         yield None
         return
@@ -102,7 +102,7 @@ class Process:
         del cache  # the process opens it by its path
         process = self.start()
         assert process.stdin is not None and process.stdout is not None
-        shapes: SimpleQueue[Any] = SimpleQueue()
+        shapes: SimpleQueue[Sequence[Any]] = SimpleQueue()
         precompile(lambda: unpack_prepared(*shapes.get()))
         try:
             pickle.dump((dict(series), parameters, dict(hashes)), process.stdin)
@@ -116,7 +116,7 @@ class Process:
             shapes.put(())  # nothing to unpack: the thread that compiles ends
 
 
-def _received(made: IO[bytes], log: Log, shapes: SimpleQueue[Any]) -> Tables:
+def _received(made: IO[bytes], log: Log, shapes: SimpleQueue[Sequence[Any]]) -> Tables:
     """Pass the process's messages on until the tables come."""
     while True:
         kind, *content = pickle.load(made)
@@ -171,7 +171,7 @@ def main(*modules: str) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sending = threading.Lock()
 
-    def send(*message: Any) -> None:
+    def send(*message: object) -> None:
         with sending:
             pickle.dump(message, made, protocol=pickle.HIGHEST_PROTOCOL)
             made.flush()

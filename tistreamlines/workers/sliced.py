@@ -18,7 +18,7 @@ class Sliced:
     first, count : number of the first row, and how many there are.
     """
 
-    rows: Callable[[int, int], Array]
+    rows: Callable[[int, int], Array | None]
     first: int
     count: int
 
@@ -26,6 +26,6 @@ class Sliced:
         """Return how many rows there are."""
         return self.count
 
-    def __getitem__(self, rows: slice) -> Array:
+    def __getitem__(self, rows: slice) -> Array | None:
         """Compute rows."""
         return self.rows(self.first + rows.start, rows.stop - rows.start)

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...aliases import Array
-from ...backends.program import Program
+from ...backends.program import Program, on_device
 from ...devices import host_memory, usable_cores
 from ...errors import ParameterError
 from ...kernels.products.density import Grid, count_points
@@ -131,7 +131,7 @@ class Density:
         """
         if 4 * (3 * self._grid.voxels + LISTED) <= MOST_BYTES:
             self._program, self._backlog = program, Backlog[None]("device", 1, WAITING)
-            self._arrays = {"counts": program.array(self._arrays["counts"])}
+            self._arrays = on_device(program, self._arrays)
 
     def add(self, batch: Batch) -> None:
         """Count the streamlines of a batch, in another thread; wait if several batches are not counted yet."""
