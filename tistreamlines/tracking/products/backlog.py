@@ -21,11 +21,11 @@ class Backlog(Generic[Result]):
     pool : name of the threads.
     threads : how many there are.
     most : how much work may wait before more is taken.
-    done : receives each result, in the same order, in the thread that hands the work on.
+    done : receives each result, if it is given, in the same order, in the thread that hands the work on.
     """
 
     def __init__(
-        self, pool: str, threads: int, most: int, done: Callable[[Result], object] = lambda _: None
+        self, pool: str, threads: int, most: int, done: Callable[[Result], object] | None = None
     ) -> None:
         self._pool, self._threads, self._most, self._done = pool, threads, most, done
         self._waiting: deque[Future[Result]] = deque()
@@ -43,4 +43,6 @@ class Backlog(Generic[Result]):
 
     def _wait(self, most: int) -> None:
         while len(self._waiting) > most:
-            self._done(self._waiting.popleft().result())
+            result = self._waiting.popleft().result()
+            if self._done is not None:
+                self._done(result)

@@ -22,7 +22,7 @@ from .connectome_options import ConnectomeOptions, Inputs, files, measures_of, t
 from .device_connectome import DeviceConnectomes
 from .edges import Edges
 from .files import Checked, ProductFile
-from .matrix import Matrix, weighted, weighted_columns
+from .matrix import EdgeSums, Matrix, weighted, weighted_columns
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 from .point_kernels import launch, points_of, program_of
 from .sampled_means import SampledMeans
@@ -47,13 +47,13 @@ class Connectomes(ProductFile):
     def __init__(self, options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> None:
         super().__init__(*files(options))
         parcellations, self._sampled = INPUTS.take(options)
-        measures, units = measures_of(options), self._sampled.units
+        self._measures, units = measures_of(options), self._sampled.units
         self._held: list[_Joined] | None = None  # streamlines that wait for their weights
         if are_weighted(options):
             self._held = []
-            measures = {name: weighted(measure) for name, measure in measures.items()}
+            self._measures = {name: weighted(measure) for name, measure in self._measures.items()}
         self._edges = [
-            Edges(parcellation, path, measures, units)
+            Edges(parcellation, path, EdgeSums(len(parcellation.nodes), self._measures, units))
             for parcellation, (_, path) in zip(parcellations, pairs_of(options.connectome), strict=True)
         ]
         self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
@@ -126,7 +126,7 @@ class Connectomes(ProductFile):
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
         self._backlog.wait()
-        self.value = tuple(edges.matrix() for edges in self._edges)
+        self.value = tuple(edges.matrix(self._measures) for edges in self._edges)
         doubts = [*self._many_groups, *self._sampled.doubts]
         self.details = {"matrices": [], "files": []}
         for edges, matrix in zip(self._edges, self.value, strict=True):
@@ -135,7 +135,7 @@ class Connectomes(ProductFile):
                     np.fill_diagonal(values, 0)
             if self._pairs:
                 edges.write_pairs(force)
-            details, written = edges.write(matrix, force=force)
+            details, written = edges.write(matrix, self._measures, force=force)
             self.details["matrices"].append(details)
             self.details["files"] += written
             doubts += edges.doubts(matrix)

@@ -17,42 +17,40 @@ from .parcellation import Parcellation
 
 
 class Edges:
-    """A parcellation, and the sums of its edges.
+    """A parcellation, and the sums of its edges; workers receive both, but not the measures, whose functions stay here.
 
     Parameters
     ----------
     parcellation : its nodes.
     path : file of the first matrix.
-    measures : what the matrices hold.
-    units : of values of sampled maps, see :class:`.matrix.EdgeSums`.
+    sums : of its edges.
     """
 
-    def __init__(
-        self, parcellation: Parcellation, path: Path, measures: Mapping[str, Measure], units: list[float]
-    ) -> None:
-        self.parcellation, self.path, self._measures = parcellation, path, measures
-        self.sums = EdgeSums(len(parcellation.nodes), measures, units)
+    def __init__(self, parcellation: Parcellation, path: Path, sums: EdgeSums) -> None:
+        self.parcellation, self.path, self.sums = parcellation, path, sums
         self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
 
-    def matrix(self) -> Matrix:
+    def matrix(self, measures: Mapping[str, Measure]) -> Matrix:
         """Return the matrix of all streamlines so far."""
         parcellation = self.parcellation
         return Matrix(
             str(parcellation.path), parcellation.nodes, parcellation.names,
-            *self.sums.matrices(self._measures, parcellation.volumes), self.sums.unassigned, self.sums.streamlines,
+            *self.sums.matrices(measures, parcellation.volumes), self.sums.unassigned, self.sums.streamlines,
         )
 
-    def write(self, matrix: Matrix, *, force: bool) -> tuple[Json, list[dict[str, str]]]:
+    def write(
+        self, matrix: Matrix, measures: Mapping[str, Measure], *, force: bool
+    ) -> tuple[Json, list[dict[str, str]]]:
         """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
         details = {
             "labels": matrix.labels, "nodes": len(matrix.nodes), "streamlines": matrix.streamlines,
             "unassigned": matrix.unassigned,
         }
         files = []
-        for path, name, kind in written(self.path, self._measures):
+        for path, name, kind in written(self.path, measures):
             holds, values = "standard error", matrix.errors[name]
             if kind == "values":
-                holds, values = self._measures[name].words, matrix.values[name]
+                holds, values = measures[name].words, matrix.values[name]
             write_matrix(path, values, force=force)
             files.append(sidecar.described(path) | {"measure": name, "holds": holds})
         path = beside(self.path, "_nodes", ".tsv")
