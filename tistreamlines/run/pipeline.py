@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..backends import import_beside, take_compiler
 from ..backends import notes as notes_of_compilers
-from ..options.definitions import refuse_peak_options
+from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings
 from ..tracking.products.content import rounding_mm
