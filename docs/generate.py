@@ -35,10 +35,12 @@ from measured import (
     tutorial_printed,
 )
 
+from tistreamlines import dipy
 from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.devices import Device
+from tistreamlines.dipy.keywords import MORE
 from tistreamlines.io.trk import PROPERTIES
 from tistreamlines.io.trx import MEMBERS, POINTS
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, VALID, Stop
@@ -110,6 +112,17 @@ def objects() -> str:
             # links and the index of names find it by this anchor
             rows.append((f'<a id="tistreamlines.{shown}"></a>`{shown}`', f'`{option}="{name}"`', own))
     return table(("Object", "stands for", "and takes"), rows)
+
+
+def dipy_defaults() -> str:
+    """The keywords of each function of DIPY, with their defaults."""
+    rows = []
+    for name in (name for name in dipy.__all__ if name.endswith("racking")):
+        arguments = inspect.signature(getattr(dipy, name)).parameters.values()
+        dipys = (row for row in arguments if row.kind is row.KEYWORD_ONLY and row.name not in MORE)
+        keywords = (f"`{row.name}={row.default!r}`" for row in dipys)
+        rows.append((f"`{name}`", ", ".join(keywords)))
+    return table(("Function", "Keywords"), rows)
 
 
 def references() -> str:
@@ -263,8 +276,8 @@ def dipy_names() -> str:
 
 PARTS = {
     "objects": objects, "track-options": track_options, "command-options": command_options, "getters": getters,
-    "references": references, "trx-members": trx_members, "result-fields": result_fields,
-    "record-fields": record_fields, "device-fields": device_fields,
+    "dipy-defaults": dipy_defaults, "references": references, "trx-members": trx_members,
+    "result-fields": result_fields, "record-fields": record_fields, "device-fields": device_fields,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "compilers": compilers,
     "files-to-file": files_to_file, "parity": parity,
     "thousand-subjects": thousand_subjects,

@@ -92,7 +92,8 @@ def test_python_m_leaves_the_current_folder(tmp_path):
     """Once Python has found the package; until then it imports runpy and the like from there."""
     before = tmp_path / "before"
     before.mkdir()
-    (before / "__init__.py").write_text((Path(helpers.PACKAGES) / "tistreamlines" / "__init__.py").read_text())
+    for name in ("__init__.py", "__init__.pyi"):
+        (before / name).write_text((Path(helpers.PACKAGES) / "tistreamlines" / name).read_text())
     (before / "__main__.py").write_text("import sys; print(*sys.modules)")
     done, _ = run_in(tmp_path, "-m", "before")
     late = sys.stdlib_module_names - {name.split(".")[0] for name in done.stdout.split()}

@@ -145,6 +145,20 @@ class TestProb:
 
 
 class TestTracker:
+    def test_options_can_be_given_by_place_as_in_cuslines(self, scene):
+        """Those up to ``chunk_size``; the others are keywords."""
+        ball = scene.sphere.vertices, scene.sphere.edges
+        values = (False, radians(40), 0.4, 3, 50, 0.3, radians(30), 1, 7, 5, 11)
+        tracker = drop_in.Tracker(scene.getter(), scene.data, scene.stop, THRESHOLD, *ball, *values, arch="cpu")
+        names = ("sphere_symm", "max_angle", "step_size", "min_pts", "max_pts", "relative_peak_thresh",
+                 "min_separation_angle", "ngpus", "rng_seed", "rng_offset", "chunk_size")
+        assert tracker.parameters == scene.tracker(**dict(zip(names, values, strict=True))).parameters
+        assert (tracker.min_pts, tracker.max_pts, tracker.rng_offset) == (3, 50, 5)
+        with pytest.raises(TypeError, match="positional argument"):
+            drop_in.Tracker(scene.getter(), scene.data, scene.stop, THRESHOLD, *ball, *values, "cpu")
+        with pytest.raises(TypeError, match="unexpected keyword argument 'max_angel'"):
+            scene.tracker(max_angel=1)
+
     def test_context_manager(self, scene):
         with scene.tracker() as tracker:
             first = tracker.generate_sft(scene.seeds, scene.image)

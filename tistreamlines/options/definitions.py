@@ -10,7 +10,6 @@ from collections.abc import Collection
 from dataclasses import Field, dataclass, fields, replace
 from functools import cache
 
-from ..errors import ParameterError
 from ..io.response import AUTO, FA
 from ..option import GROUPS, Option, flag, listed
 from ..tracking import registry
@@ -18,7 +17,6 @@ from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.fact import FactOptions
 from ..tracking.getters.fod import Ifod2Options
-from ..tracking.getters.options import PeakOptions
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
@@ -171,16 +169,6 @@ def without_effect(name: str, chosen: OwnOptions) -> str:
     if name == "fa_response" and chosen.response not in (AUTO, FA):
         return f"changes nothing with another --response than {AUTO} or {FA}: leave one of them out"
     return ""
-
-
-def refuse_peak_options(chosen: OwnOptions) -> None:
-    """Raise a ParameterError if options of peaks are given, but seeds have directions and no step looks for peaks."""
-    method, peaks = METHODS[chosen.dg], [field.name for field in fields(PeakOptions)]
-    for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else peaks)):
-        if getattr(chosen, name) != method.defaults.get(name):
-            raise ParameterError(
-                f"{flag(name)} changes nothing where the direction of each seed's one streamline is given: leave it out"
-            )
 
 
 def _type(name: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from ..devices import ARCHS, NUMBERED
+from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..space.harmonics import BASES
+from ..tracking.getters.options import PeakOptions
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 from ..tracking.sources import FITTED, SOURCES
 
@@ -255,3 +257,13 @@ class RunningOptions:
         "decides what is tracked. Otherwise, the folder and its files must be yours, and nobody else may write there.",
         requires=("cache_dir",), affects="run",
     )
+
+
+def refuse_peak_options(chosen: MethodChoice) -> None:
+    """Raise a ParameterError if options of peaks are given, but seeds have directions and no step looks for peaks."""
+    method, peaks = METHODS[chosen.dg], [field.name for field in fields(PeakOptions)]
+    for name in ("max_directions", *(() if method.steps_along_peaks(chosen) else peaks)):
+        if getattr(chosen, name) != method.defaults.get(name):
+            raise ParameterError(
+                f"{flag(name)} changes nothing where the direction of each seed's one streamline is given: leave it out"
+            )

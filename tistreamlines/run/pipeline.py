@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import before_threads, import_beside, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
-from ..options.definitions import refuse_peak_options
+from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.growth.settings import Settings
