@@ -272,7 +272,8 @@ def _start(
             held.enter_context(bids.made_folders(path))
     chosen = with_weights(chosen, path)
     products = asked(chosen)
-    needing = ["resume", *(["part"] if products else ["json_stats"])]  # which read streamlines back, or count those
+    # join and a run that goes on read streamlines back, which products alone do not hold
+    needing = ["resume", "part" if products else "json_stats"]
     if not products and chosen.report is None:
         needing.append("force")
     for name in needing:

@@ -24,11 +24,10 @@ from .counts import Counts
 from .inputs import doubts_of_places, hashing
 from .kept import Stored, damaged
 from .outputs import Outputs, check_names, reserved, taken_by
-from .products import products_of
+from .products import gathered_of, products_of
 from .record import OURS, header_fields, inputs_of, tractogram
 from .saving import write
 from .schema import PartRecord
-from .setup import gathered_of
 from .signatures import check_keywords
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from ..workers.session import Session
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Plan, make_plan
-from .products import all_or_nothing, asked, products_of
+from .products import all_or_nothing, asked, gathered_of, products_of
 from .run import Run, threads_explained
 from .seeds import Region, seeds_of
-from .setup import devices_of, gathered_of, selection_of, session_on, settings_on
+from .setup import devices_of, selection_of, session_on, settings_on
 from .tables import Shapes, make_tables
 from .tables_process import process_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..aliases import Array, Json
 from ..backends.program import Program
@@ -22,6 +22,9 @@ from ..tracking.products.products import Collector
 from ..tracking.products.weighing import SIFT2
 from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED
+
+if TYPE_CHECKING:
+    from ..report.gathered import Gathered
 
 
 class Products:
@@ -187,3 +190,12 @@ def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -
         return None
     name, (path, *_) = next(iter(products.items()))
     return path.with_name(path.name.removesuffix(suffix_of(path, PRODUCTS[name].suffixes)) + ".json")
+
+
+def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> Gathered | None:
+    """Return what a report keeps of the streamlines, if one is asked for."""
+    if parameters.report is None:
+        return None
+    from ..report.gathered import Gathered
+
+    return Gathered(space, step_mm, parameters.threads)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,6 @@ import numpy.typing as npt
 from ..devices import Device, choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
-from ..space.batch import Space
 from ..tracking.growth.settings import Settings, bytes_of, steps_within
 from ..tracking.registry import METHODS
 from ..tracking.selection.criteria import Criteria
@@ -22,9 +20,6 @@ from ..tracking.selection.regions import ROLES
 from ..workers.session import Session
 from .inputs import limits_at_mask
 from .log import Log, Watcher
-
-if TYPE_CHECKING:
-    from ..report.gathered import Gathered
 
 
 def devices_of(parameters: Parameters) -> list[Device]:
@@ -82,15 +77,6 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
         chunk_size=parameters.chunk_size,
         memory_limit=bytes_of(parameters.memory_limit),
     )
-
-
-def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> Gathered | None:
-    """Return what a report keeps of the streamlines, if one is asked for."""
-    if parameters.report is None:
-        return None
-    from ..report.gathered import Gathered
-
-    return Gathered(space, step_mm, parameters.threads)
 
 
 @contextmanager
