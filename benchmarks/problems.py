@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tistreamlines.benchmarks.cases import Case, Method
+from tistreamlines.benchmarks.cases import Case, TimedMethod
 from tistreamlines.benchmarks.problem import Problem, save_problem
 
 
 @contextmanager
-def problems_of(data: Path) -> Generator[Callable[[Method, int], Problem], None, None]:
+def problems_of(data: Path) -> Generator[Callable[[TimedMethod, int], Problem], None, None]:
     """Fit a series once, for scripts that track it with several methods.
 
     Parameters

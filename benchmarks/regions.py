@@ -36,7 +36,7 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS as GETTERS
 from tistreamlines.tracking.registry import STOPPING_RULES
-from tistreamlines.tracking.selection.files import Mask, Sphere
+from tistreamlines.tracking.selection.files import MaskRegion, SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.tracking.stopping.threshold import of_map
 from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals, StopTables
@@ -75,12 +75,12 @@ def engine(problem: Problem, tables: Any, arch: str, asked: dict[str, Any] | Non
     return Engine(tables, problem.space, choose(arch), chosen, filters)
 
 
-def half(problem: Problem, tables: Any) -> Mask:
+def half(problem: Problem, tables: Any) -> MaskRegion:
     """Return the side of a plane that half of the streamlines of some seeds visit."""
     batches = engine(problem, tables, "cpu").track(problem.seeds[:2000])
     lowest = [line[:, 0].min() for batch in batches for line in batch]
     x = problem.space.to_ras(np.indices(problem.mask.shape).reshape(3, -1).T)[:, 0]
-    return Mask("half", problem.space, (x < np.median(lowest)).reshape(problem.mask.shape))
+    return MaskRegion("half", problem.space, (x < np.median(lowest)).reshape(problem.mask.shape))
 
 
 def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
@@ -89,8 +89,8 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
     threshold = tables["threshold"]
     corner = np.zeros(problem.mask.shape, bool)
     corner[0, 0, 0] = True
-    everywhere = Mask("mask", problem.space, np.ones(problem.mask.shape, bool))
-    both = {"include": [everywhere], "exclude": [Mask("corner", problem.space, corner)]}
+    everywhere = MaskRegion("mask", problem.space, np.ones(problem.mask.shape, bool))
+    both = {"include": [everywhere], "exclude": [MaskRegion("corner", problem.space, corner)]}
     engines = {
         **{name: engine(problem, own, arch) for name, own in tables.items()},
         "include, exclude": engine(problem, threshold, arch, both),
@@ -117,7 +117,8 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
 
 def selections(problem: Problem, archs: list[str], select: int) -> Iterator[dict[str, Any]]:
     """Select streamlines on each device, with chunks of two sizes."""
-    tables, asked = prepared(problem, of_map(problem.fa, STOP)), {"include": [Sphere("middle", middle(problem), 25.0)]}
+    tables = prepared(problem, of_map(problem.fa, STOP))
+    asked = {"include": [SphereRegion("middle", middle(problem), 25.0)]}
     runs: list[dict[str, Any]] = [{"arch": arch} for arch in archs] + [{"arch": "cpu", "threads": n} for n in (1, 2)]
     for run in runs:
         for chunk in (137, None):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tistreamlines.benchmarks.cases import METHODS, Method
+from tistreamlines.benchmarks.cases import METHODS, TimedMethod
 from tistreamlines.benchmarks.dipy import dipy_getter, initial_directions, local_lines, threaded_lines
 from tistreamlines.benchmarks.problem import Problem, fitted_csd, seeds_in
 from tistreamlines.benchmarks.targets import prepared_for
@@ -47,7 +47,7 @@ class Lines:
         return {start: line for start, line in zip(starts, self.points, strict=True) if len(line) > 1}
 
 
-def method_of(dg: str, model: str) -> Method:
+def method_of(dg: str, model: str) -> TimedMethod:
     """The way of tracking that the benchmark knows by this getter and model."""
     return next(method for method in METHODS.values() if (method.dg, method.model) == (dg, model))
 

@@ -224,7 +224,7 @@ RECORD = {
 
 def record_fields() -> str:
     """The fields of the record beside a tractogram."""
-    known = {*record(Parameters(), 1.0, {}, {}, {}), *schema.keys_of(schema.Record).values()} - {"content"}
+    known = {*record(Parameters(), 1.0, {}, {}, {}), *schema.keys_of(schema.RunRecord).values()} - {"content"}
     if missing := known - RECORD.keys():
         raise KeyError(f"RECORD lacks {sorted(missing)}")
     return table(("Field", "Meaning"), ((f"`{name}`", text) for name, text in RECORD.items()))

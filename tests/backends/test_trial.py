@@ -16,7 +16,7 @@ from taichi_runs import run as streamlines_of
 
 from tistreamlines.backends import shares_memory
 from tistreamlines.backends.taichi import trial as _taichi_trial
-from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS, Verdict
+from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS, TrialVerdict
 from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import ARCHS, Device, choose
@@ -114,10 +114,10 @@ def test_a_device_that_has_passed_is_tested_again_only_after_a_change(monkeypatc
         return verdict, count
 
     monkeypatch.setattr(_taichi_trial, "folder", lambda: tmp_path)
-    failed = Verdict("subgroup", False, (SMALL,))
+    failed = TrialVerdict("subgroup", False, (SMALL,))
     assert judge(GPU, (SMALL,)) == (failed, 1)
     assert judge(GPU, (SMALL,)) == (failed, 1)
-    passed = Verdict("subgroup", False, ())
+    passed = TrialVerdict("subgroup", False, ())
     assert [judge(GPU), judge(GPU), judge(GPU, afresh=True)] == [(passed, 1), (passed, 0), (passed, 1)]
     for change in ({"driver": "its next driver"}, {"subgroup": 16}, {"name": "another GPU"}):
         assert judge(replace(GPU, **change))[1] == 1
@@ -240,7 +240,7 @@ def test_the_users_choice_of_a_vulkan_device_is_heeded(monkeypatch, place):
     done = python("-c", importing(__file__) + code, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found["verdict"] == vars(Verdict("block", False, ())) | {"faults": []}
+    assert found["verdict"] == vars(TrialVerdict("block", False, ())) | {"faults": []}
     if found["int64"]:
         assert found["name"].startswith("llvmpipe") and "pretended" not in found
     else:

@@ -196,7 +196,7 @@ def lane_values(value: float) -> np.ndarray:
 
 def operations_a_lane(kernel: Any, parts: Sequence[Part], values: dict[str, Any]) -> float:
     """Products, sums and differences of reals that a lane makes in a kernel function, interpreted."""
-    program, Counted.done = _python.Program(Source([kernel], parts)), 0
+    program, Counted.done = _python.InterpretedProgram(Source([kernel], parts)), 0
     getattr(program.module, kernel.__name__)(*(values[name] for name, _ in program.signatures[kernel.__name__]))
     return Counted.done / 32
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import one_line
 
-from tistreamlines.cli.verification.runs import Run, Variant
+from tistreamlines.cli.verification.runs import Variant, VerifiedRun
 
 LOST = "standard output: cannot be written"
 
@@ -36,7 +36,8 @@ class TestStandardOutput:
         one_line(run(*asked), 1, LOST)
 
     def test_so_is_the_table_of_verify(self, run, monkeypatch, tmp_path, stdout):
-        monkeypatch.setattr("tistreamlines.cli.verify._run", lambda *_: [Run(Variant("cpu", dg="det"), "reference")])
+        reference = VerifiedRun(Variant("cpu", dg="det"), "reference")
+        monkeypatch.setattr("tistreamlines.cli.verify._run", lambda *_: [reference])
         monkeypatch.setattr("sys.stdout", stdout)
         one_line(run("verify", "--json", tmp_path / "a.json"), 1, LOST)
         assert json.loads((tmp_path / "a.json").read_text())["equal"]

@@ -124,7 +124,8 @@ class TestGetters:
 
             def compare(series, parameters, chosen, *_, **__):
                 found.extend(chosen)
-                return [verifying.Run(variant, "equal" if k else "reference") for k, variant in enumerate(chosen)]
+                words = ["reference", *["equal"] * (len(chosen) - 1)]
+                return list(map(verifying.VerifiedRun, chosen, words))
 
             monkeypatch.setattr(verifying, "compare", compare)
             monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

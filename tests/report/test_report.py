@@ -15,12 +15,12 @@ from PIL import Image
 import tistreamlines as ts
 from tistreamlines.report import gathered, views
 from tistreamlines.report.content import command, differing
-from tistreamlines.report.frame import Frame
+from tistreamlines.report.frame import PictureFrame
 from tistreamlines.report.gathered import Gathered
 from tistreamlines.report.histogram import bins
 from tistreamlines.report.matrix import UNKNOWN, coded, connectomes
 from tistreamlines.report.page import Pictures, Told, html
-from tistreamlines.report.views import Peaks, Scene, density_pictures, peaks_picture, streamline_pictures
+from tistreamlines.report.views import ReportScene, SlicePeaks, density_pictures, peaks_picture, streamline_pictures
 
 # the first axis points down, the second to the left, the third to the front, a little tilted
 TILTED = np.array([[0.0, -2.5, 0, 40], [0.1, 0, 3, -30], [-2, 0, 0.15, 20], [0, 0, 0, 1]])
@@ -39,12 +39,12 @@ def scene(space, lines, background=None):
     density = np.zeros(space.shape, int)
     for line in lines:
         density[tuple(np.unique(np.rint(space.to_voxel(line)).astype(int), axis=0).T)] += 1
-    return Scene(space, density, batch(*lines), background, len(lines))
+    return ReportScene(space, density, batch(*lines), background, len(lines))
 
 
 def test_the_frame_is_that_of_the_scanner_up_to_a_tilt():
     space = ts.Space(TILTED, SHAPE)
-    frame, rng = Frame(space), np.random.default_rng(0)
+    frame, rng = PictureFrame(space), np.random.default_rng(0)
     assert frame.order == (1, 2, 0)
     assert frame.signs.tolist() == [-1, 1, -1]
     voxels = rng.integers(0, SHAPE, (50, 3))
@@ -94,7 +94,7 @@ def test_directions_lie_in_their_voxels():
     space = ts.Space(np.diag([-2.0, 2, 2, 1]), (30, 20, 10))
     made = scene(space, [np.array([[-58.0, 0, 8], [0, 38, 8]])])
     places = np.array([[2, 3, 4], [27, 16, 4]])
-    picture = peaks_picture(made, Peaks(places, np.array([[1.0, 0, 0], [0, 1, 0]]), np.zeros(2, int)))
+    picture = peaks_picture(made, SlicePeaks(places, np.array([[1.0, 0, 0], [0, 1, 0]]), np.zeros(2, int)))
     red, green, _ = np.moveaxis(picture.astype(int), 2, 0)
     # the first voxel is to the right and at the back, since the first axis points left
     assert np.argwhere(red - green > 80).mean(axis=0)[1] > picture.shape[1] / 2
@@ -208,7 +208,7 @@ def test_the_command_has_what_differs_from_the_defaults(kept):
 
 def test_nothing_to_show_is_shown():
     space = ts.Space(np.eye(4), (5, 6, 7))
-    empty = Scene(space, np.zeros(space.shape, int), ts.Batch.concatenate([]), None, 0)
+    empty = ReportScene(space, np.zeros(space.shape, int), ts.Batch.concatenate([]), None, 0)
     assert len(streamline_pictures(empty)) == len(density_pictures(empty)) == 3
     assert max(max(one.shape) for one in density_pictures(empty)) <= views.LONGEST
 

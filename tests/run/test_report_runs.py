@@ -15,7 +15,7 @@ from small_runs import SHAPE, write_inputs, write_parts
 import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import LostDeviceError
-from tistreamlines.report.views import Scene
+from tistreamlines.report.views import ReportScene
 from tistreamlines.run import reporting, setup
 from tistreamlines.tracking.engine.directions import fod_peaks, initial_directions
 
@@ -84,7 +84,7 @@ def test_a_page_is_written_when_no_device_is_left(whole, monkeypatch):
     def lost(*_):
         raise LostDeviceError("no device is left: check them")
 
-    shown = Scene(whole[1].space, np.ones(whole[1].space.shape, int), whole[1].sample, None, 1)
+    shown = ReportScene(whole[1].space, np.ones(whole[1].space.shape, int), whole[1].sample, None, 1)
     arrays = {"volume_index": np.ones(whole[1].space.shape, int)}
     prepared = SimpleNamespace(arrays=arrays, getter=SimpleNamespace(aimed=False))
     told = vars(reporting)["_peaks"](SimpleNamespace(initial_directions=lost), prepared, shown)

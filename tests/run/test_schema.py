@@ -10,7 +10,7 @@ from small_runs import SEEDS, change, soon, write_inputs, write_parts
 import tistreamlines as ts
 from tistreamlines.io import source, trx
 from tistreamlines.io.writer import TractogramWriter
-from tistreamlines.run.kept import Stored
+from tistreamlines.run.kept import StoredTrx
 
 ODD = (None, [], {}, "", "odd", -1, 0, 1.5, 10**12, 10**400, float("nan"), True, [[[]]], {"a": {"b": [None]}})
 FIELDS = [
@@ -114,7 +114,7 @@ class TestRecords:
 
     def test_a_record_is_that_of_its_tractogram(self, parts, tmp_path):
         """Another tractogram with as many streamlines and points, and with right checksums of its own."""
-        one = Stored(parts[1])
+        one = StoredTrx(parts[1])
         batches = list(one.batches())
         with TractogramWriter(parts[1], one.space, force=True) as writer:
             for batch in batches:

@@ -27,7 +27,7 @@ def program(
     key = (dialect, *(id(k) for k in kernels), frozenset(filling(parts).items()), frozenset(scratch.items()))
     if key not in _programs:
         if dialect.startswith("python"):
-            _programs[key] = _python.Program(Source(kernels, parts, scratch), native=dialect == "python")
+            _programs[key] = _python.InterpretedProgram(Source(kernels, parts, scratch), native=dialect == "python")
         else:
             _programs[key] = NumbaProgram(Source(kernels, parts, scratch), bits=int(dialect[-2:]), threads=2)
     return _programs[key]

@@ -28,7 +28,7 @@ from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.directions import initial_directions
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.selection.files import Sphere
+from tistreamlines.tracking.selection.files import SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote
 from tistreamlines.workers.several import Several
@@ -124,7 +124,7 @@ def test_selected_streamlines(several, prepared, most):
 
 
 def test_a_filter_travels_with_its_kernels(several, prepared):
-    ball = {"include": [Sphere("ball", np.full(3, float(SIDE)), 5.0)]}
+    ball = {"include": [SphereRegion("ball", np.full(3, float(SIDE)), 5.0)]}
     filters = [Regions(ball, SPACE, True)]
     batch, statistics = one(prepared, filters=filters)
     several.load(prepared, SPACE, SETTINGS, filters)

@@ -53,7 +53,7 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class Method:
+class TimedMethod:
     """A tracking method, identical for all targets.
 
     Parameters
@@ -96,14 +96,14 @@ PROBE = {"pmf_threshold": 0.1, "probe_length": 1.5, "probe_quality": 7}
 METHODS = {
     method.name: method
     for method in (
-        Method("boot", "opdt", 60.0, order=4, options=FIT),
-        Method("boot", "csa", 60.0, order=4, options=FIT),
+        TimedMethod("boot", "opdt", 60.0, order=4, options=FIT),
+        TimedMethod("boot", "csa", 60.0, order=4, options=FIT),
         # DIPY's threaded trackers discard streamlines with more points in total
-        Method("prob", "csd", 20.0, max_steps=1000),
+        TimedMethod("prob", "csd", 20.0, max_steps=1000),
         # pyAFQ's default: the PMF has other values in opposite directions
-        Method("prob", "asymmetric", 30.0, max_steps=1000, sphere="full"),
-        Method("det", "csd", 60.0, max_steps=1000),
-        Method("ptt", "csd", 10.0, options=PROBE),
+        TimedMethod("prob", "asymmetric", 30.0, max_steps=1000, sphere="full"),
+        TimedMethod("det", "csd", 60.0, max_steps=1000),
+        TimedMethod("ptt", "csd", 10.0, options=PROBE),
     )
 }
 

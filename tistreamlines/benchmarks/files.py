@@ -19,7 +19,7 @@ from ..aliases import Json
 from ..devices import NUMBERED, ON_HOST
 from ..option import flag
 from ..phantom.phantom import make_phantom, save_phantom
-from .cases import COMMON, STOP, Case, Method
+from .cases import COMMON, STOP, Case, TimedMethod
 from .mrtrix import ALGORITHMS
 from .problem import fetch_stanford, series_of
 from .runs import run_module
@@ -74,7 +74,7 @@ class _Command:
     """The command of a target; ``folder`` is for its caches and outputs."""
 
     schedule: Schedule
-    method: Method
+    method: TimedMethod
     target: Target
     paths: list[str]
     folder: Path

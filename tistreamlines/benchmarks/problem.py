@@ -22,7 +22,7 @@ from ..phantom.phantom import Phantom, make_phantom
 from ..space.batch import Space
 from ..space.harmonics import highest_order
 from ..space.sphere import load_sphere
-from .cases import SEED_FA, Case, Method
+from .cases import SEED_FA, Case, TimedMethod
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -48,7 +48,7 @@ class Problem:
     """
 
     folder: Path
-    method: Method
+    method: TimedMethod
     nseeds: int
     threads: int | None = None
     chunk_size: int | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..phantom.phantom import Phantom
-from .cases import SWEEPS, Case, Method, Sweep
+from .cases import SWEEPS, Case, Sweep, TimedMethod
 from .problem import save_problem
 from .targets import Target
 
@@ -36,7 +36,7 @@ class Schedule:
     """
 
     cases: Sequence[Case]
-    methods: Sequence[Method]
+    methods: Sequence[TimedMethod]
     targets: Sequence[Target]
     nseeds: int
     threads: int | None = None

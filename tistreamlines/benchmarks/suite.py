@@ -16,7 +16,7 @@ from ..devices import ARCHS, ON_HOST
 from ..phantom.phantom import Phantom
 from ..space.batch import Space
 from . import SCHEMA, measures
-from .cases import SWEEPS, Case, Method
+from .cases import SWEEPS, Case, TimedMethod
 from .files import files_to_file
 from .limits import shares
 from .machine import commit, machine
@@ -92,7 +92,7 @@ class _Comparison:
     ``ran`` are the targets that ran, even if they were too slow; ``sweeps`` the times for fewer seeds.
     """
 
-    def __init__(self, schedule: Schedule, case: Case, method: Method, folders: Folders, results: Json) -> None:
+    def __init__(self, schedule: Schedule, case: Case, method: TimedMethod, folders: Folders, results: Json) -> None:
         self.schedule, self.case, self.method, self.results = schedule, case, method, results
         self.name = f"{case.name} {method.name}"
         self.folder, self.phantom = folders.at(1.0)

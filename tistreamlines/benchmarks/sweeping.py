@@ -11,7 +11,7 @@ from typing import Any
 from ..aliases import Json
 from ..devices import usable_cores
 from ..space.sphere import load_sphere
-from .cases import Case, Method, Sweep
+from .cases import Case, Sweep, TimedMethod
 from .problem import Problem
 from .runs import run_process
 from .schedule import Folders, Schedule
@@ -21,7 +21,7 @@ from .worker import Request
 Row = Sequence[float | str]  # value, seconds, points and, if known, peak memory
 
 
-def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> list[Json]:
+def swept(sweep: Sweep, method: TimedMethod, target: Target, folders: Folders, schedule: Schedule) -> list[Json]:
     """Run a sweep; values whose run failed are omitted.
 
     Parameters
@@ -43,7 +43,7 @@ def swept(sweep: Sweep, method: Method, target: Target, folders: Folders, schedu
 
 
 def sweep_record(
-    sweep: Sweep, case: Case, method: Method, target: Target, rows: Iterable[Row]
+    sweep: Sweep, case: Case, method: TimedMethod, target: Target, rows: Iterable[Row]
 ) -> Json:
     """Return a record of the results from rows of value, seconds, points and, if known, peak memory."""
     values, seconds, points, *memory = zip(*rows, strict=True)
@@ -54,7 +54,7 @@ def sweep_record(
     }
 
 
-def _rows(sweep: Sweep, method: Method, target: Target, folders: Folders, schedule: Schedule) -> Iterator[Row]:
+def _rows(sweep: Sweep, method: TimedMethod, target: Target, folders: Folders, schedule: Schedule) -> Iterator[Row]:
     """Yield value, seconds, points and peak memory of each run."""
     if sweep.name == "seeds":
         changes = {"nseeds": sweep.values[-1], "counts": sweep.values}
@@ -80,7 +80,7 @@ def _changed(name: str, value: Any, problem: Problem) -> tuple[float | str | Non
     return value, {"changes": {"order": value}}
 
 
-def _run(folder: Path, method: Method, target: Target, schedule: Schedule, changes: Json) -> list[Row]:
+def _run(folder: Path, method: TimedMethod, target: Target, schedule: Schedule, changes: Json) -> list[Row]:
     common = {"nseeds": schedule.nseeds, "threads": schedule.threads, "counts": (schedule.nseeds,), "repeat": 0}
     common |= {"seconds": schedule.time_limit / 2, "devices": schedule.devices}
     with tempfile.TemporaryDirectory() as results:

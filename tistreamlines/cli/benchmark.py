@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from ..aliases import Json
-from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, Method
+from ..benchmarks.cases import CASES, KINDS, METHODS, SWEEPS, Case, TimedMethod
 from ..benchmarks.compare import committed, compare
 from ..devices import NUMBERED, ON_HOST, choose_several
 from ..errors import InputError, OutputError
 from ..option import listed
 from ..tracking import registry
-from .options import Count, GroupedCommand, check_series, grouped, verbosity
+from .options import CountType, GroupedCommand, check_series, grouped, verbosity
 from .printing import tell
 from .progress import Display
 
@@ -55,16 +55,16 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
         help="Other programs to time, separated by commas, or none.  [default: all that are installed]")
 @option("--dg", "methods", metavar="NAMES", callback=_named,
         help=f"Direction getters, separated by commas: {', '.join(METHODS)}.  [default: {', '.join(DEFAULT)}]")
-@option("--nseeds", type=Count(1), default=10_000, metavar="SEEDS", show_default=False,
+@option("--nseeds", type=CountType(1), default=10_000, metavar="SEEDS", show_default=False,
         help="Number of random seeds.  [default: 10000 seeds]")
 @option("--sweeps", metavar="NAMES", callback=_named,
         help=f"Settings to vary in further runs, separated by commas: {', '.join(SWEEPS)}, or none.  [default: none]")
 @option("--files-to-file", "whole", metavar="NAMES", callback=_named,
         help="Time only whole commands, from the files of a series to a tractogram, by what the caches hold, separated "
         f"by commas: {', '.join(KINDS)} (see the speed page).  [default: time the tracking]")
-@option("--repeat", type=Count(1), default=3, metavar="K",
+@option("--repeat", type=CountType(1), default=3, metavar="K",
         help="Number of timed runs; fewer if together they take over 20 s. Of several, the first is not counted.")
-@option("--threads", type=Count(1), metavar="N", help="CPU threads.  [default: all]")
+@option("--threads", type=CountType(1), metavar="N", help="CPU threads.  [default: all]")
 @option("--time-limit", type=click.FloatRange(0, min_open=True), default=600.0, metavar="SECONDS",
         help="Stop a run that takes longer, and report it.")
 @option("--skip-cpu", is_flag=True, help="Do not time tistreamlines on the CPU.")
@@ -115,7 +115,7 @@ def _chosen(known: Mapping[str, Chosen], names: Sequence[str], option_name: str)
     return [known[name] for name in names]
 
 
-def _whole(kinds: tuple[str, ...], methods: list[Method]) -> tuple[str, ...]:
+def _whole(kinds: tuple[str, ...], methods: list[TimedMethod]) -> tuple[str, ...]:
     _chosen(KINDS, kinds, "--files-to-file")
     if kinds and any(method.model == "asymmetric" for method in methods):
         raise click.UsageError("--files-to-file has no command for prob-asymmetric: leave it out of --dg")

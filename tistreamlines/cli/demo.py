@@ -12,7 +12,7 @@ from ..io.sidecar import sidecar_path
 from ..io.trx import mapped
 from ..run.api import track
 from ..run.outputs import Outputs, check_names, record_at
-from .options import Count, GroupedCommand, given, grouped, parameter_options, verbosity
+from .options import CountType, GroupedCommand, given, grouped, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
@@ -32,7 +32,7 @@ folder.
 @click.command("demo", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @option("--output-dir", default="tistreamlines-demo", metavar="FOLDER",
         help="Folder for the output; it is created if missing.  [default: ./tistreamlines-demo]")
-@option("--nseeds", type=Count(), default=SEEDS, metavar="SEEDS",
+@option("--nseeds", type=CountType(), default=SEEDS, metavar="SEEDS",
         help=f"Number of random seeds.  [default: {SEEDS} seeds]", show_default=False)
 @parameter_options(["arch", "exact", "threads", "force"])
 @verbosity

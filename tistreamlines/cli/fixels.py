@@ -11,7 +11,7 @@ from ..fit.lobes import Thresholds
 from ..io.fixels import FORMATS
 from ..option import MODEL, OUTPUT, RUNNING, flag
 from ..space.harmonics import BASES
-from .options import Count, GroupedCommand, grouped, parameter_options, quiet_option
+from .options import CountType, GroupedCommand, grouped, parameter_options, quiet_option
 from .printing import tell, warnings_afterwards
 
 HELP = """Find the fixels of fibre orientation distributions (FODs).
@@ -55,7 +55,7 @@ lobe = grouped("Lobes")
     f"lobes are never merged, and with 0 always.  [default: {Thresholds.merge_ratio:g}]",
 )
 @lobe(
-    "--maxnum", type=Count(), metavar="NUMBER",
+    "--maxnum", type=CountType(), metavar="NUMBER",
     help="Greatest number of fixels of a voxel: those of the highest peaks.  [default: no limit]",
 )
 @lobe("--dirpeak", is_flag=True, help="The direction of a fixel is that of its peak.  [default: the mean of its lobe]")

@@ -20,7 +20,7 @@ VERBOSITY = "Messages"
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
 
 
-class Count(click.IntRange):
+class CountType(click.IntRange):
     """A whole number of an option that is not one of tracking, such as 10k."""
 
     def convert(self, value: int | str, param: click.Parameter | None, ctx: click.Context | None) -> int:

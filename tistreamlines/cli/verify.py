@@ -20,7 +20,7 @@ from ..run.inputs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES
-from .options import Count, GroupedCommand, check_series, given, grouped, parameter_options, verbosity
+from .options import CountType, GroupedCommand, check_series, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
 from .verification import runs as verifying
@@ -47,7 +47,7 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
 
 @click.command("verify", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
-@option("--nseeds", type=Count(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", show_default=False,
+@option("--nseeds", type=CountType(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", show_default=False,
         help="Number of random seeds. On a GPU, 20,000 and more are practical; a Vulkan device in software is about "
         f"10,000 times slower.  [default: {SEEDS} seeds]")
 @option("--arch", "archs", multiple=True, type=click.Choice(sorted(ARCHS), case_sensitive=False),
@@ -95,11 +95,11 @@ def verify(
 def _run(
     series: tuple[str, ...], shared: Json, chosen: dict[str, list[verifying.Variant]],
     time_limit: float | None, display: Display,
-) -> list[verifying.Run]:
+) -> list[verifying.VerifiedRun]:
     """Run all variants of each getter in a temporary folder, on a small phantom if nothing is given."""
     from ..phantom.phantom import make_phantom, save_phantom
 
-    runs: list[verifying.Run] = []
+    runs: list[verifying.VerifiedRun] = []
     with tempfile.TemporaryDirectory(prefix="tistreamlines-") as name:
         folder = Path(name)
         common = {"cache_dir": str(folder / "cache")}  # the FA map is fitted only once
@@ -120,7 +120,7 @@ def _run(
     return runs
 
 
-def _record(series: tuple[str, ...], shared: Json, runs: list[verifying.Run]) -> Json:
+def _record(series: tuple[str, ...], shared: Json, runs: list[verifying.VerifiedRun]) -> Json:
     """Return the content of the --json file."""
     return {
         "equal": all(run.outcome in ("reference", "equal") for run in runs),
@@ -173,7 +173,7 @@ def _able(shared: Json, named: tuple[str, ...]) -> list[Parameters]:
     return able
 
 
-def _row(run: verifying.Run) -> tuple[str, ...]:
+def _row(run: verifying.VerifiedRun) -> tuple[str, ...]:
     where = run.variant
     chunk = "automatic" if where.chunk_size is None else f"{where.chunk_size:,}"
     threads = "" if where.arch not in ON_HOST else "all" if where.threads is None else str(where.threads)
@@ -183,7 +183,7 @@ def _row(run: verifying.Run) -> tuple[str, ...]:
     return where.dg or "", where.arch, run.device, run.compiled_by, chunk, threads, *counts, run.outcome
 
 
-def _findings(runs: list[verifying.Run]) -> list[str]:
+def _findings(runs: list[verifying.VerifiedRun]) -> list[str]:
     """Describe each run that failed or differs; if there is none, say so."""
     first = {run.variant.dg: run.variant for run in runs if run.outcome == "reference"}
     lines = [f"{run.variant} failed: {run.error}" for run in runs if run.outcome == "failed"]

@@ -89,7 +89,7 @@ class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
 
 
 @dataclass(frozen=True)
-class Options(anatomy.AnatomyOptions):
+class CriterionOptions(anatomy.AnatomyOptions):
     """What the rules of tissues read of a run's options; maps are those of DIPY's criteria.
 
     Parameters
@@ -155,7 +155,7 @@ def tables_of(
         maps = _read_tissues(sc, shape)
     else:
         raise _unknown(sc)
-    options = Options(step_size=step_size, **vars(particles or ParticleOptions()))
+    options = CriterionOptions(step_size=step_size, **vars(particles or ParticleOptions()))
     if isinstance(sc, dipys.ActStoppingCriterion):
         return anatomy.prepare_act(maps, _no_fa, options, ())
     options = replace(options, stopping="cmc")

@@ -83,7 +83,7 @@ def points_of(step_size: float, least: float, greatest: float) -> tuple[int, int
 
 
 @dataclass(frozen=True)
-class Growth:
+class LocalGrowth:
     """How and where streamlines are grown, and which of them are returned.
 
     Parameters
@@ -128,7 +128,7 @@ class Growth:
     seed_buffer_fraction: float = 1.0
 
     @classmethod
-    def of(cls, asked: SimpleNamespace, lengths: Lengths, particles: ParticleOptions | None = None) -> Growth:
+    def of(cls, asked: SimpleNamespace, lengths: Lengths, particles: ParticleOptions | None = None) -> LocalGrowth:
         """Take what a function was asked for with the keywords of DIPY that have the names of fields."""
         same = {row.name: getattr(asked, row.name) for row in fields(cls) if hasattr(asked, row.name)}
         more: More = {}
@@ -187,7 +187,7 @@ class Streamlines:
     """
 
     def __init__(
-        self, field: Field, sc: StoppingCriterion, seeds: Array, space: Space, growth: Growth,
+        self, field: Field, sc: StoppingCriterion, seeds: Array, space: Space, growth: LocalGrowth,
         directions: Array | None = None,
     ) -> None:
         sides = volumes.sides_of(growth.voxel_size, space)

@@ -78,7 +78,7 @@ class Probes(TypedDict, total=False):
     data_support_exponent: float
 
 
-class Ptt(OfPeaks, Probes, total=False):
+class PttTracking(OfPeaks, Probes, total=False):
     """Those of ``ptt_tracking``."""
 
 
@@ -153,7 +153,7 @@ OF_PEAKS, OF_FUNCTIONS, OF_SERIES, CROSSING = (
 
 with_dipys = partial(with_keywords, advice=f"; besides DIPY's, there are {listed(MORE)}")
 like_tracker = with_dipys(OfPeaks, OF_PEAKS | STEPS | RUNNING | SAVED | FINE | MORE)
-like_ptt = with_dipys(Ptt, OF_PEAKS | STEPS | PROBES | RUNNING | SAVED | {"max_angle": 10} | MORE)
+like_ptt = with_dipys(PttTracking, OF_PEAKS | STEPS | PROBES | RUNNING | SAVED | {"max_angle": 10} | MORE)
 like_closestpeak = with_dipys(Tracking, OF_FUNCTIONS | STEPS | RUNNING | SAVED | MORE)
 like_bootstrap = with_dipys(Bootstrap, OF_SERIES | STEPS | RUNNING | SAVED | MORE)
 like_eudx = with_dipys(Eudx, CROSSING | STEPS | RUNNING | SAVED | {"pmf_threshold": 0.0239} | MORE)

@@ -16,7 +16,7 @@ from ..io.in_memory import unmasked
 from . import volumes
 from .direction_getters import field_of
 from .fields import Field
-from .growing import Growth, Lengths, Streamlines
+from .growing import Lengths, LocalGrowth, Streamlines
 from .keywords import like_local
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class LocalTracking:
             raise ParameterError(f"fixedstep={asked.fixedstep} is not supported: leave it at True")
         lengths = Lengths.of_local(int(asked.minlen), int(asked.maxlen), asked.return_all)
         self._streamlines = local_streamlines(
-            field_of(direction_getter), stopping_criterion, seeds, affine, Growth.of(asked, lengths),
+            field_of(direction_getter), stopping_criterion, seeds, affine, LocalGrowth.of(asked, lengths),
             initial_directions=asked.initial_directions, max_cross=asked.max_cross,
         )
 
@@ -101,7 +101,7 @@ class LocalTracking:
 
 
 def local_streamlines(
-    field: Field, sc: StoppingCriterion, seeds: Array, affine: Array, growth: Growth, *,
+    field: Field, sc: StoppingCriterion, seeds: Array, affine: Array, growth: LocalGrowth, *,
     initial_directions: Array | None, max_cross: int | None, name: str = "seeds",
 ) -> Streamlines:
     """Return the streamlines of DIPY's ``LocalTracking`` from what a direction getter follows.

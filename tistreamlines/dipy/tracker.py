@@ -20,7 +20,7 @@ from ..tracking.recovery.particles import ParticleOptions
 from . import fields, volumes
 from .direction_getters import PEAKS
 from .fields import Field
-from .growing import Growth, Lengths, Streamlines, points_of
+from .growing import Lengths, LocalGrowth, Streamlines, points_of
 from .keywords import PROBE_NAMES, like_bootstrap, like_closestpeak, like_eudx, like_pft, like_ptt, like_tracker
 from .local_tracking import local_streamlines, spread
 from .peaks import Peaks, coefficients_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..options.keywords import Options
     from .growing import Streamline
-    from .keywords import Bootstrap, Eudx, OfPeaks, Pft, Ptt, Tracking
+    from .keywords import Bootstrap, Eudx, OfPeaks, Pft, PttTracking, Tracking
 
 # lengths are nearest to EuDX's with these
 ANY_PEAK: Options = {"relative_peak_threshold": 0.05, "min_separation_angle": 0.0}
@@ -124,7 +124,7 @@ def deterministic_tracking(
 
 @like_ptt
 def ptt_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Ptt]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[PttTracking]
 ) -> Iterator[Streamline]:
     """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
 
@@ -238,7 +238,7 @@ def _grown(
     elif peaks is not None:
         seeds, directions = spread(seeds, peaks.at(space.to_voxel(seeds)), max_cross)
     lengths = Lengths.of_tracker(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
-    return iter(Streamlines(field, asked.sc, seeds, space, Growth.of(asked, lengths), directions))
+    return iter(Streamlines(field, asked.sc, seeds, space, LocalGrowth.of(asked, lengths), directions))
 
 
 def _check_alone(asked: SimpleNamespace) -> None:
@@ -251,7 +251,7 @@ def _check_alone(asked: SimpleNamespace) -> None:
 def _locally(field: Field, asked: SimpleNamespace, particles: ParticleOptions | None = None) -> Iterator[Streamline]:
     """Track as DIPY's functions that use its ``LocalTracking``, whose bounds of length are numbers of points."""
     lengths = Lengths.of_local(*points_of(asked.step_size, asked.min_len, asked.max_len), asked.return_all)
-    growth = replace(Growth.of(asked, lengths, particles), voxel_size=None)
+    growth = replace(LocalGrowth.of(asked, lengths, particles), voxel_size=None)
     return iter(local_streamlines(
         field, asked.sc, asked.seed_positions, asked.affine, growth, initial_directions=asked.seed_directions,
         max_cross=getattr(asked, "max_cross", None), name="seed_positions",

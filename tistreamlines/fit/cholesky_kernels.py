@@ -13,7 +13,7 @@ from tistreamlines.backends.numba.simd import at, put
 
 SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
-Model = namedtuple("Model", "moments unconstrained normal table sampling")  # see .cholesky.Deconvolution
+Tables = namedtuple("Tables", "moments unconstrained normal table sampling")  # see .cholesky.Deconvolution
 Work = namedtuple("Work", "matrix factor small entered left z first amplitudes x signals")  # memory
 
 
@@ -120,10 +120,10 @@ def _refine(model, work, width, more, threshold, convergence):
 def deconvolve(data, voxels, volumes, tables, tau, convergence, memory, progress, out):
     """Fit the listed rows of the data into those of ``out``.
 
-    ``tables`` are the fields of Model, and ``memory`` those of Work. ``progress`` are three arrays: the voxels for each
-    way to end, the number of all voxels so far, and a number with which another thread ends the loop early.
+    ``tables`` are the fields of Tables, and ``memory`` those of Work. ``progress`` are three arrays: the voxels for
+    each way to end, the number of all voxels so far, and a number with which another thread ends the loop early.
     """
-    model, work = Model(*tables), Work(*memory)
+    model, work = Tables(*tables), Work(*memory)
     ends, finished, stop = progress
     z, first, small, signals = work.z, work.first, work.small, work.signals
     n, width = out.shape[1], z.shape[0]

@@ -55,7 +55,7 @@ AS_GIVEN, FLIPPED_X = "as given", "x flipped"
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class AxisField:
     """One fibre axis per voxel.
 
     Parameters
@@ -93,7 +93,7 @@ class Lead:
         return self.share >= MARGIN and self.errors >= ERRORS
 
 
-def coherence(field: Field, turn: Array | None = None) -> Array:
+def coherence(field: AxisField, turn: Array | None = None) -> Array:
     """Score how well paths along the axes stay on fibres.
 
     Parameters
@@ -143,7 +143,7 @@ def lead(scores: Array, others: Array) -> Lead:
     return Lead(gap / max(low, 1e-9), gap / max(error, 1e-9))
 
 
-def tensor_field(data: Array, gtab: GradientTable, mask: Array, sides: Array) -> Field:
+def tensor_field(data: Array, gtab: GradientTable, mask: Array, sides: Array) -> AxisField:
     """Principal axes and FA of a least-squares tensor fit (Basser et al. 1994), only to determine the frame.
 
     Parameters
@@ -188,11 +188,11 @@ def middle(mask: Array) -> Array:
     return mask & near
 
 
-def field_of(mask: Array, axes: Array, weight: Array, sides: Array) -> Field:
+def field_of(mask: Array, axes: Array, weight: Array, sides: Array) -> AxisField:
     """Return a field from the axes (m, 3) and weights (m,) of the mask's voxels; small weights become 0."""
     whole_axes, whole_weight = np.zeros((*mask.shape, 3), np.float32), np.zeros(mask.shape, np.float32)
     whole_axes[mask], whole_weight[mask] = axes, np.where(_clear(weight), weight, 0)
-    return Field(whole_axes, whole_weight, np.asarray(sides, np.float64))
+    return AxisField(whole_axes, whole_weight, np.asarray(sides, np.float64))
 
 
 def _clear(weight: Array) -> Array:

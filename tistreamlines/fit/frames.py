@@ -24,7 +24,7 @@ from ..aliases import Array, Json
 from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
 from ..space.sphere import load_sphere
-from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, Field, coherence, field_of, lead, middle, tensor_field
+from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, AxisField, coherence, field_of, lead, middle, tensor_field
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -225,7 +225,7 @@ def _named(basis: str, name: str) -> str:
     return "another basis" if basis_of(basis).legacy and name.lower().endswith(MRTRIX_SUFFIXES) else f"basis {basis}"
 
 
-def harmonics_field(values: Array, basis: str, space: Space) -> tuple[Field, float]:
+def harmonics_field(values: Array, basis: str, space: Space) -> tuple[AxisField, float]:
     """Return the direction of the maximum in each voxel, and the negative part of the functions.
 
     Parameters
@@ -290,7 +290,7 @@ def _better(name: str, share: float, frame: str) -> str:
     return f"{name}: fibre coherence is {share:.0%} higher with the peaks along the {_axes(frame)}"
 
 
-def peaks_field(values: Array, space: Space) -> Field:
+def peaks_field(values: Array, space: Space) -> AxisField:
     """Return the longest peak of each voxel as a field; ``values`` are (x, y, z, 3 k)."""
     mask = middle(np.asarray(values.any(axis=3)))
     peaks = values[mask].reshape(int(mask.sum()), -1, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .coherence import FLIPPED_X, TURNS, Field, coherence, field_of, lead, middle
+from .coherence import FLIPPED_X, TURNS, AxisField, coherence, field_of, lead, middle
 from .frames import Placing, rounded
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def place_samples(samples: Samples, name: str) -> Placing:
     return Placing("fsl", rounded(scores), "file", warnings=(text,) if ahead.clear else ())
 
 
-def samples_field(samples: Samples) -> Field:
+def samples_field(samples: Samples) -> AxisField:
     """Return the first sample of the first fibre in each voxel as a field, with its volume fraction as weight."""
     mask = middle(samples.mask)
     first = samples.values[mask[samples.mask], 0, 0]

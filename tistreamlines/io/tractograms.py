@@ -17,7 +17,7 @@ from ..space.batch import Batch, Space
 from .images import existing, mode_of, reading
 from .stored_tck import header_of_tck, streamlines_of_tck
 from .stored_trk import header_of_trk, streamlines_of_trk
-from .trx_schema import HEADER, Rows, Trx, opened_trx
+from .trx_schema import HEADER, MemberRows, Trx, opened_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
@@ -148,7 +148,7 @@ def _of_trx(path: Path) -> Iterator[Batch]:
     """Read a TRX file, or its folder."""
     with opened_trx(path) as file:
         wanted = _own(file) | {"positions"} & file.members.keys()
-        rows = {name: Rows(file.members[name]) for name in wanted}
+        rows = {name: MemberRows(file.members[name]) for name in wanted}
         for lengths in file.lengths():
             ends, first = np.cumsum(lengths), 0
             while first < len(lengths):

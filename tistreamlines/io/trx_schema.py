@@ -43,7 +43,7 @@ METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # of others, a small block
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredMember:
     """A member as it is stored: the number of its bytes, and how it is opened."""
 
     size: int
@@ -67,7 +67,7 @@ class Member:
     name: str
     kind: np.dtype
     columns: int
-    stored: Stored
+    stored: StoredMember
 
     @property
     def width(self) -> int:
@@ -76,12 +76,12 @@ class Member:
 
     def blocks(self, count: int) -> Generator[Array, None, None]:
         """Read so many rows, a block at a time."""
-        rows = Rows(self)
+        rows = MemberRows(self)
         for first in range(0, count, ROWS_AT_ONCE):
             yield rows.take(min(ROWS_AT_ONCE, count - first))
 
 
-class Rows:
+class MemberRows:
     """Reads the rows of a member in their order."""
 
     def __init__(self, member: Member) -> None:
@@ -108,7 +108,7 @@ class Trx:
         Arrays by name, such as ``positions`` and ``dps/seeds``.
     """
 
-    def __init__(self, path: Path, stored: Iterable[tuple[str, Stored]]) -> None:
+    def __init__(self, path: Path, stored: Iterable[tuple[str, StoredMember]]) -> None:
         self._path = path
         beside = self._beside_header(stored)
         self._read_header(beside.pop((HEADER,)))
@@ -121,7 +121,7 @@ class Trx:
         """Return how many points each streamline has, a block of streamlines at a time."""
         if not self.streamlines:
             return
-        offsets = Rows(self.members["offsets"])
+        offsets = MemberRows(self.members["offsets"])
         start = offsets.take(1).ravel().astype(np.int64)
         for first in range(0, self.streamlines, ROWS_AT_ONCE):
             end = min(first + ROWS_AT_ONCE, self.streamlines)
@@ -135,9 +135,9 @@ class Trx:
     def _fault(self, text: str) -> InputError:
         return InputError(f"{self._path}: {text}; write the tractogram again")
 
-    def _beside_header(self, stored: Iterable[tuple[str, Stored]]) -> dict[tuple[str, ...], Stored]:
+    def _beside_header(self, stored: Iterable[tuple[str, StoredMember]]) -> dict[tuple[str, ...], StoredMember]:
         """Return the header and what lies beside and below it, by the parts of their names from there on."""
-        named: dict[tuple[str, ...], Stored] = {}
+        named: dict[tuple[str, ...], StoredMember] = {}
         for name, member in stored:
             parts = tuple(part for part in PurePosixPath(name.replace("\\", "/")).parts if part != ".")
             if parts in named:
@@ -151,7 +151,7 @@ class Trx:
         root, depth = headers[0], len(headers[0])
         return {parts[depth:]: member for parts, member in named.items() if parts[:depth] == root}
 
-    def _read_header(self, stored: Stored) -> None:
+    def _read_header(self, stored: StoredMember) -> None:
         with stored.open() as file:
             content = file.read(LONGEST_HEADER + 1)
         if len(content) > LONGEST_HEADER:
@@ -173,7 +173,7 @@ class Trx:
             raise self._fault(f"{HEADER} has {name} of {str(value)[:60]}, not a whole number from 0 on")
         return int(value)
 
-    def _arrays(self, stored: dict[tuple[str, ...], Stored]) -> dict[str, Member]:
+    def _arrays(self, stored: dict[tuple[str, ...], StoredMember]) -> dict[str, Member]:
         """Return the members that are arrays of TRX by name; other files are of no concern."""
         members: dict[str, Member] = {}
         for parts, member in stored.items():
@@ -259,7 +259,7 @@ def opened_trx(path: Path) -> Generator[Trx, None, None]:
         for info in listed:
             if info.compress_type not in METHODS:
                 raise InputError(f"{path}: {info.filename} is neither stored nor deflated; write it again as a .trx")
-        yield Trx(path, ((info.filename, Stored(info.file_size, partial(archive.open, info))) for info in listed))
+        yield Trx(path, ((info.filename, StoredMember(info.file_size, partial(archive.open, info))) for info in listed))
 
 
 def files_of_trx(path: Path) -> list[Path]:
@@ -270,5 +270,5 @@ def files_of_trx(path: Path) -> list[Path]:
     return [file for depth in depths for file in sorted(path.glob("/".join("*" * depth))) if file.is_file()]
 
 
-def _in_folder(path: Path) -> Stored:
-    return Stored(path.stat().st_size, lambda: os.fdopen(open_regular(path), "rb"))
+def _in_folder(path: Path) -> StoredMember:
+    return StoredMember(path.stat().st_size, lambda: os.fdopen(open_regular(path), "rb"))

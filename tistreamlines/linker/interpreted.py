@@ -43,7 +43,7 @@ def dialect(native: bool = True) -> Dialect:
     )
 
 
-class Program(HostArrays):
+class InterpretedProgram(HostArrays):
     """Kernels linked for the interpreter.
 
     Parameters

@@ -13,12 +13,12 @@ from ..io.sidecar import write_json
 from ..io.writer import completed
 from .names import files_of
 from .page import Pictures, Told, html
-from .views import Peaks, Scene, density_pictures, peaks_picture, streamline_pictures
+from .views import ReportScene, SlicePeaks, density_pictures, peaks_picture, streamline_pictures
 
 GAP = 8  # pixels between the pictures of one file
 
 
-def write_report(page: Path, told: Told, scene: Scene, peaks: Peaks | str, *, force: bool) -> None:
+def write_report(page: Path, told: Told, scene: ReportScene, peaks: SlicePeaks | str, *, force: bool) -> None:
     """Draw the pictures of a run, and write its report.
 
     Parameters
@@ -33,7 +33,7 @@ def write_report(page: Path, told: Told, scene: Scene, peaks: Peaks | str, *, fo
     OutputError
         If a file exists and ``force`` is false, or if it cannot be written.
     """
-    known = isinstance(peaks, Peaks)
+    known = isinstance(peaks, SlicePeaks)
     pictures = Pictures(
         streamline_pictures(scene), density_pictures(scene), peaks_picture(scene, peaks) if known else None,
         "" if known else peaks,

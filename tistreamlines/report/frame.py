@@ -13,7 +13,7 @@ from ..space.batch import Space
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class PictureFrame:
     """The grid of an image, with its axes in the order right, front, top, from the centre of its first voxel.
 
     Pictures are along the voxel axes, so that no slice is interpolated; where these are tilted in the scanner, so are

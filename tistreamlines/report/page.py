@@ -20,7 +20,7 @@ from ..io.picture import DIRECTIONS, LETTERS, VIEWS
 from . import content, weighing
 from .histogram import bins, nice
 from .matrix import connectomes
-from .views import Scene, ramp_of
+from .views import ReportScene, ramp_of
 
 if TYPE_CHECKING:
     from ..tracking.products.matrix import Matrix
@@ -68,7 +68,7 @@ class Pictures:
     without: str = ""
 
 
-def html(told: Told, scene: Scene, pictures: Pictures) -> str:
+def html(told: Told, scene: ReportScene, pictures: Pictures) -> str:
     """Write a page about a run.
 
     Parameters
@@ -130,7 +130,7 @@ def _items(texts: Iterable[str]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
-def _pictures(scene: Scene, pictures: Pictures) -> str:
+def _pictures(scene: ReportScene, pictures: Pictures) -> str:
     usual = "the mean b0" if scene.background is not None else "the density, since there is no series at hand"
     behind = escape(scene.behind or usual)
     shown, total = len(scene.sample), int(scene.streamlines)
@@ -154,7 +154,7 @@ def _pictures(scene: Scene, pictures: Pictures) -> str:
     return "\n".join(filter(None, [lines, density, _directions(scene, pictures, keys)]))
 
 
-def _views(scene: Scene, pictures: Sequence[Array], *, slices: bool) -> str:
+def _views(scene: ReportScene, pictures: Sequence[Array], *, slices: bool) -> str:
     """Lay the three views beside each other, as high as each other."""
     out = []
     for view, picture in zip(VIEWS, pictures, strict=True):
@@ -169,7 +169,7 @@ def _views(scene: Scene, pictures: Sequence[Array], *, slices: bool) -> str:
     return f'<div class="views">{"".join(out)}</div>\n'
 
 
-def _directions(scene: Scene, pictures: Pictures, keys: str) -> str:
+def _directions(scene: ReportScene, pictures: Pictures, keys: str) -> str:
     if pictures.peaks is None:
         return _section("Directions in a slice", f"<p>{escape(pictures.without)}</p>") if pictures.without else ""
     text = (

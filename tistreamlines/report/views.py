@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..io.picture import VIEWS, View, coloured
 from ..space.batch import Batch, Space, last_points
-from .frame import Frame
+from .frame import PictureFrame
 
 LONGEST = 620  # pixels of the longest side of a picture
 MOST_SEGMENTS = 900_000  # of the streamlines that are drawn
@@ -31,7 +31,7 @@ RAMP = ("#0b0724", "#3b1163", "#7a1f6d", "#b8364f", "#e8662f", "#f9a52b", "#fbe7
 
 
 @dataclass(frozen=True, eq=False)
-class Peaks:
+class SlicePeaks:
     """The initial directions that were found at the centres of voxels of a slice.
 
     Parameters
@@ -47,7 +47,7 @@ class Peaks:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class ReportScene:
     """What the pictures show.
 
     Parameters
@@ -68,9 +68,9 @@ class Scene:
     behind: str = ""
 
     @cached_property
-    def frame(self) -> Frame:
+    def frame(self) -> PictureFrame:
         """The frame of the pictures."""
-        return Frame(self.space)
+        return PictureFrame(self.space)
 
     @cached_property
     def counts(self) -> Array:
@@ -134,7 +134,7 @@ class Scene:
         return float(self.space.to_ras(self.frame.voxels(place[None]))[0, view.towards])
 
 
-def streamline_pictures(scene: Scene) -> list[Array]:
+def streamline_pictures(scene: ReportScene) -> list[Array]:
     """Draw the sample in each view, (h, w, 3) uint8, coloured by direction, over the slice of the background."""
     every = max(1, -(-len(scene.sample.points) // MOST_SEGMENTS))
     chosen = scene.sample if every == 1 else scene.sample[::every]
@@ -153,7 +153,7 @@ def streamline_pictures(scene: Scene) -> list[Array]:
 
 
 def _traced(
-    scene: Scene, view: View, starts: Array, along: Array, colours: Array, finer: int, samples: int
+    scene: ReportScene, view: View, starts: Array, along: Array, colours: Array, finer: int, samples: int
 ) -> tuple[Array, Array]:
     """Return the mean colour of the segments in each pixel, (h, w, 3), and how many there are, (h, w)."""
     width, height = (finer * side for side in scene.size(view))
@@ -178,7 +178,7 @@ def _traced(
     return rgb / np.maximum(count, 1e-9)[..., None], count
 
 
-def _over(traced: tuple[Array, Array], scene: Scene, view: View) -> Array:
+def _over(traced: tuple[Array, Array], scene: ReportScene, view: View) -> Array:
     """Lay streamlines over the slice of the background; where more of them pass, less of it is seen."""
     rgb, count = traced
     most = max(float(np.percentile(count[count > 0], 98)), 1.0) if (count > 0).any() else 1.0
@@ -189,7 +189,7 @@ def _over(traced: tuple[Array, Array], scene: Scene, view: View) -> Array:
     return _bytes(behind * (1 - cover) + 1.15 * rgb * bright * cover)
 
 
-def density_pictures(scene: Scene) -> list[Array]:
+def density_pictures(scene: ReportScene) -> list[Array]:
     """Draw the density of a slice in each view, (h, w, 3) uint8, on a logarithmic scale, over the background."""
     most, ramp = np.log1p(float(scene.counts.max(initial=0))), ramp_of(256)
     pictures = []
@@ -203,7 +203,7 @@ def density_pictures(scene: Scene) -> list[Array]:
     return pictures
 
 
-def peaks_picture(scene: Scene, peaks: Peaks) -> Array:
+def peaks_picture(scene: ReportScene, peaks: SlicePeaks) -> Array:
     """Draw the directions in the axial slice, (h, w, 3) uint8, each as a line in its colour, over the background."""
     from PIL import Image, ImageDraw
 

@@ -264,7 +264,8 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
             seeded = load(opened, seed_space, note=log.note)
     rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | OwnMap] = {**own_maps(oriented, mask, parameters, space.shape)}
-    maps |= {name: _map(name, files[name], space, rule, log) for name in rule.maps if name in files}
+    sources = {name: getattr(parameters, name) for name in rule.maps}
+    maps |= {name: _map(name, source, space, rule, log) for name, source in sources.items() if source is not None}
     placed = {}
     if dwi is not None:
         name = "dwi" if dwi.own else "bvecs"

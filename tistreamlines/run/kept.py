@@ -19,12 +19,12 @@ from ..io import sidecar
 from ..io.regular import open_regular
 from ..io.trx import MEMBERS, POINTS_START, contents, crc32, member_of_points
 from ..space.batch import DATA, Batch, Space
-from .schema import Record, RecordError, read
+from .schema import RecordError, RunRecord, read
 
 POINTS_AT_ONCE = 1 << 22
 
 
-class Stored:
+class StoredTrx:
     """A TRX file that this package has written, with its record.
 
     Parameters
@@ -121,11 +121,11 @@ def _data(archive: zipfile.ZipFile, folder: str) -> dict[str, Array]:
     return {name.split("/")[1].split(".")[0]: _member(archive, name) for name in names}
 
 
-def record_of(path: Path, *, own: bool = False) -> Record:
+def record_of(path: Path, *, own: bool = False) -> RunRecord:
     """Return the record of a tractogram; raise InputError if it is missing, damaged or not written by this package."""
     beside = sidecar.sidecar_path(path)
     try:
-        return read(beside, Record, own=own)
+        return read(beside, RunRecord, own=own)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: has no record {beside.name} beside it: give both, or track it again") from None
     except OSError as error:

@@ -22,7 +22,7 @@ from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
 from .inputs import doubts_of_places, hashing
-from .kept import Stored, damaged
+from .kept import StoredTrx, damaged
 from .outputs import Outputs, check_names, reserved, taken_by
 from .products import gathered_of, products_of
 from .record import OURS, header_fields, inputs_of, tractogram
@@ -123,7 +123,7 @@ def join(
         check_content(chosen, target)
 
     with reserved(outputs, check):
-        ordered = whole([Stored(path) for path in paths])
+        ordered = whole([StoredTrx(path) for path in paths])
         thinned = chosen
         if not any(map(chosen.gives, SPARSE)):
             thinned = chosen.changed(downsample=_part(ordered[0]).downsample)
@@ -170,11 +170,11 @@ def join(
     return result
 
 
-def whole(parts: Sequence[Stored]) -> list[Stored]:
+def whole(parts: Sequence[StoredTrx]) -> list[StoredTrx]:
     """Return the parts in the order of their seeds; raise InputError unless they are those of one run, each once."""
     if not parts:
         raise InputError("no part is given: give the .trx files of all parts of a run")
-    first, known = parts[0], dict[int, Stored]()
+    first, known = parts[0], dict[int, StoredTrx]()
     count = _part(first).of
     for stored in parts:
         part = _part(stored)
@@ -203,7 +203,7 @@ def whole(parts: Sequence[Stored]) -> list[Stored]:
     return ordered
 
 
-def _part(stored: Stored) -> PartRecord:
+def _part(stored: StoredTrx) -> PartRecord:
     """Return which part of a run a tractogram is; raise InputError if it is none."""
     if stored.record.part is None:
         raise InputError(f"{stored.path}: is not a part of a run: give files that track --part has written")

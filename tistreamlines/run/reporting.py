@@ -15,7 +15,7 @@ from ..io.picture import grey
 from ..report.files import write_report
 from ..report.gathered import Gathered
 from ..report.page import Told
-from ..report.views import Peaks, Scene
+from ..report.views import ReportScene, SlicePeaks
 from ..space.batch import Batch, of_each
 from ..tracking.engine.directions import fod_peaks, initial_directions
 from ..tracking.engine.engine import Engine
@@ -49,11 +49,11 @@ def report(
     force : replace existing files.
     """
     count = int(told.record["result"]["streamlines"])
-    scene = Scene(gathered.space, gathered.density(), gathered.sample(), background, count)
+    scene = ReportScene(gathered.space, gathered.density(), gathered.sample(), background, count)
     write_report(page, told, scene, JOINED if prepared is None else _peaks(engine, prepared, scene), force=force)
 
 
-def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: Scene) -> Peaks | str:
+def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: ReportScene) -> SlicePeaks | str:
     """Return the directions in the axial slice of the scene, in the voxels that the tables have, or why not."""
     known = prepared.arrays["volume_index"].reshape(scene.space.shape) > 0
     voxels = np.argwhere(scene.frame.volume(known)[:, :, scene.slices[2]])
@@ -71,7 +71,7 @@ def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: Scene) ->
     if not len(numbers):
         return "The directions of a slice are not drawn: the slice has none."
     first = np.searchsorted(numbers, numbers)  # the greatest one comes first
-    return Peaks(places[numbers], directions, np.arange(len(numbers)) - first)
+    return SlicePeaks(places[numbers], directions, np.arange(len(numbers)) - first)
 
 
 class Shown:
@@ -128,5 +128,5 @@ class Shown:
         histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
         told = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
         kept = self._gathered
-        scene = Scene(kept.space, kept.density(), kept.sample(), self._background, count, self._behind)
+        scene = ReportScene(kept.space, kept.density(), kept.sample(), self._background, count, self._behind)
         write_report(page, told, scene, "", force=force)

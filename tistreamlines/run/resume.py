@@ -24,7 +24,7 @@ from ..kernels.verdicts import Verdict
 from ..option import flag
 from ..options.definitions import names_affecting
 from .counts import Counts
-from .kept import Stored
+from .kept import StoredTrx
 from .outputs import JOURNAL, Outputs, check_outputs, unfinished
 from .parts import difference, identity
 from .products import Products
@@ -148,13 +148,13 @@ def _journal_of(run: Run) -> Json:
     }
 
 
-def _kept(run: Run, folder: Path, same: Json) -> list[Stored]:
+def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     """Return the pieces that are complete, in the order of their seeds, up to the first gap or damage."""
-    pieces: list[Stored] = []
+    pieces: list[StoredTrx] = []
     first = run.seed_range.start
     while (path := folder / _name(first)).exists() or path.is_symlink():
         try:
-            piece = Stored(path, own=True)
+            piece = StoredTrx(path, own=True)
             piece.check()
             _check_piece(piece, range(first, run.seed_range.stop), same)
         except InputError as error:
@@ -175,7 +175,7 @@ def _kept(run: Run, folder: Path, same: Json) -> list[Stored]:
     return pieces
 
 
-def _check_piece(piece: Stored, seeds: range, same: Json) -> None:
+def _check_piece(piece: StoredTrx, seeds: range, same: Json) -> None:
     """Raise InputError unless a piece is of this run, and begins with its next seeds."""
     numbers = piece.record.piece
     differs = difference(identity(piece.record.content), same)
@@ -195,7 +195,7 @@ def _counted(kind: type[IntEnum], counts: dict[str, int]) -> list[int]:
     return [counts.get(reason.name.lower(), 0) for reason in kind]
 
 
-def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
+def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
     """Track the seeds that are left, and append their pieces."""
     count = FEWEST
     while run.done[0] < len(run.seed_range) and run.left != 0:
@@ -207,7 +207,7 @@ def _track_rest(run: Run, folder: Path, pieces: list[Stored]) -> None:
     run.warn()
 
 
-def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
+def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
     """Track some seeds to a tractogram of their own."""
     path, counts, statistics = folder / _name(seeds.start), Counts(), run.engine.statistics
     before = replace(statistics, counts=statistics.counts.copy())
@@ -222,10 +222,10 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> Stored:
     }
     piece = {"piece": {"first_seed": seeds.start, "seeds": count}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
-    return Stored(path, own=True)
+    return StoredTrx(path, own=True)
 
 
-def _finish(run: Run, folder: Path, pieces: Sequence[Stored], output: Path) -> TrackResult:
+def _finish(run: Run, folder: Path, pieces: Sequence[StoredTrx], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.begin("write")
     run.counts, run.sample, run.force = Counts(), [], True

@@ -17,7 +17,7 @@ from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.content import layout_of
-from .kept import Stored
+from .kept import StoredTrx
 from .outputs import Outputs, check_outputs, reserved
 from .record import header_fields, tractogram
 
@@ -68,7 +68,7 @@ def save(
     with reserved(Outputs(output), partial(check_outputs, output, chosen, series)):
         if isinstance(streamlines, Path) and streamlines.suffix.lower() == output.suffix.lower():
             if output.suffix.lower() == ".trx":
-                Stored(streamlines).check()
+                StoredTrx(streamlines).check()
             with completed(output, force=force) as draft:
                 shutil.copyfile(existing(streamlines), draft)
         else:
@@ -78,7 +78,7 @@ def save(
                         f"{output}: {streamlines.name} lacks what a {output.suffix} of the run has, or has it rounded: "
                         "track to a .trx file or to memory, or save what to_sft() returns with DIPY"
                     )
-                streamlines, late = Stored(streamlines).batches(), {}  # a .trx has all that other formats have
+                streamlines, late = StoredTrx(streamlines).batches(), {}  # a .trx has all that other formats have
             layout = layout_of(chosen, record["step_mm"])
             fields = partial(header_fields, record, space)
             writer = WriterThread(output, space, force=force, fields=fields, late=lambda: late, **layout)

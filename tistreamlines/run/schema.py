@@ -62,7 +62,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Piece:
+class PieceRecord:
     """Consecutive seeds of a run: those of a piece."""
 
     first_seed: int
@@ -70,7 +70,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class PartRecord(Piece):
+class PartRecord(PieceRecord):
     """The seeds of the number-th of so many parts, and which points are written by default when they are joined."""
 
     number: int
@@ -88,7 +88,7 @@ class Tractogram:
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """The record beside a tractogram; ``content`` is all of it, as JSON has it."""
 
     made_by: str
@@ -104,7 +104,7 @@ class Record:
     content: Json
     devices: list[Json] = field(default_factory=list)
     part: PartRecord | None = None
-    piece: Piece | None = None
+    piece: PieceRecord | None = None
 
     def __post_init__(self) -> None:
         """Compare fields that depend on each other."""

@@ -13,7 +13,7 @@ from ..option import ball_of
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.seeding.files import load_seeds
-from ..tracking.seeding.mask import Mask
+from ..tracking.seeding.mask import SeedMask
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds, seeds_in_file
 from ..tracking.weights.options import TRACKED
@@ -76,14 +76,14 @@ def _dynamic(parameters: Parameters, files: Mapping[str, AnyPath], space: Space,
     )
 
 
-def _mask_of(region: Region) -> Mask | None:
+def _mask_of(region: Region) -> SeedMask | None:
     """Return the mask of a region, if that has voxels."""
     if not len(region.voxels):
         return None
     x, y, z = (int(most) + 1 for most in region.voxels.max(axis=0))
     inside = np.zeros((x, y, z), bool)
     inside[tuple(region.voxels.T)] = True
-    return Mask(inside, Space(region.affine, (x, y, z)))
+    return SeedMask(inside, Space(region.affine, (x, y, z)))
 
 
 def _in_voxels(parameters: Parameters, region: Region, draw: Draw) -> Seeds:

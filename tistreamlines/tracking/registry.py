@@ -21,7 +21,7 @@ from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .products import connectome, connectome_options, density_map, sample_table, targets, voxel_matrices, waytotal
 from .references import ALWAYS, REFERENCES
-from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, Source, described
+from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource, described
 from .stopping import act5, anatomy, binary, threshold
 from .stopping.own_grid import OwnMap
 from .tables.given import Given, Prepared, StopTables
@@ -346,7 +346,7 @@ PRODUCTS: dict[str, Product[Any]] = {
 }
 
 
-def register(name: str, row: Method | StoppingRule | Product | Source, *modules: str) -> None:
+def register(name: str, row: Method | StoppingRule | Product | OrientationSource, *modules: str) -> None:
     """Add a direction getter, a stopping rule or a source of directions from a module outside this package.
 
     Call it where the module is imported, not in a function: processes that help a run import the module too. A script
@@ -381,7 +381,7 @@ def register(name: str, row: Method | StoppingRule | Product | Source, *modules:
         raise ParameterError(f"{name!r} cannot be an option of a command or a keyword: give letters, digits and _")
     if isinstance(row, Product) and name not in {f.name for f in fields(row.options)}:
         raise ParameterError(f"{row.options.__name__} has no option {name!r}, which is to name the file of the product")
-    if not isinstance(row, Source):
+    if not isinstance(row, OrientationSource):
         if wrong := [f.name for f in fields(row.options) if "option" not in f.metadata]:
             raise ParameterError(f"{row.options.__name__}.{wrong[0]} is no option: define it with option(...)")
         makes = row.make if isinstance(row, Product) else row.prepare

@@ -47,7 +47,7 @@ class FileOptions(Protocol):
 
 
 @dataclass(frozen=True)
-class Source(Generic[Input, Directions, Options]):
+class OrientationSource(Generic[Input, Directions, Options]):
     """An input that a direction getter can follow, named by an option of its own.
 
     Attributes
@@ -144,27 +144,27 @@ def _blank_samples(opened: _OpenedSamples, options: object, shape: tuple[int, in
     return Samples(values, np.ones(shape, bool), space)
 
 
-_FILES: dict[str, Source[Opened, Orientations, FileOptions]] = {  # of an orientation function in each voxel
-    "sh": Source(
+_FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {  # of an orientation function in each voxel
+    "sh": OrientationSource(
         FILE, lambda file, options, space, note: load_sh(file, options.sh_basis, space, note), _harmonics,
         partial(_blank, "sh"),
         lambda read, options, name: place_orientations(read, options.sh_frame or "voxel", name),
     ),
-    "odf": Source(
+    "odf": OrientationSource(
         FILE, lambda file, options, space, note: load_odf(file, options.sphere, space, note), _sampled,
         partial(_blank, "odf"),
     ),
-    "pmf": Source(
+    "pmf": OrientationSource(
         FILE, lambda file, options, space, note: load_pmf(file, options.sphere, space, note), _sampled,
         partial(_blank, "pmf"),
     ),
-    "peaks": Source(
+    "peaks": OrientationSource(
         FILE, lambda file, _, space, note: load_peaks(file, space, note), _lobes, partial(_blank, "peaks"),
         lambda read, options, name: place_orientations(read, options.peaks_frame, name),
     ),
 }
-SOURCES: dict[str, Source[Any, Any, Any]] = _FILES | {
-    "bedpostx": Source(
+SOURCES: dict[str, OrientationSource[Any, Any, Any]] = _FILES | {
+    "bedpostx": OrientationSource(
         "samples of bedpostX", _load_samples, lambda read, _: read, _blank_samples,
         lambda read, _, name: (read, place_samples(read, name)), _open_samples,
         _sample_parts, lambda read: read.mask,

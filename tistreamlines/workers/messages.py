@@ -22,7 +22,7 @@ from ..tracking.tables.given import Prepared
 Counts = npt.NDArray[np.int64]  # as those of a Statistics
 
 
-class Opened(NamedTuple):
+class Opening(NamedTuple):
     """What :meth:`.session.Session.open` takes."""
 
     prepared: Prepared
@@ -49,8 +49,8 @@ class Ask(NamedTuple):
     """Say that you are alive."""
 
 
-class Load(NamedTuple):
-    """Compile the kernels for :class:`Opened`, as it is packed in shared memory (see :mod:`.shared`); answer Ready."""
+class LoadKernels(NamedTuple):
+    """Compile the kernels for :class:`Opening`, as it is packed in shared memory (see :mod:`.shared`); answer Ready."""
 
     turn: int
     content: bytes
@@ -64,7 +64,7 @@ class FindDirections(NamedTuple):
     points: Array
 
 
-class Track(NamedTuple):
+class TrackSeeds(NamedTuple):
     """Track a range of seeds; answer with each batch, and with Done if ``most`` streamlines are only counted."""
 
     turn: int
@@ -78,7 +78,7 @@ class Ready(NamedTuple):
     turn: int
 
 
-class Directions(NamedTuple):
+class InitialDirections(NamedTuple):
     """Initial directions, see :mod:`..tracking.engine.directions`."""
 
     turn: int
@@ -107,7 +107,7 @@ class Done(NamedTuple):
     turn: int
 
 
-class Piece(NamedTuple):
+class BatchMessage(NamedTuple):
     """A batch; with the last one of a chunk come its counts, and what products have collected in it."""
 
     turn: int
@@ -116,7 +116,7 @@ class Piece(NamedTuple):
     batch: Batch
 
 
-class Laid(NamedTuple):
+class SharedBatch(NamedTuple):
     """The same, with the number of the shared memory in which the batch lies, and its points and streamlines."""
 
     turn: int
@@ -125,5 +125,6 @@ class Laid(NamedTuple):
     place: tuple[int, int, int]
 
 
-Job = Load | FindDirections | Track
-Message = Turn | Free | Ask | Job | Ready | Directions | Note | Failed | Alive | Done | Piece | Laid
+Job = LoadKernels | FindDirections | TrackSeeds
+Batches = BatchMessage | SharedBatch
+Message = Turn | Free | Ask | Job | Ready | InitialDirections | Note | Failed | Alive | Done | Batches

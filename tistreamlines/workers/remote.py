@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..devices import Device, alone
 from ..helpers import calling
-from .messages import Ask, Free, Laid, Message, Piece
+from .messages import Ask, BatchMessage, Free, Message, SharedBatch
 from .shared import Seen, receive, send
 
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
@@ -29,12 +29,12 @@ class Range:
 
     first: int
     count: int
-    pieces: deque[Piece] = field(default_factory=deque)
+    pieces: deque[BatchMessage] = field(default_factory=deque)
     finished: int = 0  # seeds of whole chunks that have come
     kept: int = 0  # streamlines behind them that have come
     passed: int = 0  # those of them that the present worker has sent
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: BatchMessage) -> None:
         """Receive a batch; what has come before, from a worker that was lost, is left out."""
         batch = piece.batch
         double = min(max(self.kept - self.passed, 0), len(batch))
@@ -90,9 +90,9 @@ class Remote:
         """Wait for a message; the arrays of a batch are in it."""
         message, descriptors = receive(self.channel)
         self._silent = 0.0
-        if not isinstance(message, Laid):  # which is small
+        if not isinstance(message, SharedBatch):  # which is small
             return message
-        return Piece(message.turn, message.counts, message.deltas, self._seen.batch(descriptors, *message.place))
+        return BatchMessage(message.turn, message.counts, message.deltas, self._seen.batch(descriptors, *message.place))
 
     def missed(self, seconds: float) -> None:
         """Note that it was waited for in vain so long, and ask it for a sign; raise TimeoutError if none comes."""

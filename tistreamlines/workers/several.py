@@ -84,7 +84,7 @@ class Several:
         if self._tables is not None:
             os.close(self._tables[0])
         settings = replace(settings, threads=threads)
-        self._tables = packed(messages.Opened(prepared, space, settings, list(filters), list(products), points))
+        self._tables = packed(messages.Opening(prepared, space, settings, list(filters), list(products), points))
         self._products = products
         self._new_turn()
         for remote in self._remotes:
@@ -103,7 +103,7 @@ class Several:
         remote.ready = False
         descriptor, content, sizes = self._tables
         remote.send(messages.Turn(self._turn))
-        remote.send(messages.Load(self._turn, content, sizes), descriptor)
+        remote.send(messages.LoadKernels(self._turn, content, sizes), descriptor)
 
     def track(
         self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,
@@ -219,7 +219,7 @@ class Several:
                     begin, end = part.first + part.finished, part.first + part.count
                     seeds = np.asarray(self._seeds[begin:end], np.float32)
                     directions = None if self._directions is None else self._directions[begin:end]
-                    remote.send(messages.Track(self._turn, (seeds, self._first + begin, directions), self._most))
+                    remote.send(messages.TrackSeeds(self._turn, (seeds, self._first + begin, directions), self._most))
 
     def _next(self) -> Range | None:
         """Return the next range, None if it has to wait; near the end ranges are smaller, so that all end together."""
@@ -254,7 +254,7 @@ class Several:
         """Do what a message asks for."""
         if isinstance(answer, messages.Ready):
             remote.ready = answer.turn == self._turn
-        elif isinstance(answer, messages.Directions):
+        elif isinstance(answer, messages.InitialDirections):
             self._directions_found = answer.found
         elif isinstance(answer, messages.Note):
             self.note(f"{remote}: {answer.text}")
@@ -263,9 +263,9 @@ class Several:
                 raise answer.error
             remote.end()
             self._lose(remote, answer.error.on_command_line)
-        elif isinstance(answer, messages.Piece | messages.Done) and answer.turn == self._turn:
+        elif isinstance(answer, messages.BatchMessage | messages.Done) and answer.turn == self._turn:
             part = remote.ranges[0]
-            if isinstance(answer, messages.Piece):
+            if isinstance(answer, messages.BatchMessage):
                 part.take(answer)
             else:
                 part.finished = part.count

@@ -50,10 +50,10 @@ class Worker:
             engine: object = None
             while True:
                 job, descriptors = self._held.pop() if self._held else self._jobs.get()
-                if isinstance(job, messages.Load):
+                if isinstance(job, messages.LoadKernels):
                     engine = None  # gives its memory back
                     tables = unpacked(descriptors[0], job.content, job.sizes)
-                    assert isinstance(tables, messages.Opened)
+                    assert isinstance(tables, messages.Opening)
                     engine = session.open(**tables._asdict())
                     assert isinstance(engine, Engine)
                     if isinstance(engine.points, Points):
@@ -62,7 +62,7 @@ class Worker:
                     continue
                 assert isinstance(engine, Engine)
                 if isinstance(job, messages.FindDirections):
-                    self._send(messages.Directions(job.turn, initial_directions(engine, job.points)))
+                    self._send(messages.InitialDirections(job.turn, initial_directions(engine, job.points)))
                 else:
                     self._track(engine, job)
         except TrackingError as error:
@@ -85,14 +85,14 @@ class Worker:
                     self._turn = message.turn
                 elif isinstance(message, messages.Free):
                     self._written.give_back(message.numbers)
-                elif isinstance(message, messages.Load | messages.FindDirections | messages.Track):
+                elif isinstance(message, messages.LoadKernels | messages.FindDirections | messages.TrackSeeds):
                     self._jobs.put((message, descriptors))
                 elif not self._sending.locked():  # else another message is on its way
                     self._send(messages.Alive())
         except (EOFError, OSError):
             os._exit(1)
 
-    def _track(self, engine: Engine, job: messages.Track) -> None:
+    def _track(self, engine: Engine, job: messages.TrackSeeds) -> None:
         """Track a range, and those that have come by its end, without a pause; send the batches."""
         statistics, (turn, block, most) = engine.statistics, job
         before = statistics.counts.copy()
@@ -103,10 +103,10 @@ class Worker:
                 counts, before = statistics.counts - before, statistics.counts.copy()
                 deltas = engine.take()
             if not batch.has_points:
-                self._send(messages.Piece(turn, counts, deltas, batch))
+                self._send(messages.BatchMessage(turn, counts, deltas, batch))
                 continue
             number, new = self._written.finish(batch)
-            self._send(messages.Laid(turn, counts, deltas, (number, len(batch.points), len(batch))), *new)
+            self._send(messages.SharedBatch(turn, counts, deltas, (number, len(batch.points), len(batch))), *new)
         if most is not None:
             self._send(messages.Done(turn))
 
@@ -117,7 +117,7 @@ class Worker:
                 job, descriptors = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if not isinstance(job, messages.Track) or job.turn != turn or job.most is not None:
+            if not isinstance(job, messages.TrackSeeds) or job.turn != turn or job.most is not None:
                 self._held.append((job, descriptors))
                 return
             block = job.block

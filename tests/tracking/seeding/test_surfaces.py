@@ -15,7 +15,7 @@ from tistreamlines.io.images import silent
 from tistreamlines.io.sidecar import sha256
 from tistreamlines.io.surfaces import Surface
 from tistreamlines.run import resume
-from tistreamlines.tracking.seeding.mask import Mask
+from tistreamlines.tracking.seeding.mask import SeedMask
 from tistreamlines.tracking.seeding.outside import senses_of
 from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.seeding.surfaces import AreaSeeds, lengths_of, normals_of, surface_seeds
@@ -127,7 +127,7 @@ class TestMasks:
         affine = nib.affines.from_matvec(np.diag([3.0, 4, 5]), CENTRE - 30)
         space = ts.Space(affine, (20, 15, 12)) if own else SPACE
         inside = np.random.default_rng(1).random(space.shape) < 0.3
-        mask = Mask(inside, space)
+        mask = SeedMask(inside, space)
         seeds = egg(8000, key=5, mask=mask)
         points, others = SPACE.to_ras(numbered(seeds)), SPACE.to_ras(egg(60_000).points(0, 60_000))
 
@@ -145,7 +145,7 @@ class TestMasks:
 
     def test_boxes_that_touch_it(self):
         rng = np.random.default_rng(2)
-        mask = Mask(rng.random((5, 6, 7)) < 0.05, ts.Space(np.eye(4), (5, 6, 7)))
+        mask = SeedMask(rng.random((5, 6, 7)) < 0.05, ts.Space(np.eye(4), (5, 6, 7)))
         low = rng.uniform(-3, 9, (500, 3))
         high = low + rng.exponential(1, (500, 3))
         expected = []
@@ -157,7 +157,7 @@ class TestMasks:
 
     def test_no_part_in_it(self, tmp_path):
         path = save_gifti(tmp_path / "a.gii", EGG, TRIANGLES)
-        mask = Mask(np.pad(np.ones((1, 1, 1), bool), 1), SPACE)
+        mask = SeedMask(np.pad(np.ones((1, 1, 1), bool), 1), SPACE)
         for each, what in ((None, "part"), (1, "vertex")):
             with pytest.raises(InputError, match=f"no {what} of seed_surface lies in seed_mask"):
                 surface_seeds([path], SPACE, Draw(10, 0), each=each, mask=mask)
@@ -175,7 +175,7 @@ class TestAtVertices:
     def test_those_in_a_mask_and_without_triangles(self, tmp_path):
         half = np.indices(SHAPE)[0] < 9
         path = save_gifti(tmp_path / "points.gii", EGG)
-        seeds = surface_seeds([path], SPACE, Draw(7, 0), each=1, mask=Mask(half, SPACE))
+        seeds = surface_seeds([path], SPACE, Draw(7, 0), each=1, mask=SeedMask(half, SPACE))
         expected = EGG[SPACE.to_voxel(EGG)[:, 0] < 8.5]
         assert 20 < len(expected) < 140
         assert np.abs(SPACE.to_ras(numbered(seeds)) - expected).max() < 1e-5

@@ -16,7 +16,7 @@ from tistreamlines.errors import InputError
 from tistreamlines.kernels.selection.regions import MIXED, MOST_INCLUDES, WORD_BITS
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.parts import Selection
-from tistreamlines.tracking.selection.files import Mask
+from tistreamlines.tracking.selection.files import MaskRegion
 from tistreamlines.tracking.selection.regions import Regions
 
 COUNTS = (MOST_INCLUDES + 2, 40, MOST_INCLUDES + WORD_BITS + 1)
@@ -142,7 +142,7 @@ def test_voxels_that_are_taken_together_are_certain_of_all_their_points(scale):
     affine[:3, 3] = space.to_ras(np.array([8.0, 6.0, 5.0])) - affine[:3, :3] @ np.full(3, size / 2)
     held = rng.random((size,) * 3) < 0.5
     held[: size // 3], held[size // 2 :, : size // 2] = False, True
-    mask = Mask("mask", ts.Space(affine, held.shape), held)
+    mask = MaskRegion("mask", ts.Space(affine, held.shape), held)
     found = Regions({"include": [mask]}, space, False).demand(Selection()).filter.voxels.reshape(space.shape)
     voxels = np.stack([rng.integers(0, side, 100_000) for side in space.shape], axis=1)
     points = voxels + rng.uniform(-0.499, 0.499, voxels.shape)

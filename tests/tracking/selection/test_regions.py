@@ -25,7 +25,7 @@ from tistreamlines.linker.lang import Hole, Ints, Reals, func, i32, vec3
 from tistreamlines.linker.records import spread
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.parts import Selection
-from tistreamlines.tracking.selection.files import Mask, Sphere
+from tistreamlines.tracking.selection.files import MaskRegion, SphereRegion
 from tistreamlines.tracking.selection.regions import ROLES, Regions
 
 GETTERS = ("prob", "det", "boot", "ptt")
@@ -89,15 +89,16 @@ def test_bits_of_points_are_those_of_nearest_voxels_and_spheres(dialect):
     rng, shape = np.random.default_rng(4), (17, 14, 11)
     space = ts.Space(np.array([[2.0, 0.3, 0, 4], [-0.3, 1.5, 0, -7], [0, 0, 2.5, 1], [0, 0, 0, 1]]), shape)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    masks = [Mask("own", space, rng.random(shape) < 0.3)]
+    masks = [MaskRegion("own", space, rng.random(shape) < 0.3)]
     for scale, size in ((0.7, 27), (1.9, 13), (6.0, 5)):  # smaller voxels, similar ones, larger ones
         affine = np.eye(4)
         affine[:3, :3] = scale * turn
         affine[:3, 3] = space.to_ras(np.array([6.0, 5.0, 4.0])) - affine[:3, :3] @ np.full(3, size // 2)
         depth = np.minimum(*np.meshgrid(*[np.arange(size)] * 3, indexing="ij")[:2])
-        masks.append(Mask(str(scale), ts.Space(affine, (size, size, size)), rng.random((size,) * 3) < 4 * depth / size))
+        inside = rng.random((size,) * 3) < 4 * depth / size
+        masks.append(MaskRegion(str(scale), ts.Space(affine, (size, size, size)), inside))
     places = ([3.2, 4.1, 5.3], 4.0), ([9.0, 3.0, 2.0], 8.0)
-    spheres = [Sphere(str(radius), space.to_ras(np.array(at)), radius) for at, radius in places]
+    spheres = [SphereRegion(str(radius), space.to_ras(np.array(at)), radius) for at, radius in places]
     values = values_of(Regions({"include": [*masks, *spheres]}, space, False))
     voxels = np.stack([rng.integers(0, size, 20_000) for size in shape], axis=1)
     points = (voxels + rng.uniform(-0.499, 0.499, voxels.shape)).astype(np.float32).astype(float)
@@ -129,7 +130,7 @@ def test_a_mask_on_the_grid_of_the_image_needs_no_other_look():
     affine[:3, 3] = -91.37, -121.13, 17.77
     held = np.random.default_rng(2).random((40, 50, 60)) < 0.5
     there = ts.Space(affine.astype(np.float32).astype(float), held.shape)
-    values = values_of(Regions({"exclude": [Mask("mask", there, held)]}, ts.Space(affine, held.shape), False))
+    values = values_of(Regions({"exclude": [MaskRegion("mask", there, held)]}, ts.Space(affine, held.shape), False))
     assert values["filter_grids"] == 0
     assert np.array_equal(values["filter_voxels"], np.where(held, EXCLUDE, 0).ravel())
 

@@ -8,7 +8,7 @@ from small_runs import write_inputs
 
 import tistreamlines as ts
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.selection.files import Mask, Sphere
+from tistreamlines.tracking.selection.files import MaskRegion, SphereRegion
 from tistreamlines.tracking.selection.thin import ROLES, thin_regions
 
 SHAPE, SIDES = (30, 26, 22), (0.5, 0.7, 1.0)
@@ -16,7 +16,7 @@ SHAPE, SIDES = (30, 26, 22), (0.5, 0.7, 1.0)
 
 def mask(voxels, sides=SIDES):
     turn = nib.eulerangles.euler2mat(0.3, 0.2, 0.1)
-    return Mask("roi.nii", Space(nib.affines.from_matvec(turn @ np.diag(sides), [3, 4, 5]), SHAPE), voxels)
+    return MaskRegion("roi.nii", Space(nib.affines.from_matvec(turn @ np.diag(sides), [3, 4, 5]), SHAPE), voxels)
 
 
 def slab(axis, layers):
@@ -51,7 +51,7 @@ def test_oblique_sheets_and_balls():
     ball = (x - 7) ** 2 + (y - 9) ** 2 + (z - 11) ** 2 < 16
     assert thin_regions({"include": [mask(ball)]}, 6.5) == []
     assert thin_regions({"include": [mask(ball)]}, 8.8) != []
-    balls = [Sphere(f"0,0,0,{radius}", np.zeros(3), radius) for radius in (0.4, 0.5, 0.6)]
+    balls = [SphereRegion(f"0,0,0,{radius}", np.zeros(3), radius) for radius in (0.4, 0.5, 0.6)]
     (said,) = thin_regions({"exclude": balls}, 1.0)
     assert said.startswith("0,0,0,0.4: is at most 0.8 mm thick")
 

@@ -14,10 +14,10 @@ from visited import STEP, curves, fixel_table, fixels_with
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError, OutputError, ParameterError
-from tistreamlines.tracking.weights.room import A_LANE, A_TEAM, Buffer, Room
-from tistreamlines.tracking.weights.rules import Rules
+from tistreamlines.tracking.weights.room import A_LANE, A_TEAM, VisitBuffer, VisitMemory
+from tistreamlines.tracking.weights.rules import Sift2Rules
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_file import Stored, VisitFile
+from tistreamlines.tracking.weights.visit_file import StoredWords, VisitFile
 from tistreamlines.tracking.weights.visits import VisitList, Visitor
 
 COUNT = 2000
@@ -31,14 +31,15 @@ def problem(folder, threads=None, arch="cpu", batches=1, left=None, masks=1.0, *
     visitor, parts = Visitor(table, STEP, device, threads), []
     batches = np.array_split(np.arange(len(lines)), batches)
     limit = None if left is None else left + needed(table.count, device, threads, batches)
-    room = Room(table.count, device, threads, limit=limit, beside=folder / "w.txt")
+    room = VisitMemory(table.count, device, threads, limit=limit, beside=folder / "w.txt")
     for some in batches:
         parts += [room.keep(part.moved(int(some[0]))) for part in visitor.parts(lines[some])]
-    stored = sum(isinstance(part.words, Stored) for part in parts)
+    stored = sum(isinstance(part.words, StoredWords) for part in parts)
     fibres = np.random.default_rng(2).uniform(0.1, 1.0, table.count)
     mask = masks * np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape)
     try:
-        return sift2(fixels_with(table, fibres, mask), parts, len(lines), device, Rules(**rules), room=room), stored
+        fixels = fixels_with(table, fibres, mask)
+        return sift2(fixels, parts, len(lines), device, Sift2Rules(**rules), room=room), stored
     finally:
         room.close()
 
@@ -46,7 +47,7 @@ def problem(folder, threads=None, arch="cpu", batches=1, left=None, masks=1.0, *
 def needed(fixels, device, threads, batches):
     """Bytes for streamlines and fixels, from what the error says of fixels alone, in four digits."""
     with pytest.raises(ParameterError) as raised:
-        Room(fixels, device, threads, limit=1)
+        VisitMemory(fixels, device, threads, limit=1)
     words = str(raised.value).split()
     teams = sum(-(-len(some) // 32) for some in batches)
     return int(1e9 * float(words[words.index("take") + 1])) + 4 * teams * (32 * A_LANE + A_TEAM)
@@ -55,13 +56,13 @@ def needed(fixels, device, threads, batches):
 @pytest.fixture
 def passes(monkeypatch):
     """Notes the size of each piece that is fetched for a pass."""
-    seen, filled = [], Buffer.filled
+    seen, filled = [], VisitBuffer.filled
 
     def noting(buffer, words):
         seen.append(len(words))
         return filled(buffer, words)
 
-    monkeypatch.setattr(Buffer, "filled", noting)
+    monkeypatch.setattr(VisitBuffer, "filled", noting)
     return seen
 
 
@@ -131,11 +132,11 @@ def weigh_many(folder, limit_gb):
     """Weights of made-up visits, the peak of memory so far, and how many parts are in a file."""
     table, device = fixel_table(), choose("cpu")
     limit = None if limit_gb is None else int(limit_gb * 1e9)
-    room = Room(table.count, device, 2, limit=limit, beside=Path(folder) / "w.txt")
+    room = VisitMemory(table.count, device, 2, limit=limit, beside=Path(folder) / "w.txt")
     parts = [room.keep(made_up(number, table.count)) for number in range(PARTS)]
-    stored = sum(isinstance(part.words, Stored) for part in parts)
+    stored = sum(isinstance(part.words, StoredWords) for part in parts)
     fixels = fixels_with(table, np.linspace(0.1, 1.0, table.count), np.ones(table.counts.shape))
-    found = sift2(fixels, parts, PARTS * 32 * TEAMS, device, Rules(max_iters=2, min_iters=2), room=room)
+    found = sift2(fixels, parts, PARTS * 32 * TEAMS, device, Sift2Rules(max_iters=2, min_iters=2), room=room)
     room.close()
     return found.coefficients, peak_gb(), stored
 

@@ -91,7 +91,7 @@ def trial(
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TrialVerdict:
     """Result of the test: what a team is, whether that differs from the driver's report, and what is computed wrongly."""
 
     kind: str
@@ -99,7 +99,7 @@ class Verdict:
     faults: tuple[str, ...]
 
 
-_verdicts: dict[tuple[str, int, str], Verdict] = {}
+_verdicts: dict[tuple[str, int, str], TrialVerdict] = {}
 
 
 def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
@@ -129,7 +129,7 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     return verdict.kind
 
 
-def judged(device: Device, profile: bool = False, afresh: bool = False) -> Verdict:
+def judged(device: Device, profile: bool = False, afresh: bool = False) -> TrialVerdict:
     """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
     reported = team_kind(device.arch, device.subgroup)
     key = (device.arch, device.index, reported, compiler_for(device.arch).name)
@@ -137,13 +137,13 @@ def judged(device: Device, profile: bool = False, afresh: bool = False) -> Verdi
         passed = _passed(device)
         known = b"" if afresh or passed is None else read(passed) or b""
         if (kept := known.decode(errors="replace")) in (reported, "block"):  # else the file is damaged
-            _verdicts[key] = Verdict(kept, kept != reported, ())
+            _verdicts[key] = TrialVerdict(kept, kept != reported, ())
             return _verdicts[key]
         faults = _faults(device, reported, profile)
         kind = reported
         if TEAMWORK in faults and reported != "block":
             kind, faults = "block", _faults(device, "block", profile)
-        _verdicts[key] = Verdict(kind, kind != reported, faults)
+        _verdicts[key] = TrialVerdict(kind, kind != reported, faults)
         if passed is not None and not faults:
             write(passed, kind.encode())
     return _verdicts[key]

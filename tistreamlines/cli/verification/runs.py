@@ -78,7 +78,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Run:
+class VerifiedRun:
     """The result of a variant; ``outcome`` is 'reference', 'equal', 'differs' or 'failed'."""
 
     variant: Variant
@@ -153,7 +153,7 @@ def variants(archs: Sequence[str] = (), devices: str | None = None, every_compil
 def compare(
     series: Mapping[str, str], parameters: Json, chosen: Sequence[Variant], folder: Path, *,
     time_limit: float | None = None, report: Callable[[Variant], None] = lambda _: None,
-) -> Iterator[Run]:
+) -> Iterator[VerifiedRun]:
     """Run variants one after another, and compare each with the first one that succeeds.
 
     Parameters
@@ -194,7 +194,7 @@ def compare(
                 path.unlink()
 
 
-def run_process(job: Job, variant: Variant, time_limit: float | None) -> Run:
+def run_process(job: Job, variant: Variant, time_limit: float | None) -> VerifiedRun:
     """Run a variant in a new process; any error becomes a failed run."""
     try:
         done = subprocess.run(
@@ -202,12 +202,12 @@ def run_process(job: Job, variant: Variant, time_limit: float | None) -> Run:
             timeout=time_limit, check=False,
         )
     except subprocess.TimeoutExpired:
-        return Run(variant, "failed", error=f"stopped after {time_limit:g} s (--time-limit)")
+        return VerifiedRun(variant, "failed", error=f"stopped after {time_limit:g} s (--time-limit)")
     result = Path(job["folder"]) / "result.json"
     if done.returncode or not result.exists():
         said = done.stderr.strip() or done.stdout.strip() or "no message"
-        return Run(variant, "failed", error=f"{_ending(done.returncode)}: {said.splitlines()[-1].strip()}")
-    return Run(variant, "equal", **json.loads(result.read_text(encoding="utf-8")))
+        return VerifiedRun(variant, "failed", error=f"{_ending(done.returncode)}: {said.splitlines()[-1].strip()}")
+    return VerifiedRun(variant, "equal", **json.loads(result.read_text(encoding="utf-8")))
 
 
 def _ending(code: int) -> str:

@@ -15,7 +15,7 @@ NO_LOBE = 127  # of a direction, in what is handed out
 VALUES = 8  # numbers of a lobe: mean direction, integral, amplitude of the peak, direction of the peak
 
 
-class Found(Record):
+class LobeSlots(Record):
     """What is handed out: ``counts`` of lobes, -1 where there are more than LOBES; VALUES numbers, as bits, of each.
 
     Each voxel has room for ``slots`` lobes.  ``table`` has the lobe of each direction, four to a word.
@@ -28,7 +28,7 @@ class Found(Record):
 
 
 @func
-def hand_out(scratch: LobeScratch, item: i32, found: Found, number: i32, mean: vec3, peak: vec3, high: real):
+def hand_out(scratch: LobeScratch, item: i32, found: LobeSlots, number: i32, mean: vec3, peak: vec3, high: real):
     """Write the numbers of a lobe."""
     if number < found.slots:
         place = VALUES * (found.slots * item + number)
@@ -43,7 +43,7 @@ def hand_out(scratch: LobeScratch, item: i32, found: Found, number: i32, mean: v
 
 
 @func
-def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, found: Found, count: i32) -> i32:
+def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, found: LobeSlots, count: i32) -> i32:
     """Hand out the lobes that reach the thresholds, by falling peaks; return how many there are."""
     number = 0
     for lobe in range(count):
@@ -92,7 +92,7 @@ def spread_lobes(half: Half, scratch: LobeScratch):
 
 
 @func
-def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: Found):
+def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: LobeSlots):
     """Write the lobe of each direction."""
     for chunk in range(VERTEX_CHUNKS):
         lobe = lobes_from(scratch, 32 * chunk)
@@ -108,7 +108,7 @@ def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: Found):
 
 
 @func
-def find_lobes(item: i32, coefficients: Reals, half: Half, rule: LobeRule, scratch: LobeScratch, found: Found):
+def find_lobes(item: i32, coefficients: Reals, half: Half, rule: LobeRule, scratch: LobeScratch, found: LobeSlots):
     """Find the lobes of a voxel, whose function has ROW_CHUNKS * 32 coefficients of ``polynomials.monomials``."""
     barrier()
     for chunk in unrolled(ROW_CHUNKS):

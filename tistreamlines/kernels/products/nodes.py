@@ -13,14 +13,14 @@ from .points import Affine, transformed
 class Parcels(Grid):
     """A parcellation: from RASmm to voxels, whose centres are whole numbers; ``back``; and ``nodes``, below 1 where there is none.
 
-    There, -k - 1 says that the first of the voxels of a ``Search`` that has a node is voxel k; 0, that nobody has looked yet.
+    There, -k - 1 says that the first of the voxels of a ``NodeSearch`` that has a node is voxel k; 0, that nobody has looked yet.
     """
 
     back: Affine
     nodes: Ints
 
 
-class Search(Record):
+class NodeSearch(Record):
     """Voxels around the one that holds an end: ``offsets``, x y z in turn, from near to far; for each, the distance between the
     centres of both, squared (``beyond``, mm^2); how many there are; and within how many mm a node is looked for.
     """
@@ -75,7 +75,7 @@ def end_of(item: i32, ends: Ints, width: i32) -> vec3:
 
 
 @func
-def first_with_node(x: i32, y: i32, z: i32, parcels: Parcels, search: Search) -> i32:
+def first_with_node(x: i32, y: i32, z: i32, parcels: Parcels, search: NodeSearch) -> i32:
     """The first of the voxels around a voxel, from near to far, that has a node; the image keeps it for other ends."""
     inside = (x >= 0) & (x < parcels.across) & (y >= 0) & (y < parcels.deep) & (z >= 0) & (z < parcels.high)
     place = where(inside, (x * parcels.deep + y) * parcels.high + z, 0)
@@ -95,7 +95,7 @@ def first_with_node(x: i32, y: i32, z: i32, parcels: Parcels, search: Search) ->
 
 
 @func
-def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: Search, nodes: Ints):
+def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: NodeSearch, nodes: Ints):
     """Find the node whose voxel has its centre nearest to an end, and nearer than the radius."""
     p = end_of(item, ends, width)
     c = transformed(p, parcels)

@@ -26,7 +26,7 @@ ATOMIC = Constant("1: several threads add to one array")
 EXCLUDES = Constant("1: a fixel that drives a streamline beyond the greatest coefficient takes no part any more")
 
 
-class Model(Record):
+class FixelModel(Record):
     """The fixels, and the rules.
 
     ``fixels`` has NUMBERS for each fixel:
@@ -108,7 +108,7 @@ def add_to(sums: Ints, place: i32, value: i32):
 
 
 @stage
-def sum_moments(sums: Moments, item: i32, f: real, model: Model, weighed: Weighed):
+def sum_moments(sums: Moments, item: i32, f: real, model: FixelModel, weighed: Weighed):
     """Sum over the visits: the fixel's difference p after a step is p + q (e^d - 1) + r d."""
     e = exp(maximum(f, LOWEST))
     sums.pq = lanes(0.0)
@@ -140,7 +140,7 @@ def sum_moments(sums: Moments, item: i32, f: real, model: Model, weighed: Weighe
 
 
 @stage
-def sum_variation(search: Search, item: i32, t: real, e: real, model: Model, weighed: Weighed):
+def sum_variation(search: Search, item: i32, t: real, e: real, model: FixelModel, weighed: Weighed):
     """Derivatives of how far a coefficient ``t``, whose exponential is ``e``, is from those of the fixels."""
     search.first = lanes(0.0)
     search.second = lanes(0.0)
@@ -163,7 +163,7 @@ def quotient(a: real, b: real) -> real:
 
 
 @func
-def best_step(item: i32, f: real, model: Model, weighed: Weighed) -> real:
+def best_step(item: i32, f: real, model: FixelModel, weighed: Weighed) -> real:
     """The step of each lane's coefficient, by Newton's method; also notes how far it is from those of its fixels."""
     sums = Moments()
     search = Search()
@@ -198,7 +198,7 @@ def best_step(item: i32, f: real, model: Model, weighed: Weighed) -> real:
 
 
 @func
-def without_one(item: i32, beyond: i32, model: Model, weighed: Weighed) -> real:
+def without_one(item: i32, beyond: i32, model: FixelModel, weighed: Weighed) -> real:
     """Exclude a fixel of each lane for which ``beyond`` is 1; return the mean coefficient of its other fixels.
 
     It is the one whose lack of streamlines costs most.
@@ -229,7 +229,7 @@ def without_one(item: i32, beyond: i32, model: Model, weighed: Weighed) -> real:
 
 
 @func
-def reweigh(item: i32, model: Model, weighed: Weighed):
+def reweigh(item: i32, model: FixelModel, weighed: Weighed):
     """Take a step with the coefficients of 32 streamlines."""
     f = from_bits(at(weighed.coefficients, 32 * item))
     d = best_step(item, f, model, weighed)

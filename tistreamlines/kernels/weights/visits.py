@@ -57,7 +57,7 @@ class FixelGrid(Record):
     units: real
 
 
-class Found(Record):
+class VisitSlots(Record):
     """Visits: ``begin``, of each team, its first word, and ``depth``, the visits for which each of its lanes has room.
 
     ``words``, visits, and behind those of a team 32 words that count for nothing; ``visited``, visits of each lane, which may
@@ -155,7 +155,7 @@ def fixel_at(grid: FixelGrid, x: i32, y: i32, z: i32, chord: vec3) -> i32:
 
 
 @stage
-def end_visits(course: Course, ends: i32, item: i32, grid: FixelGrid, found: Found):
+def end_visits(course: Course, ends: i32, item: i32, grid: FixelGrid, found: VisitSlots):
     """Note the visits of the lanes that leave their voxels (``ends`` is 1) where they are."""
     way = vec3(course.p[0] - course.entry[0], course.p[1] - course.entry[1], course.p[2] - course.entry[2])
     fixel = fixel_at(grid, course.x, course.y, course.z, transformed(way, grid.to_mm))
@@ -182,7 +182,7 @@ def end_visits(course: Course, ends: i32, item: i32, grid: FixelGrid, found: Fou
 
 
 @stage
-def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: Found):
+def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: VisitSlots):
     """Follow a straight way to q through all voxels on it."""
     going = 1
     while going == 1:
@@ -209,7 +209,7 @@ def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: Found):
 
 
 @func
-def visit_fixels(item: i32, paths: Paths, grid: FixelGrid, found: Found):
+def visit_fixels(item: i32, paths: Paths, grid: FixelGrid, found: VisitSlots):
     """Find the visits of 32 streamlines."""
     first = at(paths.first, 32 * item)
     count = at(paths.counts, 32 * item)

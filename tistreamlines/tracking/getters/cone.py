@@ -16,7 +16,7 @@ from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, m
 from ...space.polynomials import monomials
 from ...space.sphere import padded
 from ..tables.given import Given, Prepared
-from .pmf import DetOptions, PmfGetter, PmfOptions, PmfTables, Rows, pmf_tables, rows_of
+from .pmf import DetOptions, PmfGetter, PmfOptions, PmfRows, PmfTables, pmf_tables, rows_of
 from .shared import harmonic_operations, peak_rule
 
 WIDE = 0.8  # of all patches, which a step of prob reads on average
@@ -95,7 +95,7 @@ def prepare_det(inputs: Given, options: DetOptions) -> Prepared:
     )
 
 
-def _rows(inputs: Given, options: PmfOptions) -> Rows:
+def _rows(inputs: Given, options: PmfOptions) -> PmfRows:
     return rows_of(inputs, options.pmf_rows == "sampled")
 
 
@@ -139,7 +139,7 @@ class PatchedTables:
         )
 
 
-def patched_tables(inputs: Given, options: PmfOptions, rows: Rows, numbers: Array) -> PatchedTables:
+def patched_tables(inputs: Given, options: PmfOptions, rows: PmfRows, numbers: Array) -> PatchedTables:
     """Make the tables of a getter that takes a vertex within the greatest angle.
 
     Parameters
@@ -166,7 +166,7 @@ def patched_tables(inputs: Given, options: PmfOptions, rows: Rows, numbers: Arra
     return PatchedTables(tables, method, start, stored)
 
 
-def bounded(rows: Rows, vertices: Array, numbers: Array, start: int) -> Rows:
+def bounded(rows: PmfRows, vertices: Array, numbers: Array, start: int) -> PmfRows:
     """Return rows with the samples of each patch together, and from number ``start`` on a bound of those of each patch.
 
     No sample is above the bound of its patch, also as kernels interpolate and evaluate the function, with rounding.
@@ -186,4 +186,4 @@ def bounded(rows: Rows, vertices: Array, numbers: Array, start: int) -> Rows:
         filled[:, start:] = highest + ROUNDING * sizes
         return filled
 
-    return Rows(rows.half_order, start + chunks, fill)
+    return PmfRows(rows.half_order, start + chunks, fill)

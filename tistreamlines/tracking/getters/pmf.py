@@ -93,7 +93,7 @@ class PmfGetter(VertexGetter):
 
 
 @dataclass(frozen=True)
-class Rows:
+class PmfRows:
     """The layout of a row.
 
     Parameters
@@ -154,7 +154,7 @@ class PmfTables:
 
 def pmf_tables(
     inputs: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
-    stretch: float = 1.0, rows: Rows | None = None,
+    stretch: float = 1.0, rows: PmfRows | None = None,
 ) -> PmfTables:
     """Make the tables of a getter that takes a vertex of the sphere from the orientation function at a point.
 
@@ -197,7 +197,7 @@ def pmf_tables(
     )
 
 
-def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> Rows:
+def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> PmfRows:
     """Return the layout of the rows, which end with the maps of the stopping rule.
 
     Parameters
@@ -220,10 +220,12 @@ def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> Rows:
     if function.kind == "pmf":
         if count != len(vertices):
             raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
-        return Rows(0, count, lambda values: values)
+        return PmfRows(0, count, lambda values: values)
     if function.kind == "peaks":
         width = function.peak_width
-        return Rows(0, len(vertices), lambda values: peaks_to_pmf(values.reshape(len(values), -1, 3), vertices, width))
+        return PmfRows(
+            0, len(vertices), lambda values: peaks_to_pmf(values.reshape(len(values), -1, 3), vertices, width)
+        )
     full = basis_of(function.basis).full
     try:
         order = order_of(count, full)
@@ -235,9 +237,9 @@ def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> Rows:
         # the kernels' polynomials have no odd degrees, but a full basis has
         matrix = sampling_matrix(vertices, order, function.basis).T
         low = 0.0 if full else least
-        return Rows(0, len(vertices), lambda values: np.maximum(values @ matrix, low))
+        return PmfRows(0, len(vertices), lambda values: np.maximum(values @ matrix, low))
     change = from_harmonics(order).T
-    return Rows(order // 2, count, lambda values: to_descoteaux(values, function.basis) @ change)
+    return PmfRows(order // 2, count, lambda values: to_descoteaux(values, function.basis) @ change)
 
 
 def _check(function: OrientationFunctions, inputs: Given) -> None:

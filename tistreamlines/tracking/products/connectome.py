@@ -18,7 +18,7 @@ from ...option import pairs_of, values_of
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .backlog import Backlog
-from .connectome_options import ConnectomeOptions, Inputs, files, measures_of, tables_of
+from .connectome_options import ConnectomeInputs, ConnectomeOptions, files, measures_of, tables_of
 from .device_connectome import DeviceConnectomes
 from .edges import Edges
 from .files import Checked, ProductFile
@@ -44,7 +44,7 @@ class Connectomes(ProductFile):
     threads : how many threads look for nodes; None for as many as help.
     """
 
-    def __init__(self, options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> None:
+    def __init__(self, options: ConnectomeInputs, space: Space, step_mm: float, threads: int | None = None) -> None:
         super().__init__(*files(options))
         parcellations, self._sampled = INPUTS.take(options)
         self._measures, units = measures_of(options), self._sampled.units
@@ -190,14 +190,14 @@ def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMe
 INPUTS = Checked(inputs_of)
 
 
-def blank(options: Inputs, space: Space, settings: Settings) -> DeviceConnectomes | None:
+def blank(options: ConnectomeInputs, space: Space, settings: Settings) -> DeviceConnectomes | None:
     """Return what brings ends back, whatever becomes of them; None if other points are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
     needs_points = needs_points or options.connectome_pairs or are_weighted(options)
     return None if needs_points else DeviceConnectomes(space, ())
 
 
-def check(options: Inputs) -> None:
+def check(options: ConnectomeInputs) -> None:
     """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
     measures_of(options)
     check_weights(options)

@@ -72,7 +72,7 @@ class ConnectomeOptions:
 
 
 @dataclass(frozen=True)
-class Inputs(ConnectomeOptions):
+class ConnectomeInputs(ConnectomeOptions):
     """Options of connectomes, and those of a run that they need."""
 
     sift2: object = None

@@ -17,7 +17,7 @@ from ...errors import ParameterError
 from ...space.batch import Batch, Space, last_points, of_each
 from ..stopping.own_grid import OwnMap
 from .density import Density
-from .passages import Passed, no_amounts, passages
+from .passages import Passage, no_amounts, passages
 from .samples import Sampler, unit_of
 from .weighing import weight_unit
 
@@ -62,7 +62,7 @@ class Sums(Density):
         """Return the amounts of the segment that begins at each point, (p, shares) int32."""
         return no_amounts(points, offsets)
 
-    def _left(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passage) -> Array:
         """Return what a streamline leaves in each voxel that it passes, (channels, v) int64."""
         raise NotImplementedError
 
@@ -124,7 +124,7 @@ class Count(Sums):
 
     channels = 0
 
-    def _left(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passage) -> Array:
         return np.zeros((0, len(passed.voxel)), np.int64)
 
     def values(self) -> Array:
@@ -152,7 +152,7 @@ class TotalLength(Sums):
     def _spans(self, points: Array, offsets: Array) -> Array:
         return in_fixed_point(norms(segments(points, offsets))[:, None], offsets)
 
-    def _left(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passage) -> Array:
         return passed.amounts.T.astype(np.int64)
 
     def values(self) -> Array:
@@ -175,7 +175,7 @@ class Directions(Sums):
     def _spans(self, points: Array, offsets: Array) -> Array:
         return in_fixed_point(np.abs(segments(points, offsets)), offsets)
 
-    def _left(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passage) -> Array:
         units = scaled(passed.amounts.astype(float), np.ones(len(passed.voxel)))
         return np.rint(units * OF_ONE).astype(np.int64).T
 
@@ -195,7 +195,7 @@ class MeanLength(Sums):
         lengths = np.rint(norms(segments(batch.points, batch.offsets)) * OF_MM).astype(np.int64)
         return of_each(np.add, lengths, batch.offsets)
 
-    def _left(self, batch: Batch, passed: Passed) -> Array:
+    def _left(self, batch: Batch, passed: Passage) -> Array:
         low, high = passed.streamline[[0, -1]] if len(passed.streamline) else (0, 0)
         return self._each(batch[low : high + 1])[passed.streamline - low][None]
 

@@ -79,7 +79,7 @@ class MapOptions(EndsOptions, DensityOptions):
 
 
 @dataclass(frozen=True)
-class Inputs(MapOptions):
+class DensityInputs(MapOptions):
     """Options of all maps, and those of a run that maps read."""
 
     weights: str | None = None
@@ -101,7 +101,7 @@ class CountMap(ProductFile):
     """
 
     def __init__(
-        self, path: PathLike | None, kind: str, options: Inputs, space: Space, step_mm: float,
+        self, path: PathLike | None, kind: str, options: DensityInputs, space: Space, step_mm: float,
         threads: int | None = None,
     ) -> None:
         if options.density_grid is not None:
@@ -151,7 +151,7 @@ class CountMap(ProductFile):
             self.details["kind"] = self._kind
 
 
-def _density(kind: str, options: Inputs, space: Space, step_mm: float, threads: int | None) -> Density:
+def _density(kind: str, options: DensityInputs, space: Space, step_mm: float, threads: int | None) -> Density:
     """Return what the host counts with."""
     if kind in COUNTS and not are_weighted(options):
         return COUNTS[kind][0](space, step_mm, threads)
@@ -165,7 +165,7 @@ def _density(kind: str, options: Inputs, space: Space, step_mm: float, threads: 
 
 
 def on_device(
-    kind: str, options: Inputs, space: Space, grid: Space, step_mm: float, settings: Settings
+    kind: str, options: DensityInputs, space: Space, grid: Space, step_mm: float, settings: Settings
 ) -> DeviceDensity | None:
     """Return what counts where streamlines are tracked; None if a map of this kind needs points."""
     if kind not in COUNTS or are_weighted(options):
@@ -173,28 +173,28 @@ def on_device(
     return COUNTS[kind][1](space, grid, step_mm, 2 * settings.max_steps)
 
 
-def density_map(options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
+def density_map(options: DensityInputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
     """Return the map of --density, of any kind."""
     check_sample(options)
     return CountMap(options.density, options.density_kind, options, space, step_mm, threads)
 
 
-def ends_map(options: Inputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
+def ends_map(options: DensityInputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
     """Return the map of --ends."""
     return CountMap(options.ends, ENDS, options, space, step_mm, threads)
 
 
-def blank(options: Inputs, space: Space, settings: Settings) -> DeviceDensity | None:
+def blank(options: DensityInputs, space: Space, settings: Settings) -> DeviceDensity | None:
     """Return what counts on any grid: the kernels are the same on all; None if the map needs points."""
     return on_device(options.density_kind, options, space, space, settings.step_mm, settings)
 
 
-def blank_ends(options: Inputs, space: Space, settings: Settings) -> DeviceDensity | None:
+def blank_ends(options: DensityInputs, space: Space, settings: Settings) -> DeviceDensity | None:
     """Return what counts the ends on any grid; None if they are weighted."""
     return on_device(ENDS, options, space, space, settings.step_mm, settings)
 
 
-def check(options: Inputs) -> None:
+def check(options: DensityInputs) -> None:
     """Open the images that maps need: an error of a small file comes before the work."""
     if options.density_grid is not None:
         grid_of_map(file_of(options.density_grid))

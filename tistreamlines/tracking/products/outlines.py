@@ -9,7 +9,7 @@ import numpy as np
 from ...space.batch import Batch, Outline, Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
-from .products import Batches, Laid
+from .products import Batches, LaidBatch
 
 
 class Outlines(Batches):
@@ -29,4 +29,4 @@ class Outlines(Batches):
         self.begin_chunk()
         outline: Future[Batch] = Future()
         outline.set_result(Outline(np.empty((0, 3), np.float32), *accepted.told(self.space)[0]))
-        self.waiting.append(Laid(outline, None, True))
+        self.waiting.append(LaidBatch(outline, None, True))

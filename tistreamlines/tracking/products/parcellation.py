@@ -10,7 +10,7 @@ from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...io.images import AnyPath
 from ...io.labels import read_labels
-from ...kernels.products.nodes import Parcels, Search, nearest_node, node_along, node_at_end
+from ...kernels.products.nodes import NodeSearch, Parcels, nearest_node, node_along, node_at_end
 from ...linker.records import Arguments, spread
 from ...option import TableLike
 from ...space.batch import Batch, Space
@@ -113,7 +113,7 @@ class Parcellation:
         return nodes.reshape(-1, 2)
 
 
-def _search(space: Space, radius: float) -> Search:
+def _search(space: Space, radius: float) -> NodeSearch:
     """Return the voxels around that of an end, from near to far, in the order in which tck2connectome looks at them."""
     beside = float(np.linalg.norm(space.voxel_sizes)) / 2  # of an end from the centre of its voxel, at most
     axes = space.affine[:3, :3]
@@ -129,6 +129,6 @@ def _search(space: Space, radius: float) -> Search:
     order = np.argsort(np.round(reach, 6), kind="stable")
     order = order[reach[order] < radius + beside]
     beyond = reach[order] ** 2 * (1 - 1e-6)
-    return Search(
+    return NodeSearch(
         offsets=offsets[order].astype(np.int32).ravel(), beyond=beyond, count=len(order), radius=float(radius)
     )

@@ -16,7 +16,7 @@ from .point_kernels import listing, program_of
 
 
 @dataclass(frozen=True)
-class Passed:
+class Passage:
     """What some streamlines of a batch pass: a row for each voxel of each streamline.
 
     Parameters
@@ -38,7 +38,7 @@ def no_amounts(points: Array, offsets: Array) -> Array:
 
 def passages(
     grid: MapGrid, batch: Batch, shares: int = 0, spans: Callable[[Array, Array], Array] = no_amounts
-) -> Iterator[Passed]:
+) -> Iterator[Passage]:
     """Yield the voxels that the streamlines of a batch pass, for as many at a time as can be listed.
 
     Parameters
@@ -61,5 +61,5 @@ def passages(
         program.run("count_points", count, grid.values | values | arrays)
         streamline = np.repeat(np.arange(count), listed)
         row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
-        yield Passed(visited[row], first + streamline, amounts[row])
+        yield Passage(visited[row], first + streamline, amounts[row])
         first += count

@@ -74,7 +74,7 @@ class Collector:
 
 
 @dataclass(frozen=True)
-class Laid:
+class LaidBatch:
     """A batch that is laid out: the memory of its codes, if no later one needs it, and whether it is a chunk's last."""
 
     batch: Future[Batch]
@@ -92,7 +92,7 @@ class Batches(Collector):
     """
 
     def __init__(self) -> None:
-        self.waiting: deque[Laid] = deque()
+        self.waiting: deque[LaidBatch] = deque()
         self.ended = True
         self._spare: list[Array] = []
         self._earlier = 0  # batches of earlier chunks
@@ -211,8 +211,8 @@ class Points(Batches):
         """
         parts = grown.parts(-(-int(grown.offsets[-1] - grown.offsets[0]) // points))
         batches = [submit_once(self.pool, partial(self.unpacker.batch, part, growth.rules)) for part in parts]
-        self.waiting += [Laid(batch, None, False) for batch in batches[:-1]]
-        self.waiting.append(Laid(batches[-1], spent, is_last))
+        self.waiting += [LaidBatch(batch, None, False) for batch in batches[:-1]]
+        self.waiting.append(LaidBatch(batches[-1], spent, is_last))
         return batches
 
     def undo(self, growth: Growth) -> None:

@@ -15,7 +15,7 @@ SUM_BITS, PART_BITS = 61, 30  # rounding up or down adds less than a bit
 WEIGHABLE = ("connectome", "density", "ends")  # products that weigh streamlines
 
 
-class Options(Protocol):
+class WeighingOptions(Protocol):
     """Options that say by what streamlines are weighted."""
 
     @property
@@ -25,12 +25,12 @@ class Options(Protocol):
     def sift2(self) -> object: ...
 
 
-def are_weighted(options: Options) -> bool:
+def are_weighted(options: WeighingOptions) -> bool:
     """Return whether streamlines are weighted."""
     return options.weights is not None
 
 
-def known_weights(options: Options) -> npt.NDArray[np.float64] | None:
+def known_weights(options: WeighingOptions) -> npt.NDArray[np.float64] | None:
     """Return the weights of a file, (n,); None if there are none, or if they come when all streamlines have."""
     return None if options.weights in (None, SIFT2) else load_weights(options.weights)
 
@@ -55,7 +55,7 @@ def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> floa
     return 2.0 ** (SUM_BITS - bits)
 
 
-def check_weights(options: Options) -> None:
+def check_weights(options: WeighingOptions) -> None:
     """Raise a ParameterError if the weights of SIFT2 are asked for, but not SIFT2."""
     if options.weights == SIFT2 and options.sift2 is None:
         raise ParameterError("--weights sift2 needs --sift2 FOD FILE; a file of this name is ./sift2")

@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Mask(NamedTuple):
+class SeedMask(NamedTuple):
     """Voxels outside of which no seed may lie.
 
     Parameters

@@ -15,7 +15,7 @@ from ...io.surfaces import AUTO, Surface, load_surface
 from ...option import flag
 from ...space.batch import Space
 from .attempts import ATTEMPTS, first_found
-from .mask import Mask
+from .mask import SeedMask
 from .more_seeds import cells_between, counted, voxels_by_share
 from .outside import senses_of
 from .seeds import Draw, DrawnSeeds, GivenSeeds, Seeds, along_voxel_axes, count_inside
@@ -50,7 +50,7 @@ class AreaSeeds(DrawnSeeds):
     senses: Floats | None
     space: Space
     draw: Draw
-    mask: Mask | None = None
+    mask: SeedMask | None = None
 
     @cached_property
     def _sums(self) -> Floats:
@@ -150,7 +150,7 @@ class VertexSeeds(Seeds):
 
 def surface_seeds(
     paths: Sequence[AnyPath], space: Space, draw: Draw, *, given: str = AUTO, direction: str = FREE,
-    each: int | None = None, mask: Mask | None = None, note: Tell = silent, warn: Tell = silent,
+    each: int | None = None, mask: SeedMask | None = None, note: Tell = silent, warn: Tell = silent,
 ) -> Seeds:
     """Return seeds on surfaces.
 
@@ -193,7 +193,7 @@ def surface_seeds(
     return AreaSeeds(vertices, triangles[keep], kept, space, draw, mask)
 
 
-def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: Mask | None) -> Flags:
+def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: SeedMask | None) -> Flags:
     """Return which triangles have an area, and may have a part of it in the mask."""
     keep = lengths_of(normals_of(vertices, triangles)) > 0
     if not keep.any():
@@ -209,7 +209,7 @@ def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: Mask | 
 
 def _at_vertices(
     vertices: Floats, triangles: npt.NDArray[np.int64], senses: Floats | None, space: Space, each: int,
-    mask: Mask | None,
+    mask: SeedMask | None,
 ) -> VertexSeeds:
     """Return seeds at vertices, along the sums of the normals of their triangles, weighted by area."""
     keep = np.ones(len(vertices), bool) if mask is None else mask.holds(vertices)

@@ -15,7 +15,7 @@ from ...space.batch import Space
 
 
 @dataclass(frozen=True, eq=False)
-class Sphere:
+class SphereRegion:
     """A sphere.
 
     Parameters
@@ -34,7 +34,7 @@ class Sphere:
 
 
 @dataclass(frozen=True, eq=False)
-class Mask:
+class MaskRegion:
     """The voxels of a mask image.
 
     Parameters
@@ -52,7 +52,7 @@ class Mask:
     voxels: npt.NDArray[np.bool_]
 
 
-Region = Sphere | Mask
+Region = SphereRegion | MaskRegion
 
 
 def box_around(voxels: Array) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
@@ -61,7 +61,7 @@ def box_around(voxels: Array) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_
     return np.array([along[0] for along in held]), np.array([along[-1] + 1 for along in held])
 
 
-def sphere_in(name: str, region: object) -> Sphere | None:
+def sphere_in(name: str, region: object) -> SphereRegion | None:
     """Return the sphere of a text 'x,y,z,r' in RASmm, or None if the text is none of four numbers.
 
     Parameters
@@ -83,7 +83,7 @@ def sphere_in(name: str, region: object) -> Sphere | None:
     if len(numbers) != 4:
         return None
     *centre, radius = ball_of(name, region)
-    return Sphere(str(region), np.array(centre), radius)
+    return SphereRegion(str(region), np.array(centre), radius)
 
 
 def load_region(name: str, region: AnyPath, note: Tell = silent, warn: Tell | None = None) -> Region:
@@ -108,4 +108,4 @@ def load_region(name: str, region: AnyPath, note: Tell = silent, warn: Tell | No
     if (sphere := sphere_in(name, region)) is not None:
         return sphere
     space = grid_of(*open_image(region))
-    return Mask(str(region), space, load_mask(region, space, note, warn, labels=True))
+    return MaskRegion(str(region), space, load_mask(region, space, note, warn, labels=True))

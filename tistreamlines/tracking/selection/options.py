@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...option import REGIONS, flag, option
 from ...space.batch import Space
-from .files import Mask, Region, Sphere, box_around
+from .files import MaskRegion, Region, SphereRegion, box_around
 from .regions import ROLES, Asked
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def check_regions(asked: Asked, space: Space) -> None:
     """
     for name in ROLES:
         for region in asked.get(name, ()):
-            if isinstance(region, Mask):
+            if isinstance(region, MaskRegion):
                 _check_size(region, space)
             if not _touches(region, space):
                 raise InputError(f"{region.name}: no part of {flag(name)} is in the image; check its coordinates")
@@ -110,21 +110,21 @@ def check_regions(asked: Asked, space: Space) -> None:
 
 def _touches(region: Region, space: Space) -> bool:
     """Whether a region has a part in the image: the centre of a voxel, or a point of the sphere."""
-    if isinstance(region, Mask):
+    if isinstance(region, MaskRegion):
         return any(_reaches(x, plane, region, space) for x, plane in enumerate(region.voxels) if plane.any())
     centre = space.to_voxel(region.centre)
     nearest = np.clip(centre, -0.5, np.array(space.shape) - 0.5)
     return bool(np.linalg.norm((centre - nearest) * space.voxel_sizes) <= region.radius)
 
 
-def _reaches(x: int, plane: npt.NDArray[np.bool_], mask: Mask, space: Space) -> bool:
+def _reaches(x: int, plane: npt.NDArray[np.bool_], mask: MaskRegion, space: Space) -> bool:
     """Whether a voxel in a plane (y, z) of a mask has its centre in the image."""
     voxels = np.insert(np.argwhere(plane), 0, x, axis=1)
     points = space.to_voxel(mask.space.to_ras(voxels))
     return bool(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).any())
 
 
-def _check_size(mask: Mask, space: Space) -> None:
+def _check_size(mask: MaskRegion, space: Space) -> None:
     """Check that float32 coordinates tell the voxels of a mask apart everywhere in the image."""
     corners = space.to_ras(np.array(list(product(*((-0.5, side - 0.5) for side in space.shape)))))
     if np.abs(mask.space.to_voxel(corners)).max() > FINEST:
@@ -143,8 +143,8 @@ def _check_size(mask: Mask, space: Space) -> None:
 def _passable(region: Region, asked: Asked) -> bool:
     """Whether a point can lie in a region; only regions of one kind, and masks of one grid, are compared."""
     excluded, limits = asked.get("exclude", ()), asked.get("limit_mask", ())
-    if isinstance(region, Sphere):
-        spheres = [other for other in excluded if isinstance(other, Sphere)]
+    if isinstance(region, SphereRegion):
+        spheres = [other for other in excluded if isinstance(other, SphereRegion)]
         return not any(np.linalg.norm(ball.centre - region.centre) + region.radius <= ball.radius for ball in spheres)
     left = region.voxels.copy()
     for other in _same_grid(region, excluded):
@@ -155,7 +155,7 @@ def _passable(region: Region, asked: Asked) -> bool:
     return bool(left.any())
 
 
-def _same_grid(mask: Mask, others: Sequence[Region]) -> list[Mask]:
+def _same_grid(mask: MaskRegion, others: Sequence[Region]) -> list[MaskRegion]:
     grid = mask.space.shape, mask.space.affine.tobytes()
-    masks = (other for other in others if isinstance(other, Mask))
+    masks = (other for other in others if isinstance(other, MaskRegion))
     return [other for other in masks if (other.space.shape, other.space.affine.tobytes()) == grid]

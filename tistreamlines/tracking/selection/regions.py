@@ -19,12 +19,12 @@ from ...linker.lang import Func, Stage
 from ...space.batch import Space
 from ..growth.chunk import Chunk
 from ..parts import Selection
-from .files import Mask, Region, Sphere, box_around
+from .files import MaskRegion, Region, SphereRegion, box_around
 from .filters import Filter
 from .voxel_bits import mark_ball, mark_voxels
 
 Asked = Mapping[str, Sequence[Region]]  # by the name of the option
-Marked = tuple[Mask, int, int]  # with its word and its bit in it
+Marked = tuple[MaskRegion, int, int]  # with its word and its bit in it
 ROLES = ("include", "include_ordered", "exclude", "limit_mask", "ends_in")
 SAME = 1e-4  # voxels: headers of one grid may differ by so much, since many programs keep them in float32
 
@@ -110,9 +110,9 @@ def _unions(asked: Asked, name: str) -> list[tuple[Region, int]]:
 def _places(placed: Sequence[tuple[Region, int, int]], space: Space, words: int) -> dict[str, Array | int]:
     """Return the fields of the record that say where regions lie, by word and bit; masks on one grid share an array."""
     grids: dict[tuple[bytes, tuple[int, ...]], list[Marked]] = {}
-    spheres: list[tuple[Sphere, int, int]] = []
+    spheres: list[tuple[SphereRegion, int, int]] = []
     for region, word, bit in placed:
-        if isinstance(region, Sphere):
+        if isinstance(region, SphereRegion):
             spheres.append((region, word, bit))
         else:
             grids.setdefault((region.space.affine.tobytes(), region.space.shape), []).append((region, word, bit))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...option import flag
-from .files import Mask, Region, box_around
+from .files import MaskRegion, Region, box_around
 from .regions import Asked
 
 ROLES = ("include", "include_ordered", "exclude")  # that streamlines pass through
@@ -39,7 +39,7 @@ def thin_regions(asked: Asked, step_mm: float) -> list[str]:
 
 def _thickness(region: Region, enough: float) -> float:
     """Return the diameter of the largest ball in a region, mm; infinity if it is known to be enough."""
-    if not isinstance(region, Mask):
+    if not isinstance(region, MaskRegion):
         return 2 * region.radius
     from scipy.ndimage import binary_erosion, distance_transform_edt
 

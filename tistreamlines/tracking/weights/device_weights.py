@@ -18,8 +18,8 @@ from ...linker.lang import LANES
 from ...linker.parts import Part
 from ...linker.records import INTS, REALS, Arguments, spread
 from ...linker.source import Source
-from .room import Buffer, Room
-from .visit_file import Stored, in_memory
+from .room import VisitBuffer, VisitMemory
+from .visit_file import StoredWords, in_memory
 from .visits import VisitList, together
 
 WORD_BITS = 32
@@ -45,7 +45,7 @@ class _Piece:
     order: Array
     teams: int
     values: Arguments
-    waiting: Array | Stored | None
+    waiting: Array | StoredWords | None
 
 
 class DeviceWeights:
@@ -70,7 +70,7 @@ class DeviceWeights:
         Streamlines that visit each fixel.
     """
 
-    def __init__(self, parts: list[VisitList], count: int, room: Room, *, excludes: bool = False) -> None:
+    def __init__(self, parts: list[VisitList], count: int, room: VisitMemory, *, excludes: bool = False) -> None:
         self._count, self._fixels, self._threads = count, room.fixels, room.threads
         device, fixels = room.device, room.fixels
         sums = WeightSums(atomic=int(not device.on_host), excludes=int(excludes))
@@ -84,12 +84,12 @@ class DeviceWeights:
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
 
-    def _hold_all(self, parts: list[VisitList], room: Room) -> None:
+    def _hold_all(self, parts: list[VisitList], room: VisitMemory) -> None:
         """Move as many visits to the device as it has room for, first those in memory; each thread has a few pieces."""
         left, most = room.shares()
-        self._buffers = [Buffer(self._program, room.device, most) for _ in range(self._threads)]
+        self._buffers = [VisitBuffer(self._program, room.device, most) for _ in range(self._threads)]
         parts[:] = [piece for part in parts for piece in part.divided(most)]
-        parts.sort(key=lambda part: not isinstance(part.words, Stored))  # the last ones are taken first
+        parts.sort(key=lambda part: not isinstance(part.words, StoredWords))  # the last ones are taken first
         pieces = -(-2 * self._threads // max(len(parts), 1)) if self._threads > 1 else 1
         while parts:
             part = parts.pop() if room.device.on_host else together(parts, most)
@@ -100,7 +100,7 @@ class DeviceWeights:
                     visits = part.teams(int(teams[0]), int(teams[-1]) + 1)
                     self._hold(visits, None if kept else room.waiting(visits.words))
 
-    def _hold(self, part: VisitList, waiting: Array | Stored | None) -> None:
+    def _hold(self, part: VisitList, waiting: Array | StoredWords | None) -> None:
         """Make a piece of a part, whose visits go to the device unless they are ``waiting`` elsewhere."""
         program, lanes = self._program, len(part.order)
         weighed = kernels.Weighed(
@@ -112,14 +112,14 @@ class DeviceWeights:
         values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
         self._pieces.append(_Piece(part.order, len(part.depth), values, waiting))
 
-    def _each(self, work: Callable[[Sequence[_Piece], Buffer], Result]) -> list[Result]:
+    def _each(self, work: Callable[[Sequence[_Piece], VisitBuffer], Result]) -> list[Result]:
         """Do some work for all pieces; on the host, each thread does so for some of them."""
         if self._threads == 1:
             return [work(self._pieces, self._buffers[0])]
         groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
         return list(thread_pool("weights", self._threads).map(work, groups, self._buffers))
 
-    def _launch(self, kernel: str, piece: _Piece, arguments: Arguments, buffer: Buffer) -> None:
+    def _launch(self, kernel: str, piece: _Piece, arguments: Arguments, buffer: VisitBuffer) -> None:
         """Run a kernel for a piece, once the visits that it takes are there."""
         values = piece.values | arguments
         if piece.waiting is not None and WORDS in dict(self._program.signatures[kernel]):
@@ -129,7 +129,7 @@ class DeviceWeights:
     def _run(self, kernel: str, arguments: Arguments) -> None:
         """Run a kernel for all streamlines."""
 
-        def work(pieces: Sequence[_Piece], buffer: Buffer) -> None:
+        def work(pieces: Sequence[_Piece], buffer: VisitBuffer) -> None:
             for piece in pieces:
                 self._launch(kernel, piece, arguments, buffer)
 
@@ -138,7 +138,7 @@ class DeviceWeights:
     def _added(self, kernel: str, name: str, words: int, arguments: Arguments) -> Array:
         """Run a kernel that adds to so many words, its argument ``name``; return each thread's, (threads, words)."""
 
-        def work(pieces: Sequence[_Piece], buffer: Buffer) -> Array:
+        def work(pieces: Sequence[_Piece], buffer: VisitBuffer) -> Array:
             sums = self._program.array(np.zeros(words, np.int32))
             for piece in pieces:
                 self._launch(kernel, piece, arguments | {name: sums}, buffer)
@@ -167,7 +167,8 @@ class DeviceWeights:
             Its other fields.
         """
         fixels = self._program.array(rows.ravel())
-        self._run("reweigh", spread("model", kernels.Model(fixels=fixels, count=self._fixels, unit=unit, **bounds)))
+        model = kernels.FixelModel(fixels=fixels, count=self._fixels, unit=unit, **bounds)
+        self._run("reweigh", spread("model", model))
 
     def accept(self) -> Array:
         """Take the step that was found; return which fixels are excluded from the next one on, (fixels,)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ParameterError
 from ...option import OUTPUT, SEEDS, option
-from .rules import Rules
+from .rules import Sift2Rules
 
 if TYPE_CHECKING:
     from ...io.images import AnyPath
@@ -61,22 +61,22 @@ class Sift2Options:
         False, OUTPUT, "Estimate the weights of --sift2 in one pass, without iterations.", **NEEDS
     )
     sift2_reg_tikhonov: float = option(
-        Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor",
+        Sift2Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor",
         low=0, **ITERATED,
     )
     sift2_reg_tv: float = option(
-        Rules.reg_tv, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the mean "
-        "of each fixel.", unit="factor", low=0, **ITERATED,
+        Sift2Rules.reg_tv, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the "
+        "mean of each fixel.", unit="factor", low=0, **ITERATED,
     )
     sift2_min_td_frac: float = option(
-        Rules.min_td_frac, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less than "
-        "this part of that of its fibres.", unit="share", low=0, high=1, **ITERATED,
+        Sift2Rules.min_td_frac, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less "
+        "than this part of that of its fibres.", unit="share", low=0, high=1, **ITERATED,
     )
     sift2_min_iters: int = option(
-        Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED
+        Sift2Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED
     )
     sift2_max_iters: int = option(
-        Rules.max_iters, OUTPUT, "Most iterations of --sift2.", unit="iterations", low=1, **ITERATED
+        Sift2Rules.max_iters, OUTPUT, "Most iterations of --sift2.", unit="iterations", low=1, **ITERATED
     )
     sift2_min_factor: float = option(
         0.0, OUTPUT, "Weights of --sift2 below this become 0.", unit="weight", low=0, high=1, **NEEDS
@@ -85,19 +85,19 @@ class Sift2Options:
         None, OUTPUT, "Greatest weight of --sift2.", unit="weight", low=1, absent="22,026, which is e^10", **ITERATED
     )
     sift2_max_coeff_step: float = option(
-        Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.",
+        Sift2Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.",
         unit="coefficient", low=0, above=True, **ITERATED,
     )
     sift2_min_cf_decrease: float = option(
-        Rules.min_cf_decrease, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part of the "
-        "first one.", unit="share", low=0, high=1, **ITERATED,
+        Sift2Rules.min_cf_decrease, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part "
+        "of the first one.", unit="share", low=0, high=1, **ITERATED,
     )
     sift2_fd_scale_gm: bool = option(
         False, OUTPUT, "Lower fibre densities where there is grey matter, as tcksift2 -fd_scale_gm. This needs five "
         "tissues.", **NEEDS,
     )
     sift2_fd_thresh: float = option(
-        Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0,
+        Sift2Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0,
         **NEEDS,
     )
     sift2_remove_untracked: bool = option(
@@ -136,13 +136,13 @@ class DynamicOptions:
     )
 
 
-def rules_of(options: Sift2Options) -> Rules:
+def rules_of(options: Sift2Options) -> Sift2Rules:
     """Return the rules that the options give."""
-    names = [rule.name for rule in fields(Rules) if hasattr(options, f"sift2_{rule.name}")]
+    names = [rule.name for rule in fields(Sift2Rules) if hasattr(options, f"sift2_{rule.name}")]
     known = {name: getattr(options, f"sift2_{name}") for name in names}
     least, most = options.sift2_min_factor, options.sift2_max_factor
     least, most = -math.inf if not least else math.log(least), math.inf if most is None else math.log(most)
-    return Rules(**known, min_coeff=least, max_coeff=most, statistics=options.sift2_csv is not None)
+    return Sift2Rules(**known, min_coeff=least, max_coeff=most, statistics=options.sift2_csv is not None)
 
 
 def files(options: Sift2Options) -> tuple[Path, ...]:

@@ -25,7 +25,7 @@ from ..products.files import Weighing
 from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
 from .options import files, pairs_of, rules_of, tissues_of
-from .room import Room
+from .room import VisitMemory
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
 from .visits import VisitList, Visitor
 
@@ -56,7 +56,7 @@ class Sift2Weights(Weighing):
 
     follows = True
     _fixels: Fixels  # these two once it is known what is followed
-    _room: Room
+    _room: VisitMemory
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
         super().__init__(*files(options))
@@ -83,7 +83,7 @@ class Sift2Weights(Weighing):
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
-        self._room = Room(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
+        self._room = VisitMemory(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
         self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
         self.doubts += tuple(notes)
 

@@ -14,7 +14,7 @@ from ...errors import ParameterError
 from ...kernels.weights.sift2 import NUMBERS, SUMS
 from ...linker.lang import LANES
 from ...linker.records import INTS
-from .visit_file import WORD, Stored, VisitFile, in_memory
+from .visit_file import WORD, StoredWords, VisitFile, in_memory
 from .visits import VisitList
 
 MOST_WORDS = 2**27  # visits that a launch reads on a GPU: 512 MB
@@ -27,7 +27,7 @@ A_TEAM = 2  # words of a team besides: where its visits begin, and how many ther
 COPIES = 2  # of the sums of each thread: while one is made, and then while those of all threads are put together
 
 
-class Room:
+class VisitMemory:
     """Room for the visits of streamlines.
 
     Parameters
@@ -107,9 +107,9 @@ class Room:
         piece = max(piece, self._deepest)
         return left - buffers * piece, piece
 
-    def waiting(self, words: Array | Stored) -> Array | Stored:
+    def waiting(self, words: Array | StoredWords) -> Array | StoredWords:
         """Return visits that do not stay on the device: in the file if the device is the host."""
-        return self._file.put(in_memory(words)) if self.device.on_host and not isinstance(words, Stored) else words
+        return self._file.put(in_memory(words)) if self.device.on_host and not isinstance(words, StoredWords) else words
 
     def close(self) -> None:
         """Remove the file."""
@@ -127,7 +127,7 @@ class Room:
         )
 
 
-class Buffer:
+class VisitBuffer:
     """An array to which the visits of a piece go that are not kept on a device, before a kernel reads them.
 
     Parameters
@@ -145,7 +145,7 @@ class Buffer:
         self._read: Array | None = None
         self._array: object = None
 
-    def filled(self, words: Array | Stored) -> object:
+    def filled(self, words: Array | StoredWords) -> object:
         """Return an array on the device that begins with these words, until the next ones come."""
         if self._read is None:
             self._read = np.empty(self._most, np.int32)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rules:
+class Sift2Rules:
     """Options of SIFT2, with the names that MRtrix3's tcksift2 gives them.
 
     Parameters

@@ -21,8 +21,8 @@ from ...errors import InputError
 from ...kernels.weights.sift2 import HIGHEST
 from .device_weights import DeviceWeights
 from .fixels import Fixels
-from .room import Room
-from .rules import Rules
+from .room import VisitMemory
+from .rules import Sift2Rules
 from .visits import VisitList
 
 Told = Callable[[int, float, float], object]
@@ -170,8 +170,8 @@ class _Compared:
 
 
 def sift2(
-    fixels: Fixels, parts: list[VisitList], count: int, device: Device, rules: Rules | None = None, *,
-    threads: int | None = None, told: Told = lambda *_: None, room: Room | None = None,
+    fixels: Fixels, parts: list[VisitList], count: int, device: Device, rules: Sift2Rules | None = None, *,
+    threads: int | None = None, told: Told = lambda *_: None, room: VisitMemory | None = None,
 ) -> Weights:
     """Weigh streamlines.
 
@@ -204,11 +204,11 @@ def sift2(
     NoVisit
         If no streamline visits a fixel in the mask.
     """
-    rules = rules or Rules()
+    rules = rules or Sift2Rules()
     if not count:
         return Weights(np.zeros(0, np.float32), math.nan, ())
     table, masks, fibres = fixels.table, fixels.masks, fixels.fibres.astype(float)
-    room = room or Room(table.count, device, threads)
+    room = room or VisitMemory(table.count, device, threads)
     held = DeviceWeights(parts, count, room, excludes=rules.max_coeff < HIGHEST)
     masks[fibres <= rules.fd_thresh] *= not rules.fd_thresh
     if rules.remove_untracked:
@@ -231,7 +231,7 @@ def sift2(
 
 
 def _iterated(
-    held: DeviceWeights, fixels: _Compared, rules: Rules, count: int, told: Told
+    held: DeviceWeights, fixels: _Compared, rules: Sift2Rules, count: int, told: Told
 ) -> list[Iteration]:
     """Take steps until the cost hardly falls any more.
 
@@ -265,7 +265,7 @@ def _iterated(
             return rows
 
 
-def _linear(means: Array, rules: Rules) -> npt.NDArray[np.float32]:
+def _linear(means: Array, rules: Sift2Rules) -> npt.NDArray[np.float32]:
     """Return the logarithms of the means of fibre density over that of streamlines (Smith et al. 2022), (count,)."""
     with np.errstate(divide="ignore"):
         coefficients = np.log(means)

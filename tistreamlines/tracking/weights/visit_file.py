@@ -33,7 +33,7 @@ class VisitFile:
         self._beside, self._count, self._lock = beside, 0, Lock()
         self._file: FileIO | None = None
 
-    def put(self, words: Array) -> Stored:
+    def put(self, words: Array) -> StoredWords:
         """Append words, (n,) int32; return where they are.
 
         Raises
@@ -53,7 +53,7 @@ class VisitFile:
             while left:
                 left = left[self._file.write(left) :]
         self._count += len(words)
-        return Stored(self, self._count - len(words), len(words))
+        return StoredWords(self, self._count - len(words), len(words))
 
     def read(self, first: int, out: Array) -> None:
         """Read as many words as ``out`` has, from number ``first`` on; several threads may do so at once."""
@@ -89,7 +89,7 @@ class VisitFile:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredWords:
     """So many words of a file, from number ``first`` on."""
 
     file: VisitFile
@@ -100,30 +100,30 @@ class Stored:
         """Return the number of words."""
         return self.count
 
-    def __getitem__(self, some: slice) -> Stored:
+    def __getitem__(self, some: slice) -> StoredWords:
         """Return some of them, which follow each other."""
         first, last, _ = some.indices(self.count)
-        return Stored(self.file, self.first + first, last - first)
+        return StoredWords(self.file, self.first + first, last - first)
 
 
-def in_memory(words: Array | Stored, room: Array | None = None) -> Array:
+def in_memory(words: Array | StoredWords, room: Array | None = None) -> Array:
     """Return words, (n,) int32: those of a file in the front of ``room``, or else in an array of their own."""
-    if isinstance(words, Stored):
+    if isinstance(words, StoredWords):
         out = np.empty(len(words), np.int32) if room is None else room[: len(words)]
         words.file.read(words.first, out)
         return out
     return words
 
 
-def adjoin(first: Array | Stored, second: Array | Stored) -> bool:
+def adjoin(first: Array | StoredWords, second: Array | StoredWords) -> bool:
     """Whether :func:`joined` can join them: both are in memory, or the second one follows the first one in a file."""
-    if isinstance(first, Stored) and isinstance(second, Stored):
+    if isinstance(first, StoredWords) and isinstance(second, StoredWords):
         return first.first + first.count == second.first
-    return not isinstance(first, Stored) and not isinstance(second, Stored)
+    return not isinstance(first, StoredWords) and not isinstance(second, StoredWords)
 
 
-def joined(words: list[Array | Stored]) -> Array | Stored:
+def joined(words: list[Array | StoredWords]) -> Array | StoredWords:
     """Return words one after another, of which each two neighbours :func:`adjoin`."""
-    if isinstance(words[0], Stored):
-        return Stored(words[0].file, words[0].first, sum(map(len, words)))
+    if isinstance(words[0], StoredWords):
+        return StoredWords(words[0].file, words[0].first, sum(map(len, words)))
     return np.concatenate([in_memory(part) for part in words])

@@ -15,13 +15,13 @@ from ...backends import open_program
 from ...backends.program import on_device
 from ...devices import Device
 from ...errors import InputError
-from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, Found, visit_fixels
+from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, VisitSlots, visit_fixels
 from ...linker.lang import LANES
 from ...linker.records import INTS, Arguments, spread
 from ...linker.source import Source
 from ...space.batch import Batch
 from .fixel_grid import FixelTable
-from .visit_file import Stored, adjoin, in_memory, joined
+from .visit_file import StoredWords, adjoin, in_memory, joined
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
@@ -50,7 +50,7 @@ class VisitList:
     order: Array
     begin: Array
     depth: Array
-    words: Array | Stored
+    words: Array | StoredWords
 
     def moved(self, first: int) -> VisitList:
         """Return it with the first of the streamlines numbered ``first``."""
@@ -166,7 +166,7 @@ class Visitor:
         """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
         program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
         total = int(LANES * (depth + 1).sum())
-        found = Found(
+        found = VisitSlots(
             begin=program.array(begin.astype(np.int32)), depth=program.array(depth.astype(np.int32)),
             words=program.empty(total, INTS), visited=program.empty(LANES * len(depth), INTS),
         )
