@@ -22,6 +22,7 @@ from ..options.definitions import names_in_memory
 from ..options.objects import MADE
 from ..options.parameters import Parameters, defaults, input_names, kind
 from ..options.parameters import options as known_options
+from ..options.signatures import listing
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.products.content import check_written
@@ -37,7 +38,6 @@ from .products import asked, with_weights
 from .result import TrackResult
 from .resume import save_resumable
 from .setup import bar_or
-from .signatures import listing
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

@@ -24,8 +24,8 @@ from ..io.in_memory import source_of
 from ..io.nifti import load_mask
 from ..option import flag, listed
 from ..options.parameters import Parameters
+from ..options.signatures import check_keywords, listing
 from ..space.batch import Space
-from .signatures import check_keywords, listing
 
 if TYPE_CHECKING:
     from typing import TypedDict

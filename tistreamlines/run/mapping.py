@@ -27,6 +27,7 @@ from ..io.writer import all_or_none
 from ..option import flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
+from ..options.signatures import check_keywords, listing
 from ..space.batch import Batch, Space
 from ..tracking.products.density import around
 from ..tracking.products.density_map import MAPS
@@ -39,7 +40,6 @@ from .outputs import Outputs, check_names, reserved, taken_by
 from .products import Products, products_of
 from .record import OURS, inputs_of, versions
 from .setup import bar_or
-from .signatures import check_keywords, listing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

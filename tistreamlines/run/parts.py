@@ -18,6 +18,7 @@ from ..io.writer_thread import WriterThread
 from ..option import flag
 from ..options.definitions import joined_options, names_affecting
 from ..options.parameters import Parameters
+from ..options.signatures import check_keywords
 from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
@@ -28,7 +29,6 @@ from .products import gathered_of, products_of
 from .record import OURS, header_fields, inputs_of, tractogram
 from .saving import write
 from .schema import PartRecord
-from .signatures import check_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
