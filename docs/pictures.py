@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tistreamlines as ts
-from tistreamlines.io.picture import draw
+from tistreamlines.io.picture import png
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
 
 IMAGES = Path(__file__).parent / "images"
@@ -67,7 +67,7 @@ def main() -> None:
             batch = ts.Batch.concatenate(result.batches)
             head: dict[str, Any] = {"mask": phantom.mask, "affine": phantom.affine, "dpi": 60, "max_streamlines": 1000}
             head["title"] = f"{len(batch):,} streamlines, {title}"
-            draw(batch.points, batch.offsets, IMAGES / f"{name}.png", **head)
+            (IMAGES / f"{name}.png").write_bytes(png(batch.points, batch.offsets, **head))
         result = ts.track(*series, mask=Path(folder) / "mask.nii.gz", dg="det", nseeds=2000, max_directions=1)
         draw_one(result, phantom.tissues["wm"], phantom.affine)
 

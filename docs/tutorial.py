@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests import thi
 from commands import Step, run, steps
 
 import tistreamlines as ts
-from tistreamlines.io.picture import draw
+from tistreamlines.io.picture import png
 
 PAGE = "docs/tutorial.md"
 IMAGES = Path(__file__).parent / "images"
@@ -121,7 +121,7 @@ def picture_of(result: ts.TrackResult, path: Path, title: str, mask: Any) -> Non
     """Draw streamlines in three views."""
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in result])])
     options = {"mask": mask.get_fdata() > 0, "affine": mask.affine, "dpi": 60, "max_streamlines": 1000}
-    draw(result.streamlines.get_data(), offsets, path, title=title, **options)
+    path.write_bytes(png(result.streamlines.get_data(), offsets, title=title, **options))
 
 
 def agreement(one: Any, other: Any) -> dict[str, float]:

@@ -16,11 +16,16 @@ COUNTS = re.compile(r"([\d,]+ streamlines from [\d,]+ seeds, [\d.]+ mm on averag
 
 
 def script(name):
-    """A script of docs/."""
+    """A script of docs/, which imports ``commands`` of docs/; the tests have a module of that name, too."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
+    commands_of_tests = sys.modules.pop("commands", None)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        if commands_of_tests is not None:
+            sys.modules["commands"] = commands_of_tests
     return module
 
 

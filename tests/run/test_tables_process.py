@@ -155,7 +155,7 @@ def test_only_files_on_a_gpu_are_read_apart(head, monkeypatch):
 @pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "csa"}], ids=str)
 def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch):
     """The kernels that were compiled for a few voxels are those of the run."""
-    found, loaded, load = [], [], caching.Function._address
+    found, loaded, load = [], [], caching.Function._native
 
     def noted(self, kinds):
         loaded.append((self._name, kinds))
@@ -168,7 +168,7 @@ def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch)
             found.append((before, list(loaded)))
 
     caching.function.cache_clear()
-    monkeypatch.setattr(caching.Function, "_address", noted)
+    monkeypatch.setattr(caching.Function, "_native", noted)
     monkeypatch.setattr(session, "Engine", Seen)
     ts.track(*head.series, mask=head.mask, nseeds=50, arch="cpu", **named)
     _, (before, after) = found  # the first compiles ahead
