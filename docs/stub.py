@@ -48,7 +48,7 @@ class ProductOptions(TypedDict, total=False):
 OPTIONS_HEAD = '''
 
 class Options(ProductOptions, total=False):
-    """Those, and the others that ``tistreamlines track --help-all`` explains, in its order."""
+    """All options of :func:`tistreamlines.track`: those of products, and the others in the order of the help."""
 
 '''
 HEAD = '''"""Objects beside keywords. This file is written by ``python docs/generate.py``."""

@@ -129,7 +129,7 @@ class LocalGrowth:
 
     @classmethod
     def of(cls, asked: SimpleNamespace, lengths: Lengths, particles: ParticleOptions | None = None) -> LocalGrowth:
-        """Take what a function was asked for with the keywords of DIPY that have the names of fields."""
+        """Take the values of those of a function's keywords that are named like fields."""
         same = {row.name: getattr(asked, row.name) for row in fields(cls) if hasattr(asked, row.name)}
         more: More = {}
         for name in MORE_NAMES:
@@ -180,7 +180,7 @@ class Streamlines:
         Seeds in the space of the affine.
     space : Space
         Voxel grid of the data, with the affine.
-    growth : Growth
+    growth : LocalGrowth
         How and where they are grown.
     directions : ndarray, (n, 3), or None
         Initial direction of each seed, a unit vector along the voxel axes. None is the highest peaks at the seed.

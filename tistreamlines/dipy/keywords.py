@@ -36,7 +36,7 @@ class More(TypedDict, total=False):
 
 
 class Shared(More, total=False):
-    """What all functions and ``LocalTracking`` have."""
+    """Keywords of all functions and of ``LocalTracking``."""
 
     nbr_threads: int
     random_seed: int | None
@@ -45,7 +45,7 @@ class Shared(More, total=False):
 
 
 class Tracking(Shared, total=False):
-    """What all functions have."""
+    """Keywords of all functions."""
 
     seed_directions: Array | None
     sh: Array | None
@@ -63,7 +63,7 @@ class Tracking(Shared, total=False):
 
 
 class OfPeaks(Tracking, total=False):
-    """Those of functions that may follow peaks."""
+    """Keywords of functions that may follow peaks."""
 
     pam: PeaksAndMetrics | None
 
@@ -79,25 +79,25 @@ class Probes(TypedDict, total=False):
 
 
 class PttTracking(OfPeaks, Probes, total=False):
-    """Those of ``ptt_tracking``."""
+    """Keywords of ``ptt_tracking``."""
 
 
 class GetterOptions(Probes, total=False):
-    """Those of direction getters."""
+    """Keywords of direction getters."""
 
     relative_peak_threshold: float
     min_separation_angle: float
 
 
 class Bootstrap(Tracking, total=False):
-    """Those of ``bootstrap_tracking``."""
+    """Keywords of ``bootstrap_tracking``."""
 
     data: Array | None
     model: Model | None
 
 
 class Eudx(OfPeaks, total=False):
-    """Those of ``eudx_tracking``."""
+    """Keywords of ``eudx_tracking``."""
 
     max_cross: int | None
 
@@ -110,7 +110,7 @@ class Sides(TypedDict, total=False):
 
 
 class Pft(Eudx, Sides, total=False):
-    """Those of ``pft_tracking``."""
+    """Keywords of ``pft_tracking``."""
 
     pft_back_tracking_dist: float
     pft_front_tracking_dist: float
@@ -120,7 +120,7 @@ class Pft(Eudx, Sides, total=False):
 
 
 class Local(Shared, Sides, total=False):
-    """Those of ``LocalTracking``."""
+    """Keywords of ``LocalTracking``."""
 
     max_cross: int | None
     maxlen: int

@@ -110,7 +110,7 @@ def local_streamlines(
     ----------
     field : Field
         What the direction getter follows.
-    sc, seeds, growth : StoppingCriterion, ndarray (n, 3), Growth
+    sc, seeds, growth : StoppingCriterion, ndarray (n, 3), LocalGrowth
         See :class:`.growing.Streamlines`.
     affine, initial_directions, max_cross : ndarray (4, 4), ndarray (n, k, 3) or None, int or None
         See :class:`LocalTracking`.

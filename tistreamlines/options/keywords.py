@@ -80,7 +80,7 @@ class ProductOptions(TypedDict, total=False):
 
 
 class Options(ProductOptions, total=False):
-    """Those, and the others that ``tistreamlines track --help-all`` explains, in its order."""
+    """All options of :func:`tistreamlines.track`: those of products, and the others in the order of the help."""
 
     # Seeds and region
     mask: ImageLike | None

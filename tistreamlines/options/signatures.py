@@ -47,11 +47,12 @@ def with_keywords(
 
         @functools.wraps(function)
         def called(*values: Arguments.args, **named: Arguments.kwargs) -> Result:
+            if unknown := sorted(named.keys() - signature.parameters.keys()):
+                raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {unknown[0]!r}{advice}")
             try:
                 bound = signature.bind(*values, **named)
             except TypeError as error:
-                unknown = named.keys() - signature.parameters.keys()
-                raise TypeError(f"{function.__qualname__}() {error}{advice if unknown else ''}") from None
+                raise TypeError(f"{function.__qualname__}() {error}") from None
             bound.apply_defaults()
             return complete(**bound.arguments)
 

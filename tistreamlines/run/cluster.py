@@ -157,7 +157,9 @@ class _Job:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
         output = Path(output).absolute()
         options = {name: value for name, value in arguments.items() if name not in OTHERS}
-        chosen = Parameters.given(options, base if isinstance(base, Parameters) else None)
+        if not isinstance(base, Parameters | None):
+            raise ParameterError(f"parameters is {base!r}: give an object of tistreamlines.Parameters")
+        chosen = Parameters.given(options, base)
         if chosen.part is not None:
             raise ParameterError("part is chosen for each worker: give the number of parts")
         if chosen.select is not None and parts not in (None, 1):

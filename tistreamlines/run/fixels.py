@@ -126,15 +126,16 @@ def fixels(
     directions_table : bool
         Also return the fixel of each direction of the half sphere (``lobe_of_direction``).
     fmls_peak_value, fmls_integral : float
-        Lobes whose peak has a lower amplitude, or whose integral is lower, are dropped.
+        Lobes whose peak has a lower amplitude, by default 0.1, or whose integral is lower, by default 0, are dropped.
     fmls_merge_ratio : float
-        From 0 to 1: two lobes are one where the amplitude between them exceeds this part of the lower peak.
+        From 0 to 1: two lobes are one where the amplitude between them exceeds this part of the lower peak. By default
+        1: none are joined.
     peak_amp, disp : bool
         Also write the amplitudes of the peaks, and the dispersions.
     format : str
-        'mif', 'nii' or 'nii.gz'.
+        'mif', the default, 'nii' or 'nii.gz'.
     arch : str
-        Where lobes are found: 'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU.
+        Where lobes are found: 'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU.
         The result is the same, bit for bit.
     compiler, threads : str, int
         As for :func:`track`.

@@ -84,7 +84,8 @@ def map_tractogram(
         As for :func:`track`.
     arch : str
         Where the streamlines of ``density`` and ``ends`` are counted, and their lengths measured for ``connectome``:
-        'cpu', 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files are the same.
+        'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files
+        are the same.
         Nodes of ends, and maps of another ``density_kind`` than count, are made on the CPU in any case.
     compiler, threads : str, int
         As for :func:`track`.

@@ -165,6 +165,8 @@ def products_of(
     """
     grids = {name: of_maps if of_maps and name in MAPS else (space, step_mm) for name in asked(parameters)}
     files = {name: PRODUCTS[name].make(parameters, *grid, parameters.threads) for name, grid in grids.items()}
+    if others := [name for name, file in files.items() if not isinstance(file, ProductFile)]:
+        raise ParameterError(f"the product {others[0]} of a plugin is no ProductFile: let its class inherit from that")
     return Products(files, parameters.weights)
 
 

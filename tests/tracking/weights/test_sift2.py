@@ -17,7 +17,8 @@ import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
 from tistreamlines.tracking.weights import sift2 as module
-from tistreamlines.tracking.weights.sift2 import Rules, sift2
+from tistreamlines.tracking.weights.rules import Sift2Rules
+from tistreamlines.tracking.weights.sift2 import sift2
 from tistreamlines.tracking.weights.visits import Visitor
 
 
@@ -98,7 +99,8 @@ def problem(threads=None, arch="cpu", parts=1, **rules):
     visitor, made = Visitor(table, STEP, choose(arch), threads), []
     for some in np.array_split(np.arange(len(lines)), parts):
         made += [part.moved(int(some[0])) for part in visitor.parts(lines[some])]
-    return sift2(fixels_with(table, fibres, mask), made, len(lines), choose(arch), Rules(**rules), threads=threads)
+    fixels = fixels_with(table, fibres, mask)
+    return sift2(fixels, made, len(lines), choose(arch), Sift2Rules(**rules), threads=threads)
 
 
 def test_weights_depend_neither_on_threads_nor_on_parts():

@@ -78,7 +78,10 @@ class ProductFile:
         return ()
 
     def move_to(self, program: Program) -> None:
-        """Run kernels that take points with this program, if it has them, from now on; before the first batch."""
+        """Run kernels that take points with a program of a device from now on, if this product has such kernels.
+
+        It is called before the first batch.
+        """
 
     def follow(self, followed: object, progress: Callable[[float], object]) -> None:
         """Take the FODs, or the samples of fibres, that streamlines follow; called before ``add``.

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...kernels.products.lengths import UNITS
-from .keyed_sums import KeyedSums
+from .keyed_sums import KeyedSums, list_edges
 
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
+NO_SAMPLES = np.zeros((0, 0), np.int64)
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
 
 
@@ -89,12 +90,8 @@ def weighted_columns(lengths: Array, samples: Array | None) -> Array:
     samples : (n, maps) int64, what is sampled along each of them, in units, or None.
     """
     mm = lengths / UNITS
-    return np.column_stack([np.ones(len(mm)), mm, _inverse(1.0, mm), *(() if samples is None else samples.T)])
-
-
-def _inverse(whole: float, lengths: Array) -> Array:
-    """Return ``whole / length``, or 0 where the length is 0."""
-    return np.divide(whole, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
+    inverse = np.divide(1.0, mm, out=np.zeros(len(mm)), where=mm > 0)
+    return np.column_stack([np.ones(len(mm)), mm, inverse, *(() if samples is None else samples.T)])
 
 
 def _ratio(a: Array, b: Array) -> Array:
@@ -154,7 +151,7 @@ class EdgeSums:
     def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
         self.nodes = nodes
         self.take_units(units)
-        self._kept = sorted({column for measure in measures.values() for column in measure.columns})
+        self._kept = np.array(sorted({column for measure in measures.values() for column in measure.columns}))
         self._sums = KeyedSums(len(self._kept), nodes * (nodes + 1) // 2 * BLOCKS)
         self.unassigned = self.streamlines = 0
 
@@ -172,22 +169,15 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        kept = np.flatnonzero(np.minimum(nodes[:, 0], nodes[:, 1]))
-        self._count(len(nodes) - len(kept), len(nodes))
-        first, second = nodes[kept].T.astype(np.int64) - 1
-        low, lengths = np.minimum(first, second), lengths[kept]
-        # a place of the upper triangle, row by row; see nodes_of
-        edge = low * (2 * self.nodes - low - 1) // 2 + np.maximum(first, second)
-        sums = np.ones((len(kept), len(self._kept)), np.int64)
-        for column, name in zip(sums.T, self._kept, strict=True):
-            if name == LENGTH:
-                column[:] = lengths
-            elif name == INVERSE_LENGTH:
-                column[:] = np.rint(_inverse(INVERSE * UNITS, lengths))
-            elif name != COUNT:
-                assert samples is not None
-                column[:] = samples[kept, name - SAMPLED]
-        self._sums.add(edge * BLOCKS + numbers[kept] % BLOCKS, sums)
+        keys, sums = np.empty(len(nodes), np.int64), np.empty((len(nodes), len(self._kept)), np.int64)
+        listed = np.zeros(1, np.int64)
+        list_edges(
+            nodes, np.ascontiguousarray(lengths), numbers, NO_SAMPLES if samples is None else samples,
+            (self.nodes, BLOCKS, INVERSE * UNITS), self._kept, keys, sums, listed,
+        )
+        count = int(listed[0])
+        self._count(len(nodes) - count, len(nodes))
+        self._sums.add(keys[:count], sums[:count])
 
     def _count(self, unassigned: int, streamlines: int) -> None:
         with self._sums.lock:
