@@ -126,7 +126,7 @@ def fixels(
     directions_table : bool
         Also return the fixel of each direction of the half sphere (``lobe_of_direction``).
     fmls_peak_value, fmls_integral : float
-        Lobes whose peak has a lower amplitude, by default 0.1, or whose integral is lower, by default 0, are dropped.
+        Lobes whose peak has a lower amplitude, or whose integral is lower, are dropped. By default 0.1 and 0.
     fmls_merge_ratio : float
         From 0 to 1: two lobes are one where the amplitude between them exceeds this part of the lower peak. By default
         1: none are joined.
