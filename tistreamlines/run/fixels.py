@@ -135,8 +135,8 @@ def fixels(
     format : str
         'mif', the default, 'nii' or 'nii.gz'.
     arch : str
-        Where lobes are found: 'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU.
-        The result is the same, bit for bit.
+        Where lobes are found: 'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these
+        with a GPU. The result is the same, bit for bit.
     compiler, threads : str, int
         As for :func:`track`.
     force : bool
