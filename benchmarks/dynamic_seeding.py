@@ -26,7 +26,7 @@ from records import write_runs
 from tistreamlines.devices import choose
 from tistreamlines.fit.fod_image import load_fods
 from tistreamlines.io.tractograms import step_of_tractogram, stored_batches
-from tistreamlines.tracking.weights.fixels import Fixels, fixels_of
+from tistreamlines.tracking.weights.fixels import FixelRules, Fixels, fixels_of
 from tistreamlines.tracking.weights.visits import Visitor
 
 Run = dict[str, Any]
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--rounds", default="500")
     given = parser.parse_args()
-    fixels = fixels_of(load_fods(given.fod, "tournier07"), choose("cpu"), None, print, tissues=given.act)
+    fixels = fixels_of(load_fods(given.fod, "tournier07"), choose("cpu"), None, print, FixelRules(given.act))
     rounds = [int(one) for one in given.rounds.split(",")]
     runs = []
     with tempfile.TemporaryDirectory() as work:

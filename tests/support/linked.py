@@ -52,7 +52,8 @@ def vertex_getter(**changes: Any) -> VertexGetter:
     """A getter that steps along vertices, without tables; ``changes`` are other values of its fields."""
     ball = Ball(vertex_chunks=1, neighbours=1, around_bits=10, code_bits=10)
     usual = {
-        "method": Record(), "row": Row(row_chunks=1, stop_channel=0, stop_channels=0), "ball": ball, "half_order": 0,
+        "method": Record(), "row": Row(row_chunks=1, stop_channel=0, stop_channels=0), "ball": ball,
+        "half_order": 0, "most_peaks": 1,
         "candidates": 32, "initial_directions": None, "code_bits": ball.code_bits,
     }
     return VertexGetter(**usual | changes)

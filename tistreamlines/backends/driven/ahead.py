@@ -42,7 +42,8 @@ def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
 @cache
 def _source() -> str:
     room = Path(__file__).parents[1]
-    sources = [path.read_bytes() for part in ("cuda", "driven", "vulkan") for path in sorted((room / part).glob("*.py"))]
+    folders = (room / part for part in ("cuda", "driven", "taichi", "vulkan"))
+    sources = [path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py"))]
     return hashlib.sha256(b"".join(sources)).hexdigest()
 
 

@@ -32,7 +32,7 @@ class VertexGetter(Getter):
     ball: Ball
     half_order: int
     candidates: int
-    most_peaks: int = host(default=1)
+    most_peaks: int = host()
     negative_peak: int = 0
     state: type[Record] = vertex_steps.Vertex
     begin: Func = vertex_steps.begin_by_row

@@ -185,6 +185,8 @@ class Prepared:
     def scratch(self) -> Arrays:
         """Type and size of each array of team memory, by the name of the kernels' argument."""
         getter = self.getter
+        if not isinstance(getter.scratch, type):
+            raise TypeError(f"scratch of {type(getter).__name__} is an object: give the class of the record")
         return {**team_memory("scratch", getter.scratch, getter), **self.rule.recovery.team_memory(getter)}
 
     def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
