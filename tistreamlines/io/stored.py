@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
@@ -107,7 +106,6 @@ def unpacked(image: Image) -> Image:
     return type(image).from_file_map(image.file_map) if holders else image
 
 
-@cache
 def quick_zlib() -> ModuleType:
     """Return isal's zlib, which unpacks twice and sums seven times as fast, or Python's where it is missing."""
     try:
