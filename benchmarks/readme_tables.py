@@ -71,6 +71,6 @@ def phases(warm: float | None, cold: float | None) -> str | None:
 
 def longer(rows: list[Json], kind: str) -> float | None:
     """Return how many times as long as our fastest command the fastest peer takes, both of one kind."""
-    ours, peers = ([row["seconds"] for row in rows if row["kind"] == kind and bool(row["arch"]) is own]
-                   for own in (True, False))
+    ours, peers = ([row["seconds"] for row in rows if row["kind"] == kind and bool(row["arch"]) is of_arch]
+                   for of_arch in (True, False))
     return min(peers) / min(ours) if ours and peers else None

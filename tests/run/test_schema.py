@@ -114,9 +114,9 @@ class TestRecords:
 
     def test_a_record_is_that_of_its_tractogram(self, parts, tmp_path):
         """Another tractogram with as many streamlines and points, and with right checksums of its own."""
-        one = StoredTrx(parts[1])
-        batches = list(one.batches())
-        with TractogramWriter(parts[1], one.space, force=True) as writer:
+        stored = StoredTrx(parts[1])
+        batches = list(stored.batches())
+        with TractogramWriter(parts[1], stored.space, force=True) as writer:
             for batch in batches:
                 batch.points[:] += 0.25
                 writer.write(batch)

@@ -15,11 +15,11 @@ _NOTE = (
 
 def file_groups(results: Json) -> dict[tuple[str, str], list[Json]]:
     """Return the rows of whole commands of each case and method, each with its ``label``."""
-    found: dict[tuple[str, str], list[Json]] = {}
+    rows: dict[tuple[str, str], list[Json]] = {}
     for row in results.get("files") or ():
-        group = found.setdefault((str(row.get("case")), getter(row)), [])
+        group = rows.setdefault((str(row.get("case")), getter(row)), [])
         group.append({**row, "label": f"{row['target']}, {row['kind']}"})
-    return found
+    return rows
 
 
 def files_section(results: Json) -> Section:

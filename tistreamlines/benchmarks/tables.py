@@ -40,32 +40,32 @@ _SETTINGS: dict[str, Callable[[object], str]] = {
 
 def sections(results: Json) -> list[Section]:
     """Return the sections of a report, in order, for Markdown and HTML."""
-    found = [_machine_section(results)]
+    sections = [_machine_section(results)]
     table = summary([results])
     if table.rows:
-        found.append(Section("summary", "Summary", [], [table]))
-    found += [_runs_section(group, runs) for group, runs in groups(results).items()]
+        sections.append(Section("summary", "Summary", [], [table]))
+    sections += [_runs_section(group, runs) for group, runs in groups(results).items()]
     if results.get("files"):
-        found.append(files_section(results))
+        sections.append(files_section(results))
     elif not results.get("runs"):
-        found.append(Section("none", "Runs", ["There are no runs in these results."], []))
+        sections.append(Section("none", "Runs", ["There are no runs in these results."], []))
     if results.get("runs") or not results.get("files"):
-        found += [_limits_section(results), sweeps_section(results)]
-    return [section._replace(tables=[table for table in section.tables if table.rows]) for section in found]
+        sections += [_limits_section(results), sweeps_section(results)]
+    return [section._replace(tables=[table for table in section.tables if table.rows]) for section in sections]
 
 
 def groups(results: Json) -> dict[tuple[str, str], list[Json]]:
     """Return the runs of each case and method in order of appearance, each with its ``label``."""
-    found: dict[tuple[str, str], list[Json]] = {}
+    rows: dict[tuple[str, str], list[Json]] = {}
     for run in results.get("runs") or ():
-        found.setdefault((str(run.get("case")), getter(run)), []).append(run)
-    return {group: [{**run, "label": _label(run, runs)} for run in runs] for group, runs in found.items()}
+        rows.setdefault((str(run.get("case")), getter(run)), []).append(run)
+    return {group: [{**run, "label": _label(run, runs)} for run in runs] for group, runs in rows.items()}
 
 
 def _usual(runs: Sequence[Json]) -> Json:
     """Return the most frequent value of each setting; of several, the first."""
-    found = {key: [run[key] for run in runs if run.get(key) is not None] for key in _SETTINGS}
-    return {key: max(dict.fromkeys(values), key=values.count) for key, values in found.items() if values}
+    settings = {key: [run[key] for run in runs if run.get(key) is not None] for key in _SETTINGS}
+    return {key: max(dict.fromkeys(values), key=values.count) for key, values in settings.items() if values}
 
 
 def _label(run: Json, runs: Sequence[Json]) -> str:
@@ -135,10 +135,10 @@ def _devices(results: Json, arch: str) -> list[Json]:
 
 def machine_name(results: Json, archs: Iterable[str]) -> str:
     """Return the names of the hardware devices and the processor."""
-    found = [device["name"] for arch in archs for device in _devices(results, arch) if not device.get("software")]
+    names = [device["name"] for arch in archs for device in _devices(results, arch) if not device.get("software")]
     cores = at(results, "machine", "cores")
     processor = str(at(results, "machine", "cpu") or UNKNOWN) + (f", {cores} cores" if cores else "")
-    return "; ".join([*dict.fromkeys(found), processor])
+    return "; ".join([*dict.fromkeys(names), processor])
 
 
 def _part(run: Json, name: str) -> str | None:
@@ -247,7 +247,7 @@ def _limits_section(results: Json) -> Section:
     }
     share = {"case": cell("case"), "getter": getter, "target": cell("label")}
     share |= {f"share of {name}": cell("limit_share", name, form=percent) for name in ("bytes", "operations")}
-    limits = [{"arch": arch, **found} for arch, found in (results.get("limits") or {}).items()]
+    limits = [{"arch": arch, **rates} for arch, rates in (results.get("limits") or {}).items()]
     failed = [f"The limits of {limit['arch']} are unknown: {limit['reason']}" for limit in limits if "reason" in limit]
     limits = [limit for limit in limits if "reason" not in limit]
     runs = [run for members in groups(results).values() for run in done(members) if run.get("limit_share")]

@@ -85,7 +85,7 @@ def fixels(context: click.Context, folder: str, fmls_no_thresholds: bool, quiet:
                 raise ParameterError(f"--fmls-no-thresholds and {flag(name)} exclude each other: give one of them")
             options[name] = 0.0
     with warnings_afterwards():
-        found = run(**options)
+        result = run(**options)
     if not quiet:
-        voxels = int((found.index[..., 0] > 0).sum())
-        tell(f"{click.format_filename(folder)}: {len(found):,} fixels in {voxels:,} voxels")
+        voxels = int((result.index[..., 0] > 0).sum())
+        tell(f"{click.format_filename(folder)}: {len(result):,} fixels in {voxels:,} voxels")

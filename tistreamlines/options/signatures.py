@@ -47,8 +47,7 @@ def with_keywords(
 
         @functools.wraps(function)
         def called(*values: Arguments.args, **named: Arguments.kwargs) -> Result:
-            if unknown := sorted(named.keys() - signature.parameters.keys()):
-                raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {unknown[0]!r}{advice}")
+            check_keywords(function.__qualname__, named, signature.parameters, advice)
             try:
                 bound = signature.bind(*values, **named)
             except TypeError as error:
@@ -84,7 +83,7 @@ def listing(keywords: Mapping[str, object], *, whole: bool = False) -> Callable[
     return listed
 
 
-def check_keywords(function: str, keywords: Iterable[str], known: Collection[str]) -> None:
-    """Raise the TypeError of a function that is called with a keyword that it does not have."""
+def check_keywords(function: str, keywords: Iterable[str], known: Collection[str], advice: str = "") -> None:
+    """Raise the TypeError of a function that is called with a keyword that it does not have; ``advice`` ends it."""
     if unknown := set(keywords) - set(known):
-        raise TypeError(f"{function}() got an unexpected keyword argument {min(unknown)!r}")
+        raise TypeError(f"{function}() got an unexpected keyword argument {min(unknown)!r}{advice}")

@@ -82,15 +82,16 @@ def html(told: Told, scene: ReportScene, pictures: Pictures) -> str:
         HTML in UTF-8, with a light and a dark theme, and one for print.
     """
     record, script = told.record, (HERE / "matrix.js").read_text(encoding="utf-8")
-    made = connectomes(told.connectomes)
+    matrices = connectomes(told.connectomes)
     name = content.title(record, told.output)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     sections = (
-        _pictures(scene, pictures), _counts(told), _weights(told), _connectomes(made), _run(told), _notes(told.notes),
+        _pictures(scene, pictures), _counts(told), _weights(told), _connectomes(matrices), _run(told),
+        _notes(told.notes),
         _references(record), _options(record),
     )
-    data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": made}
+    data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": matrices}
     scripts = f'<script type="application/json" id="connectomes">{_json(data)}</script>\n<script>{script}</script>'
     now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     return (
@@ -101,7 +102,7 @@ def html(told: Told, scene: ReportScene, pictures: Pictures) -> str:
         f"<style>{(HERE / 'page.css').read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<main>\n"
         f"<header><h1>{escape(Path(name).name)}</h1><p>tistreamlines {escape(record['versions']['tistreamlines'])}, "
         f"{now}</p></header>\n{_tiles(record)}{_warnings(record)}" + "\n".join(filter(None, sections))
-        + f"\n{scripts if made else ''}\n</main>\n</body>\n</html>\n"
+        + f"\n{scripts if matrices else ''}\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -134,11 +135,11 @@ def _pictures(scene: ReportScene, pictures: Pictures) -> str:
     usual = "the mean b0" if scene.background is not None else "the density, since there is no series at hand"
     behind = escape(scene.behind or usual)
     shown, total = len(scene.sample), int(scene.streamlines)
-    some = f"All {total:,}" if shown >= total else f"{shown:,} of {total:,}"
+    share = f"All {total:,}" if shown >= total else f"{shown:,} of {total:,}"
     keys = "".join(f'<span><i style="background:{c}"></i>{name}</span>' for name, c in DIRECTIONS)
     lines = _section(
         "Streamlines",
-        f"<p>{some} streamlines, coloured by direction and projected on a slice of {behind}.</p>\n"
+        f"<p>{share} streamlines, coloured by direction and projected on a slice of {behind}.</p>\n"
         f'{_views(scene, pictures.streamlines, slices=False)}<div class="key">{keys}</div>',
     )
     most = int(scene.counts.max(initial=0))
@@ -160,11 +161,11 @@ def _views(scene: ReportScene, pictures: Sequence[Array], *, slices: bool) -> st
     for view, picture in zip(VIEWS, pictures, strict=True):
         sides = zip(("left", "right", "low", "high"), LETTERS[view.across] + LETTERS[view.up], strict=True)
         letters = "".join(f'<b class="{side}">{letter}</b>' for side, letter in sides)
-        told = f", {'xyz'[view.towards]} = {scene.level(view):.0f} mm" if slices else ""
+        level = f", {'xyz'[view.towards]} = {scene.level(view):.0f} mm" if slices else ""
         share = picture.shape[1] / picture.shape[0]
         out.append(
             f'<figure style="flex:{share:.4f} 1 0"><div class="picture">{_image(picture, f"{view.name} view")}{letters}'
-            f"</div><figcaption>{view.name}{told}</figcaption></figure>"
+            f"</div><figcaption>{view.name}{level}</figcaption></figure>"
         )
     return f'<div class="views">{"".join(out)}</div>\n'
 

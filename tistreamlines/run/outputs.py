@@ -244,7 +244,7 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _check_record(output: Path, record: Path, made: Iterable[Path]) -> None:
+def _check_record(output: Path, record: Path, paths: Iterable[Path]) -> None:
     """Refuse to replace a JSON file that is no record, or that of a tractogram or product that is not written anew."""
     content = record_at(record)
     if content is None:
@@ -255,7 +255,7 @@ def _check_record(output: Path, record: Path, made: Iterable[Path]) -> None:
     if isinstance(suffix, str) and suffix.lower() in SINKS:
         others = {record.with_suffix(suffix)}
     elif file is None:  # of a run without a tractogram
-        others = {record.with_suffix(ending) for row in PRODUCTS.values() for ending in row.suffixes} - set(made)
+        others = {record.with_suffix(ending) for row in PRODUCTS.values() for ending in row.suffixes} - set(paths)
     for other in sorted(others):
         if other.is_file() and other.name != output.name and not _is_same(other, output):
             raise OutputError(f"{record}: is the record of {other.name}, and is not replaced; rename {output.name}")

@@ -54,11 +54,11 @@ def identity(record: Json) -> Json:
     return json.loads(json.dumps(same))
 
 
-def difference(one: Json, other: Json) -> str:
+def difference(record: Json, other: Json) -> str:
     """Say in what two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
-    for name in {**one, **other}:
-        if one.get(name) != other.get(name):
-            change = "differs" if name.startswith(HASHED) else f"is {one.get(name)}, not {other.get(name)}"
+    for name in {**record, **other}:
+        if record.get(name) != other.get(name):
+            change = "differs" if name.startswith(HASHED) else f"is {record.get(name)}, not {other.get(name)}"
             return f"{name} {change}"
     return ""
 

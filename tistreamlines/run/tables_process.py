@@ -116,17 +116,17 @@ class Process:
             shapes.put(())  # nothing to unpack: the thread that compiles ends
 
 
-def _received(made: IO[bytes], log: Log, shapes: SimpleQueue[Sequence[Any]]) -> Tables:
+def _received(stream: IO[bytes], log: Log, shapes: SimpleQueue[Sequence[Any]]) -> Tables:
     """Pass the process's messages on until the tables come."""
     while True:
-        kind, *content = pickle.load(made)
+        kind, *content = pickle.load(stream)
         if kind == "shapes":
             shapes.put(content)
         elif kind == "error":
             raise content[0]
         elif kind == "tables":
             layout, values, seeds = content
-            tables = Tables.unpacked({name: _read(made, *form) for name, form in layout.items()}, values)
+            tables = Tables.unpacked({name: _read(stream, *form) for name, form in layout.items()}, values)
             return replace(tables, seeds=seeds)
         else:
             owner, method = kind.split(".")
@@ -164,7 +164,7 @@ class _SentLog(Log):
 
 def main(*modules: str) -> None:
     """Make tables for the process that started this one, and import modules until their inputs are known."""
-    made = answers()
+    stream = answers()
     for module in modules:
         threading.Thread(target=importlib.import_module, args=(module,)).start()
     series, parameters, hashes = pickle.load(sys.stdin.buffer)
@@ -173,8 +173,8 @@ def main(*modules: str) -> None:
 
     def send(*message: object) -> None:
         with sending:
-            pickle.dump(message, made, protocol=pickle.HIGHEST_PROTOCOL)
-            made.flush()
+            pickle.dump(message, stream, protocol=pickle.HIGHEST_PROTOCOL)
+            stream.flush()
 
     log = _SentLog(_SentWatcher(send))
     try:
@@ -190,8 +190,8 @@ def main(*modules: str) -> None:
         layout = {name: (array.dtype, array.shape) for name, array in arrays.items()}
         send("tables", layout, values, tables.seeds)
         for array in arrays.values():
-            made.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        made.flush()
+            stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        stream.flush()
 
 
 def _send_shapes(send: Callable[..., None], shapes: Shapes) -> None:

@@ -82,7 +82,7 @@ class InitialDirections(NamedTuple):
     """Initial directions, see :mod:`..tracking.engine.directions`."""
 
     turn: int
-    found: tuple[Array, Array]
+    directions: tuple[Array, Array]
 
 
 class Note(NamedTuple):

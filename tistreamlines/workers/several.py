@@ -255,7 +255,7 @@ class Several:
         if isinstance(answer, messages.Ready):
             remote.ready = answer.turn == self._turn
         elif isinstance(answer, messages.InitialDirections):
-            self._directions_found = answer.found
+            self._directions_found = answer.directions
         elif isinstance(answer, messages.Note):
             self.note(f"{remote}: {answer.text}")
         elif isinstance(answer, messages.Failed):

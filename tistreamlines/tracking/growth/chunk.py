@@ -105,8 +105,8 @@ class Chunk:
         offsets, begins = np.empty(count + 1, np.int64), np.empty(count, np.int32)
         seeds, numbers = np.empty((count, 3), np.float32), np.empty(count, np.uint32)
         directions, reasons = np.empty(count, np.uint16), np.empty((count, 2), np.uint8)
-        told = offsets, begins, seeds, numbers, directions, reasons
-        _tell(space.affine, self.first_seed, (self.seeds, self.seed, self.branch, self.state), told)
+        facts = offsets, begins, seeds, numbers, directions, reasons
+        _tell(space.affine, self.first_seed, (self.seeds, self.seed, self.branch, self.state), facts)
         return (offsets, seeds, numbers, directions, reasons), begins
 
     def first(self, count: int) -> Chunk:

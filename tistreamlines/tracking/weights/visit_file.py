@@ -100,9 +100,9 @@ class StoredWords:
         """Return the number of words."""
         return self.count
 
-    def __getitem__(self, some: slice) -> StoredWords:
+    def __getitem__(self, words: slice) -> StoredWords:
         """Return some of them, which follow each other."""
-        first, last, _ = some.indices(self.count)
+        first, last, _ = words.indices(self.count)
         return StoredWords(self.file, self.first + first, last - first)
 
 
