@@ -15,7 +15,7 @@ from ..aliases import Array
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import Block
 from ..tracking.growth.settings import Settings
-from ..tracking.products.products import Collector
+from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 
