@@ -67,13 +67,13 @@ class ForwardGetter(PmfGetter):
     forward: int
 
 
-def prepare(given, options):
-    """Make the tables, which are those of all getters of orientation functions."""
-    return pmf_tables(given, options).prepared(ForwardGetter, forward=int(options.forward_weight))
+def describe(scheme, options):
+    """Return the getter and its rows, which are those of all getters of orientation functions."""
+    return pmf_tables(scheme, options).described(ForwardGetter, forward=int(options.forward_weight))
 
 
 ts.register("forward", Method(
-    title="probabilistic, straight on", use="streamlines should turn little", follows=FUNCTIONS, prepare=prepare,
+    title="probabilistic, straight on", use="streamlines should turn little", follows=FUNCTIONS, describe=describe,
     options=ForwardOptions, defaults=METHODS["prob"].defaults, models=METHODS["prob"].models,
     references=METHODS["prob"].references,
 ))

@@ -50,17 +50,21 @@ class BandOptions:
     fa_high: float = option(0.9, SEEDS, "Streamlines end where FA is above this.", unit="FA", low=0, high=1)
 
 
+def rule_of(options, sides):
+    """Return the rule; since it depends on options alone, kernels are compiled while FA is fitted."""
+    return Rule(stopping=Band(low=options.fa_low, high=options.fa_high), classify=classify)
+
+
 def prepare(maps, anisotropy, options, sides):
     """Make the tables of the rule: FA, and the voxels around which streamlines can go on."""
     fa = anisotropy()
-    rule = Rule(stopping=Band(low=options.fa_low, high=options.fa_high), classify=classify)
     # between a voxel below the band and one above it, interpolated FA lies in the band
-    return StopTables(rule, fa[..., None].astype(np.float32), fa > options.fa_low)
+    return StopTables(rule_of(options, sides), fa[..., None].astype(np.float32), fa > options.fa_low)
 
 
 ts.register("band", StoppingRule(
     title="ends them where FA leaves a band", prepare=prepare, options=BandOptions, maps={}, needs_fa=lambda _: True,
-    passed=0.5,
+    rule=rule_of,
 ))
 
 

@@ -15,12 +15,8 @@ from tistreamlines.devices import list_devices
 # of packages that are installed, and of some that libraries look for and do without
 OTHERS = ("dipy", "nibabel", "numba", "numpy", "scipy", "taichi", "tistreamlines", "cupy", "pandas", "sitecustomize")
 SOFTWARE = [one for one in list_devices() if one.arch == "vulkan" and one.available and one.software]
-# the command, as if the computer had cores enough to read and fit in another process
 COMMAND = """
-import sys
-from tistreamlines.run import tables_process
 from tistreamlines.__main__ import main
-tables_process.usable_cores = lambda: 16
 main()
 """
 TRACK = ["--dg", "det", "--nseeds", "60", "--max-steps", "20"]

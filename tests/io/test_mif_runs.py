@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from linked import contents
 from mif_files import write
+from plans import described
 
 import tistreamlines as ts
-from tistreamlines.run import tables_process
-from tistreamlines.run.log import Log, Watcher
-from tistreamlines.run.plan import make_plan
-from tistreamlines.run.tables import make_tables
 
 COMMON = {"arch": "cpu", "nseeds": 60}
 
@@ -191,17 +188,9 @@ def test_parts_and_a_run_that_can_go_on(files, tmp_path):
     assert (tmp_path / "c.tck").read_bytes() == whole
 
 
-def test_tables_of_a_process_apart(files, monkeypatch):
-    """Shapes for the compiler come from the header, and the tables are those of this process."""
-    monkeypatch.setattr(tables_process, "usable_cores", lambda: 16)
-    series, shapes = {"dwi": str(files / "dwi.mif")}, []
-    named = {"mask": str(files / "mask.mif.gz")}
-    here = make_plan(series, ts.Parameters.given(named), Log(Watcher()), lambda _: None, make_tables)
-    parameters = ts.Parameters.given(named | {"arch": "cuda"})
-    with tables_process.process_for(series, parameters) as process:
-        there = make_plan(series, parameters, Log(Watcher()), shapes.append, process.make_tables)
-        prepared, _ = shapes[0]()
-    assert contents(prepared) == contents(here.prepared) == contents(there.prepared)
-    assert there.frames == here.frames
-    for name, value in here.prepared.values.items():
-        np.testing.assert_array_equal(value, there.prepared.values[name], strict=True)
+def test_kernels_are_known_from_the_header(files):
+    parameters = ts.Parameters.given({"mask": str(files / "mask.mif.gz")})
+    plan, parts, spec = described({"dwi": str(files / "dwi.mif")}, parameters)
+    assert contents(parts) == contents(plan.prepared)
+    assert spec.shape == plan.space.shape
+    assert spec.voxel_sizes == pytest.approx(plan.space.voxel_sizes)

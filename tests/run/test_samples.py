@@ -6,13 +6,12 @@ import nibabel as nib
 import numpy as np
 import pytest
 from linked import contents
+from plans import described
 from sample_files import POSITIVE, mirrored, save_samples
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.run import resume
-from tistreamlines.run.log import Log, Watcher
-from tistreamlines.run.plan import make_plan
 
 SHAPE = (20, 14, 8)
 NAMES = [f"merged_{role}{fibre}samples.nii.gz" for fibre in (1, 2) for role in ("th", "ph", "f")]
@@ -187,13 +186,12 @@ def test_what_does_not_fit_is_told(named, words, folder):
 
 @pytest.mark.parametrize("named", [{}, {"modified_euler": True, "random_fibre": True, "stopping": "cmc"}])
 def test_kernels_are_known_before_the_values_are_read(named, folder):
-    """What stands in for the inputs is linked with the same constants, so nothing is compiled after they are read."""
+    """The parts that the headers tell are linked with the same constants, so nothing is compiled after these."""
     if "stopping" in named:
         named = named | {name: nib.Nifti1Image(np.full(SHAPE, 0.3, np.float32), POSITIVE) for name in TISSUES}
-    found = []
     parameters = ts.Parameters.given({"bedpostx": folder, "seed_seed": 1} | named)
-    plan = make_plan({}, parameters, Log(Watcher()), lambda shapes: found.append(contents(shapes()[0])))
-    assert found == [contents(plan.prepared)]
+    plan, parts, _ = described({}, parameters)
+    assert contents(parts) == contents(plan.prepared)
 
 
 def test_axes_that_do_not_fit_are_told(tmp_path):

@@ -109,5 +109,5 @@ def prepare(maps, anisotropy, options, sides):
 
 ts.register("layers", StoppingRule(
     title="ends them where they leave a layer", prepare=prepare, options=LayersOptions, maps={"layers": 2},
-    own_grids=("layers",), passed=1.0,
+    own_grids=("layers",),
 ), "tistreamlines.kernels.stopping.own_grid")

@@ -9,6 +9,7 @@ from typing import Any
 from tistreamlines.linker.lang import Record
 from tistreamlines.linker.parts import Part, filling
 from tistreamlines.space.sphere import Ball
+from tistreamlines.tracking.engine.kernels import KernelParts
 from tistreamlines.tracking.getters.shared import VertexGetter
 from tistreamlines.tracking.parts import Layout, Row, Rule, Selection
 from tistreamlines.tracking.tables.given import Prepared
@@ -39,10 +40,10 @@ def parts_of(what: Linkable) -> Sequence[Part]:
     return what or []
 
 
-def contents(prepared: Prepared) -> dict[str, Any]:
+def contents(what: Prepared | KernelParts) -> dict[str, Any]:
     """What fills holes and constants, and by the names of parts what the host alone reads of them."""
-    whole = dict(prepared.source([]).filling)
-    for part in (prepared.getter, prepared.rule, prepared.rule.recovery):
+    whole = dict(Layout.of(what.getter, what.rule).source([]).filling)
+    for part in (what.getter, what.rule, what.rule.recovery):
         host = {each.name: getattr(part, each.name) for each in fields(part) if each.metadata.get("host")}
         whole |= {f"{name} of {type(part).__name__}": v for name, v in host.items() if not isinstance(v, Part)}
     return whole

@@ -1,13 +1,27 @@
-"""The plan of a run on the head."""
+"""The plan of a run on the head, and what is known of a run before its values are read."""
 
 from __future__ import annotations
 
 from tables import noting
 
 import tistreamlines as ts
-from tistreamlines.run.plan import make_plan
+from tistreamlines.run.inputs import Series
+from tistreamlines.run.log import Log, Watcher
+from tistreamlines.run.plan import Plan, make_plan
+from tistreamlines.run.spec import Spec, parts_of
+from tistreamlines.tracking.engine.kernels import KernelParts
+from tistreamlines.tracking.selection.criteria import Criteria
 
 
 def plan_of(head, note=lambda _: None, **named):
     series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
     return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), noting(note))
+
+
+def described(series: Series, parameters: ts.Parameters) -> tuple[Plan, KernelParts, Spec]:
+    """Return the plan of a run, and what its kernels are made of, and what it does, by the headers alone."""
+    specs: list[Spec] = []
+    plan = make_plan(series, parameters, Log(Watcher()), lambda describe: specs.append(describe()))
+    parts = parts_of(specs[0], parameters, Criteria())
+    assert parts is not None
+    return plan, parts, specs[0]

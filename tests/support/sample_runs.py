@@ -13,8 +13,8 @@ from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.getters import bedpostx
 from tistreamlines.tracking.growth.settings import Settings
+from tistreamlines.tracking.registry import METHODS
 from tistreamlines.tracking.stopping import binary
 from tistreamlines.tracking.tables.given import Given
 
@@ -53,7 +53,7 @@ class Getter:
             options.step_size, max_steps=options.max_steps, one_way=options.one_way, either_sense=False,
             rng_seed=options.key[0], **settings,
         )
-        engine = Engine(bedpostx.prepare(given, chosen), space, choose(self.arch), made)
+        engine = Engine(METHODS["bedpostx"].prepare(given, chosen), space, choose(self.arch), made)
         return Batch.concatenate(list(engine.track(seeds)))
 
     def halves(self, seeds: np.ndarray) -> list[tuple[Half, ...]]:

@@ -162,10 +162,6 @@ SLOW = {
     "run/progress": ("test_a_notebook_sees_a_bar", "test_sift2_prepares_in_a_stage_of_its_own"),
     "run/samples": ("test_particles_look_for_a_way_on", "test_the_cache_keeps_the_tables"),
     "run/schema": ("TestRecords::test_odd_values",),
-    "run/tables_process": (
-        "test_a_process_that_is_done_ends_without_a_word", "test_errors_are_those_of_this_process",
-        "test_seeds_are_the_same", "test_shapes_come_first_and_fit_the_tables", "test_tables_and_messages_are_the_same",
-    ),
     "tracking/convergence": (
         "test_arcs_are_of_the_second_order", "test_deterministic_errors_are_of_the_first_order",
         "test_exact_arcs_solve_the_frames_equation", "test_shorter_steps_of_parallel_transport_stay_closer",

@@ -14,6 +14,7 @@ from tistreamlines.space.harmonics import basis_of
 from tistreamlines.tracking.getters import ptt
 from tistreamlines.tracking.stopping import threshold
 from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
+from tistreamlines.tracking.tables.rows import tables_of
 
 ARRAYS = ("sphere", "step_mm", "voxel_sizes")  # of what is given; others are options
 
@@ -65,4 +66,4 @@ def _prepare(
         return prepare_arrays(dg, follows, stop_map, value, seeds, **options)
     exact, arrays = options.pop("exact_arcs"), {name: options.pop(name) for name in ARRAYS if name in options}
     given = Given(follows, threshold.of_map(stop_map, value), seeds, **arrays)
-    return ptt.prepare(given, Parameters(dg=dg, **options), exact_arcs=exact)
+    return tables_of(given, *ptt.describe(given.scheme, Parameters(dg=dg, **options), exact_arcs=exact))

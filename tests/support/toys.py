@@ -10,22 +10,23 @@ import numpy as np
 import straightest
 
 from tistreamlines.tracking.getters import pmf
-from tistreamlines.tracking.parts import Rule
+from tistreamlines.tracking.parts import Getter, Rule
 from tistreamlines.tracking.registry import Method, StoppingRule
 from tistreamlines.tracking.sources import FUNCTIONS
 from tistreamlines.tracking.stopping.threshold import ThresholdOptions, needs_fa
-from tistreamlines.tracking.tables.given import Given, Prepared, StopTables
+from tistreamlines.tracking.tables.given import Scheme, StopTables
+from tistreamlines.tracking.tables.rows import Rows
 
 CHANCE = 0.1  # of a step's end, where the map is 0
 
 
-def prepare_straightest(given: Given, options: pmf.PmfOptions) -> Prepared:
-    """Tables of the straightest path."""
-    return pmf.pmf_tables(given, options).prepared(pmf.PmfGetter, next_direction=straightest.next_direction)
+def describe_straightest(scheme: Scheme, options: pmf.PmfOptions) -> tuple[Getter, Rows]:
+    """Return the getter of the straightest path, and its rows."""
+    return pmf.pmf_tables(scheme, options).described(pmf.PmfGetter, next_direction=straightest.next_direction)
 
 
 STRAIGHTEST = Method(
-    title="straightest path", use="a test needs one", follows=FUNCTIONS, prepare=prepare_straightest,
+    title="straightest path", use="a test needs one", follows=FUNCTIONS, describe=describe_straightest,
     options=pmf.PmfOptions, models=("csd", "opdt"), references=("Mori 1999",),
     defaults={
         "model": "opdt", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,

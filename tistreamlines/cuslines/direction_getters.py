@@ -16,6 +16,7 @@ from ..space.harmonics import BASES, turned
 from ..tracking.getters import ptt
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
+from ..tracking.tables.rows import tables_of
 from . import arrays
 from .getter import DirectionGetter
 
@@ -308,4 +309,5 @@ class PttDirectionGetter(DirectionGetter):
 
     def _prepare(self, given: Given, parameters: Parameters) -> Prepared:
         curvature = self.max_curvature or 8 * math.sin(math.radians(parameters.max_angle) / 2)
-        return ptt.prepare(given, parameters, curvature / min(given.voxel_sizes), self.probe_rule == "paper")
+        curvature /= min(given.voxel_sizes)
+        return tables_of(given, *ptt.describe(given.scheme, parameters, curvature, self.probe_rule == "paper"))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -106,22 +107,29 @@ def on_shell(
     InputError
         If all volumes are b0s.
     """
+    gtab, keep = gradients_on_shell(gtab, choose)
+    return data if keep.all() else data[..., keep], gtab
+
+
+def gradients_on_shell(
+    gtab: GradientTable, choose: Callable[[GradientTable], Volumes]
+) -> tuple[GradientTable, Volumes]:
+    """Return the gradients of the b0s and one shell, and the volumes (n,) that these are; see :func:`on_shell`."""
     if np.asarray(gtab.b0s_mask).all():
         raise InputError("all volumes are b0s: give a diffusion-weighted series")
-    return _selected(data, gtab, choose(gtab) | np.asarray(gtab.b0s_mask))
+    return _selected(gtab, choose(gtab) | np.asarray(gtab.b0s_mask))
 
 
-def _selected(data: Array, gtab: GradientTable, keep: Volumes) -> tuple[Array, GradientTable]:
+def _selected(gtab: GradientTable, keep: Volumes) -> tuple[GradientTable, Volumes]:
     from dipy.core.gradients import gradient_table
 
     if keep.all():
-        return data, gtab
+        return gtab, keep
     btens = None if gtab.btens is None else gtab.btens[keep]
-    kept = gradient_table(
+    return gradient_table(
         gtab.bvals[keep], bvecs=gtab.bvecs[keep], big_delta=gtab.big_delta, small_delta=gtab.small_delta,
         b0_threshold=gtab.b0_threshold, btens=btens,
-    )
-    return data[..., keep], kept
+    ), keep
 
 
 def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:
@@ -139,17 +147,24 @@ def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:
     InputError
         If no volume has such a b-value.
     """
-    keep, known = np.asarray(dwi.gtab.b0s_mask).copy(), shells(dwi.gtab)
+    gtab, keep = gradients_only(dwi.gtab, wanted, dwi.path)
+    return replace(dwi, data=dwi.data if keep.all() else dwi.data[..., keep], gtab=gtab)
+
+
+def gradients_only(
+    gtab: GradientTable, wanted: str | float | Sequence[float], path: Path
+) -> tuple[GradientTable, Volumes]:
+    """Return the gradients of the b0s and some shells, and the volumes (n,) that these are; see :func:`only_shells`."""
+    keep, known = np.asarray(gtab.b0s_mask).copy(), shells(gtab)
     for bval in map(float, b_values_of(wanted).split(",")):
-        near = [shell for shell in known if _is_asked(dwi.gtab, shell, bval)]
+        near = [shell for shell in known if _is_asked(gtab, shell, bval)]
         if not near:
-            names = ", ".join(f"{b_value(dwi.gtab, shell):.0f} ({shell.sum()} volumes)" for shell in known)
+            names = ", ".join(f"{b_value(gtab, shell):.0f} ({shell.sum()} volumes)" for shell in known)
             raise InputError(
-                f"{dwi.path}: {flag('shells')} has {bval:g}, but the shells are {names}: give one or more of these"
+                f"{path}: {flag('shells')} has {bval:g}, but the shells are {names}: give one or more of these"
             )
         keep |= np.logical_or.reduce(near)
-    data, gtab = _selected(dwi.data, dwi.gtab, keep)
-    return replace(dwi, data=data, gtab=gtab)
+    return _selected(gtab, keep)
 
 
 def _is_asked(gtab: GradientTable, volumes: Volumes, bval: float) -> bool:

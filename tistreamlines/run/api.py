@@ -33,10 +33,9 @@ from .estimate import Estimate, make_estimate
 from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
 from .outputs import Outputs, check_outputs, reserved
-from .pipeline import Run, start
+from .pipeline import Run, carry_out, start
 from .products import asked, with_weights
 from .result import TrackResult
-from .resume import save_resumable
 from .setup import bar_or
 
 if TYPE_CHECKING:
@@ -139,12 +138,7 @@ def track(
     series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     with _watching(options) as watcher, ExitStack() as held:
         run, path = _start(series, output, options, watcher, held, keeps=keep_streamlines)
-        if path is None:
-            return run.collect() if keep_streamlines or not run.products.paths else run.make()
-        result = save_resumable(run, path) if run.parameters.resume else run.save(path)
-        if run.parameters.bids_out is not None:
-            bids.complete(run.parameters, run.products.paths)
-        return result
+        return carry_out(run, path, keeps=keep_streamlines)
 
 
 @listing(KEYWORDS, whole=True)

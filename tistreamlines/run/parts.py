@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -131,7 +132,6 @@ def join(
         hashes, doubts = hashing(files), doubts_of_places(files)
         makers, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
         makers.follow()
-        content.groups_of, content.late = makers.groups, makers.per_streamline
         counts, gathered = Counts(), gathered_of(chosen, space, step_mm)
         takers = [counts.add, makers.add, *([] if gathered is None else [gathered.add])]
 
@@ -139,8 +139,8 @@ def join(
             return joined_record([part.record.content for part in ordered], counts.summary(step_mm))
 
         writer = WriterThread(
-            target, space, force=force, content=content.of, fields=lambda: header_fields(whole_record(), space),
-            **content.layout(step_mm),
+            target, space, force=force, content=partial(content.of, groups=makers.groups),
+            fields=lambda: header_fields(whole_record(), space), **content.layout(step_mm), late=makers.per_streamline,
         )
         streamlines = (batch for part in ordered for batch in part.batches())
         write(writer, streamlines, takers, lambda: makers.write(force=force))

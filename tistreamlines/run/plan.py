@@ -10,32 +10,45 @@ from ..io import pipes
 from ..io.cache import Cache
 from ..options.definitions import names_affecting
 from ..options.parameters import Parameters, input_names
+from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
+from ..tracking.tables.given import Prepared
 from ..tracking.weights.options import are_followed
 from .inputs import Series, check_step, doubts_of_places, hashing, inputs_of_tables
 from .log import Log
 from .seeds import seeds_of
-from .tables import Shapes, Tables, make_tables
+from .tables import Describe, Tables, make_tables
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(Tables):
+class Plan:
     """The tables and the seeds of a run.
 
     Attributes
     ----------
+    tables : what is made of the inputs.
     seeds : the seeds.
     hashes : sha256 of each input, by the name of its argument or option.
     """
 
+    tables: Tables
     seeds: Seeds
     hashes: dict[str, str]
 
+    @property
+    def prepared(self) -> Prepared:
+        """Tables of the method and the stopping rule."""
+        return self.tables.prepared
+
+    @property
+    def space(self) -> Space:
+        """Grid of the series or the orientations."""
+        return self.tables.space
+
 
 def make_plan(
-    series: Series, parameters: Parameters, log: Log, precompile: Callable[[Shapes], object] = lambda _: None,
-    make: Callable[..., Tables] = make_tables,
+    series: Series, parameters: Parameters, log: Log, precompile: Callable[[Describe], object] = lambda _: None
 ) -> Plan:
     """Read the inputs and prepare the tables, or read the tables from the cache.
 
@@ -45,7 +58,6 @@ def make_plan(
     parameters : all options.
     log : receives the stages ``load``, ``fit`` and ``prepare``, notes and warnings.
     precompile : see :func:`tistreamlines.run.tables.make_tables`.
-    make : makes the tables that are not in the cache, in this process or in another one.
     """
     sources = inputs_of_tables(parameters)
     later = {name: source for name, source in parameters.inputs().items() if name not in sources}
@@ -55,14 +67,14 @@ def make_plan(
     log.begin("load")
     series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
     hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
-    # whoever makes the tables looks at the places of what they are made of
+    # what the tables are made of is looked at where they are made
     known = {str(source) for source in (*series.values(), *sources.values())}
     log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
     notes, warnings = len(log.notes), len(log.warnings)  # what does not follow from the tables
     causes = {**hashes(), **_causes(parameters)} if cache else {}
     kept = cache.load("tables", causes, _unpacked) if cache and cached else None
     if kept is None:
-        tables = make(series, parameters, hashes() if cache else {}, cache, log, precompile)
+        tables = make_tables(series, parameters, hashes() if cache else {}, cache, log, precompile)
         if cache and cached:
             log.begin("prepare")
             arrays, values = tables.packed()
@@ -73,7 +85,7 @@ def make_plan(
         check_step(parameters, tables.space)
         log.tell(*messages)
     seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
-    return Plan(**vars(tables) | {"seeds": seeds, "hashes": {**hashes(), **hashes_of_later()}})
+    return Plan(tables, seeds, {**hashes(), **hashes_of_later()})
 
 
 def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..aliases import Array, Json
 from ..backends.program import Program
@@ -25,6 +25,9 @@ from ..tracking.weights.options import TRACKED
 
 if TYPE_CHECKING:
     from ..report.gathered import Gathered
+
+
+Made = TypeVar("Made", bound="Collector | type[Collector]")
 
 
 class Products:
@@ -134,8 +137,8 @@ class Products:
         return unseen + [text for product in self._made.values() for text in product.doubts] + empty
 
 
-def all_or_nothing(collectors: Iterable[Collector | None]) -> list[Collector]:
-    """Return collectors, or nothing if one of them is missing, so that points are needed."""
+def all_or_nothing(collectors: Iterable[Made | None]) -> list[Made]:
+    """Return collectors or their classes, or nothing if one of them is missing, so that points are needed."""
     known = list(collectors)
     return [] if None in known else [collector for collector in known if collector is not None]
 

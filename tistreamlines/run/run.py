@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,7 +205,7 @@ class Run:
         """Track all seeds, and make of the streamlines what a tractogram would hold."""
         with closing(self.batches()) as batches:
             for batch in batches:
-                yield self.content.of(batch)
+                yield self.content.of(batch, self.products.groups)
         self.log.tell([], self.content.doubts)
 
     def make(self) -> TrackResult:
@@ -263,8 +264,9 @@ class Run:
             return header_fields(self.record(counted), self.plan.space)
 
         return WriterThread(
-            output, self.plan.space, force=self.force, drafts=drafts, content=self.content.of, fields=fields,
-            **self.content.layout(self.step_mm),
+            output, self.plan.space, force=self.force, drafts=drafts, fields=fields,
+            content=partial(self.content.of, groups=self.products.groups),
+            **self.content.layout(self.step_mm), late=self.products.per_streamline,
         )
 
     def recorded(self, result: TrackResult) -> TrackResult:
@@ -294,7 +296,8 @@ class Run:
         output = None if result.path is None else str(result.path)
         facts = Told(record or result.record, output, self.counts.histogram, result.notes, result.products)
         report(
-            Path(page), facts, self.gathered, self.plan.background, self.engine, self.plan.prepared, force=self.force,
+            Path(page), facts, self.gathered, self.plan.tables.background, self.engine, self.plan.prepared,
+            force=self.force,
         )
         return result
 
@@ -328,7 +331,7 @@ class Run:
         inputs = inputs_of({**parameters.inputs(), **self.series}, plan.hashes)
         devices = [device.as_dict() for device in self.devices]
         content = record(parameters, self.step_mm, inputs, devices[0], stats)
-        content |= {"frames": plan.frames, "chosen": plan.chosen, "warnings": self.log.warnings}
+        content |= {"frames": plan.tables.frames, "chosen": plan.tables.chosen, "warnings": self.log.warnings}
         content |= {"devices": devices} if len(devices) > 1 else {}
         content |= compiler_told(self.devices[0]) | self.content.details
         if parameters.bids_out is not None:
@@ -340,7 +343,7 @@ class Run:
                 "downsample": parameters.parts,  # which a part has no need of, since it has all points
             }
         followed = METHODS[parameters.dg].low_order
-        content["parameters"] |= {name: value for name, value in plan.chosen.items() if name in followed}
+        content["parameters"] |= {name: value for name, value in plan.tables.chosen.items() if name in followed}
         return content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache as cached
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,44 +13,30 @@ import numpy.typing as npt
 from ..aliases import Array, Json
 from ..errors import InputError
 from ..fit.fits import Fits
-from ..fit.models import BASIS, MODELS, order_for
-from ..fit.shells import b_values_told, on_shell, only_shells, shell_of_models
+from ..fit.models import BASIS
+from ..fit.shells import b_values_told, on_shell, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
 from ..io.picture import grey
 from ..io.samples import Samples
-from ..option import flag
 from ..options.option_groups import BESIDE_A_MASK, SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..space.harmonics import count_of
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
-from ..tracking.sources import FITTED, SIGNALS, SOURCES, few_voxels
-from ..tracking.stopping.own_grid import OwnMap
+from ..tracking.sources import FITTED, SIGNALS, SOURCES
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
 from ..tracking.tables.packing import pack_prepared, unpack_prepared
 from ..tracking.weights.followed import Fods
 from ..tracking.weights.options import are_followed
 from .followed import fods_of
-from .inputs import (
-    Headers,
-    Inputs,
-    Map,
-    Series,
-    doubts_of_places,
-    inputs_of_tables,
-    open_headers,
-    own_maps,
-    own_mask,
-    read,
-)
+from .inputs import Inputs, Series, doubts_of_places, inputs_of_tables, open_headers, own_mask, read
 from .log import Log
 from .seeds import Region, seeds_of
+from .spec import Spec, describe, with_order
 
 Followed = Signals | OrientationFunctions | Samples
-Shapes = Callable[[], tuple[Prepared, Space]]
-SHAPE = (2, 2, 2)  # of an image that stands in for the inputs
+Describe = Callable[[], Spec]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +92,7 @@ class Tables:
 
 def make_tables(
     series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
-    precompile: Callable[[Shapes], object],
+    precompile: Callable[[Describe], object],
 ) -> Tables:
     """Read the inputs, fit the models and make the tables.
 
@@ -115,15 +102,16 @@ def make_tables(
     parameters : all options.
     hashes, cache : sha256 of each input, and where fits are kept, if there is a cache.
     log : receives stages, notes and warnings.
-    precompile : called when the headers are read, with a function that returns tables and grid of a few voxels for
-        which the kernels are the same as for the inputs: kernels depend on the options and on what is in the headers.
+    precompile : called when the headers are open, with a function that describes the run.
     """
     log.begin("load")
     headers = open_headers(series, parameters, log)
-    precompile(lambda: _stand_in(headers, parameters))
+    precompile(partial(describe, parameters, headers))
     inputs = read(headers, series, parameters, log)
     log.tell([], doubts_of_places({**series, **inputs_of_tables(parameters)}))
-    return _prepare(inputs, _with_order(parameters, inputs.dwi, log.note), hashes, cache, log)
+    if (dwi := inputs.dwi) is not None:
+        parameters = with_order(parameters, dwi.gtab, log.note, str(dwi.path))
+    return _prepare(inputs, parameters, hashes, cache, log)
 
 
 def _prepare(
@@ -176,28 +164,6 @@ def _chosen(inputs: Inputs, parameters: Parameters) -> Json:
     names = () if parameters.model is None else ("sh_order", *METHODS[parameters.dg].low_order)
     chosen = {name: getattr(parameters, name) for name in names}
     return {} if inputs.dwi is None else {"shells": b_values_told(inputs.dwi.gtab), **chosen}
-
-
-def _with_order(parameters: Parameters, dwi: nifti.Dwi | None, note: Callable[[str], object]) -> Parameters:
-    """Return the options with the order of the model's harmonics, which the number of directions may limit.
-
-    Defaults of the direction getter follow the order.
-    """
-    if dwi is None or parameters.model is None:
-        return parameters
-    method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
-    if order is None:
-        directions = int(shell_of_models(dwi.gtab).sum())
-        residuals = SIGNALS in method.follows  # a direction more than coefficients leaves some
-        order = order_for(parameters.model, directions - residuals)
-        if order < most:
-            note(
-                f"{dwi.path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
-                f"{order}, not {most}"
-            )
-    lower = {} if order >= most or parameters.like else method.low_order
-    follow = {name: value for name, value in lower.items() if not parameters.gives(name)}
-    return parameters.changed(sh_order=order, **follow)
 
 
 def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
@@ -263,39 +229,3 @@ def _followed(inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, para
         return Signals(*on_shell(inputs.dwi.data, inputs.dwi.gtab, shell_of_models))
     assert coefficients is not None
     return OrientationFunctions("sh", coefficients, BASIS)
-
-
-def _stand_in(headers: Headers, parameters: Parameters) -> tuple[Prepared, Space]:
-    """Return tables and grid of a few voxels, with the gradients, voxel sizes and numbers of volumes of the inputs.
-
-    A kernel is compiled by a first run, which needs rows to read. With DIPY imported, these tables take 20 to 60 ms, in
-    a thread beside the reading of the inputs.
-    """
-    inputs = _inputs_of_few_voxels(headers, parameters)
-    parameters = _with_order(parameters, inputs.dwi, lambda _: None)
-    rule = STOPPING_RULES[parameters.stopping]
-    stop = rule.prepare(inputs.maps, lambda: np.full(SHAPE, rule.passed), parameters, _sides(inputs))
-    order = parameters.sh_order
-    coefficients = None if order is None else np.ones((*SHAPE, count_of(order)), np.float32)
-    follows = _followed(inputs, coefficients, parameters)
-    return _tables_of(inputs, follows, stop, np.zeros((1, 3)), parameters), inputs.space
-
-
-def _inputs_of_few_voxels(headers: Headers, parameters: Parameters) -> Inputs:
-    source, dwi = SOURCES.get(parameters.source), None
-    oriented = None if source is None else source.blank(headers.followed, parameters, SHAPE)
-    if (series := headers.dwi) is None:
-        assert oriented is not None
-        space = oriented.space
-    else:
-        space = few_voxels(series.image, SHAPE)
-        values = np.ones((*SHAPE, series.image.shape[3]), np.float32)
-        dwi = nifti.Dwi(values, space, series.gradients.result(), series.path)
-        dwi = dwi if parameters.shells is None else only_shells(dwi, parameters.shells)
-    rule = STOPPING_RULES[parameters.stopping]
-    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, np.ones(SHAPE, bool), parameters, SHAPE)}
-    for name in (name for name in rule.maps if getattr(parameters, name)):
-        volumes = (rule.maps[name],) if rule.maps[name] else ()
-        values = np.full((*SHAPE, *volumes), rule.passed, np.float32)
-        maps[name] = OwnMap(values, np.eye(4)) if name in rule.own_grids else values
-    return Inputs(space, dwi, oriented, None, maps, {})

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..kernels.getters.fod import no_fluid
 from ..kernels.halves import HALVES_A_PAGE, IN_A_ROW, Halves, Seeds
 from ..kernels.stop_reasons import KEPT
 from ..kernels.stopping.act5 import nothing_along
 from ..linker.lang import Func, Record, Stage
 from ..linker.parts import Filled, Part, host
-from ..linker.records import INTS, memory, team_memory
-from ..linker.source import Arrays, Load
+from ..linker.records import INTS, REALS, memory, spread, team_memory
+from ..linker.source import Arrays, Load, Source
 from ..space.sphere import padded
 
 
@@ -271,6 +273,27 @@ class Layout(Part):
     def parts(self) -> tuple[Part, ...]:
         """All parts, with which kernels that work on halves are linked."""
         return self.getter, self.rule, self.selection, self.rule.recovery, self
+
+    @property
+    def scratch(self) -> Arrays:
+        """Type and size of each array of team memory, by the name of the kernels' argument."""
+        getter = self.getter
+        if not isinstance(getter.scratch, type):
+            raise TypeError(f"scratch of {type(getter).__name__} is an object: give the class of the record")
+        return {**team_memory("scratch", getter.scratch, getter), **self.rule.recovery.team_memory(getter)}
+
+    def source(self, roots: Sequence[Func], parts: Sequence[Part] = ()) -> Source:
+        """Return kernels that are linked with the parts.
+
+        Parameters
+        ----------
+        roots : kernels that are run by name.
+        parts : what fills further constants and holes.
+        """
+        values = spread("method", self.getter.method)
+        read = {name: np.asarray(values[name]) for name in self.getter.often_read}
+        tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
+        return Source(roots, (*self.parts, *parts), self.scratch, self.getter.shares, tables, self.load)
 
     @property
     def load(self) -> Load:

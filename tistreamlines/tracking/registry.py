@@ -19,6 +19,7 @@ from ..io.images import AnyPath, Tell
 from ..option import flag, listed
 from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
+from .parts import Getter, Rule
 from .products import waytotal
 from .products.connectome import connectome
 from .products.connectome import options as connectome_options
@@ -30,13 +31,13 @@ from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource, described
 from .stopping import act5, anatomy, binary, threshold
 from .stopping.own_grid import OwnMap
-from .tables.given import Given, Prepared, StopTables
+from .tables.given import Given, Prepared, Scheme, StopTables
+from .tables.rows import Rows, tables_of
 from .weights import making as weights
 from .weights import options as weight_options
 
 if TYPE_CHECKING:
     from ..space.batch import Space
-    from .growth.settings import Settings
     from .products.collector import Collector
     from .products.files import ProductFile
 
@@ -58,8 +59,8 @@ class Method(Generic[Options]):
         When to use it, for tables.
     follows : tuple of str
         What it can follow: SIGNALS of a series, the FITTED model, and keys of SOURCES (``tracking/sources.py``).
-    prepare : callable
-        Makes its tables from :class:`Given` and the options.
+    describe : callable
+        Returns its getter, and how rows are made of values, from a :class:`Scheme` and the options.
     options : type
         Class of its options, a base class of Parameters. An option that only some classes have belongs to these
         methods only.
@@ -98,7 +99,7 @@ class Method(Generic[Options]):
     title: str
     use: str
     follows: tuple[str, ...]
-    prepare: Callable[[Given, Options], Prepared]
+    describe: Callable[[Scheme, Options], tuple[Getter, Rows]]
     options: type[AngleOptions]
     defaults: Mapping[str, object]
     models: tuple[str, ...]
@@ -118,6 +119,16 @@ class Method(Generic[Options]):
     def needs(self) -> str:
         """Its input, for tables."""
         return described(self.follows)
+
+    def prepare(self, given: Given, options: Options) -> Prepared:
+        """Make its tables.
+
+        Raises
+        ------
+        TrackingError
+            If the inputs do not fit each other or the options.
+        """
+        return tables_of(given, *self.describe(given.scheme, options))
 
 
 @dataclass(frozen=True)
@@ -146,8 +157,11 @@ class StoppingRule(Generic[Map, Options]):
         Whether its tables depend on the step size.
     draws : bool
         Whether it draws random numbers.
-    passed : float
-        A value of its maps with which streamlines go on, for kernels that are compiled before the maps are read.
+    rule : callable or None
+        Returns the :class:`Rule` before maps are read, from the options and a voxel's sides, mm: what it does not know
+        of the maps, no kernel depends on. None if only the maps tell; then kernels are compiled later.
+    in_rows : int
+        Number of its maps that are stored in rows.
     own_grids : tuple of str
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
         :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`.
@@ -173,7 +187,8 @@ class StoppingRule(Generic[Map, Options]):
     references: tuple[str, ...] = ()
     step_in_tables: bool = False
     draws: bool = False
-    passed: float = 1e30
+    rule: Callable[[Options, tuple[float, ...]], Rule] | None = None
+    in_rows: int = 1
     own_grids: tuple[str, ...] = ()
     read: Callable[[AnyPath, Tell], tuple[Array, Space]] | None = None
     chosen_by: tuple[str, ...] = ()
@@ -197,9 +212,8 @@ class Product(Generic[Options]):
     suffixes : tuple of str
         What the names of its files may end with; with "", a name may end with anything.
     collector : callable
-        Returns a collector whose kernels are those of any run, from the options, the grid and the settings of the
-        engine, so that they can be compiled before the inputs are read, or None if points are needed with these
-        options; None if they always are.
+        Returns the class of its collector from the options, so that kernels can be compiled before the inputs are read,
+        or None if points are needed with these options; None if they always are.
     check : callable
         Raises an error that the options can tell before the work begins.
     files : callable
@@ -214,7 +228,7 @@ class Product(Generic[Options]):
     options: type
     make: Callable[[Options, Space, float, int | None], ProductFile]
     suffixes: tuple[str, ...]
-    collector: Callable[[Options, Space, Settings], Collector | None] | None = None
+    collector: Callable[[Options], type[Collector] | None] | None = None
     check: Callable[[Options], None] = lambda _: None
     files: Callable[[Options], tuple[Path, ...]] | None = None
     needs_seeds: bool = False
@@ -232,7 +246,7 @@ _TCKGEN = _TCKGENS_ENDS | {"model": "csd"}
 METHODS: dict[str, Method[Any]] = {
     "boot": Method(
         "residual bootstrap", "the spread of streamlines should reflect the noise of the data", (SIGNALS,),
-        boot.prepare, boot.BootOptions,
+        boot.describe, boot.BootOptions,
         {"model": "csa", "max_angle": 30.0, "relative_peak_threshold": 0.5, "min_separation_angle": 25.0,
          "boot_rule": "cuslines"},
         ("csa", "opdt"), ("Berman 2008",), steps_along_peaks=lambda _: True,
@@ -241,47 +255,47 @@ METHODS: dict[str, Method[Any]] = {
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", FUNCTIONS,
-        cone.prepare_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
+        cone.describe_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
         ("Behrens 2003", "Parker 2003"), asymmetric=True,
         dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0},
     ),
     "det": Method(
-        "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, cone.prepare_det,
+        "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, cone.describe_det,
         pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), asymmetric=True, draws=False,
         steps_draw=False, steps_along_peaks=lambda options: options.det_rule == "closest",
     ),
     "ptt": Method(
         "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", FUNCTIONS,
-        ptt.prepare, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",),
+        ptt.describe, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",),
         step_in_tables=True,
     ),
     "bedpostx": Method(
-        "samples of fibres", "bedpostX has been run, as for FSL's probtrackx2", ("bedpostx",), bedpostx.prepare,
+        "samples of fibres", "bedpostX has been run, as for FSL's probtrackx2", ("bedpostx",), bedpostx.describe,
         bedpostx.BedpostxOptions,
         {"max_angle": 80.0, "step_size": "0.5mm", "max_steps": 2000, "stopping": "binary"}, (),
         ("Behrens 2003", "Behrens 2007"), step_in_tables=True,
         ends_anywhere=True,
     ),
     "ifod1": Method(
-        "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.prepare_first,
+        "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.describe_first,
         fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
         ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True,
     ),
     "ifod2": Method(
-        "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.prepare_second, fod.Ifod2Options,
+        "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.describe_second, fod.Ifod2Options,
         _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
         step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
         parts=lambda options: options.samples - 1,
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
-        sd_stream.prepare, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
+        sd_stream.describe, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
         ("csd",), ("Tournier 2012",), steps_draw=False, ends_at_cutoff=True,
         ends_anywhere=True,
     ),
     "fact": Method(
         "FACT", "peaks are given, such as those of TractSeg or of a tensor, or as for tckgen -algorithm FACT",
-        ("peaks",), fact.prepare, fact.FactOptions,
+        ("peaks",), fact.describe, fact.FactOptions,
         _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",),
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
@@ -289,37 +303,42 @@ METHODS: dict[str, Method[Any]] = {
 STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
-        {"stop_map": 0}, threshold.needs_fa, threshold.doubt, chosen_by=("fa_threshold",),
+        {"stop_map": 0}, threshold.needs_fa, threshold.doubt, rule=threshold.rule_of, chosen_by=("fa_threshold",),
     ),
-    "binary": StoppingRule("ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}),
+    "binary": StoppingRule(
+        "ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}, rule=binary.rule_of,
+    ),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Smith 2012",), step_in_tables=True,
-        passed=0.25, tissues=anatomy.tissues_of,
+        rule=anatomy.act_of, in_rows=2, tissues=anatomy.tissues_of,
     ),
     "cmc": StoppingRule(
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Girard 2014",), step_in_tables=True,
-        draws=True, passed=0.25, tissues=anatomy.tissues_of,
+        draws=True, rule=anatomy.cmc_of, in_rows=2, tissues=anatomy.tissues_of,
     ),
     act5.NAME: StoppingRule(
         "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
-        doubt=act5.doubt, references=("Smith 2012",), passed=0.25, own_grids=("act",), read=load_five_tissues,
+        doubt=act5.doubt, references=("Smith 2012",), rule=act5.rule_of, in_rows=0, own_grids=("act",),
+        read=load_five_tissues,
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
     ),
 }
 PRODUCTS: dict[str, Product[Any]] = {
     "density": Product(
         "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.density_map,
-        maps.SUFFIXES, density_map.blank, density_map.check, needs_step=False,
+        maps.SUFFIXES, lambda options: density_map.collector_of(options.density_kind, options), density_map.check,
+        needs_step=False,
     ),
     "ends": Product(
         "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.ends_map,
-        maps.SUFFIXES, density_map.blank_ends, density_map.check, needs_step=False,
+        maps.SUFFIXES, lambda options: density_map.collector_of(density_map.ENDS, options), density_map.check,
+        needs_step=False,
     ),
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome_options.ConnectomeOptions,
-        connectome.Connectomes, matrices.SUFFIXES, connectome.blank, connectome.check, connectome_options.files,
+        connectome.Connectomes, matrices.SUFFIXES, connectome.collector_of, connectome.check, connectome_options.files,
         needs_step=False,
     ),
     "sample_table": Product(
@@ -346,8 +365,7 @@ PRODUCTS: dict[str, Product[Any]] = {
     ),
     "waytotal": Product(
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES,
-        lambda *_: waytotal.DeviceCount(),
-        needs_step=False,
+        lambda _: waytotal.DeviceCount, needs_step=False,
     ),
 }
 
@@ -390,7 +408,7 @@ def register(name: str, row: Method | StoppingRule | Product | OrientationSource
     if not isinstance(row, OrientationSource):
         if wrong := [f.name for f in fields(row.options) if "option" not in f.metadata]:
             raise ParameterError(f"{row.options.__name__}.{wrong[0]} is no option: define it with option(...)")
-        makes = row.make if isinstance(row, Product) else row.prepare
+        makes = row.make if isinstance(row, Product) else row.describe if isinstance(row, Method) else row.prepare
         modules = (makes.__module__, *modules)
     plugins.note([caller, *modules])
     _REGISTERED[name] = plugins.called(caller)

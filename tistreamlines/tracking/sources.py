@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
@@ -20,7 +19,7 @@ from ..io.samples import SampleFiles, Samples, listed_files, load_samples, sampl
 from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import BASES
-from .tables.given import OrientationFunctions, Signals
+from .tables.given import Form, FunctionForm, OrientationFunctions, SampleForm, Signals
 
 if TYPE_CHECKING:
     from ..io.stored import Image
@@ -59,9 +58,8 @@ class OrientationSource(Generic[Input, Directions, Options]):
         receives notes. What it returns has ``space``, its grid.
     follows : callable
         Makes ``Given.follows`` of what was read and the options.
-    blank : callable
-        Makes what stands in for it, to compile kernels before it is read: from what was opened, all options and the
-        shape of an image of ones.
+    form : callable
+        Returns the form of that before it is read, from what was opened and the options.
     place : callable
         Turns what was read to the voxel axes, from it, the options and its name; returns it, and how the axes were
         chosen. None if directions are along the voxel axes.
@@ -77,39 +75,35 @@ class OrientationSource(Generic[Input, Directions, Options]):
     title: str
     read: Callable[[Input, Options, Space | None, Tell], Directions]
     follows: Callable[[Directions, Options], Signals | OrientationFunctions | Samples]
-    blank: Callable[[Input, Options, tuple[int, int, int]], Directions]
+    form: Callable[[Input, Options], Form]
     place: Callable[[Directions, Options, str], tuple[Directions, Placing]] | None = None
     open: Callable[[Any], Input | Opened] = open_image
     files: Callable[[Any], Sequence[Path]] | None = None
     mask: Callable[[Directions], npt.NDArray[np.bool_]] | None = None
 
 
-def few_voxels(image: Image, shape: tuple[int, int, int]) -> Space:
-    """Return a grid of few voxels of an image's size, for what stands in for the image."""
-    assert image.affine is not None
-    return Space(np.diag([*np.linalg.norm(image.affine[:3, :3], axis=0), 1.0]), shape)
+def _form(kind: Kind, count: int, options: FileOptions) -> FunctionForm:
+    """Return the form of a file of orientations with so many numbers in each voxel."""
+    if kind == "sh":
+        return FunctionForm("sh", count, options.sh_basis, not BASES[options.sh_basis].full)
+    if kind == "peaks":
+        return FunctionForm("peaks", count, peak_width=options.peak_width)
+    return FunctionForm("pmf", count, symmetric=not options.asymmetric)
 
 
-def _blank(kind: Kind, opened: Opened, options: FileOptions, shape: tuple[int, int, int]) -> Orientations:
-    """Return orientations of ones, with as many volumes as the file has."""
-    image = opened.image
-    space = few_voxels(image, shape)
-    values = np.ones((*shape, *image.shape[3:]), np.float32).reshape(*shape, -1)
-    return Orientations(kind, values, options.sh_basis, options.sphere, space)
+def _follows(read: Orientations, options: FileOptions) -> OrientationFunctions:
+    form = _form(read.kind, 0, options)
+    return OrientationFunctions(form.kind, read.values, form.basis, form.symmetric, form.peak_width)
 
 
-def _sampled(read: Orientations, options: FileOptions) -> OrientationFunctions:
-    return OrientationFunctions("pmf", read.values, symmetric=not options.asymmetric)
-
-
-def _harmonics(read: Orientations, options: FileOptions) -> OrientationFunctions:
-    del options
-    assert read.basis is not None
-    return OrientationFunctions("sh", read.values, read.basis, not BASES[read.basis].full)
-
-
-def _lobes(read: Orientations, options: FileOptions) -> OrientationFunctions:
-    return OrientationFunctions("peaks", read.values, peak_width=options.peak_width)
+def _file(
+    kind: Kind, load: Callable[[Opened, FileOptions, Space | None, Tell], Orientations],
+    place: Callable[[Orientations, FileOptions, str], tuple[Orientations, Placing]] | None = None,
+) -> OrientationSource[Opened, Orientations, FileOptions]:
+    """Return the row of a file with an orientation function in each voxel."""
+    return OrientationSource(
+        FILE, load, _follows, lambda opened, options: _form(kind, math.prod(opened.image.shape[3:]), options), place,
+    )
 
 
 @dataclass(frozen=True)
@@ -134,38 +128,22 @@ def _load_samples(opened: _OpenedSamples, options: object, space: Space | None, 
     return load_samples(opened.files, space, note)
 
 
-def _blank_samples(opened: _OpenedSamples, options: object, shape: tuple[int, int, int]) -> Samples:
-    """Return samples of fibres along the first axis, as many as the files have."""
-    del options
-    image = opened.image
-    space = few_voxels(image, shape)
-    values = np.zeros((math.prod(shape), image.shape[3], len(opened.files.fibres), 4), np.float32)
-    values[..., [0, 3]] = 1
-    return Samples(values, np.ones(shape, bool), space)
-
-
-_FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {  # of an orientation function in each voxel
-    "sh": OrientationSource(
-        FILE, lambda file, options, space, note: load_sh(file, options.sh_basis, space, note), _harmonics,
-        partial(_blank, "sh"),
+_FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {
+    "sh": _file(
+        "sh", lambda file, options, space, note: load_sh(file, options.sh_basis, space, note),
         lambda read, options, name: place_orientations(read, options.sh_frame or "voxel", name),
     ),
-    "odf": OrientationSource(
-        FILE, lambda file, options, space, note: load_odf(file, options.sphere, space, note), _sampled,
-        partial(_blank, "odf"),
-    ),
-    "pmf": OrientationSource(
-        FILE, lambda file, options, space, note: load_pmf(file, options.sphere, space, note), _sampled,
-        partial(_blank, "pmf"),
-    ),
-    "peaks": OrientationSource(
-        FILE, lambda file, _, space, note: load_peaks(file, space, note), _lobes, partial(_blank, "peaks"),
+    "odf": _file("odf", lambda file, options, space, note: load_odf(file, options.sphere, space, note)),
+    "pmf": _file("pmf", lambda file, options, space, note: load_pmf(file, options.sphere, space, note)),
+    "peaks": _file(
+        "peaks", lambda file, _, space, note: load_peaks(file, space, note),
         lambda read, options, name: place_orientations(read, options.peaks_frame, name),
     ),
 }
 SOURCES: dict[str, OrientationSource[Any, Any, Any]] = _FILES | {
     "bedpostx": OrientationSource(
-        "samples of bedpostX", _load_samples, lambda read, _: read, _blank_samples,
+        "samples of bedpostX", _load_samples, lambda read, _: read,
+        lambda opened, _: SampleForm(opened.image.shape[3], len(opened.files.fibres)),
         lambda read, _, name: (read, place_samples(read, name)), _open_samples,
         _sample_parts, lambda read: read.mask,
     ),

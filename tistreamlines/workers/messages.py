@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import Block
+from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
@@ -55,6 +56,12 @@ class LoadKernels(NamedTuple):
     turn: int
     content: bytes
     sizes: list[int]
+
+
+class CompileKernels(NamedTuple):
+    """Compile kernels whose tables come later; nothing is answered."""
+
+    parts: KernelParts
 
 
 class FindDirections(NamedTuple):
@@ -125,6 +132,6 @@ class SharedBatch(NamedTuple):
     place: tuple[int, int, int]
 
 
-Job = LoadKernels | FindDirections | TrackSeeds
+Job = CompileKernels | LoadKernels | FindDirections | TrackSeeds
 Batches = BatchMessage | SharedBatch
 Message = Turn | Free | Ask | Job | Ready | InitialDirections | Note | Failed | Alive | Done | Batches

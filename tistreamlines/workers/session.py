@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..devices import Device
 from ..space.batch import Space
 from ..tracking.engine.engine import Engine
+from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
@@ -54,6 +55,13 @@ class Session:
     def here(self) -> bool:
         """Whether this process tracks."""
         return self._several is None
+
+    def compile(self, parts: KernelParts) -> None:
+        """Compile kernels before the tables are known; workers do so while this process goes on."""
+        if self._several is None:
+            parts.compile(self.devices[0])
+        else:
+            self._several.compile(parts)
 
     def open(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),

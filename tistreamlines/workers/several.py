@@ -23,6 +23,7 @@ from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import check_numbers
+from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.memory import FEWEST_SEEDS, SOFTWARE_SEEDS, USUAL_SEEDS
 from ..tracking.growth.settings import Settings
 from ..tracking.growth.statistics import Statistics
@@ -69,6 +70,15 @@ class Several:
         self._most: int | None = None  # of a range that is tracked to be counted
         self.close = weakref.finalize(self, _end, self._remotes, os.getpid())
 
+    def compile(self, parts: KernelParts) -> None:
+        """Have all workers compile kernels before their tables are known."""
+        for remote in self._remotes:
+            remote.send(messages.CompileKernels(replace(parts, settings=self._of_each(parts.settings))))
+
+    def _of_each(self, settings: Settings) -> Settings:
+        """Return the settings of a worker, which has its share of the threads."""
+        return replace(settings, threads=settings.threads or max(1, usable_cores() // self._count))
+
     def load(
         self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
         products: Sequence[Collector] = (), *, points: bool = True,
@@ -80,10 +90,9 @@ class Several:
         if not self._remotes:
             raise LostDeviceError("no device is left, since all were lost before: check them, and start the run again")
         begun = time.perf_counter()
-        threads = settings.threads or max(1, usable_cores() // self._count)
         if self._tables is not None:
             os.close(self._tables[0])
-        settings = replace(settings, threads=threads)
+        settings = self._of_each(settings)
         self._tables = packed(messages.Opening(prepared, space, settings, list(filters), list(products), points))
         self._products = products
         self._new_turn()

@@ -11,6 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ..backends import warm_up
 from ..backends.faults import pass_on
@@ -50,6 +51,10 @@ class Worker:
             engine: object = None
             while True:
                 job, descriptors = self._held.pop() if self._held else self._jobs.get()
+                if isinstance(job, messages.CompileKernels):
+                    with suppress(Exception):  # it occurs again with the tables
+                        session.compile(job.parts)
+                    continue
                 if isinstance(job, messages.LoadKernels):
                     engine = None  # gives its memory back
                     tables = unpacked(descriptors[0], job.content, job.sizes)
@@ -85,7 +90,7 @@ class Worker:
                     self._turn = message.turn
                 elif isinstance(message, messages.Free):
                     self._written.give_back(message.numbers)
-                elif isinstance(message, messages.LoadKernels | messages.FindDirections | messages.TrackSeeds):
+                elif isinstance(message, messages.Job):
                     self._jobs.put((message, descriptors))
                 elif not self._sending.locked():  # else another message is on its way
                     self._send(messages.Alive())

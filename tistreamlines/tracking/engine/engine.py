@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -26,13 +25,13 @@ from ..growth.growth import Growth
 from ..growth.settings import Settings
 from ..growth.started import Coded, Launched, Started, Starting, Waiting, split
 from ..growth.statistics import Statistics
-from ..parts import ProductKernels, Selection
 from ..products.collector import Collector
 from ..products.points.on_host import points_on
 from ..products.points.points import Batches, Outlines
 from ..seeding.directed import initial_codes
-from ..selection.filters import Filter, Length
+from ..selection.filters import Filter
 from ..tables.given import Prepared
+from .kernels import demanded, filters_of, kernels_of, settings_for
 
 FEWEST_SELECTED = 1024  # seeds of a chunk if a number of streamlines is asked for, at least
 LOOK_SECONDS = 0.0003  # between looks at whether a chunk has ended
@@ -67,22 +66,13 @@ class Engine:
         products: Sequence[Collector] = (), note: Callable[[str], object] = lambda _: None, points: bool = True,
     ) -> None:
         begun = time.perf_counter()
-        if prepared.getter.carried:
-            settings = replace(settings, exact=True)
-        if not prepared.getter.symmetric:
-            settings = replace(settings, either_sense=False)
-        self.settings, self.note = settings, note
+        self.settings, self.note = settings_for(prepared.getter, settings), note
         self.points: Batches = points_on(device, prepared, space, settings.threads) if points else Outlines(space)
         self._made = tuple(products)
         self._uncounted: deque[Callable[[], Array]] = deque()
-        self.filters, self.products = (Length(*settings.bounds), *filters), (self.points, *products)
-        selection = reduce(lambda demands, each: each.demand(demands), self.filters, Selection())
-        kernels = ProductKernels(
-            [root for product in self.products for root in product.roots],
-            [part for product in self.products for part in product.parts],
-            sum(product.bytes for product in self.products),
-        )
-        self.growth = Growth(prepared, space.voxel_sizes, device, settings, selection, kernels)
+        self.filters, self.products = filters_of(settings, filters), (self.points, *products)
+        selection, kernels = demanded(self.filters), kernels_of(self.products)
+        self.growth = Growth(prepared, space.voxel_sizes, device, self.settings, selection, kernels)
         self.growth.compile()
         for product in self.products:
             product.compile(self.growth)

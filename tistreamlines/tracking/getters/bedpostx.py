@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...aliases import Array
-from ...errors import InputError, ParameterError
-from ...io.samples import Samples
+from ...errors import ParameterError
 from ...kernels.getters import bedpostx
 from ...kernels.getters.reads import read_stop
-from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Stage
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
-from ..tables.given import Given, Prepared
-from ..tables.rows import build_volume, kept
+from ..tables.given import SampleForm, Scheme
+from ..tables.rows import Rows
 from .options import AngleOptions
 from .shared import CarriesHeading
 
@@ -80,33 +78,29 @@ class BedpostxGetter(CarriesHeading, Getter):
         return 32 * maps + 16 * fibres, 16 * maps + 6 * fibres + PHILOX_OPERATIONS
 
 
-def prepare(inputs: Given, options: BedpostxOptions) -> Prepared:
-    """Make the tables of tracking through samples of fibres.
+def describe(scheme: Scheme, options: BedpostxOptions) -> tuple[BedpostxGetter, Rows]:
+    """Return the getter and its rows: x, y, z and the volume fraction of each sample's fibres in turn.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with samples.
+    scheme : Scheme
+        What is known of the inputs, which are samples.
     options : BedpostxOptions
         Options of the method.
 
     Returns
     -------
-    Prepared
-        The tables.
+    getter, rows : BedpostxGetter, Rows
+        See there.
 
     Raises
     ------
-    InputError
-        If the samples and the stop map have different grids.
     ParameterError
         If there are more samples than codes of steps.
     """
-    samples = inputs.follows
-    assert isinstance(samples, Samples)
-    shape, (_, count, fibres, _) = inputs.channels.shape[:3], samples.values.shape
-    if samples.mask.shape != shape:
-        raise InputError(f"samples are {samples.mask.shape}, the stop map is {shape}: give both on one grid")
+    form, maps = scheme.form, scheme.maps
+    assert isinstance(form, SampleForm)
+    count, fibres = form.count, form.fibres
     bits = bedpostx.PLACE + max((count * fibres - 1).bit_length(), 1)
     code = 2 * bits + 1 if options.modified_euler else bits
     if code > MOST_BITS:
@@ -114,26 +108,16 @@ def prepare(inputs: Given, options: BedpostxOptions) -> Prepared:
             f"{count} samples of {fibres} fibres are too many for the codes of steps: give fewer, or leave out "
             "--modified-euler"
         )
-    step = inputs.step_mm / np.asarray(inputs.voxel_sizes, float)
-    method = bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle)))
-    width = padded(4 * count * fibres + inputs.stop.count)
+    step = scheme.step_mm / np.asarray(scheme.voxel_sizes, float)
+    reach = np.ceil(step).astype(int) * options.modified_euler
+
+    def fill_rows(values: Array, rows: Array) -> None:
+        rows[:, : values.shape[1]] = values
+
     getter = BedpostxGetter(
-        method=method, row=Row.of(width, inputs.stop.count), fibres=fibres, drawn=count,
+        method=bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle))),
+        row=Row.of(padded(4 * count * fibres + maps), maps), fibres=fibres, drawn=count,
         first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
         modified_euler=int(options.modified_euler), code_bits=code,
     )
-    volume = _volume(inputs, samples, width, np.ceil(step).astype(int) * options.modified_euler)
-    return Prepared(getter, inputs.stop.rule, volume)
-
-
-def _volume(inputs: Given, samples: Samples, width: int, reach: Array) -> Volume:
-    """Return rows of the voxels that are read: x, y, z and the volume fraction of each sample's fibres in turn."""
-    fibres = samples.values.reshape(len(samples.values), -1)
-    numbers = np.zeros((*samples.mask.shape, 1), np.int32)  # of a voxel's samples, from 1
-    numbers[samples.mask, 0] = np.arange(1, len(fibres) + 1)
-
-    def fill_rows(values: Array, rows: Array) -> None:
-        number = values[:, 0].astype(np.int64)
-        rows[number > 0, : fibres.shape[1]] = fibres[number[number > 0] - 1]
-
-    return build_volume(numbers, kept(inputs, numbers, reach), width, fill_rows, inputs.channels)
+    return getter, Rows(fill_rows, lambda _: reach)

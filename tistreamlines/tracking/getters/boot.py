@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from ...aliases import Array
 from ...errors import InputError
@@ -15,7 +14,6 @@ from ...fit import dipy_private
 from ...fit.shells import shells
 from ...kernels.getters import boot
 from ...kernels.getters.vertex_steps import prefetch_along
-from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -23,8 +21,8 @@ from ...space.harmonics import order_advice
 from ...space.polynomials import from_harmonics, monomials
 from ...space.sphere import most_peaks, padded, sphere_tables
 from ..parts import Row
-from ..tables.given import Given, Prepared, Signals
-from ..tables.rows import build_volume, kept
+from ..tables.given import Scheme, SignalForm
+from ..tables.rows import Rows
 from .options import VertexOptions
 from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
 
@@ -206,32 +204,32 @@ class _Residuals:
         return cls(np.linalg.pinv(monomials), leverage, leveraged - mean, mean)
 
 
-def prepare(inputs: Given, options: BootOptions) -> Prepared:
-    """Make the tables of the residual bootstrap.
+def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
+    """Return the getter and its rows.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with the signals of a single shell.
+    scheme : Scheme
+        What is known of the inputs, which are signals of a single shell.
     options : BootOptions
         Options of the method.
 
     Returns
     -------
-    Prepared
-        The tables.
+    getter, rows : BootGetter, Rows
+        See there. A row has centred residuals, coefficients of the fit, mean residual, mean b0 and the stopping maps.
 
     Raises
     ------
     InputError
         If the series has several shells, or not more directions than coefficients.
     """
-    assert isinstance(inputs.follows, Signals)
-    data, gtab = inputs.follows.data, inputs.follows.gtab
+    assert isinstance(scheme.form, SignalForm)
+    gtab, maps = scheme.form.gtab, scheme.maps
     _check_single_shell(gtab)
     degrees, matrix, bias = _dipy_model(gtab, options)
     sets = options.sh_order // 2 + 1 if options.model == "opdt" else 1
-    tables = BootTables(int(np.count_nonzero(~gtab.b0s_mask)), len(degrees), sets)
+    tables = BootTables(scheme.form.weighted, len(degrees), sets)
     if tables.signals <= tables.coefficients:
         raise InputError(
             f"{tables.signals} diffusion-weighted volumes leave no residuals with order {options.sh_order} "
@@ -240,9 +238,8 @@ def prepare(inputs: Given, options: BootOptions) -> Prepared:
     gradients = gtab.bvecs[~gtab.b0s_mask]
     residuals = _Residuals.of(monomials(gradients, options.sh_order))
     width = padded(tables.signals)
-    row_width = width + padded(len(degrees) + 2 + inputs.stop.count)
-    volume = _volume(inputs, data, ~gtab.b0s_mask, residuals, width, row_width)
-    vertices, edges = inputs.vertices_and_edges
+    row_width = width + padded(len(degrees) + 2 + maps)
+    vertices, edges = scheme.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
     method = boot.Boot(
         sphere=sphere, rule=peak_rule(options), gradients=_wide(gradients.T, width).ravel(),
@@ -258,7 +255,7 @@ def prepare(inputs: Given, options: BootOptions) -> Prepared:
         "scratch_coefficients": ("scratch_peaks_candidates", 0), "scratch_sums": ("scratch_peaks_candidates", 0),
     }
     getter = BootGetter(
-        method=method, row=Row.of(row_width, inputs.stop.count), ball=ball, code_bits=ball.code_bits, most_peaks=peaks,
+        method=method, row=Row.of(row_width, maps), ball=ball, code_bits=ball.code_bits, most_peaks=peaks,
         candidates=max(64, 32 * tables.groups),  # the sums may lie in their place
         signal_chunks=tables.chunks, passes=-(-tables.chunks // boot.PASS), coefficients=tables.coefficients,
         split=tables.split, half_order=options.sh_order // 2, groups=tables.groups, fit_steps=tables.steps,
@@ -267,14 +264,7 @@ def prepare(inputs: Given, options: BootOptions) -> Prepared:
         angular=int(options.angular_weight > 0), negative_peak=int(options.negative_odf == "dipy"), shares=shares,
         most_directions=most_directions(peaks, options),
     )
-    return Prepared(getter, inputs.stop.rule, volume)
-
-
-def _volume(
-    inputs: Given, data: Array, weighted: npt.NDArray[np.bool_], residuals: _Residuals, width: int, row_width: int
-) -> Volume:
-    """Return rows of centred residuals, coefficients of the fit, mean residual, mean b0 and the stopping maps."""
-    own = row_width - inputs.stop.count
+    own, weighted = row_width - maps, ~gtab.b0s_mask
 
     def fill_rows(values: Array, rows: Array) -> None:
         signals = values[:, weighted]
@@ -283,4 +273,4 @@ def _volume(
         rows[:, own - 2] = signals @ residuals.mean
         rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
 
-    return build_volume(data, kept(inputs, data), row_width, fill_rows, inputs.channels)
+    return getter, Rows(fill_rows)

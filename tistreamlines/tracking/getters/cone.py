@@ -15,7 +15,8 @@ from ...linker.lang import Func, Stage
 from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
 from ...space.polynomials import monomials
 from ...space.sphere import padded
-from ..tables.given import Given, Prepared
+from ..tables.given import Scheme
+from ..tables.rows import Rows
 from .pmf import DetOptions, PmfGetter, PmfOptions, PmfRows, PmfTables, pmf_tables, rows_of
 from .shared import harmonic_operations, peak_rule
 
@@ -55,53 +56,53 @@ class PatchedGetter(PmfGetter):
         return 32 * channels, 16 * channels + 32 * harmonic
 
 
-def prepare_prob(inputs: Given, options: PmfOptions) -> Prepared:
-    """Make the tables of probabilistic tracking; see :func:`.pmf.pmf_tables`.
+def describe_prob(scheme: Scheme, options: PmfOptions) -> tuple[PmfGetter, Rows]:
+    """Return the getter of probabilistic tracking and its rows; see :func:`.pmf.pmf_tables`.
 
     Where cones touch most patches, all stored samples are read at once, which takes less time.
     """
-    order, rows = patched(inputs.vertices_and_edges[0]), _rows(inputs, options)
-    inside, stored = _cones(inputs, options, closed=True), rows.half_order == 0
+    order, rows = patched(scheme.vertices_and_edges[0]), _rows(scheme, options)
+    inside, stored = _cones(scheme, options, closed=True), rows.half_order == 0
     near, used = listed_by_patches(inside, order, TOGETHER) if stored else listed(inside)
     if stored and (used >= 0).sum(axis=1).mean() > WIDE * len(order) / PATCH:
-        return pmf_tables(inputs, options).prepared(PmfGetter, next_direction=prob.next_direction)
-    patches_of = patched_tables(inputs, options, rows, np.concatenate([order, near.ravel()]))
+        return pmf_tables(scheme, options).described(PmfGetter, next_direction=prob.next_direction)
+    patches_of = patched_tables(scheme, options, rows, np.concatenate([order, near.ravel()]))
     chunks, tables = used.shape[1], patches_of.tables
     # a step does not read the begin of a row of samples; of a small sphere, that is less than groups of patches
     host_array, room = ("row", patches_of.first_chunk) if stored else ("pmf", tables.ball.vertex_chunks)
     shares = tables.shares | {"scratch_highest": ("scratch_peaks_candidates", 0)}
     shares |= {"scratch_cone": (f"scratch_{host_array}", 0)} if chunks <= room else {}
-    return patches_of.prepared(
+    return patches_of.described(
         pick=prob.drawn_vertex, read=cone.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
         method=cone.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
         scratch=cone.ConeScratch, shares=shares,
     )
 
 
-def prepare_det(inputs: Given, options: DetOptions) -> Prepared:
-    """Make the tables of deterministic tracking; see :func:`.pmf.pmf_tables`."""
+def describe_det(scheme: Scheme, options: DetOptions) -> tuple[PmfGetter, Rows]:
+    """Return the getter of deterministic tracking and its rows; see :func:`.pmf.pmf_tables`."""
     if options.det_rule == "closest":
-        return pmf_tables(inputs, options).prepared(PmfGetter, next_direction=det.closest_direction)
-    order, rows = ascending(patched(inputs.vertices_and_edges[0])), _rows(inputs, options)
-    inside = _cones(inputs, options, closed=False)
+        return pmf_tables(scheme, options).described(PmfGetter, next_direction=det.closest_direction)
+    order, rows = ascending(patched(scheme.vertices_and_edges[0])), _rows(scheme, options)
+    inside = _cones(scheme, options, closed=False)
     # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
     one_chunk = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
     numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one_chunk else order
-    patches_of = patched_tables(inputs, options, rows, numbers)
+    patches_of = patched_tables(scheme, options, rows, numbers)
     within = np.zeros(PATCH, np.int32) if one_chunk else np.pad(members(inside, order).ravel(), (0, PATCH))
-    return patches_of.prepared(
+    return patches_of.described(
         pick=det.greatest_vertex, read=patches.read_bounds, cone_chunks=int(one_chunk),
         method=det.DetPmf(**vars(patches_of.method), within=within),
     )
 
 
-def _rows(inputs: Given, options: PmfOptions) -> PmfRows:
-    return rows_of(inputs, options.pmf_rows == "sampled")
+def _rows(scheme: Scheme, options: PmfOptions) -> PmfRows:
+    return rows_of(scheme, options.pmf_rows == "sampled")
 
 
-def _cones(inputs: Given, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
-    cos_angle, symmetric = peak_rule(options).cos_angle, inputs.function.symmetric
-    return cones(inputs.vertices_and_edges[0], cos_angle, symmetric=symmetric, closed=closed)
+def _cones(scheme: Scheme, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
+    cos_angle, symmetric = peak_rule(options).cos_angle, scheme.function.symmetric
+    return cones(scheme.vertices_and_edges[0], cos_angle, symmetric=symmetric, closed=closed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,36 +131,36 @@ class PatchedTables:
         """First chunk of a row that is read at a point."""
         return self.bounds // PATCH if self.stored else 0
 
-    def prepared(self, **fields: object) -> Prepared:
-        """Return the tables with a :class:`PatchedGetter`; see :meth:`.pmf.PmfTables.prepared`."""
+    def described(self, **fields: object) -> tuple[PmfGetter, Rows]:
+        """Return a :class:`PatchedGetter` and its rows; see :meth:`.pmf.PmfTables.described`."""
         samples = {"amplitudes": patches.amplitudes_in_place, "read_all": patches.read_patches} if self.stored else {}
-        return self.tables.prepared(
+        return self.tables.described(
             PatchedGetter, stored=int(self.stored), bounds=self.bounds, first_chunk=self.first_chunk,
             amplitudes_at=patches.samples_at if self.stored else patches.harmonics_at, **samples, **fields,
         )
 
 
-def patched_tables(inputs: Given, options: PmfOptions, rows: PmfRows, numbers: Array) -> PatchedTables:
+def patched_tables(scheme: Scheme, options: PmfOptions, rows: PmfRows, numbers: Array) -> PatchedTables:
     """Make the tables of a getter that takes a vertex within the greatest angle.
 
     Parameters
     ----------
-    inputs, options : Given, PmfOptions
+    scheme, options : Scheme, PmfOptions
         As for :func:`.pmf.pmf_tables`.
-    rows : Rows
+    rows : PmfRows
         The layout of the rows without bounds.
     numbers : (n,) int32
         Vertices of the patches, see :func:`tistreamlines.space.cones.patched`, and of further chunks of 32.
     """
-    vertices, _ = inputs.vertices_and_edges
+    vertices, _ = scheme.vertices_and_edges
     order, start, stored = numbers[: padded(len(vertices))], rows.count, rows.half_order == 0
-    behind = len(order) // PATCH + inputs.stop.count
+    behind = len(order) // PATCH + scheme.maps
     if stored and start % PATCH + behind > PATCH:
         start = padded(start)  # so that a step reads one chunk besides the patches
     aligned = padded(start, LINE)
     if padded(aligned + behind) == padded(start + behind):
         start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
-    tables = pmf_tables(inputs, options, rows=bounded(rows, vertices, order, start))
+    tables = pmf_tables(scheme, options, rows=bounded(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
     method = patches.PatchedPmf(**vars(tables.method), numbers=numbers, places=places.ravel())

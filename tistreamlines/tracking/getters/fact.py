@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...aliases import Array
-from ...errors import InputError
 from ...kernels.getters import fact
 from ...kernels.getters.reads import read_stop
 from ...linker.lang import Func
 from ...option import MODEL, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
-from ..tables.given import Given, Prepared
-from ..tables.rows import build_volume
+from ..tables.given import Scheme
+from ..tables.rows import Rows
 from .fod import CutoffOptions
 from .sd_stream import FollowsPeaks
 
@@ -50,43 +47,28 @@ class FactGetter(FollowsPeaks, Getter):
         return 12 * voxels * self.peaks + 32 * maps, voxels * self.peaks * PEAK_OPERATIONS + 16 * maps
 
 
-def prepare(inputs: Given, options: FactOptions) -> Prepared:
-    """Make the tables of FACT.
+def describe(scheme: Scheme, options: FactOptions) -> tuple[FactGetter, Rows]:
+    """Return the getter and its rows.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with peaks.
+    scheme : Scheme
+        What is known of the inputs, which are peaks.
     options : FactOptions
         Options of the method.
-
-    Returns
-    -------
-    Prepared
-        The tables.
-
-    Raises
-    ------
-    InputError
-        If the peaks have another grid than the maps of the stopping rule.
     """
-    values, maps = inputs.function.values, inputs.channels
-    peaks = values.reshape(*values.shape[:3], -1)
-    if peaks.shape[:3] != maps.shape[:3]:
-        raise InputError(f"peaks are {peaks.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
+    count, maps = scheme.function.count, scheme.maps
     # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
-    width = padded(max(peaks.shape[3], 32 * (inputs.stop.count > 1)) + inputs.stop.count)
+    width = padded(max(count, 32 * (maps > 1)) + maps)
 
     def fill_rows(values: Array, rows: Array) -> None:
         rows[:, : values.shape[1]] = values
 
-    # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
-    volume = build_volume(peaks, np.logical_or.reduce(peaks, axis=-1), width, fill_rows, maps)
     method = fact.Fact(
-        threshold=options.least(inputs.stop.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
+        threshold=options.least(scheme.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
     )
     getter = FactGetter(
-        method=method, row=Row.of(width, inputs.stop.count), peaks=peaks.shape[3] // 3,
-        blends=int(options.peaks_between == "linear"),
+        method=method, row=Row.of(width, maps), peaks=count // 3, blends=int(options.peaks_between == "linear"),
     )
-    return Prepared(getter, inputs.stop.rule, volume)
+    # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
+    return getter, Rows(fill_rows, all_values=True)

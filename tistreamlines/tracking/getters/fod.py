@@ -16,7 +16,6 @@ from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
 from ...kernels.getters import fod, ifod1, ifod2
 from ...kernels.getters.reads import read_row, read_stop
-from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -26,8 +25,8 @@ from ...space.polynomials import from_harmonics
 from ...space.sphere import padded
 from ..parts import Getter, Row, Rule
 from ..recovery.particles import ParticleFiltering
-from ..tables.given import Given, Prepared
-from ..tables.rows import build_volume
+from ..tables.given import Scheme
+from ..tables.rows import Rows
 from .options import AngleOptions
 from .shared import CarriesHeading, harmonic_operations, try_bits
 
@@ -134,45 +133,45 @@ class Ifod2Getter(Ifod1Getter):
     carried: int = 13
 
 
-def prepare_first(inputs: Given, options: Ifod1Options) -> Prepared:
-    """Make the tables of iFOD1; see :func:`_prepare`."""
-    order = order_of_fods(inputs)
+def describe_first(scheme: Scheme, options: Ifod1Options) -> tuple[Ifod1Getter, Rows]:
+    """Return the getter of iFOD1 and its rows; see :func:`_describe`."""
+    order = order_of_fods(scheme)
     amplitude = _lobe(order)
     power = options.power or 1.0
     cone = cone_grid(math.radians(options.max_angle), lambda angle: max(amplitude(angle), 0.0) ** power)
-    return _prepare(inputs, options, order, cone, power, Ifod1Getter, 1)
+    return _describe(scheme, options, order, cone, power, Ifod1Getter, 1)
 
 
-def prepare_second(inputs: Given, options: Ifod2Options) -> Prepared:
-    """Make the tables of iFOD2; see :func:`_prepare`."""
-    order, parts = order_of_fods(inputs), options.samples - 1
+def describe_second(scheme: Scheme, options: Ifod2Options) -> tuple[Ifod1Getter, Rows]:
+    """Return the getter of iFOD2 and its rows; see :func:`_describe`."""
+    order, parts = order_of_fods(scheme), options.samples - 1
     power = options.power or 1 / options.samples
-    side = float(np.prod(inputs.voxel_sizes)) ** (1 / 3)
-    if parts * inputs.step_mm > FARTHEST * min(inputs.voxel_sizes):
+    side = float(np.prod(scheme.voxel_sizes)) ** (1 / 3)
+    if parts * scheme.step_mm > FARTHEST * min(scheme.voxel_sizes):
         raise ParameterError(f"--step-size is more than {FARTHEST} voxels: give a shorter one")
-    probability = _arc_probability(_lobe(order), parts, parts * inputs.step_mm / side, power)
+    probability = _arc_probability(_lobe(order), parts, parts * scheme.step_mm / side, power)
     cone = cone_grid(math.radians(options.max_angle), probability)
-    return _prepare(inputs, options, order, cone, power, Ifod2Getter, parts)
+    return _describe(scheme, options, order, cone, power, Ifod2Getter, parts)
 
 
-def order_of_fods(inputs: Given) -> int:
+def order_of_fods(scheme: Scheme) -> int:
     """Return the order of the coefficients.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with coefficients of orientation functions.
+    scheme : Scheme
+        What is known of the inputs, which are coefficients of orientation functions.
 
     Raises
     ------
     InputError
         If the coefficients fit no order, or have a full basis or no direction.
     """
-    function = inputs.function
+    function = scheme.function
     if basis_of(function.basis).full:
         raise InputError("values have a full basis, and FODs of tckgen's algorithms a symmetric one: prob follows them")
     try:
-        order = order_of(function.values.shape[3])
+        order = order_of(function.count)
     except ValueError as error:
         raise InputError(f"values: {error}") from error
     if order < 2:
@@ -211,16 +210,16 @@ def _arc_probability(
     return probability
 
 
-def _prepare(
-    inputs: Given, options: Ifod1Options, order: int, cone: tuple[Array, float], power: float,
+def _describe(
+    scheme: Scheme, options: Ifod1Options, order: int, cone: tuple[Array, float], power: float,
     kind: type[Ifod1Getter], arc: int,
-) -> Prepared:
-    """Make the tables of a method that draws directions from a cone.
+) -> tuple[Ifod1Getter, Rows]:
+    """Return a getter that draws directions from a cone, and its rows.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with coefficients of orientation functions.
+    scheme : Scheme
+        What is known of the inputs, which are coefficients of orientation functions.
     options : Ifod1Options
         Options of the method.
     order : int
@@ -236,8 +235,8 @@ def _prepare(
 
     Returns
     -------
-    Prepared
-        The tables; see :func:`fod_rows`.
+    getter, rows : Ifod1Getter, Rows
+        See :func:`fod_rows`.
     """
     grid, ratio = cone
     at_once = 32 // arc
@@ -246,54 +245,46 @@ def _prepare(
     place = np.arange(chunks)[:, None] * at_once + lanes_of
     angles = grid[np.where(place < len(grid), place, 0)]
     columns = np.stack([np.sin(angles[..., 0] / 2), np.cos(angles[..., 1]), np.sin(angles[..., 1])], axis=1)
-    least = options.least(inputs.stop.rule)
+    least = options.least(scheme.rule)
     method = fod.Fod(
         threshold=least, sine=math.sin(math.radians(options.max_angle) / 2), tries=options.trials, ratio=ratio,
         power=power, grid=columns.ravel(),
     )
-    row, volume = fod_rows(inputs, order)
+    row, rows = fod_rows(scheme, order)
     getter = kind(
         method=method, row=row, half_order=order // 2, sharpness=1.0 / least, arc=arc, at_once=at_once, grid=len(grid),
-        grid_chunks=chunks, powered=int(power != 1), code_bits=try_bits(inputs.stop.rule, fod.NUMBER_BITS),
+        grid_chunks=chunks, powered=int(power != 1), code_bits=try_bits(scheme.rule, fod.NUMBER_BITS),
     )
-    return Prepared(getter, inputs.stop.rule, volume)
+    return getter, rows
 
 
-def fod_rows(inputs: Given, order: int) -> tuple[Row, Volume]:
-    """Make the rows of FODs.
+def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
+    """Return the layout of a row of an FOD, and how rows are made.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with coefficients of orientation functions.
+    scheme : Scheme
+        What is known of the inputs, which are coefficients of orientation functions.
     order : int
         Order of the coefficients.
 
     Returns
     -------
-    row : Row
-        Their layout.
-    volume : Volume
-        The rows.
+    row, rows : Row, Rows
+        See there.
 
     Raises
     ------
-    InputError
-        If the coefficients have another grid than the maps of the stopping rule.
     ParameterError
         If particles are asked for.
     """
-    if isinstance(inputs.stop.rule.recovery, ParticleFiltering):
+    if isinstance(scheme.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
-    function, maps = inputs.function, inputs.channels
-    if function.values.shape[:3] != maps.shape[:3]:
-        raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
-    width = padded(function.values.shape[3] + inputs.stop.count)
-    change = from_harmonics(order).T
+    function, change = scheme.function, from_harmonics(order).T
 
     def fill_rows(values: Array, rows: Array) -> None:
         rows[:, : values.shape[1]] = to_descoteaux(values, function.basis) @ change
 
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
-    has_fod = np.logical_or.reduce(function.values, axis=-1)
-    return Row.of(width, inputs.stop.count), build_volume(function.values, has_fod, width, fill_rows, maps)
+    row = Row.of(padded(function.count + scheme.maps), scheme.maps)
+    return row, Rows(fill_rows, all_values=True)

@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
 from ...kernels.getters.vertex_steps import prefetch_along
-from ...kernels.interpolate import Volume
 from ...kernels.orientation import pmf
 from ...kernels.orientation.harmonics import amplitudes_of_harmonics
 from ...kernels.orientation.samples import amplitudes_of_samples
@@ -25,9 +23,9 @@ from ...option import FILES, MODEL, option
 from ...space.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
 from ...space.polynomials import from_harmonics
 from ...space.sphere import SPHERES, Ball, most_peaks, padded, sphere_tables
-from ..parts import Row, Rule
-from ..tables.given import Given, OrientationFunctions, Prepared
-from ..tables.rows import build_volume, kept
+from ..parts import Row
+from ..tables.given import Scheme
+from ..tables.rows import Rows
 from .options import VertexOptions
 from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
 
@@ -121,10 +119,8 @@ class PmfTables:
         The kernels' record, which that of a getter may extend.
     ball, row, half_order, symmetric, candidates, most_peaks, most_directions
         See :class:`PmfGetter`.
-    rule : Rule
-        The stopping rule.
-    volume : Volume
-        The rows.
+    rows : Rows
+        How rows are made of values.
     """
 
     method: pmf.Pmf
@@ -135,40 +131,36 @@ class PmfTables:
     candidates: int
     most_peaks: int
     most_directions: int
-    rule: Rule
-    volume: Volume
+    rows: Rows
 
     @property
     def shares(self) -> dict[str, tuple[str, int]]:
         """A row of samples is no longer needed once they are where the PMF is expected."""
         return {"scratch_pmf": ("scratch_row", 0)} if self.half_order == 0 else {}
 
-    def prepared(self, kind: Callable[..., PmfGetter], **fields: object) -> Prepared:
-        """Return the tables with a getter of a kind; ``fields`` are its own, or in place of those here."""
+    def described(self, kind: Callable[..., PmfGetter], **fields: object) -> tuple[PmfGetter, Rows]:
+        """Return a getter of a kind and its rows; ``fields`` are its own, or in place of those here."""
         common = {name: getattr(self, name) for name in COMMON} | {
             "amplitudes": amplitudes_of_harmonics if self.half_order else amplitudes_of_samples,
             "look_ahead": prefetch_along if self.half_order else None, "code_bits": self.ball.code_bits,
         }
-        return Prepared(kind(**common | fields), self.rule, self.volume)
+        return kind(**common | fields), self.rows
 
 
 def pmf_tables(
-    inputs: Given, options: PmfOptions, least: float | None = None, reach: npt.ArrayLike = (0, 0, 0),
-    stretch: float = 1.0, rows: PmfRows | None = None,
+    scheme: Scheme, options: PmfOptions, least: float | None = None, rows: PmfRows | None = None
 ) -> PmfTables:
     """Make the tables of a getter that takes a vertex of the sphere from the orientation function at a point.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with orientation functions.
+    scheme : Scheme
+        What is known of the inputs, which are orientation functions.
     options : PmfOptions
         Options of the method.
     least : float, optional
         If given, coefficients are sampled on the sphere here, and lower samples raised to this.
-    reach, stretch : array_like of int, (3,), and float
-        See :func:`tistreamlines.tracking.tables.rows.kept`.
-    rows : Rows, optional
+    rows : PmfRows, optional
         The layout of the rows; by default, that of :func:`rows_of`.
 
     Raises
@@ -178,32 +170,31 @@ def pmf_tables(
     ParameterError
         If an asymmetric function is given on half a sphere.
     """
-    function, (vertices, edges) = inputs.function, inputs.vertices_and_edges
+    function, (vertices, edges) = scheme.function, scheme.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
-    rows = rows or rows_of(inputs, least is not None or options.pmf_rows == "sampled", least or 0.0)
+    rows = rows or rows_of(scheme, least is not None or options.pmf_rows == "sampled", least or 0.0)
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
-    values, width = function.values, padded(rows.count + inputs.stop.count)
+    width = padded(rows.count + scheme.maps)
 
     def fill_rows(values: Array, written: Array) -> None:
         written[:, : rows.count] = rows.fill(values)
 
     return PmfTables(
-        method, ball, Row.of(width, inputs.stop.count), rows.half_order, int(function.symmetric),
+        method, ball, Row.of(width, scheme.maps), rows.half_order, int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
         candidates=padded(len(vertices) // 3), most_peaks=peaks, most_directions=most_directions(peaks, options),
-        rule=inputs.stop.rule,
-        volume=build_volume(values, kept(inputs, values, reach, stretch), width, fill_rows, inputs.channels),
+        rows=Rows(fill_rows),
     )
 
 
-def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> PmfRows:
+def rows_of(scheme: Scheme, sampled: bool, least: float = 0.0) -> PmfRows:
     """Return the layout of the rows, which end with the maps of the stopping rule.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with orientation functions.
+    scheme : Scheme
+        What is known of the inputs, which are orientation functions.
     sampled : bool
         Whether coefficients are sampled on the sphere here. Those of a full basis always are.
     least : float
@@ -211,12 +202,20 @@ def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> PmfRows:
 
     Returns
     -------
-    Rows
+    PmfRows
         The layout.
+
+    Raises
+    ------
+    InputError
+        If the values do not fit the sphere or the basis.
+    ParameterError
+        If an asymmetric function is given on half a sphere.
     """
-    function, (vertices, _) = inputs.function, inputs.vertices_and_edges
-    _check(function, inputs)
-    count = function.values.shape[3]
+    function, (vertices, _) = scheme.function, scheme.vertices_and_edges
+    if not function.symmetric and isinstance(scheme.sphere, str) and SPHERES[scheme.sphere][1]:
+        raise ParameterError(f"--sphere {scheme.sphere} is half a sphere: an asymmetric function needs --sphere full")
+    count = function.count
     if function.kind == "pmf":
         if count != len(vertices):
             raise InputError(f"values have {count} samples per voxel, but the sphere has {len(vertices)} vertices")
@@ -240,12 +239,3 @@ def rows_of(inputs: Given, sampled: bool, least: float = 0.0) -> PmfRows:
         return PmfRows(0, len(vertices), lambda values: np.maximum(values @ matrix, low))
     change = from_harmonics(order).T
     return PmfRows(order // 2, count, lambda values: to_descoteaux(values, function.basis) @ change)
-
-
-def _check(function: OrientationFunctions, inputs: Given) -> None:
-    """Check that values and maps have one grid, and that an asymmetric function has a whole sphere."""
-    maps = inputs.channels
-    if function.values.ndim != 4 or function.values.shape[:3] != maps.shape[:3]:
-        raise InputError(f"values are {function.values.shape}, the stop map is {maps.shape[:3]}: give both on one grid")
-    if not function.symmetric and isinstance(inputs.sphere, str) and SPHERES[inputs.sphere][1]:
-        raise ParameterError(f"--sphere {inputs.sphere} is half a sphere: an asymmetric function needs --sphere full")

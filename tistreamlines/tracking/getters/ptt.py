@@ -17,7 +17,8 @@ from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.nearest_vertex import CellSizes, cell_table, compact_order, without_opposite
 from ...space.sphere import padded
-from ..tables.given import Given, Prepared
+from ..tables.given import Scheme
+from ..tables.rows import Rows
 from .pmf import PmfGetter, PmfOptions, pmf_tables
 from .shared import try_bits
 
@@ -181,15 +182,15 @@ class PttGetter(PmfGetter):
         return 32 * reads * lines, 32 * segments * ARC_OPERATIONS + reads * each
 
 
-def prepare(
-    inputs: Given, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
-) -> Prepared:
-    """Make the tables of parallel transport tractography.
+def describe(
+    scheme: Scheme, options: PttOptions, max_curvature: float | None = None, exact_arcs: bool = False
+) -> tuple[PmfGetter, Rows]:
+    """Return the getter of parallel transport tractography and its rows.
 
     Parameters
     ----------
-    inputs : Given
-        Inputs, with orientation functions, in the scale of ``pmf_threshold``.
+    scheme : Scheme
+        What is known of the inputs, which are orientation functions, in the scale of ``pmf_threshold``.
     options : PttOptions
         Options of the method.
     max_curvature, exact_arcs : float or None, bool
@@ -197,19 +198,20 @@ def prepare(
 
     Returns
     -------
-    Prepared
-        The tables.
+    getter, rows : PttGetter, Rows
+        See there.
 
     Raises
     ------
     InputError
-        If the values do not fit the sphere, the basis or the stop map.
+        If the values do not fit the sphere or the basis.
     ParameterError
         If an asymmetric function is given on a sphere without opposite pairs.
     """
-    probe = Probe(options, inputs.step_mm, inputs.voxel_sizes, max_curvature, exact_arcs)
-    inputs = _ordered(inputs)
-    function, (vertices, _) = inputs.function, inputs.vertices_and_edges
+    probe = Probe(options, scheme.step_mm, scheme.voxel_sizes, max_curvature, exact_arcs)
+    function, (vertices, edges) = scheme.function, scheme.vertices_and_edges
+    order = compact_order(np.asarray(vertices, float))  # so that neighbours are close in memory
+    vertices = np.asarray(vertices, float)[order]
     if not function.symmetric and (alone := without_opposite(vertices)):
         raise ParameterError(
             f"{alone} of the sphere's {len(vertices)} vertices have no opposite vertex: for an asymmetric "
@@ -218,27 +220,21 @@ def prepare(
     cells, cell_sizes = cell_table(vertices, function.symmetric)
     segments = options.probe_quality - 1
     least = 0.0 if options.pmf_rows == "sampled" else -np.inf
-    reach = probe.reach(inputs.channels.shape[:3])
-    tables = pmf_tables(inputs, options, least, reach, probe.stretch)
-    return tables.prepared(
+    tables = pmf_tables(replace(scheme, sphere=(vertices, np.argsort(order)[edges])), options, least)
+    getter, rows = tables.described(
         PttGetter, cell_sizes=cell_sizes, segments=segments,
         # most steps need few candidates: two lanes evaluate one where a team's memory holds the values along a probe
         parts=2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1,
         probes=options.probe_count, exact_arcs=int(exact_arcs), powered=int(options.data_support_exponent != 1),
         paper=int(options.probe_rule == "paper"), strict=int(options.probe_rule != "dipy"),
-        code_bits=try_bits(inputs.stop.rule, ptt.NUMBER_BITS),
+        code_bits=try_bits(scheme.rule, ptt.NUMBER_BITS),
         method=ptt.Ptt(**vars(tables.method), cells=cells, ring=_ring(options), **probe.scalars()),
     )
 
+    def fill_rows(values: Array, written: Array) -> None:
+        rows.fill(values[:, order] if function.kind == "pmf" else values, written)
 
-def _ordered(inputs: Given) -> Given:
-    """Sort the vertices so that neighbours are close in memory."""
-    vertices, edges = inputs.vertices_and_edges
-    vertices, function = np.asarray(vertices, float), inputs.function
-    order = compact_order(vertices)
-    if function.kind == "pmf" and function.values.shape[-1] == len(order):
-        function = replace(function, values=function.values[..., order])
-    return replace(inputs, follows=function, sphere=(vertices[order], np.argsort(order)[edges]))
+    return getter, Rows(fill_rows, probe.reach, probe.stretch)
 
 
 def _ring(options: PttOptions) -> Array:

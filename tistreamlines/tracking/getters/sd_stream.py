@@ -15,7 +15,8 @@ from ...kernels.getters.reads import read_row
 from ...kernels.getters.vertex_steps import Vertex
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import Part, host
-from ..tables.given import Given, Prepared
+from ..tables.given import Scheme
+from ..tables.rows import Rows
 from .fod import FodGetter, FodOptions, fod_rows, order_of_fods
 from .shared import harmonic_operations
 
@@ -56,22 +57,22 @@ class SdStreamGetter(FollowsPeaks, FodGetter):
         return 32 * channels, 16 * channels + rounds * (amplitudes + 2 * self.circle_points + ROUND_OPERATIONS)
 
 
-def prepare(inputs: Given, options: FodOptions) -> Prepared:
-    """Make the tables; see :func:`tistreamlines.tracking.getters.fod.fod_rows`."""
-    order = order_of_fods(inputs)
+def describe(scheme: Scheme, options: FodOptions) -> tuple[SdStreamGetter, Rows]:
+    """Return the getter and its rows; see :func:`tistreamlines.tracking.getters.fod.fod_rows`."""
+    order = order_of_fods(scheme)
     parts, weights = great_circles(order)
-    chunks, least = -(-len(parts) // 32), options.least(inputs.stop.rule)
+    chunks, least = -(-len(parts) // 32), options.least(scheme.rule)
     columns = np.concatenate([parts, np.repeat(parts[:1], 32 * chunks - len(parts), axis=0)]).reshape(chunks, 32, 3)
     method = sd_stream.SdStream(
         threshold=least, cos_angle=math.cos(math.radians(options.max_angle)),
         circles=columns.swapaxes(1, 2).ravel(), weights=np.pad(weights, ((0, 0), (0, 32 - weights.shape[1]))).ravel(),
     )
-    row, volume = fod_rows(inputs, order)
+    row, rows = fod_rows(scheme, order)
     getter = SdStreamGetter(
         method=method, row=row, half_order=order // 2, sharpness=1.0 / least, circle_chunks=chunks,
         circle_points=len(parts),
     )
-    return Prepared(getter, inputs.stop.rule, volume)
+    return getter, rows
 
 
 def great_circles(order: int) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...backends import open_program
-from ...backends.program import on_device
+from ...backends.program import Program, on_device
 from ...devices import Device
 from ...devices.threads import thread_pool
 from ...errors import ParameterError
@@ -23,7 +23,7 @@ from ...kernels.stop_reasons import Stop
 from ...kernels.verdicts import LAST_EARLY
 from ...linker.coming import Coming
 from ...linker.records import Arguments, spread
-from ..parts import Layout, ProductKernels, Selection
+from ..parts import Getter, Layout, ProductKernels, Rule, Selection
 from ..tables.given import Prepared
 from ..tables.rows import CUBE, interleaved
 from .chunk import Chunk, tallied
@@ -53,16 +53,34 @@ def laid_out(
     prepared: Prepared, device: Device, settings: Settings, selection: Selection
 ) -> tuple[Layout, Volume]:
     """Return how halves grow and lie in memory on a device, and the rows that they read there."""
-    getter, volume, together = prepared.getter, prepared.volume, 1
+    getter, rule, volume = prepared.getter, prepared.rule, prepared.volume
+    layout = layout_on(device, getter, rule, settings, selection)
+    if layout.interleaved > 1:
+        if (cubes := interleaved(volume, 32 * getter.row.row_chunks)) is not None:
+            return layout, cubes
+        layout = replace(layout, interleaved=1)
+    return layout, volume
+
+
+def layout_on(device: Device, getter: Getter, rule: Rule, settings: Settings, selection: Selection) -> Layout:
+    """Return how halves grow and lie in memory on a device, where rows are not too scattered to lie interleaved."""
     if not device.on_host:
         getter = replace(getter, look_ahead=None)  # a GPU grows other halves while it waits for memory
-        if getter.read_by_lanes and (cubes := interleaved(volume, 32 * getter.row.row_chunks)) is not None:
-            volume, together = cubes, CUBE
     return Layout.of(
-        getter, prepared.rule, selection, paged=int(device.on_host), gathers=int(not device.on_host),
-        interleaved=together, directed=int(settings.directed and getter.aimed),
+        getter, rule, selection, paged=int(device.on_host), gathers=int(not device.on_host),
+        interleaved=CUBE if getter.read_by_lanes and not device.on_host else 1,
+        directed=int(settings.directed and getter.aimed),
         one_way=settings.one_way * (1 + settings.either_sense), truncates=int(settings.truncate),
-    ), volume
+    )
+
+
+def open_kernels(device: Device, layout: Layout, settings: Settings, products: ProductKernels) -> Program:
+    """Link the kernels that grow streamlines, and those of products, and make them callable."""
+    roots = [*ROOTS, *([streamlines.judge] if layout.load.has_bits else []), *products.roots]
+    return open_program(
+        device, layout.source(roots, products.parts), exact=settings.exact, threads=settings.threads,
+        profile=settings.profile, queued=QUEUES,
+    )
 
 
 class Growth:
@@ -96,11 +114,7 @@ class Growth:
         # a thread of a CPU can as well grow one half after the other
         self.in_turn = bool(settings.one_way or self.layout.in_turn or device.on_host)
         self.sides = 1 if settings.one_way else 2
-        roots = [*ROOTS, *([streamlines.judge] if self._has_bits else []), *products.roots]
-        self.program = open_program(
-            device, prepared.source(roots, self.layout, products.parts), exact=settings.exact,
-            threads=settings.threads, profile=settings.profile, queued=QUEUES,
-        )
+        self.program = open_kernels(device, self.layout, settings, products)
         x, y, z = (settings.step_mm / voxel_sizes).tolist()
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
         rules = halves.Rules(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "act5"
 MOST_LOOKED_AT = 1_000_000  # voxels
+UNREAD = OwnMap(np.empty((0, 0, 0, 5), np.float32), np.eye(4))  # tissues before they are read
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
 
@@ -63,6 +64,18 @@ class FiveTissues(Rule):
     in_turn: bool = host(default=True)
 
 
+def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: OwnMap = UNREAD) -> Rule:
+    """Return the rule, from the options, the sides of a voxel of the tracked image, mm, and the tissues."""
+    x, y, z = map(float, sides)
+    crops = options.crop_at_gmwmi
+    return FiveTissues(
+        stopping=five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(tissues).fields()),
+        cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
+        crop=cropping.crop_at_interface if crops else None, note_point=cropping.keep_point_before if crops else None,
+        recovery=Backtracking(rejects=act5.rejects_end) if options.backtrack else Recovery(),
+    )
+
+
 def prepare(
     maps: Mapping[str, OwnMap], anisotropy: Callable[[], Array], options: Act5Options, sides: tuple[float, ...]
 ) -> StopTables:
@@ -96,14 +109,7 @@ def prepare(
     if not maps["act"].values[..., five_tissues.WHITES].any():
         raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
                          "of MRtrix3's 5TT images")
-    x, y, z = map(float, sides)
-    record = five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(maps["act"]).fields())
-    crops = options.crop_at_gmwmi
-    return StopTables(FiveTissues(
-        stopping=record, cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
-        crop=cropping.crop_at_interface if crops else None, note_point=cropping.keep_point_before if crops else None,
-        recovery=Backtracking(rejects=act5.rejects_end) if options.backtrack else Recovery(),
-    ))
+    return StopTables(rule_of(options, sides, maps["act"]))
 
 
 def tissues_of(maps: Mapping[str, OwnMap]) -> OwnMap | None:

@@ -65,6 +65,24 @@ class AnatomyOptions(BacktrackOptions, ParticleOptions, FractionOptions):
     """Options of both rules, a part of :class:`tistreamlines.Parameters`."""
 
 
+def act_of(options: Any, sides: tuple[float, ...]) -> Rule:
+    """Return the rule of ACT, from its options and the step size, and the sides of a voxel, mm."""
+    return _rule(act.Act(), act.classify, options, sides)
+
+
+def cmc_of(options: Any, sides: tuple[float, ...]) -> Rule:
+    """Return the rule of CMC, as :func:`act_of` does that of ACT."""
+    exponent = options.step_mm(sides) / float(np.mean(sides))
+    return _rule(cmc.Cmc(exponent=exponent), cmc.classify, options, sides)
+
+
+def _rule(record: Record, classify: Func, options: Any, sides: tuple[float, ...]) -> Rule:
+    recovery = Backtracking(rejects=rejects_invalid) if options.backtrack else Recovery()
+    if options.pft:
+        recovery = particle_filtering_of(options, options.step_mm(sides))
+    return Rule(stopping=record, classify=classify, recovery=recovery)
+
+
 def prepare_act(
     maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: Any, sides: tuple[float, ...]
 ) -> StopTables:
@@ -99,7 +117,7 @@ def prepare_act(
     alive = both[..., 0] <= act.MOST
     if options.pft and options.pft_min_wm > 0:  # a half goes on to meet white matter
         alive |= both.sum(axis=-1) < 1
-    return _tables(act.Act(), act.classify, both, alive, options, sides)
+    return _tables(act_of(options, sides), both, alive, options)
 
 
 def prepare_cmc(
@@ -125,11 +143,10 @@ def prepare_cmc(
         If the maps are no fractions, or if streamlines can go on nowhere.
     """
     both = _include_exclude(maps, options)
-    record = cmc.Cmc(exponent=options.step_mm(sides) / float(np.mean(sides)))
     alive = both.sum(axis=-1) < 1
     if options.pft:  # a particle goes on from an invalid end as long as it has weight
         alive |= both[..., 1] > 0
-    return _tables(record, cmc.classify, both, alive, options, sides)
+    return _tables(cmc_of(options, sides), both, alive, options)
 
 
 def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, options: object) -> str:
@@ -231,15 +248,9 @@ def _check(values: Array, low: float, whose: str) -> None:
         )
 
 
-def _tables(
-    record: Record, classify: Func, maps: Array, alive: Array, options: Any, sides: tuple[float, ...]
-) -> StopTables:
+def _tables(rule: Rule, maps: Array, alive: Array, options: Any) -> StopTables:
     if not alive.any():
         raise InputError(
             f"--stopping {options.stopping}: streamlines would end in every voxel, since the maps leave no white matter"
         )
-    recovery = Backtracking(rejects=rejects_invalid) if options.backtrack else Recovery()
-    if options.pft:
-        recovery = particle_filtering_of(options, options.step_mm(sides))
-    rule = Rule(stopping=record, classify=classify, recovery=recovery)
     return StopTables(rule, maps, alive, zeros_end=False)  # where both maps are 0, there is white matter

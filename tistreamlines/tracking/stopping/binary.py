@@ -31,6 +31,12 @@ class BinaryOptions:
     )
 
 
+def rule_of(options: BinaryOptions, sides: tuple[float, ...]) -> Rule:
+    """Return the rule, which depends on nothing."""
+    del options, sides
+    return Rule(stopping=binary.Binary(), classify=binary.classify)
+
+
 def prepare(
     maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: BinaryOptions, sides: tuple[float, ...]
 ) -> StopTables:
@@ -65,5 +71,4 @@ def prepare(
     inside = maps["stop_mask"] > 0
     if not inside.any():
         raise InputError(f"{options.stop_mask}: no voxel is above 0, so no streamline could grow: give another mask")
-    rule = Rule(stopping=binary.Binary(), classify=binary.classify)
-    return StopTables(rule, inside.astype(np.float32)[..., None], inside)
+    return StopTables(rule_of(options, sides), inside.astype(np.float32)[..., None], inside)

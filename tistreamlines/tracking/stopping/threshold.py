@@ -45,6 +45,16 @@ class ThresholdOptions:
         return self.fa_threshold if self.stop_threshold is None else self.stop_threshold
 
 
+def rule_of(options: ThresholdOptions, sides: tuple[float, ...]) -> Rule:
+    """Return the rule; the sides of a voxel are not needed."""
+    del sides
+    return _above(options.threshold)
+
+
+def _above(value: float) -> Rule:
+    return Rule(stopping=threshold.Threshold(threshold=value), classify=threshold.classify)
+
+
 def needs_fa(options: ThresholdOptions) -> bool:
     """Return whether FA must be fitted because no stop map is given."""
     return options.stop_map is None
@@ -116,5 +126,4 @@ def of_map(stop_map: Array, value: float) -> StopTables:
     # voxels without a row count as 0, so with a negative threshold streamlines can continue between them
     alive = None if value < 0 else stop_map > value
     channels = np.asarray(stop_map, np.float32)[..., None]
-    rule = Rule(stopping=threshold.Threshold(threshold=value), classify=threshold.classify)
-    return StopTables(rule, channels, alive)
+    return StopTables(_above(value), channels, alive)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -11,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
+from ...errors import InputError
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func
 from ...linker.parts import Part
-from ...linker.records import INTS, REALS, Arguments, spread, team_memory
+from ...linker.records import Arguments, spread
 from ...linker.source import Arrays, Source
 from ...space.sphere import load_sphere
 from ..parts import Getter, Layout, Rule
@@ -64,6 +66,84 @@ class OrientationFunctions:
     basis: str = "descoteaux07_legacy"
     symmetric: bool = True
     peak_width: float = 0.0
+
+
+@dataclass(frozen=True)
+class SignalForm:
+    """What headers tell of :class:`Signals`: the number of weighted volumes, and the gradients.
+
+    Parameters
+    ----------
+    weighted : int
+        Number of volumes without the b0s.
+    gtab : GradientTable
+        The gradients, on which no kernel depends.
+    """
+
+    weighted: int
+    gtab: GradientTable = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, gtab: GradientTable) -> SignalForm:
+        """Return the form of a series with these gradients."""
+        return cls(int(np.count_nonzero(~gtab.b0s_mask)), gtab)
+
+
+@dataclass(frozen=True)
+class FunctionForm:
+    """What headers tell of :class:`OrientationFunctions`: all but the values, of which each voxel has ``count``."""
+
+    kind: Literal["pmf", "sh", "peaks"]
+    count: int
+    basis: str = "descoteaux07_legacy"
+    symmetric: bool = True
+    peak_width: float = 0.0
+
+
+@dataclass(frozen=True)
+class SampleForm:
+    """What headers tell of :class:`tistreamlines.io.samples.Samples`: how many a voxel has, and fibres of each."""
+
+    count: int
+    fibres: int
+
+
+Form = SignalForm | FunctionForm | SampleForm
+
+
+@dataclass(frozen=True, eq=False)
+class Scheme:
+    """What is known of the inputs of a method before values are read; its kernels depend on nothing else.
+
+    Parameters
+    ----------
+    form : SignalForm, FunctionForm or SampleForm
+        The form of what the method follows.
+    rule : Rule
+        The stopping rule.
+    maps : int
+        Number of its maps that are stored in rows.
+    sphere, step_mm, voxel_sizes
+        See :class:`Given`.
+    """
+
+    form: Form
+    rule: Rule
+    maps: int
+    sphere: str | tuple[Array, Array]
+    step_mm: float
+    voxel_sizes: tuple[float, ...]
+
+    @property
+    def function(self) -> FunctionForm:
+        """The form of the orientation functions that the method follows."""
+        assert isinstance(self.form, FunctionForm)
+        return self.form
+
+    @cached_property
+    def vertices_and_edges(self) -> tuple[Array, Array]:
+        """Vertices (v, 3) and edges (e, 2) of the sphere."""
+        return load_sphere(self.sphere)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,21 +209,38 @@ class Given:
         """Maps of the stopping rule on the grid, (x, y, z, k)."""
         if self.stop.channels is not None:
             return self.stop.channels
-        follows = self.follows
-        whole = follows.data if isinstance(follows, Signals) else follows.values
-        grid = follows.mask.shape if isinstance(follows, Samples) else whole.shape[:3]
-        return np.zeros((*grid, 0), np.float32)
+        return np.zeros((*self._shape[:3], 0), np.float32)
 
     @property
-    def function(self) -> OrientationFunctions:
-        """The orientation functions that the method follows."""
-        assert isinstance(self.follows, OrientationFunctions)
-        return self.follows
+    def _shape(self) -> tuple[int, ...]:
+        follows = self.follows
+        if isinstance(follows, Samples):
+            return follows.mask.shape
+        return follows.data.shape if isinstance(follows, Signals) else follows.values.shape
 
     @cached_property
-    def vertices_and_edges(self) -> tuple[Array, Array]:
-        """Vertices (v, 3) and edges (e, 2) of the sphere."""
-        return load_sphere(self.sphere)
+    def scheme(self) -> Scheme:
+        """What was known before the values were read.
+
+        Raises
+        ------
+        InputError
+            If what is followed has another grid than the maps of the stopping rule.
+        """
+        follows, shape, grid = self.follows, self._shape, self.channels.shape[:3]
+        form: Form
+        if isinstance(follows, Signals):
+            form = SignalForm.of(follows.gtab)
+        elif isinstance(follows, Samples):
+            form = SampleForm(*follows.values.shape[1:3])
+        else:
+            count = math.prod(shape[3:])
+            form = FunctionForm(follows.kind, count, follows.basis, follows.symmetric, follows.peak_width)
+        of_numbers = isinstance(form, FunctionForm) and form.kind != "peaks"
+        if shape[:3] != grid or (of_numbers and len(shape) != 4):
+            what = "samples" if isinstance(follows, Samples) else "values"
+            raise InputError(f"{what} are {shape}, the stop map is {grid}: give both on one grid")
+        return Scheme(form, self.stop.rule, self.stop.count, self.sphere, self.step_mm, self.voxel_sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,24 +281,11 @@ class Prepared:
     @property
     def scratch(self) -> Arrays:
         """Type and size of each array of team memory, by the name of the kernels' argument."""
-        getter = self.getter
-        if not isinstance(getter.scratch, type):
-            raise TypeError(f"scratch of {type(getter).__name__} is an object: give the class of the record")
-        return {**team_memory("scratch", getter.scratch, getter), **self.rule.recovery.team_memory(getter)}
+        return Layout.of(self.getter, self.rule).scratch
 
     def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
-        """Return kernels that are linked with the parts.
+        """Return kernels that are linked with the parts; see :meth:`tistreamlines.tracking.parts.Layout.source`.
 
-        Parameters
-        ----------
-        roots : sequence of Func
-            Kernels that are run by name.
-        layout : Layout, optional
-            How halves lie in memory, where kernels are not linked for the getter and the rule alone.
-        parts : sequence of Part
-            What fills further constants and holes.
+        ``layout`` says how halves lie in memory, where kernels are not linked for the getter and the rule alone.
         """
-        layout = layout or Layout.of(self.getter, self.rule)
-        read = {name: self.arrays[name] for name in self.getter.often_read}
-        tables = {name: (REALS if array.dtype.kind == "f" else INTS, array.size) for name, array in read.items()}
-        return Source(roots, (*layout.parts, *parts), self.scratch, self.getter.shares, tables, layout.load)
+        return (layout or Layout.of(self.getter, self.rule)).source(roots, parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,18 +12,88 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...errors import InputError
 from ...fit.threads import in_threads
+from ...io.samples import Samples
 from ...kernels.interpolate import Volume
-from .given import Given
+from ..parts import Getter
+from .given import Given, Prepared, Signals
 
 BLOCK = 8192  # voxels
 CACHE_LINE = 16  # float32
 CUBE = 8  # voxels whose rows may lie interleaved
-# Numbers that interleaved rows may take in any case: kernels are compiled ahead for tables of a few voxels, whose rows
-# have to lie as those of an image do.
+# Numbers that interleaved rows may take in any case, so that those of small images lie as in kernels that were
+# compiled before.
 FEW_NUMBERS = 2**18
 WASTE = 1.5  # greatest size of interleaved rows, in sizes of those one after the other
 ROUNDING = 1e-5  # relative, of the length of a step in float32
 MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each byte fits 32 bits
+
+
+Fill = Callable[[Array, Array], None]  # writes rows (m, width) of values (m, n) in float64
+
+
+def no_reach(_: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return that nothing is read beyond the voxels around a point."""
+    return 0, 0, 0
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """How rows are made of the values of voxels, and which voxels need one.
+
+    Parameters
+    ----------
+    fill : callable
+        Called with values (m, n), float64, and the rows (m, width) into which to write.
+    reach : callable
+        Returns the voxels along each axis, (3,), that a method reads beyond the point from which it steps, of an image
+        of a shape.
+    stretch : float
+        Greatest length of a step, in step sizes.
+    all_values : bool
+        Whether exactly the voxels with a value need a row, since streamlines end elsewhere.
+    """
+
+    fill: Fill
+    reach: Callable[[tuple[int, ...]], npt.ArrayLike] = no_reach
+    stretch: float = 1.0
+    all_values: bool = False
+
+
+def tables_of(given: Given, getter: Getter, rows: Rows) -> Prepared:
+    """Return the tables of a getter, with rows of the values.
+
+    Raises
+    ------
+    InputError
+        If the rows are larger than an array on every arch can be.
+    """
+    follows, fill = given.follows, rows.fill
+    if isinstance(follows, Samples):
+        values, fill = _numbered(follows, fill)
+    else:
+        whole = follows.data if isinstance(follows, Signals) else follows.values
+        values = whole.reshape(*whole.shape[:3], -1)
+    if rows.all_values:
+        keep = np.logical_or.reduce(values, axis=-1)
+    else:
+        keep = kept(given, values, rows.reach(values.shape[:3]), rows.stretch)
+    volume = build_volume(values, keep, 32 * getter.row.row_chunks, fill, given.channels)
+    return Prepared(getter, given.stop.rule, volume)
+
+
+def _numbered(samples: Samples, fill: Fill) -> tuple[npt.NDArray[np.int32], Fill]:
+    """Return the number of each voxel's samples, from 1, (x, y, z, 1), and what fills rows of these numbers."""
+    each = samples.values.reshape(len(samples.values), -1)
+    numbers = np.zeros((*samples.mask.shape, 1), np.int32)
+    numbers[samples.mask, 0] = np.arange(1, len(each) + 1)
+
+    def fill_rows(values: Array, rows: Array) -> None:
+        number = values[:, 0].astype(np.int64)
+        sampled = np.zeros((len(number), each.shape[1]), np.float32)
+        sampled[number > 0] = each[number[number > 0] - 1]
+        fill(sampled, rows)
+
+    return numbers, fill_rows
 
 
 def touched(
@@ -111,7 +182,7 @@ def _from_a_cache_line(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
 
 
 def build_volume(
-    data: Array, keep: npt.NDArray[np.bool_], width: int, fill: Callable[..., None],
+    data: Array, keep: npt.NDArray[np.bool_], width: int, fill: Fill,
     channels: npt.NDArray[np.float32],
 ) -> Volume:
     """Make the index volume and the rows.

@@ -46,7 +46,7 @@ class Connectomes(ProductFile):
     def __init__(self, options: ConnectomeInputs, space: Space, step_mm: float, threads: int | None = None) -> None:
         super().__init__(*files(options))
         parcellations, self._sampled = INPUTS.take(options)
-        self._measures, units = measures_of(options), self._sampled.units
+        self._measures, units, self._collector = measures_of(options), self._sampled.units, collector_of(options)
         self._held: list[_Joined] | None = None  # streamlines that wait for their weights
         if are_weighted(options):
             self._held = []
@@ -117,10 +117,8 @@ class Connectomes(ProductFile):
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
-        needs_points = any(edges.parcellation.needs_points for edges in self._edges)
-        if self._held is not None or self._pairs or self._sampled.maps or needs_points:
-            return None
-        return DeviceConnectomes(space, self._edges, self._threads)
+        del settings
+        return None if self._collector is None else self._collector(space, self._edges, self._threads)
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
@@ -184,11 +182,10 @@ def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMe
 INPUTS = Checked(inputs_of)
 
 
-def blank(options: ConnectomeInputs, space: Space, settings: Settings) -> DeviceConnectomes | None:
-    """Return what brings ends back, whatever becomes of them; None if other points are needed."""
+def collector_of(options: ConnectomeInputs) -> type[DeviceConnectomes] | None:
+    """Return what brings ends and lengths back; None if other points, or the order of all streamlines, are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
-    needs_points = needs_points or options.connectome_pairs or are_weighted(options)
-    return None if needs_points else DeviceConnectomes(space, ())
+    return None if needs_points or options.connectome_pairs or are_weighted(options) else DeviceConnectomes
 
 
 def check(options: ConnectomeInputs) -> None:

@@ -133,8 +133,10 @@ class CountMap(ProductFile):
 
     def collector(self, space: Space, settings: Settings) -> DeviceDensity | None:
         """Have the devices that track count; return None if they lack the memory, or if the map needs points."""
-        device = on_device(self._kind, self._options, space, self._density.space, self._step_mm, settings)
-        self._device = device if device is not None and device.fit(settings.memory_limit) else None
+        if (kind := collector_of(self._kind, self._options)) is None:
+            return None
+        device = kind(space, self._density.space, self._step_mm, 2 * settings.max_steps)
+        self._device = device if device.fit(settings.memory_limit) else None
         return self._device
 
     def write(self, *, force: bool) -> None:
@@ -165,13 +167,9 @@ def _density(kind: str, options: DensityInputs, space: Space, step_mm: float, th
     return sums(space, step_mm, threads, sampled, are_weighted(options), known_weights(options))
 
 
-def on_device(
-    kind: str, options: DensityInputs, space: Space, grid: Space, step_mm: float, settings: Settings
-) -> DeviceDensity | None:
+def collector_of(kind: str, options: DensityInputs) -> type[DeviceDensity] | None:
     """Return what counts where streamlines are tracked; None if a map of this kind needs points."""
-    if kind not in COUNTS or are_weighted(options):
-        return None
-    return COUNTS[kind][1](space, grid, step_mm, 2 * settings.max_steps)
+    return None if kind not in COUNTS or are_weighted(options) else COUNTS[kind][1]
 
 
 def density_map(options: DensityInputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
@@ -183,16 +181,6 @@ def density_map(options: DensityInputs, space: Space, step_mm: float, threads: i
 def ends_map(options: DensityInputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
     """Return the map of --ends."""
     return CountMap(options.ends, ENDS, options, space, step_mm, threads)
-
-
-def blank(options: DensityInputs, space: Space, settings: Settings) -> DeviceDensity | None:
-    """Return what counts on any grid: the kernels are the same on all; None if the map needs points."""
-    return on_device(options.density_kind, options, space, space, settings.step_mm, settings)
-
-
-def blank_ends(options: DensityInputs, space: Space, settings: Settings) -> DeviceDensity | None:
-    """Return what counts the ends on any grid; None if they are weighted."""
-    return on_device(ENDS, options, space, space, settings.step_mm, settings)
 
 
 def check(options: DensityInputs) -> None:

@@ -15,7 +15,6 @@ from ....aliases import Array, Json
 from ....errors import OutputError, ParameterError
 from ....io.images import Tell, silent
 from ....io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
-from ....io.trx import Late
 from ....kernels.products.thinning import find_seed, thin
 from ....option import OUTPUT, flag, option, values_of
 from ....space.batch import Batch, Groups, Space
@@ -92,10 +91,6 @@ class Content:
     ----------
     details : dict
         What the record says: the map of each name, if maps are sampled.
-    groups_of : callable
-        Returns the groups of the streamlines of a batch, for --groups.
-    late : callable
-        Returns values of each streamline, by name, when all have come.
 
     Raises
     ------
@@ -108,8 +103,6 @@ class Content:
     ) -> None:
         self._options, self._parcellations = options, parcellations
         self._sampler = Sampler.of(values_of(options.sample), threads, note)
-        self.groups_of: Callable[[Batch], tuple[Groups, ...]] = lambda _: ()
-        self.late: Late = dict
         self.details: Json = {"samples": self._sampler.details} if self._sampler.maps else {}
 
     @property
@@ -117,8 +110,11 @@ class Content:
         """Why what was sampled may be wrong."""
         return self._sampler.doubts
 
-    def of(self, batch: Batch) -> Batch:
-        """Return the streamlines with what is sampled along them, and the points that are written."""
+    def of(self, batch: Batch, groups: Callable[[Batch], tuple[Groups, ...]]) -> Batch:
+        """Return the streamlines with what is sampled along them, and the points that are written.
+
+        ``groups`` returns the groups of the streamlines of a batch, for --groups.
+        """
         content, chosen = batch, self._options
         if chosen.endpoints_only:
             content = ends_of(content)
@@ -130,11 +126,11 @@ class Content:
             content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
                 content = replace(content, data_per_point=self._sampler.per_point(content))
-        return replace(content, groups=self.groups_of(batch)) if chosen.groups else content
+        return replace(content, groups=groups(batch)) if chosen.groups else content
 
     def layout(self, step_mm: float) -> Json:
-        """Return what :func:`layout_of` returns of the options, and what is known of streamlines in the end."""
-        return layout_of(self._options, step_mm) | {"late": self.late}
+        """Return what :func:`layout_of` returns of the options."""
+        return layout_of(self._options, step_mm)
 
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""

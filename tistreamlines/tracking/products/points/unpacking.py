@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +15,12 @@ from ....linker.lang import LANES
 from ....linker.records import REALS, Arguments, spread
 from ....space.batch import Batch, Space
 from ...growth.chunk import Chunk
-from ...parts import Layout
+from ...parts import Getter, Layout, Rule
 from ...tables.given import Prepared
 from ..grid import affine_of
+
+if TYPE_CHECKING:
+    from ....backends.numba.program import NumbaProgram
 
 WHOLE = 31  # bits of a code that has a word of its own: codes are no negative numbers
 NONE = np.zeros(1, np.int32)  # in place of an array that is not read
@@ -53,10 +57,6 @@ def between(ends: Array, count: int) -> list[tuple[int, int]]:
     return list(pairwise(np.unique([0, *ends, count]).tolist())) or [(0, 0)]
 
 
-
-
-
-
 def own_memory(points: int, _: int) -> Array:
     """Return memory of this process for points."""
     return np.empty(3 * points, np.float32)
@@ -69,6 +69,19 @@ def in_teams(lengths: Array) -> Array:
         order = np.argsort(lengths[:, side])
         sides.append(np.pad(order, (0, -len(order) % LANES), "edge") * 2 + side)
     return np.concatenate(sides)
+
+
+def open_unpacker(getter: Getter, rule: Rule, packed: bool = True) -> NumbaProgram:
+    """Link the kernel of :class:`Unpacker`."""
+    from ....backends.numba.program import NumbaProgram
+
+    getter = getter if packed else replace(getter, code_bits=WHOLE)
+    abreast = getter.laid_out_abreast
+    source = Layout.of(getter, rule, paged=int(not packed), abreast=int(abreast)).source([unpack])
+    if abreast and getter.carried:
+        carried = {"scratch_carried": (REALS, LANES * getter.carried)}  # of 32 halves
+        source = replace(source, scratch={**source.scratch, **carried})
+    return NumbaProgram(source, threads=1)
 
 
 class Unpacker:
@@ -86,18 +99,10 @@ class Unpacker:
     """
 
     def __init__(self, prepared: Prepared, space: Space, packed: bool = True) -> None:
-        from ....backends.numba.program import NumbaProgram
-
         self.space = space
         self.memory: Callable[[int, int], Array] = own_memory
-        getter = prepared.getter if packed else replace(prepared.getter, code_bits=WHOLE)
-        self.carries, self.abreast = getter.carried > 0, getter.laid_out_abreast
-        layout = Layout.of(getter, prepared.rule, paged=int(not packed), abreast=int(self.abreast))
-        source = prepared.source([unpack], layout)
-        if self.abreast and self.carries:
-            carried = {"scratch_carried": (REALS, LANES * getter.carried)}  # of 32 halves
-            source = replace(source, scratch={**prepared.scratch, **carried})
-        self.program = NumbaProgram(source, threads=1)
+        self.abreast = prepared.getter.laid_out_abreast
+        self.program = open_unpacker(prepared.getter, prepared.rule, packed)
         affine = affine_of(space)
         read = {name for name, _ in self.program.signatures["unpack"]}
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name in read}

@@ -1,0 +1,147 @@
+"""What a run does, as far as its options and the headers of its inputs tell; its kernels depend on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..fit.models import BASIS, MODELS, order_for
+from ..fit.shells import gradients_on_shell, gradients_only, shell_of_models
+from ..option import flag
+from ..options.parameters import Parameters
+from ..space.harmonics import count_of
+from ..tracking.engine.kernels import KernelParts
+from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
+from ..tracking.selection.criteria import Criteria
+from ..tracking.sources import SIGNALS, SOURCES
+from ..tracking.tables.given import Form, FunctionForm, Scheme, SignalForm
+from .inputs import Headers
+from .products import all_or_nothing, asked
+from .setup import settings_on
+
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
+    from ..io.stored import Image
+    from ..tracking.products.collector import Collector
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a run does.
+
+    Parameters
+    ----------
+    getter, rule : the direction getter and the stopping rule, by the names of their rows.
+    source, model, order : what is followed, and the model that is fitted with harmonics of an order, if one is.
+    form : the form of what is followed.
+    recovery : what helps a half on where it may not end, or nothing.
+    shape, voxel_sizes : of the image that is tracked, mm.
+    step_mm, fewest_steps, most_steps, most_of_half : step size, and bounds of the steps of a streamline and of a half.
+    outputs : the products besides a tractogram.
+    """
+
+    getter: str
+    rule: str
+    source: str
+    model: str | None
+    order: int | None
+    form: Form
+    recovery: str
+    shape: tuple[int, ...]
+    voxel_sizes: tuple[float, ...]
+    step_mm: float
+    fewest_steps: int
+    most_steps: int
+    most_of_half: int
+    outputs: tuple[str, ...]
+
+
+def describe(parameters: Parameters, headers: Headers) -> Spec:
+    """Return what a run does; wait for the gradients if there is a series."""
+    gtab = None
+    if (series := headers.dwi) is not None:
+        gtab = series.gradients.result()
+        gtab = gtab if parameters.shells is None else gradients_only(gtab, parameters.shells, series.path)[0]
+    image: Image = headers.followed.image if headers.dwi is None else headers.dwi.image
+    assert image.affine is not None
+    sides = np.linalg.norm(image.affine[:3, :3], axis=0)
+    chosen = with_order(parameters, gtab)
+    settings = settings_on(sides, parameters)
+    fewest, most = settings.bounds
+    return Spec(
+        getter=parameters.dg, rule=parameters.stopping, source=parameters.source, model=parameters.model,
+        order=None if gtab is None else chosen.sh_order, form=_form(chosen, headers, gtab),
+        recovery="particles" if parameters.pft else "backtracking" if parameters.backtrack else "",
+        shape=image.shape[:3], voxel_sizes=tuple(sides.tolist()), step_mm=settings.step_mm, fewest_steps=fewest,
+        most_steps=most, most_of_half=settings.max_steps, outputs=tuple(asked(parameters)),
+    )
+
+
+def parts_of(
+    spec: Spec, parameters: Parameters, selection: Criteria, *, only_products: bool = False
+) -> KernelParts | None:
+    """Return what the kernels of a run are made of; None if the values of its inputs have to be known for that."""
+    rule, sides = STOPPING_RULES[spec.rule], spec.voxel_sizes
+    if rule.rule is None:
+        return None
+    chosen = of_order(parameters, spec.order)
+    scheme = Scheme(spec.form, rule.rule(chosen, sides), rule.in_rows, chosen.sphere, spec.step_mm, sides)
+    getter, _ = METHODS[spec.getter].describe(scheme, chosen)
+    products: list[type[Collector]] = []
+    if only_products:
+        rows = [PRODUCTS[name].collector for name in spec.outputs]
+        products = all_or_nothing(None if row is None else row(chosen) for row in rows)
+    settings = settings_on(np.array(sides), chosen)
+    return KernelParts(getter, scheme.rule, settings, selection.filters(), products, points=not products)
+
+
+def _form(parameters: Parameters, headers: Headers, gtab: GradientTable | None) -> Form:
+    """Return the form of what the getter follows."""
+    if (source := SOURCES.get(parameters.source)) is not None:
+        return source.form(headers.followed, parameters)
+    if SIGNALS in METHODS[parameters.dg].follows:
+        assert gtab is not None
+        return SignalForm.of(gradients_on_shell(gtab, shell_of_models)[0])
+    assert parameters.sh_order is not None
+    return FunctionForm("sh", count_of(parameters.sh_order), BASIS)
+
+
+def with_order(
+    parameters: Parameters, gtab: GradientTable | None, note: Callable[[str], object] = lambda _: None, path: str = ""
+) -> Parameters:
+    """Return the options with the order of the model's harmonics, which the number of directions may limit.
+
+    Parameters
+    ----------
+    parameters : all options.
+    gtab : gradients of the series that is fitted, if there is one.
+    note : is told of an order that is below that of the model.
+    path : of the series.
+    """
+    if gtab is None or parameters.model is None:
+        return parameters
+    order, most = parameters.sh_order, MODELS[parameters.model].order
+    if order is None:
+        directions = int(shell_of_models(gtab).sum())
+        residuals = SIGNALS in METHODS[parameters.dg].follows  # a direction more than coefficients leaves some
+        order = order_for(parameters.model, directions - residuals)
+        if order < most:
+            note(
+                f"{path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
+                f"{order}, not {most}"
+            )
+    return of_order(parameters, order)
+
+
+def of_order(parameters: Parameters, order: int | None) -> Parameters:
+    """Return the options with the order of the model's harmonics, which some defaults of the getter follow."""
+    if order is None or parameters.model is None:
+        return parameters
+    method = METHODS[parameters.dg]
+    lower = {} if order >= MODELS[parameters.model].order or parameters.like else method.low_order
+    follow = {name: value for name, value in lower.items() if not parameters.gives(name)}
+    return parameters.changed(sh_order=order, **follow)

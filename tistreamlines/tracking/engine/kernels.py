@@ -1,0 +1,97 @@
+"""The kernels of an engine: how its parts make them, and their compilation before there is anything to track."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+
+import numpy as np
+
+from ...devices import Device
+from ...kernels.stop_reasons import Stop
+from ...space.batch import Space
+from ..growth.chunk import counted
+from ..growth.growth import layout_on, open_kernels
+from ..growth.ordering import exclusive_sum, near_together
+from ..growth.settings import Settings
+from ..growth.started import Started
+from ..parts import Getter, ProductKernels, Rule, Selection
+from ..products.collector import Collector
+from ..products.points.on_host import PointsOnHost
+from ..products.points.points import Outlines, Points
+from ..products.points.unpacking import open_unpacker
+from ..selection.filters import Filter, Length
+
+
+@dataclass(frozen=True, eq=False)
+class KernelParts:
+    """What the kernels of an engine are made of, but for the values of voxels.
+
+    Parameters
+    ----------
+    getter, rule : the parts that grow streamlines; the rule's maps on a grid of their own need no values.
+    settings, filters : see :class:`.engine.Engine`.
+    products : the classes of the products.
+    points : whether the points of streamlines are asked for.
+    """
+
+    getter: Getter
+    rule: Rule
+    settings: Settings
+    filters: Sequence[Filter] = ()
+    products: Sequence[type[Collector]] = ()
+    points: bool = True
+
+    def compile(self, device: Device) -> None:
+        """Compile all kernels and the functions of the host, as an engine on the device does; the process keeps them.
+
+        Where Taichi's runtime drives the device, kernels are only linked.
+        """
+        settings = settings_for(self.getter, self.settings)
+        judges = filters_of(settings, self.filters)
+        layout = layout_on(device, self.getter, self.rule, settings, demanded(judges))
+        batches = (PointsOnHost if device.on_host else Points) if self.points else Outlines
+        open_kernels(device, layout, settings, kernels_of([batches, *self.products]))
+        if self.points:
+            open_unpacker(self.getter, self.rule, packed=not device.on_host)
+        _call_functions(settings)
+        if self.products:
+            exclusive_sum(np.zeros(1, np.int64))
+
+
+def settings_for(getter: Getter, settings: Settings) -> Settings:
+    """Return the settings as far as a getter heeds them."""
+    if getter.carried:
+        settings = replace(settings, exact=True)
+    return settings if getter.symmetric else replace(settings, either_sense=False)
+
+
+def filters_of(settings: Settings, filters: Iterable[Filter]) -> Sequence[Filter]:
+    """Return all filters of an engine: that of the length, and others."""
+    return Length(*settings.bounds), *filters
+
+
+def demanded(filters: Iterable[Filter]) -> Selection:
+    """Return what filters demand of streamlines while they grow."""
+    return reduce(lambda demands, each: each.demand(demands), filters, Selection())
+
+
+def kernels_of(products: Sequence[Collector | type[Collector]]) -> ProductKernels:
+    """Return what products, or any of their classes, need on a device."""
+    return ProductKernels(
+        [root for product in products for root in product.roots],
+        [part for product in products for part in product.parts],
+        sum(product.bytes for product in products),
+    )
+
+
+def _call_functions(settings: Settings) -> None:
+    """Call the compiled functions of the host with a streamline of one step."""
+    seeds = np.zeros((1, 3), np.float32)
+    started = Started((seeds, 0, None), np.ones(1, np.int32), {}, partial(near_together, seeds))
+    state = np.array([[[1, Stop.MAX_LENGTH], [0, Stop.MAX_LENGTH]]], np.int32)
+    chunk = replace(started.chunk(), state=state)
+    counted(chunk, Length(*settings.bounds).verdicts(chunk))
+    chunk.places(1)
+    chunk.told(Space(np.eye(4), (1, 1, 1)))
