@@ -22,8 +22,8 @@ import nibabel as nib
 import numpy as np
 from dipy.data import get_sphere
 from problems import problems_of
+from suite import cuslines as peer
 
-from tistreamlines.benchmarks import cuslines as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
 from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.cuslines import tracker as drop_in

@@ -32,10 +32,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from dipy.core.gradients import GradientTable, gradient_table
+from records import commit
 from truth.fibercup import FiberCup
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import commit, machine
+from tistreamlines.benchmarks.machine import machine
 from tistreamlines.fit.csd_weight import Trial
 from tistreamlines.fit.models import order_for, response_and_weight
 from tistreamlines.fit.shells import on_shell, shell_of_models

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from records import commit
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import commit, machine
+from tistreamlines.benchmarks.machine import machine
 from tistreamlines.benchmarks.measures import Array, correlation, density
 from tistreamlines.benchmarks.tracked import Tracked
 from tistreamlines.fit.coherence import coherence, field_of

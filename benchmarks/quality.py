@@ -33,6 +33,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from records import commit
 from truth.fibercup import FiberCup
 from truth.known import Known
 from truth.means import SCAN, means
@@ -43,7 +44,7 @@ from truth.truth import Truth
 from truth.ways import Way, our_way, ways
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import commit, machine
+from tistreamlines.benchmarks.machine import machine
 
 SCANS = "1000:20:64:2,3000:20:64:2"
 Peaks = dict[Callable[[Known, Path], Functions], dict[str, float]]  # scores by the functions, which ways may share

@@ -1,8 +1,9 @@
-"""The file of a benchmark's results."""
+"""The file of a benchmark's results, and the commit that it measures."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,3 +17,16 @@ def write_runs(path: Path, runs: list[dict[str, Any]]) -> None:
     command = f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(words)}"
     content = {"command": command, "machine": machine(), "runs": runs}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def commit() -> str:
+    """Return the commit of the source tree, "" outside of one; it ends with -dirty if files are changed."""
+    root = Path(__file__).resolve().parents[1]
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
+            check=True, timeout=20,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return described.stdout.strip()

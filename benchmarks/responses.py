@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
+from records import commit
 from truth.scan import Scan
 from truth.truth import ACROSS, ALONG, SIGNAL, Truth
 
-from tistreamlines.benchmarks.machine import commit, machine
+from tistreamlines.benchmarks.machine import machine
 from tistreamlines.fit.response import csd_response, iterative_response
 from tistreamlines.fit.shells import on_shell, shell_of_models
 from tistreamlines.io import nifti
