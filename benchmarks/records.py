@@ -6,16 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from tistreamlines.benchmarks.machine import machine
 
 
-def write_runs(path: Path, runs: list[dict[str, Any]]) -> None:
-    """Write runs with the command that made them, without the machine's folders, and the machine."""
+def write_record(path: Path, **entries: object) -> None:
+    """Write what was measured, with the command, without the machine's folders, the commit, and the machine."""
     words = [word if not Path(word).is_absolute() else Path(word).name for word in sys.argv[1:]]
-    command = f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(words)}"
-    content = {"command": command, "machine": machine(), "runs": runs}
+    command = f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(words)}".strip()
+    content = {"command": command, "commit": commit(), "machine": machine(), **entries}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
