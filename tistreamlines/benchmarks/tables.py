@@ -8,21 +8,7 @@ from collections.abc import Iterable, Sequence
 from ..aliases import Json
 from ..devices import ARCHS, ON_HOST
 from .cases import METHODS
-from .forms import (
-    UNKNOWN,
-    Columns,
-    Section,
-    Table,
-    at,
-    cell,
-    count,
-    getter,
-    known,
-    number,
-    percent,
-    size,
-    tabled,
-)
+from .forms import UNKNOWN, Columns, Section, Table, at, cell, count, getter, known, number, percent, size, tabled
 
 PARTS = ("compile", "prepare", "track", "write")
 
@@ -142,8 +128,6 @@ def _speed_table(runs: Sequence[Json]) -> Table:
     timed = sorted((run for run in runs if throughput(run)), key=lambda run: throughput(run) or 0.0)
     # relative to the CPU if it ran, else to the slowest run
     base = next((run for run in reversed(timed) if run["target"] in ON_HOST), timed[0] if timed else {})
-    dipys = sorted({name for run in runs for name in run.get("density_correlation") or () if name.startswith("dipy")})
-
     columns: Columns = {
         "target": cell("label"),
         "Mpoints/s": lambda run: number(throughput(run)),
@@ -154,11 +138,10 @@ def _speed_table(runs: Sequence[Json]) -> Table:
         "streamlines": cell("streamlines", form=count),
         "mean, mm": cell("mean_mm", form=number),
         "median, mm": cell("median_mm", form=number),
+        "density correlation with dipy": cell("density_correlation", "dipy", form=lambda value: number(value, 4)),
+        "KS of lengths with dipy": cell("length_ks", "dipy", form=number),
+        "sha256": lambda run: (run.get("sha256") or "")[:12],
     }
-    for name in dipys:
-        columns[f"density correlation with {name}"] = cell("density_correlation", name, form=lambda r: number(r, 4))
-        columns[f"KS of lengths with {name}"] = cell("length_ks", name, form=number)
-    columns["sha256"] = lambda run: (run.get("sha256") or "")[:12]
     return tabled("", columns, runs)
 
 
