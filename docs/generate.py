@@ -88,7 +88,7 @@ def command_options() -> str:
     with click.Context(cli) as context:
         for name in COMMANDS:
             command = cli.get_command(context, name)
-            own = [found for found in command.params if isinstance(found, click.Option)]
+            own = [found for found in command.params if isinstance(found, click.Option) and not found.hidden]
             own = [found for found in own if (found.opts[0], found.help) not in shared]
             records = [found.get_help_record(click.Context(command)) for found in own]
             rows = [("`" + record[0].replace("|", ", ") + "`", _plain(record[1])) for record in records]

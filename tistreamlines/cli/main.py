@@ -28,7 +28,7 @@ COMMANDS = {
     "devices": "List the devices that can track here.",
     "demo": "Track a phantom and draw a picture of the streamlines.",
     "verify": "Check that every device gives bit-identical streamlines.",
-    "benchmark": "Time tistreamlines and other programs on the same data.",
+    "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
 NAMED = {"5tt": "five_tissues"}  # whose modules and functions cannot have the names of the commands
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
