@@ -16,7 +16,10 @@ from ..option import listed
 from .amd import amdgpu_devices, amdgpu_free, amdgpu_shown
 from .compilers import lacking
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
-from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores, without
+from .host import (
+    INTERPRETED, ON_HOST, Device, MissingError, cpu_devices, host_memory, interpreters, metal_devices, missing,
+    usable_cores, without,
+)
 
 ARCHS = ("metal", "cuda", "amdgpu", "vulkan", "cpu")  # in the order in which 'auto' tries them
 NUMBERED = ("cuda", "amdgpu", "vulkan")  # those that can have several devices
@@ -24,7 +27,7 @@ _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
 __all__ = [
-    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
+    "ARCHS", "INTERPRETED", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
     "list_devices", "name_of", "numbered", "usable_cores", "vulkan_index",
 ]
 
@@ -33,7 +36,7 @@ def _probe(arch: str) -> list[Device]:
     """Devices of one arch, or one entry with the reason why there is none."""
     probes = {
         "metal": metal_devices, "cuda": cuda_devices, "amdgpu": amdgpu_devices, "vulkan": vulkan_devices,
-        "cpu": cpu_devices,
+        "cpu": cpu_devices, INTERPRETED: interpreters,
     }
     try:
         devices = probes[arch]()
@@ -80,7 +83,7 @@ def choose(arch: str = "auto") -> Device:
     DeviceError
         If the name is unknown, or the requested arch is unavailable; the message gives the reason.
     """
-    if arch not in ("auto", *ARCHS):
+    if arch not in ("auto", *ARCHS, INTERPRETED):
         raise DeviceError(f"unknown arch {arch!r}: use one of {', '.join(('auto', *ARCHS))}")
     for name in ARCHS if arch == "auto" else (arch,):
         devices = _probe(name)
@@ -187,8 +190,8 @@ def free_memory(device: Device) -> int | None:
     """
     if not device.available:
         return None
-    host = host_memory()[1] if device.arch == "cpu" or device.software else None
-    if device.arch in ("cpu", "metal"):
+    host = host_memory()[1] if device.on_host or device.software else None
+    if device.on_host or device.arch == "metal":
         return host
     free = None
     with suppress(MissingError, AttributeError):

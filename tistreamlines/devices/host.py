@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-ON_HOST = ("cpu",)  # archs whose kernels are run by threads of this package
+INTERPRETED = "python"  # the arch for whoever debugs kernels: no compiler, and no help or list names it
+ON_HOST = ("cpu", INTERPRETED)  # archs whose kernels are run by threads of this package
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Device:
     def on_host(self) -> bool:
         """Whether threads of this package compute, in the host's memory and without a driver."""
         return self.arch in ON_HOST
+
+    @property
+    def interprets(self) -> bool:
+        """Whether Python runs the kernels, which nothing compiles."""
+        return self.arch == INTERPRETED
 
     @property
     def on_gpu(self) -> bool:
@@ -208,6 +214,11 @@ def cpu_devices() -> list[Device]:
         name = match.group(1).strip() if match else ""
     host, memory = f"{platform.system()} {platform.release()}", host_memory()[0]
     return [Device("cpu", 0, name or platform.machine(), host, memory, False, True, "", "cpu", cores=usable_cores())]
+
+
+def interpreters() -> list[Device]:
+    """Return this process's Python, which runs kernels as they are written."""
+    return [replace(cpu_devices()[0], arch=INTERPRETED, driver=f"Python {platform.python_version()}")]
 
 
 def metal_devices() -> list[Device]:

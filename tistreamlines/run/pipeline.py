@@ -138,7 +138,8 @@ class Precompiling:
 
     def compile(self, shapes: Shapes) -> None:
         """Start to compile for tables and a grid of a few voxels, which ``shapes`` returns when they are known."""
-        self._given.put(shapes)
+        if not self._session.devices[0].interprets:
+            self._given.put(shapes)
 
     def join(self) -> None:
         """Wait for the end of the compilation."""
