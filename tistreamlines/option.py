@@ -200,7 +200,8 @@ def _folded(word: str) -> str:
 def _word(name: str, option: Option, value: object) -> str:
     """Return a word as it is spelled here; words of other programs get advice."""
     if isinstance(value, str):
-        alike = [word for word in (*option.choices, *option.unlisted) if value == word or _folded(value) == _folded(word)]
+        words = (*option.choices, *option.unlisted)
+        alike = [word for word in words if value == word or _folded(value) == _folded(word)]
         if value in alike or len(alike) == 1:
             return value if value in alike else alike[0]
         if advice := option.foreign.get(_folded(value)):

@@ -74,7 +74,7 @@ def _named(context: click.Context, parameter: click.Parameter, value: str | None
 @verbosity
 @click.pass_context
 def benchmark(
-    context: click.Context, series: tuple[str, ...], against: str | None, out: str, quiet: bool, verbose: bool,
+    context: click.Context, series: tuple[str, ...], against: str | None, out: str, quiet: bool, verbose: int,
     **_: object,
 ) -> int:
     from ..benchmarks import report, suite

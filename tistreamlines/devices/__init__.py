@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 
 from ..errors import DeviceError
 from ..option import listed
 from .amd import amdgpu_devices, amdgpu_free, amdgpu_shown
 from .compilers import lacking
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
-from .host import (
-    INTERPRETED, ON_HOST, Device, MissingError, cpu_devices, host_memory, interpreters, metal_devices, missing,
-    usable_cores, without,
-)
+from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores, without
 
 ARCHS = ("metal", "cuda", "amdgpu", "vulkan", "cpu")  # in the order in which 'auto' tries them
 NUMBERED = ("cuda", "amdgpu", "vulkan")  # those that can have several devices
@@ -27,7 +25,7 @@ _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
 __all__ = [
-    "ARCHS", "INTERPRETED", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
+    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
     "list_devices", "name_of", "numbered", "usable_cores", "vulkan_index",
 ]
 
@@ -36,7 +34,7 @@ def _probe(arch: str) -> list[Device]:
     """Devices of one arch, or one entry with the reason why there is none."""
     probes = {
         "metal": metal_devices, "cuda": cuda_devices, "amdgpu": amdgpu_devices, "vulkan": vulkan_devices,
-        "cpu": cpu_devices, INTERPRETED: interpreters,
+        **{name: partial(cpu_devices, name) for name in ON_HOST},
     }
     try:
         devices = probes[arch]()
@@ -83,7 +81,7 @@ def choose(arch: str = "auto") -> Device:
     DeviceError
         If the name is unknown, or the requested arch is unavailable; the message gives the reason.
     """
-    if arch not in ("auto", *ARCHS, INTERPRETED):
+    if arch not in ("auto", *ARCHS, *ON_HOST):
         raise DeviceError(f"unknown arch {arch!r}: use one of {', '.join(('auto', *ARCHS))}")
     for name in ARCHS if arch == "auto" else (arch,):
         devices = _probe(name)

@@ -204,7 +204,7 @@ def without(devices: list[Device], lack: str) -> list[Device]:
     return [replace(device, **lacking) if device.available else device for device in devices]
 
 
-def cpu_devices() -> list[Device]:
+def cpu_devices(arch: str) -> list[Device]:
     if sys.platform == "darwin":
         name = text(_sysctl("machdep.cpu.brand_string"))
     elif sys.platform == "win32":
@@ -213,12 +213,7 @@ def cpu_devices() -> list[Device]:
         match = re.search(r"^model name\s*:\s*(.+)$", read("/proc/cpuinfo"), re.MULTILINE)
         name = match.group(1).strip() if match else ""
     host, memory = f"{platform.system()} {platform.release()}", host_memory()[0]
-    return [Device("cpu", 0, name or platform.machine(), host, memory, False, True, "", "cpu", cores=usable_cores())]
-
-
-def interpreters() -> list[Device]:
-    """Return this process's Python, which runs kernels as they are written."""
-    return [replace(cpu_devices()[0], arch=INTERPRETED, driver=f"Python {platform.python_version()}")]
+    return [Device(arch, 0, name or platform.machine(), host, memory, False, True, "", "cpu", cores=usable_cores())]
 
 
 def metal_devices() -> list[Device]:

@@ -24,7 +24,7 @@ import numpy as np
 from .. import plugins
 from ..devices import ON_HOST, usable_cores
 from ..errors import TrackingError
-from ..helpers import answers, helper
+from ..helpers import answers, helper, may_start, tell_event
 from ..io.cache import Cache
 from ..io.in_memory import InMemory
 from ..options.parameters import Parameters
@@ -57,7 +57,8 @@ def process_for(series: Series, parameters: Parameters) -> Generator[Process | N
     known = all(plugins.own(home) or (plugins.known(home) and plugins.importable(home)) for home in homes)
     inputs = [*series.values(), *parameters.inputs().values()]
     files = not any(isinstance(source, InMemory) for source in inputs) and not are_followed(parameters)
-    if parameters.arch in ON_HOST or usable_cores() < FEWEST_CORES or not (known and files and sys.executable):
+    starts = may_start() and known and files and sys.executable
+    if parameters.arch in ON_HOST or usable_cores() < FEWEST_CORES or not starts:
         yield None
         return
     process = Process(helper(WORKER, *(["dipy.core.gradients"] if series else [])))
@@ -85,6 +86,7 @@ class Process:
         """Start the process if it was not started."""
         if self._process is None:
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            tell_event(f"starts process {self._process.pid}, which reads and fits")
         return self._process
 
     def end(self) -> None:
@@ -93,6 +95,7 @@ class Process:
             self._process.kill()
             with suppress(BrokenPipeError):
                 self._process.communicate()
+            tell_event(f"process {self._process.pid}, which read and fitted, has ended")
 
     def make_tables(
         self, series: Series, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log,
