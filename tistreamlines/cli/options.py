@@ -161,7 +161,7 @@ quiet_option = message_option("-q", "--quiet", is_flag=True, help="Print only wa
 
 def verbosity(function: Function) -> Function:
     """Add the options -v and -q."""
-    told = "Print stages with their times, and tracebacks of errors. -vv: also what each process does."
+    told = "Print stages, times and tracebacks; -vv: what processes do."
     return message_option("-v", "--verbose", count=True, help=told)(quiet_option(function))
 
 
