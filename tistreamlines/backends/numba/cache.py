@@ -122,7 +122,7 @@ class Function:
         path = self._path(kinds, ".bin")
         if kept := _kept(path):
             address = llvm.load_object(*kept)
-            tell_event(f"{self._name}: machine code from the cache")
+            tell_event(f"{self._name} of {stem_of(self._text)}.py: machine code from the cache")
             return lambda: address
         wait = None if path is None else compile_elsewhere(path, self._text, self._name, kinds)
         if wait is None:
@@ -148,7 +148,7 @@ class Function:
 
         def write_code() -> tuple[bytes, str]:
             machine_code = code.result()
-            tell_event(f"{self._name}: compiled by Numba", begun)
+            tell_event(f"{self._name} of {stem_of(self._text)}.py: compiled by Numba", begun)
             if path is not None:
                 write_sealed(path, symbol.encode() + b"\0" + machine_code)
             return machine_code, symbol
