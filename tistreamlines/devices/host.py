@@ -8,7 +8,7 @@ import platform
 import re
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -97,6 +97,12 @@ def load(*names: str) -> c.CDLL | None:
         with suppress(OSError):
             return c.CDLL(name)
     return None
+
+
+def attribute(query: Callable[..., int], handle: c.c_int, key: int) -> int:
+    """Return a number that a driver tells of a device; 0 if it does not."""
+    value = c.c_int()
+    return value.value if query(c.byref(value), key, handle) == 0 else 0
 
 
 def read(path: str | Path) -> str:
