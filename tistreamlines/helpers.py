@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,7 +56,8 @@ def tell_event(text: str, begun: float | None = None) -> None:
     if tells_events():
         now, took = time.time(), "" if begun is None else f": {time.perf_counter() - begun:.2f} s"
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03}"
-        os.write(2, f"{clock} process {os.getpid()}: {text}{took}\n".encode())
+        with suppress(OSError):  # nobody reads it
+            os.write(2, f"{clock} process {os.getpid()}: {text}{took}\n".encode())
 
 
 def are_errors() -> bool:

@@ -25,7 +25,7 @@ class Display(Bar):
     """
 
     def __init__(self, *, quiet: bool = False, verbose: int = 0) -> None:
-        if verbose > 1:
+        if verbose > 1 and not quiet:
             os.environ[EVENTS] = "1"  # helpers heed it, too
         super().__init__(quiet=quiet, lines=verbose > 0)
         self._verbose, self._gpu, self._seconds = verbose, False, dict[str, float]()

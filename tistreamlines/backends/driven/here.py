@@ -38,10 +38,10 @@ def compile_beside_kernels(device: Device, text: str, exact: bool) -> dict[str, 
         folder = os.getcwd()  # noqa: PTH109
         try:
             results.append(compile_here(device, text, exact))
+            close()  # it compiles for Vulkan only once after each start
         except Exception as error:
             results.append(error)
         finally:
-            close()  # it compiles for Vulkan only once after each start
             os.chdir(folder)
 
     with _compiling:
