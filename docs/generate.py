@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests import this file
+from equivalents import ALIKE, DIPY_NAMES
 from measured import (
     SCAN,
     changed_defaults,
@@ -36,7 +37,7 @@ from measured import (
 )
 
 from tistreamlines import dipy
-from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
+from tistreamlines.cli.hints import HINTS
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.devices import Device

@@ -41,7 +41,11 @@ def open_program(
     DeviceError
         If the device cannot start or computes wrong results.
     """
-    if device.arch == "cpu":
+    if device.interprets:
+        from ..linker.interpreted import InterpretedProgram
+
+        return InterpretedProgram(source, bits=32)
+    if device.on_host:
         from .numba.program import NumbaProgram
         from .numba.queue import QueuedProgram
 
@@ -85,7 +89,7 @@ def before_threads(arch: str) -> None:
 
 def warm_up(device: Device, *, exact: bool = True) -> None:
     """Open a device, or start the compiler for it, and test it if it is a GPU, which :func:`open_program` else does."""
-    if device.arch != "cpu":
+    if not device.on_host:
         from .taichi.trial import open_checked
 
         open_checked(device, exact, False)
@@ -94,7 +98,7 @@ def warm_up(device: Device, *, exact: bool = True) -> None:
 
 def compiler_told(device: Device) -> dict[str, str]:
     """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
-    if device.arch == "cpu":
+    if device.on_host:
         return {}
     from ..devices.compilers import compiler_for
 

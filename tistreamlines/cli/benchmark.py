@@ -74,7 +74,7 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: str | Non
 @option("--fetch", is_flag=True, hidden=True, expose_value=False, callback=_refuse)
 @verbosity
 @click.pass_context
-def benchmark(context: click.Context, out: str, quiet: bool, verbose: bool, **_: object) -> None:
+def benchmark(context: click.Context, out: str, quiet: bool, verbose: int, **_: object) -> None:
     from ..benchmarks import report, suite, tables
     from ..benchmarks.targets import TARGETS
     from ..io.sidecar import write_json

@@ -104,7 +104,7 @@ def _run(arguments: list[str]) -> int:
         return _failed(f"not enough memory ({error}): use a smaller mask or a smaller --chunk-size", COULD_NOT)
     except BaseException as error:
         plugin = culprit(error)
-        if {"-v", "--verbose"} & set(arguments) or not (plugin or isinstance(error, Exception)):
+        if {"-v", "-vv", "--verbose"} & set(arguments) or not (plugin or isinstance(error, Exception)):
             raise
         return _failed(_told(error, plugin), COULD_NOT)
 

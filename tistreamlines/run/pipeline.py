@@ -74,7 +74,8 @@ def start(
         begun: list[Future[None]] = [beside.submit(_warm_up, parameters, session)]
 
         def compile_beside(describe: Describe) -> None:
-            begun.append(beside.submit(_compile, describe, parameters, selection, session, only_products))
+            if not devices[0].interprets:
+                begun.append(beside.submit(_compile, describe, parameters, selection, session, only_products))
 
         plan = make_plan(series, parameters, log, compile_beside)
         _tell(plan, parameters, selection, log)

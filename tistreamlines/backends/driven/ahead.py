@@ -9,14 +9,16 @@ import hashlib
 import json
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
 from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
-from ...helpers import answers, calling
+from ...helpers import answers, calling, may_start, tell_event
 from ...linker.store import folder, read_sealed, write_sealed
+from .here import compile_beside_kernels, compile_here
 from .memory import Compiled
 
 
@@ -31,11 +33,18 @@ def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
     place, compiler = folder(), compiler_for(device.arch)
     causes = [text, str(exact), compiler.name, compiler.version, device.capability, _source()]
     name = f"{device.arch}-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}.json"
+    begun = time.perf_counter()
     kernels = None if place is None else read_sealed(place / name)
     if kernels is None:
-        kernels = _compiled_elsewhere(device, text, exact)
+        if may_start():
+            kernels = _compiled_elsewhere(device, text, exact)
+        else:
+            kernels = json.dumps(compile_beside_kernels(device, text, exact)).encode()
         if place is not None:
             write_sealed(place / name, kernels)
+        tell_event(f"{device.arch}: kernels compiled by Taichi{' in a process of its own' * may_start()}", begun)
+    else:
+        tell_event(f"{device.arch}: kernels from the cache")
     return json.loads(kernels)
 
 
@@ -60,10 +69,6 @@ def main() -> None:
     """Compile the module that standard input gives, with Taichi."""
     output = answers()
     arch, text, exact = json.load(sys.stdin)
-    if arch == "cuda":
-        from ..cuda.compiling import compiled
-    else:
-        from ..vulkan.compiling import compiled
-    kernels = json.dumps(compiled(choose(arch), text, exact)).encode()
+    kernels = json.dumps(compile_here(choose(arch), text, exact)).encode()
     with output:
         output.write(kernels)

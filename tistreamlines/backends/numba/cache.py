@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes as c
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -19,6 +20,7 @@ import numpy as np
 
 from ...devices import usable_cores
 from ...devices.threads import thread_pool
+from ...helpers import tell_event
 from ...linker.store import folder, read_sealed, stem_of, write_sealed
 from ..tried import is_tried
 from .elsewhere import Kind, TupleKind, compile_elsewhere, settings
@@ -120,6 +122,7 @@ class Function:
         path = self._path(kinds, ".bin")
         if kept := _kept(path):
             address = llvm.load_object(*kept)
+            tell_event(f"{self._name} of {stem_of(self._text)}.py: machine code from the cache")
             return lambda: address
         wait = None if path is None else compile_elsewhere(path, self._text, self._name, kinds)
         if wait is None:
@@ -139,14 +142,16 @@ class Function:
         """
         from .compiler import compile_entry
 
+        begun = time.perf_counter()
         symbol, finish = compile_entry(self._text, self._name, kinds)
         code = thread_pool("machine code", usable_cores()).submit(finish)
 
         def write_code() -> tuple[bytes, str]:
+            machine_code = code.result()
+            tell_event(f"{self._name} of {stem_of(self._text)}.py: compiled by Numba", begun)
             if path is not None:
-                content = symbol.encode() + b"\0" + code.result()
-                write_sealed(path, content)
-            return code.result(), symbol
+                write_sealed(path, symbol.encode() + b"\0" + machine_code)
+            return machine_code, symbol
 
         return write_code
 

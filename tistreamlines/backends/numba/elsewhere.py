@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...devices import usable_cores
-from ...helpers import helper
+from ...helpers import helper, may_start, tell_event
 
 MOST = 2  # processes, of which each needs a core besides one for LLVM
 IDLE = 300  # seconds without work after which such a process ends
@@ -56,7 +56,7 @@ def compile_elsewhere(path: Path, text: str, name: str, kinds: Kinds) -> Callabl
         Waits until that is done or has failed; None if there is no such process, as on a single core.
     """
     count = min(usable_cores() // 2, MOST)
-    if count < 1 or not sys.executable:
+    if count < 1 or not sys.executable or not may_start():
         return None
     key = os.getpid(), path.parent, settings()
     with _starting:
@@ -79,6 +79,7 @@ class _Process:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(helper(WORKER, str(IDLE)), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        tell_event(f"starts process {self._process.pid}, in which Numba compiles")
         self._lock, self._numbers = threading.Lock(), itertools.count()
         self._waiting: dict[int, tuple[threading.Event, int]] = {}
         self.works, self.characters = True, 0
@@ -110,6 +111,7 @@ class _Process:
                 done.set()
             with self._lock:
                 self.works = False
+        tell_event(f"process {self._process.pid}, in which Numba compiles, has ended")
         for done, _ in self._waiting.values():
             done.set()
 
