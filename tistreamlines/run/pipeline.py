@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends import before_threads, import_beside, take_compiler, warm_up
+from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
 from ..devices.threads import thread_pool
 from ..options.option_groups import refuse_peak_options
@@ -61,8 +61,6 @@ def start(
     log.tell(notes, ())
     take_compiler(parameters.compiler)
     with threads_explained(parameters), ExitStack() as unless_started:
-        if parameters.devices is None and not parameters.resume:
-            import_beside(parameters.arch)
         devices = devices_of(parameters)
         for device in devices:
             watcher.device(device)
