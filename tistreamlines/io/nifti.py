@@ -198,7 +198,8 @@ def load_mask(
 
 
 def load_map(
-    path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0, *, place: Tell | None = None
+    path: AnyPath, space: Space, note: Tell = silent, volumes: int = 0, *, place: Tell | None = None,
+    reference: AnyPath | None = None, labels: bool = False,
 ) -> npt.NDArray[np.float32]:
     """Read a scalar map, or several in one file, and interpolate those of another grid than the series or orientations.
 
@@ -213,6 +214,10 @@ def load_map(
         or if the map is on another grid.
     volumes : int
         Number of volumes of a 4-D file; 0 for a 3-D one.
+    reference : str or Path, optional
+        Image whose grid this is, for messages; by default the series or the orientations.
+    labels : bool
+        Whether values are not interpolated.
     place : callable, optional
         As for :func:`load_mask`.
 
@@ -227,7 +232,8 @@ def load_map(
     """
     from .volumes import load_volume
 
-    _, data = load_volume(path, space, note, (volumes,) if volumes else (), nearest=False, place=place)
+    number = (volumes,) if volumes else ()
+    _, data = load_volume(path, space, note, number, reference, nearest=labels, place=place)
     return np.ascontiguousarray(data, np.float32)
 
 

@@ -27,7 +27,8 @@ TRACKED = "the series or orientations"
 
 
 def load_volume(
-    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), *, nearest: bool, place: Tell | None = None
+    path: AnyPath, space: Space, note: Tell, volumes: tuple[int, ...] = (), reference: AnyPath | None = None,
+    *, nearest: bool, place: Tell | None = None,
 ) -> tuple[Path, Array]:
     """Read an image, and take its values at the voxels of a grid if it has another one.
 
@@ -40,6 +41,8 @@ def load_volume(
         Receives messages: there are NaN values, or the image is on another grid.
     volumes : tuple of int
         Of one number for a 4-D image; none for a 3-D one.
+    reference : str or Path, optional
+        Image whose grid this is, for messages; by default the series or the orientations.
     nearest : bool
         Whether the nearest voxel counts; otherwise values are interpolated.
     place : callable, optional
@@ -66,8 +69,9 @@ def load_volume(
     with reading(path):
         order = ordering(image, space)
     same = order.fits(space)
+    others = str(reference or TRACKED)
     if unplaced and not same:
-        raise InputError(f"{path}: shape {shape}, but {TRACKED} have {space.shape}; give an array of that shape")
+        raise InputError(f"{path}: shape {shape}, but {others} have {space.shape}; give an array of that shape")
     data = read_array(path, image).reshape(shape)
     data = without_nan(path, order.applied(data) if same else data, note)
     check_finite(path, data)
@@ -76,15 +80,14 @@ def load_volume(
     stored = grid_of(path, image, sheared=True)
     values, inside = resampled(data, stored, space, nearest=nearest)
     if not inside.any() or (data.any() and not values.any()):
-        raise InputError(_apart(path))
+        raise InputError(_apart(path, others))
     how = "taken from the nearest voxel" if nearest else "interpolated"
     sides = " x ".join(f"{side:.3g}" for side in stored.voxel_sizes)
-    text = f"{path}: {' x '.join(map(str, stored.shape))} voxels of {sides} mm, another grid than that of {TRACKED}; "
+    text = f"{path}: {' x '.join(map(str, stored.shape))} voxels of {sides} mm, another grid than that of {others}; "
     outside = max((~inside).mean(), 0.01)
     text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {outside:.0%} that lies outside it")
     if order.shape == space.shape and order.difference > min(space.voxel_sizes) / 2:
-        text += f". If its voxels are those of {TRACKED}, "
-        text += f"its affine is wrong (by {order.difference:.4g} mm): correct it"
+        text += f". If its voxels are those of {others}, its affine is wrong (by {order.difference:.4g} mm): correct it"
         note = place or note
     note(text)
     return path, values
@@ -97,8 +100,8 @@ def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> Non
         few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))
         if resampled(values, stored, few, nearest=True)[0].any():
             return
-    raise InputError(_apart(path))
+    raise InputError(_apart(path, TRACKED))
 
 
-def _apart(path: Path) -> str:
-    return f"{path}: has nothing but 0 where {TRACKED} lie; check that both are of one subject, in one space"
+def _apart(path: Path, others: str) -> str:
+    return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
