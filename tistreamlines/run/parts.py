@@ -15,18 +15,17 @@ from ..errors import InputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
 from ..io.writer_thread import WriterThread
-from ..option import flag
-from ..options.definitions import joined_options, names_affecting
+from ..options.definitions import joined_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords
 from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
 from .inputs import doubts_of_places, hashing
-from .kept import StoredTrx, damaged
 from .outputs import Outputs, check_names, reserved, taken_by
+from .pieces import StoredTrx, damaged, difference
 from .products import gathered_of, products_of
-from .record import OURS, header_fields, inputs_of, tractogram
+from .record import header_fields, inputs_of, tractogram
 from .saving import write
 from .schema import PartRecord
 
@@ -35,32 +34,7 @@ if TYPE_CHECKING:
 
     from ..options.keywords import ProductOptions
 
-MACHINE = ("python", "system")  # versions that may differ
-HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
 TOLD = 10  # missing parts that are named
-
-
-def identity(record: Json) -> Json:
-    """Return what parts of one run have in common: versions, source, inputs and the options that change streamlines."""
-    inputs, free = record["inputs"], names_affecting("run")
-    same = {f"the version of {name}": v for name, v in record["versions"].items() if name not in MACHINE}
-    same |= {f"the source of {OURS}": record["source"], "the step in mm": record["step_mm"]}
-    same |= {f"the content of {name}": file["sha256"] for name, file in inputs.items() if name.split()[0] not in free}
-    same |= {
-        flag(name): [region for i, region in enumerate(value, 1) if f"{name} {i}" not in inputs]  # spheres
-        if isinstance(value, list) else value
-        for name, value in record["parameters"].items() if name not in free and name not in inputs
-    }
-    return json.loads(json.dumps(same))
-
-
-def difference(record: Json, other: Json) -> str:
-    """Say in what two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
-    for name in {**record, **other}:
-        if record.get(name) != other.get(name):
-            change = "differs" if name.startswith(HASHED) else f"is {record.get(name)}, not {other.get(name)}"
-            return f"{name} {change}"
-    return ""
 
 
 def join(
@@ -175,10 +149,10 @@ def whole(parts: Sequence[StoredTrx]) -> list[StoredTrx]:
     if not parts:
         raise InputError("no part is given: give the .trx files of all parts of a run")
     first, known = parts[0], dict[int, StoredTrx]()
-    count = _part(first).of
+    same, count = first.identity, _part(first).of
     for stored in parts:
         part = _part(stored)
-        differs = difference(identity(stored.record.content), identity(first.record.content))
+        differs = difference(stored.identity, same)
         if not differs and part.of != count:
             differs = f"it is one of {part.of} parts, not of {count}"
         if differs:
