@@ -143,7 +143,11 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
         try:
             piece = StoredTrx(path, own=True)
             piece.check()
-            _check_piece(piece, range(first, run.seed_range.stop), same)
+            numbers, differs = piece.record.piece, difference(piece.identity, same)
+            if numbers is None or numbers.first_seed != first or not 0 < numbers.seeds <= run.seed_range.stop - first:
+                differs = "it has other seeds"
+            if differs:
+                raise InputError(f"{path}: is of another run than the pieces before it ({differs})")
         except InputError as error:
             record = sidecar.sidecar_path(path)
             if record.exists() or record.is_symlink():
@@ -159,16 +163,6 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     if pieces:
         run.log.note(f"{folder}: the run goes on after {statistics.seeds:,} of {len(run.seed_range):,} seeds")
     return pieces
-
-
-def _check_piece(piece: StoredTrx, seeds: range, same: Json) -> None:
-    """Raise InputError unless a piece is of this run, and begins with its next seeds."""
-    numbers = piece.record.piece
-    differs = difference(piece.identity, same)
-    if numbers is None or numbers.first_seed != seeds.start or not 0 < numbers.seeds <= len(seeds):
-        differs = "it has other seeds"
-    if differs:
-        raise InputError(f"{piece.path}: is of another run than the pieces before it ({differs})")
 
 
 def _name(first: int) -> str:

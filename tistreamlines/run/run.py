@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..aliases import Json
 from ..backends import compiler_told
@@ -150,19 +149,14 @@ class Run:
             )
         if not count and seeds:
             part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
-            self.log.warn(part + ends.nothing(seeds, self.dropped, stop_reasons(self.stop_reasons)))
+            self.log.warn(part + ends.nothing(seeds, self.dropped, stop_reasons(self.engine.statistics.stop_reasons)))
         elif select is not None and count < select:
             self.log.warn(
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
                 "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
-        if doubt := ends.doubt(self.stop_reasons, self.parameters, self.step_mm):
+        if doubt := ends.doubt(self.engine.statistics.stop_reasons, self.parameters, self.step_mm):
             self.log.warn(doubt)
-
-    @property
-    def stop_reasons(self) -> npt.NDArray[np.int64]:
-        """Halves that ended for each reason, those of an earlier run that goes on included."""
-        return self.engine.statistics.stop_reasons
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -307,7 +301,7 @@ class Run:
             seeds=self.done[0],
             n_streamlines=counted.pop("streamlines"),
             **counted,
-            stop_reasons=stop_reasons(self.stop_reasons),
+            stop_reasons=stop_reasons(self.engine.statistics.stop_reasons),
             dropped=self.dropped,
             seconds={"kernels": round(self.kernel_seconds, 4), **self.log.durations()},
             path=path,

@@ -2,7 +2,7 @@
 
 Ranges of seeds are handed out as workers ask for them, and batches are merged in the order of seeds. Streamlines do not
 depend on who grows them, since random numbers are counted by the numbers of seeds. So the range of a worker that is
-lost is tracked on by another one.
+lost is tracked again by another one, and what had come of it is left out.
 """
 
 from __future__ import annotations
