@@ -18,6 +18,7 @@ from ..io.writer_thread import WriterThread
 from ..options.definitions import joined_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords
+from ..tracking.growth.statistics import Statistics
 from ..tracking.products.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
@@ -106,11 +107,13 @@ def join(
         makers, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
         makers.follow()
         content.groups_of, content.late = makers.groups, makers.per_streamline
-        counts, gathered = Counts(), gathered_of(chosen, space, step_mm)
+        counts, grown, gathered = Counts(), Statistics(), gathered_of(chosen, space, step_mm)
+        for part in ordered:
+            grown.counts += part.counts
         takers = [counts.add, makers.add, *([] if gathered is None else [gathered.add])]
 
         def whole_record() -> Json:
-            return joined_record([part.record.content for part in ordered], counts.summary(step_mm))
+            return joined_record([part.record.content for part in ordered], counts.summary(step_mm, grown))
 
         writer = WriterThread(
             target, space, force=force, content=content.of, fields=lambda: header_fields(whole_record(), space),
@@ -185,23 +188,20 @@ def _part(stored: StoredTrx) -> PartRecord:
 
 
 def joined_record(records: Sequence[Json], counted: Json) -> Json:
-    """Return the record of a whole run, given those of its parts and the counts of its streamlines.
+    """Return the record of a whole run, given those of its parts and what was counted.
 
-    Seeds, stop reasons, dropped streamlines and seconds are summed; the devices of all parts are named.
+    Seconds are summed; the devices of all parts are named.
     """
     results, first = [record["result"] for record in records], records[0]
-    sums = {
-        name: {key: round(sum(part[name].get(key, 0) for part in results), 4) for part in results for key in part[name]}
-        for name in ("stop_reasons", "dropped", "seconds")
-    }
+    stages = dict.fromkeys(stage for part in results for stage in part["seconds"])
+    seconds = {stage: round(sum(part["seconds"].get(stage, 0) for part in results), 4) for stage in stages}
     named = {name: ", ".join(dict.fromkeys(part[name] for part in results)) for name in ("arch", "device")}
     used = [device for record in records for device in record.get("devices", [record["device"]])]
     devices = list({json.dumps(device): device for device in used}.values())
-    seeds = sum(part["seeds"] for part in results)
     joined = {name: value for name, value in first.items() if name not in ("part", "devices", *PRODUCTS)}
     return joined | ({"devices": devices} if len(devices) > 1 else {}) | {
         "device": devices[0],
         "parameters": first["parameters"] | {"part": None, "resume": False, "cache_dir": None, "shared_cache": False},
         "warnings": list(dict.fromkeys(text for record in records for text in record["warnings"])),
-        "result": {**results[0], **named, **counted, **sums, "seeds": seeds},
+        "result": {**results[0], **named, **counted, "seconds": seconds},
     }

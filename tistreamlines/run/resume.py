@@ -23,7 +23,7 @@ from ..tracking.growth.statistics import Statistics
 from .counts import Counts
 from .outputs import JOURNAL, Outputs, check_outputs, unfinished
 from .pieces import StoredTrx, difference, identity
-from .record import OURS, dropped, stop_reasons, tractogram
+from .record import OURS, tractogram
 from .result import TrackResult
 from .run import Run, threads_explained
 from .saving import write
@@ -189,10 +189,8 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
         writer = WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm)
         write(writer, batches, [counts.add])
     grown = Statistics(counts=run.engine.statistics.counts - before)
-    result = counts.summary(run.step_mm) | {
-        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": grown.seeds, "seconds": {},
-        "stop_reasons": stop_reasons(grown.stop_reasons), "dropped": dropped(grown.verdicts),
-    }
+    result = {"arch": run.devices[0].arch, "device": name_of(run.devices), "seconds": {}}
+    result |= counts.summary(run.step_mm, grown)
     piece = {"piece": {"first_seed": seeds.start, "seeds": grown.seeds}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
     return StoredTrx(path, own=True)

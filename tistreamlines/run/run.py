@@ -294,15 +294,12 @@ class Run:
 
     def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:
         """Sum up the run."""
-        counted = self.counts.summary(self.step_mm)
+        counted = self.counts.summary(self.step_mm, self.engine.statistics)
         result = TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
-            seeds=self.done[0],
             n_streamlines=counted.pop("streamlines"),
             **counted,
-            stop_reasons=stop_reasons(self.engine.statistics.stop_reasons),
-            dropped=self.dropped,
             seconds={"kernels": round(self.kernel_seconds, 4), **self.log.durations()},
             path=path,
             parameters=self.parameters,
