@@ -153,7 +153,7 @@ class Several:
                 if not passed:
                     return
             self._hand_out()
-            self._listen(0 if self._open and self._open[0].batches else PATIENCE)
+            self._listen(0 if self._open and self._open[0].is_ready else PATIENCE)
             if not self._open:
                 continue
             piece = self._open[0]
