@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.run import kept as keeping
+from tistreamlines.run import pieces as keeping
 from tistreamlines.run import resume
 from tistreamlines.run.log import Watcher
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.selection.files import SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote
+from tistreamlines.workers.pieces import Piece
 from tistreamlines.workers.several import Several
 
 SIDE = 12
@@ -173,6 +175,40 @@ def test_memory_is_free_when_batches_are_gone(several, prepared):
     kept = list(several.track(SEEDS))
     assert descriptors() - before < len(kept) / 2
     check_equal(Batch.concatenate(kept), one(prepared)[0])
+
+
+def test_a_piece_leaves_out_what_has_come_before(prepared):
+    """Also if several workers are lost in turn, or if its first streamlines were handed on as those of another one."""
+    batch, _ = one(prepared)
+    cuts = ([0, 3, 7, 20], [0, 5, 6, 11], [0, 1, 20, 30])
+    for before in (0, 4):
+        piece = Piece(range(100), streamlines=before)
+        for ends in cuts:
+            piece.begin()
+            for a, b in pairwise(ends):
+                piece.take(batch[a:b])
+        check_equal(Batch.concatenate(piece.batches), batch[before:30])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+def test_a_worker_is_lost_while_the_last_range_is_tracked_again(several, prepared, monkeypatch, number):
+    """The number is that of a batch of it, one for each chunk."""
+    expected, statistics = one(prepared, most=1200)
+    several.load(prepared, SPACE, replace(SETTINGS, chunk_size=40))
+    take, taken = Piece.take, []
+
+    def kill(piece, batch):
+        if piece.most is not None:
+            taken.append(batch)
+            if len(taken) == number:
+                for worker in several._remotes:
+                    os.kill(worker.process.pid, signal.SIGKILL)
+        take(piece, batch)
+
+    monkeypatch.setattr(Piece, "take", kill)
+    check_equal(Batch.concatenate(several.track(SEEDS, most=1200)), expected)
+    check_counts(several.statistics, statistics)
+    assert len(taken) > number
 
 
 class TestLosses:

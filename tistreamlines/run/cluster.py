@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 EACH = 4  # parts for each worker: the last one to end is waited for, and one of a killed worker is tracked again
 SERIES = ("dwi", "bvals", "bvecs")
-OTHERS = (*SERIES, "gtab", "affine", "parameters")  # arguments that are no options
+OTHERS = (*SERIES, "output", "gtab", "affine", "parameters")  # arguments that are no options
 TASK = "task.pickle"
 PATIENCE = 300  # seconds to wait for an output that another worker holds
 Outcome = Json | BaseException
@@ -152,7 +153,7 @@ class _Job:
     def __init__(self, number: int, subject: Mapping[str, object], parts: int | None, each: int) -> None:
         self.number = number
         arguments = {name: _shareable(name, value) for name, value in expanded(subject).items()}
-        output, base = arguments.pop("output", None), arguments.get("parameters")
+        output, base = arguments.get("output"), arguments.get("parameters")
         if not isinstance(output, str | PathLike) or not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
         output = Path(output).absolute()
@@ -171,8 +172,8 @@ class _Job:
         check_outputs(output, chosen, [path for path in series if isinstance(path, str | PathLike)])
         self.parts = 1 if chosen.select is not None else each
         dasks_threads = chosen.arch in ON_HOST and chosen.threads is None
-        stats = None if chosen.json_stats is None else str(chosen.json_stats)
-        self.task = _Task("", str(output), arguments, self.parts, dasks_threads, stats)
+        arguments |= {"output": str(output), "json_stats": chosen.json_stats}
+        self.output, self.task = output, _Task("", arguments, self.parts, dasks_threads)
         self.files = ExitStack()
         self.done: list[Json] = []
         self.told: set[str] = set()
@@ -181,7 +182,7 @@ class _Job:
     def open(self) -> None:
         """Create the folder, with what the tasks need."""
         # of another name than drafts of the output, which whoever writes that removes
-        folder = str(self.files.enter_context(hidden_folder(Path(self.task.output).with_suffix(".parts"))))
+        folder = str(self.files.enter_context(hidden_folder(self.output.with_suffix(".parts"))))
         cache = {"cache_dir": folder} if self.parts > 1 else {}
         self.place = folder, replace(self.task, folder=folder, arguments=cache | self.task.arguments).save()
 
@@ -260,7 +261,7 @@ class _Silent(Watcher):
 def _track_part(folder: str, digest: str, part: int) -> Json | TrackingError:
     """Track a part on the worker that runs this; errors that another try would not mend are returned."""
     job = _Task.load(folder, digest)
-    arguments = {**job.arguments, "output": job.output, "force": True}
+    arguments = {**job.arguments, "force": True}
     if job.dasks_threads:
         arguments["threads"] = get_worker().state.nthreads
     if job.parts > 1:
@@ -283,8 +284,8 @@ def _join_parts(folder: str, digest: str) -> Json | TrackingError:
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [job.part(number) for number in range(1, job.parts + 1)]
-        products = {name: job.arguments.get(name) for name in ("report", *joined_options())}
-        result = _when_free(lambda: join(paths, job.output, force=True, json_stats=job.stats, **products))
+        options = {name: job.arguments.get(name) for name in ("json_stats", "report", *joined_options())}
+        result = _when_free(lambda: join(paths, job.arguments["output"], force=True, **options))
     except InputError as error:
         return error
     return {"result": result}
@@ -306,8 +307,8 @@ def _names_path(name: str) -> bool:
 
 def _shareable(name: str, value: object) -> object:
     """Return what other processes understand: absolute paths, and the values of images."""
-    if isinstance(value, Image):
-        return _Image(np.asanyarray(value.dataobj), np.asarray(value.affine))
+    if isinstance(value, Image):  # which itself would be rounded when it is sent
+        return SimpleNamespace(dataobj=np.asanyarray(value.dataobj), affine=np.asarray(value.affine))
     if isinstance(value, str | PathLike):
         file = is_file(value) if name == "response" else _names_path(name) and sphere_in(name, value) is None
         return str(Path(value).absolute()) if file else value
@@ -323,14 +324,6 @@ class Image(Protocol):
 
 
 @dataclass(frozen=True)
-class _Image:
-    """The values of a nibabel image, which itself would round them when it is sent."""
-
-    dataobj: np.ndarray
-    affine: np.ndarray
-
-
-@dataclass(frozen=True)
 class _Task:
     """What the tasks of a subject need to know.
 
@@ -339,19 +332,16 @@ class _Task:
 
     Parameters
     ----------
-    folder, output : of the parts, and of the whole.
+    folder : of the parts.
     arguments : of :func:`tistreamlines.track`.
     parts : how many there are.
     dasks_threads : whether dask says how many threads track.
-    stats : file for the counts of the whole.
     """
 
     folder: str
-    output: str
     arguments: dict[str, Any]
     parts: int
     dasks_threads: bool
-    stats: str | None
 
     @classmethod
     def load(cls, folder: str, digest: str) -> _Task:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from ..aliases import Json
 from ..kernels.stop_reasons import Stop
 from ..space.batch import Batch
-from .record import stop_reasons
+from ..tracking.growth.statistics import Statistics
+from .record import dropped, stop_reasons
 
 
 @dataclass
@@ -59,14 +60,20 @@ class Counts:
         ranks = np.array([(total + 1) // 2, total // 2 + 1])
         return float(np.searchsorted(np.cumsum(self.histogram), ranks).mean())
 
-    def summary(self, step_mm: float) -> Json:
-        """Return counts, lengths (mm) and ends by name; a streamline of n points has n - 1 steps of ``step_mm``."""
+    def summary(self, step_mm: float, grown: Statistics) -> Json:
+        """Return counts, lengths (mm) and ends by name; a streamline of n points has n - 1 steps of ``step_mm``.
+
+        ``grown`` has the counts of seeds, and of all streamlines that were grown from them.
+        """
         return {
+            "seeds": grown.seeds,
             "streamlines": self.streamlines,
             "points": self.points,
             "mean_points": self.mean,
             "median_points": self.median,
             "mean_mm": max(self.mean - 1, 0.0) * step_mm,
             "median_mm": max(self.median - 1, 0.0) * step_mm,
+            "stop_reasons": stop_reasons(grown.stop_reasons),
             "written_stop_reasons": stop_reasons(self.ends),
+            "dropped": dropped(grown.verdicts),
         }

@@ -16,18 +16,18 @@ from ..errors import InputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
 from ..io.writer_thread import WriterThread
-from ..option import flag
-from ..options.definitions import joined_options, names_affecting
+from ..options.definitions import joined_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords
+from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
 from .inputs import doubts_of_places, hashing
-from .kept import StoredTrx, damaged
 from .outputs import Outputs, check_names, reserved, taken_by
+from .pieces import StoredTrx, damaged, difference
 from .products import gathered_of, products_of
-from .record import OURS, header_fields, inputs_of, tractogram
+from .record import header_fields, inputs_of, tractogram
 from .saving import write
 from .schema import PartRecord
 
@@ -36,32 +36,7 @@ if TYPE_CHECKING:
 
     from ..options.keywords import ProductOptions
 
-MACHINE = ("python", "system")  # versions that may differ
-HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
 TOLD = 10  # missing parts that are named
-
-
-def identity(record: Json) -> Json:
-    """Return what parts of one run have in common: versions, source, inputs and the options that change streamlines."""
-    inputs, free = record["inputs"], names_affecting("run")
-    same = {f"the version of {name}": v for name, v in record["versions"].items() if name not in MACHINE}
-    same |= {f"the source of {OURS}": record["source"], "the step in mm": record["step_mm"]}
-    same |= {f"the content of {name}": file["sha256"] for name, file in inputs.items() if name.split()[0] not in free}
-    same |= {
-        flag(name): [region for i, region in enumerate(value, 1) if f"{name} {i}" not in inputs]  # spheres
-        if isinstance(value, list) else value
-        for name, value in record["parameters"].items() if name not in free and name not in inputs
-    }
-    return json.loads(json.dumps(same))
-
-
-def difference(record: Json, other: Json) -> str:
-    """Say in what two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
-    for name in {**record, **other}:
-        if record.get(name) != other.get(name):
-            change = "differs" if name.startswith(HASHED) else f"is {record.get(name)}, not {other.get(name)}"
-            return f"{name} {change}"
-    return ""
 
 
 def join(
@@ -132,11 +107,13 @@ def join(
         hashes, doubts = hashing(files), doubts_of_places(files)
         makers, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
         makers.follow()
-        counts, gathered = Counts(), gathered_of(chosen, space, step_mm)
+        counts, grown, gathered = Counts(), Statistics(), gathered_of(chosen, space, step_mm)
+        for part in ordered:
+            grown.counts += part.counts
         takers = [counts.add, makers.add, *([] if gathered is None else [gathered.add])]
 
         def whole_record() -> Json:
-            return joined_record([part.record.content for part in ordered], counts.summary(step_mm))
+            return joined_record([part.record.content for part in ordered], counts.summary(step_mm, grown))
 
         writer = WriterThread(
             target, space, force=force, content=partial(content.of, groups=makers.groups),
@@ -175,10 +152,10 @@ def whole(parts: Sequence[StoredTrx]) -> list[StoredTrx]:
     if not parts:
         raise InputError("no part is given: give the .trx files of all parts of a run")
     first, known = parts[0], dict[int, StoredTrx]()
-    count = _part(first).of
+    same, count = first.identity, _part(first).of
     for stored in parts:
         part = _part(stored)
-        differs = difference(identity(stored.record.content), identity(first.record.content))
+        differs = difference(stored.identity, same)
         if not differs and part.of != count:
             differs = f"it is one of {part.of} parts, not of {count}"
         if differs:
@@ -211,23 +188,20 @@ def _part(stored: StoredTrx) -> PartRecord:
 
 
 def joined_record(records: Sequence[Json], counted: Json) -> Json:
-    """Return the record of a whole run, given those of its parts and the counts of its streamlines.
+    """Return the record of a whole run, given those of its parts and what was counted.
 
-    Seeds, stop reasons, dropped streamlines and seconds are summed; the devices of all parts are named.
+    Seconds are summed; the devices of all parts are named.
     """
     results, first = [record["result"] for record in records], records[0]
-    sums = {
-        name: {key: round(sum(part[name].get(key, 0) for part in results), 4) for part in results for key in part[name]}
-        for name in ("stop_reasons", "dropped", "seconds")
-    }
+    stages = dict.fromkeys(stage for part in results for stage in part["seconds"])
+    seconds = {stage: round(sum(part["seconds"].get(stage, 0) for part in results), 4) for stage in stages}
     named = {name: ", ".join(dict.fromkeys(part[name] for part in results)) for name in ("arch", "device")}
     used = [device for record in records for device in record.get("devices", [record["device"]])]
     devices = list({json.dumps(device): device for device in used}.values())
-    seeds = sum(part["seeds"] for part in results)
     joined = {name: value for name, value in first.items() if name not in ("part", "devices", *PRODUCTS)}
     return joined | ({"devices": devices} if len(devices) > 1 else {}) | {
         "device": devices[0],
         "parameters": first["parameters"] | {"part": None, "resume": False, "cache_dir": None, "shared_cache": False},
         "warnings": list(dict.fromkeys(text for record in records for text in record["warnings"])),
-        "result": {**results[0], **named, **counted, **sums, "seeds": seeds},
+        "result": {**results[0], **named, **counted, "seconds": seconds},
     }

@@ -7,8 +7,6 @@ import stat
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
-from enum import IntEnum
 from pathlib import Path
 
 from ..aliases import Json
@@ -19,18 +17,15 @@ from ..io.drafts import hidden_folder, locked
 from ..io.regular import is_of_this_user, name_of_user
 from ..io.writer import explained
 from ..io.writer_thread import WriterThread
-from ..kernels.stop_reasons import Stop
-from ..kernels.verdicts import Verdict
 from ..option import flag
 from ..options.definitions import names_affecting
+from ..tracking.growth.statistics import Statistics
 from .counts import Counts
-from .kept import StoredTrx
 from .outputs import JOURNAL, Outputs, check_outputs, unfinished
-from .parts import difference, identity
-from .products import Products
-from .record import OURS, dropped, stop_reasons, tractogram
+from .pieces import StoredTrx, difference, identity
+from .record import OURS, tractogram
 from .result import TrackResult
-from .run import Run
+from .run import Run, threads_explained
 from .saving import write
 from .schema import Journal, RecordError, read
 
@@ -58,18 +53,16 @@ def save_resumable(run: Run, output: Path) -> TrackResult:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         _check_folder(folder)
-    # they are made when all pieces are joined
-    products, run.products = run.products, Products({})
-    gathered, run.gathered = run.gathered, None
+    record = run.record({})
     with _alone(folder):
-        pieces = _kept(run, folder, _check_journal(run, folder))
+        journal = _check_journal(run, folder, record)
+        pieces = _kept(run, folder, identity(record))
         try:
             _track_rest(run, folder, pieces)
-            run.products, run.gathered = products, gathered
             # outputs replace nothing unasked, and from now on these files are this run's
             check_outputs(output, run.parameters, run.series.values())
             outputs = [str(path) for path in Outputs.of(output, run.parameters).places]
-            sidecar.write_record(folder / JOURNAL, _journal_of(run) | {"outputs": outputs})
+            sidecar.write_record(folder / JOURNAL, journal | {"outputs": outputs})
             result = _finish(run, folder, pieces, output)
         except BaseException:
             kept = sum(piece.record.result.seeds for piece in pieces)
@@ -110,20 +103,24 @@ def _alone(folder: Path) -> Generator[None, None, None]:
         yield
 
 
-def _check_journal(run: Run, folder: Path) -> Json:
-    """Compare the run with the one that the pieces belong to, or note down what it is; return its identity."""
-    journal, same, content = folder / JOURNAL, identity(run.record({})), _journal_of(run)
+def _check_journal(run: Run, folder: Path, record: Json) -> Json:
+    """Compare the run with the one that the pieces belong to, or note down what it is; return its journal."""
+    journal, seeds, free = folder / JOURNAL, run.seed_range, names_affecting("run")
+    content = {
+        "made_by": OURS, "run": identity(record) | {"the range of seeds": f"{seeds.start} to {seeds.stop}"},
+        # those that may be others when the run goes on
+        "inputs": {name: file for name, file in record["inputs"].items() if name.split()[0] in free},
+    }
     try:
         before = read(journal, Journal, own=True)
     except FileNotFoundError:
         if any(folder.glob("*.trx")):
             run.log.warn(f"{journal}: is missing: pieces are used if their own records say that they are of this run")
         sidecar.write_record(journal, content)
-        return same
-    except OSError as error:
-        raise InputError(f"{journal}: cannot be read ({error.strerror}): remove {folder} to track anew") from error
-    except RecordError as error:
-        raise InputError(f"{journal}: {error}: remove {folder} to track anew") from error
+        return content
+    except (OSError, RecordError) as error:
+        reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else error
+        raise InputError(f"{journal}: {reason}: remove {folder} to track anew") from error
     if differs := difference(content["run"], before.run):
         raise ParameterError(
             f"{folder} belongs to another run ({differs}): give the same inputs and options to go on with that one, or "
@@ -136,27 +133,21 @@ def _check_journal(run: Run, folder: Path) -> Json:
                 f"{flag(name.split()[0])} {known.path}: has changed since the run began; what is made of it is made of "
                 "what it holds now"
             )
-    return same
-
-
-def _journal_of(run: Run) -> Json:
-    """Return the journal of a run: what it is, and the inputs that may be others when it goes on."""
-    record, seeds, free = run.record({}), run.seed_range, names_affecting("run")
-    return {
-        "made_by": OURS, "run": identity(record) | {"the range of seeds": f"{seeds.start} to {seeds.stop}"},
-        "inputs": {name: file for name, file in record["inputs"].items() if name.split()[0] in free},
-    }
+    return content
 
 
 def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     """Return the pieces that are complete, in the order of their seeds, up to the first gap or damage."""
-    pieces: list[StoredTrx] = []
-    first = run.seed_range.start
+    pieces, statistics, first = list[StoredTrx](), run.engine.statistics, run.seed_range.start
     while (path := folder / _name(first)).exists() or path.is_symlink():
         try:
             piece = StoredTrx(path, own=True)
             piece.check()
-            _check_piece(piece, range(first, run.seed_range.stop), same)
+            numbers, differs = piece.record.piece, difference(piece.identity, same)
+            if numbers is None or numbers.first_seed != first or not 0 < numbers.seeds <= run.seed_range.stop - first:
+                differs = "it has other seeds"
+            if differs:
+                raise InputError(f"{path}: is of another run than the pieces before it ({differs})")
         except InputError as error:
             record = sidecar.sidecar_path(path)
             if record.exists() or record.is_symlink():
@@ -165,34 +156,18 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
                 with suppress(OSError):
                     file.unlink()
             break
-        first += piece.record.result.seeds
         pieces.append(piece)
-    for result in (piece.record.result for piece in pieces):
-        run.kept.counts += [result.seeds, *_counted(Stop, result.stop_reasons), *_counted(Verdict, result.dropped)]
-        run.kept.streamlines += result.n_streamlines
+        first += piece.record.result.seeds
+        statistics.counts += piece.counts
+        statistics.streamlines += piece.streamlines
     if pieces:
-        run.log.note(f"{folder}: the run goes on after {run.kept.seeds:,} of {len(run.seed_range):,} seeds")
+        run.log.note(f"{folder}: the run goes on after {statistics.seeds:,} of {len(run.seed_range):,} seeds")
     return pieces
-
-
-def _check_piece(piece: StoredTrx, seeds: range, same: Json) -> None:
-    """Raise InputError unless a piece is of this run, and begins with its next seeds."""
-    numbers = piece.record.piece
-    differs = difference(identity(piece.record.content), same)
-    if numbers is None or numbers.first_seed != seeds.start or not 0 < numbers.seeds <= len(seeds):
-        differs = "it has other seeds"
-    if differs:
-        raise InputError(f"{piece.path}: is of another run than the pieces before it ({differs})")
 
 
 def _name(first: int) -> str:
     """Return the name of the piece that begins with a seed."""
     return f"{first:010}.trx"
-
-
-def _counted(kind: type[IntEnum], counts: dict[str, int]) -> list[int]:
-    """Return the counts of stop reasons or verdicts by their number."""
-    return [counts.get(reason.name.lower(), 0) for reason in kind]
 
 
 def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
@@ -209,18 +184,14 @@ def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
 
 def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
     """Track some seeds to a tractogram of their own."""
-    path, counts, statistics = folder / _name(seeds.start), Counts(), run.engine.statistics
-    before = replace(statistics, counts=statistics.counts.copy())
-    with closing(run.tracked(seeds)) as batches:
+    path, counts, before = folder / _name(seeds.start), Counts(), run.engine.statistics.counts.copy()
+    with threads_explained(run.parameters), closing(run.tracked(seeds)) as batches:
         writer = WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm)
         write(writer, batches, [counts.add])
-    count = statistics.seeds - before.seeds
-    result = counts.summary(run.step_mm) | {
-        "arch": run.devices[0].arch, "device": name_of(run.devices), "seeds": count, "seconds": {},
-        "stop_reasons": stop_reasons(statistics.stop_reasons - before.stop_reasons),
-        "dropped": dropped(statistics.verdicts - before.verdicts),
-    }
-    piece = {"piece": {"first_seed": seeds.start, "seeds": count}, "tractogram": tractogram(path)}
+    grown = Statistics(counts=run.engine.statistics.counts - before)
+    result = {"arch": run.devices[0].arch, "device": name_of(run.devices), "seconds": {}}
+    result |= counts.summary(run.step_mm, grown)
+    piece = {"piece": {"first_seed": seeds.start, "seeds": grown.seeds}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
     return StoredTrx(path, own=True)
 
@@ -228,7 +199,7 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
 def _finish(run: Run, folder: Path, pieces: Sequence[StoredTrx], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.begin("write")
-    run.counts, run.sample, run.force = Counts(), [], True
+    run.force = True
     streamlines = (batch for piece in pieces for batch in piece.batches())
     write(run.writer(output, folder), streamlines, [run.count], run.write_products)
     return run.recorded(run.result(output, ()))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..aliases import Json
 from ..backends import compiler_told
@@ -24,7 +23,6 @@ from ..option import part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
-from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import Content
 from ..tracking.registry import METHODS
 from . import bids
@@ -59,7 +57,6 @@ class Run:
     products : what is made of the streamlines besides a tractogram.
     content : what the tractogram holds of them.
     counts, sample : of the streamlines so far; the sample is drawn in notebooks.
-    kept : counts of an earlier run that goes on.
     gathered : what a report shows of the streamlines, if one is asked for.
     kernel_seconds : for how long a GPU has computed.
     """
@@ -74,7 +71,6 @@ class Run:
     content: Content
     counts: Counts = field(default_factory=Counts)
     sample: list[Batch] = field(default_factory=list)
-    kept: Statistics = field(default_factory=Statistics)
     gathered: Gathered | None = None
     kernel_seconds: float = 0.0
 
@@ -83,12 +79,15 @@ class Run:
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
-        yield from self.tracked(self.seed_range)
+        with threads_explained(self.parameters), closing(self.tracked(self.seed_range)) as tracked:
+            for batch in tracked:
+                self.count(batch)
+                yield batch
         self._progress()
         self.warn()
 
     def tracked(self, seeds: range) -> Generator[Batch, None, None]:
-        """Track some of the seeds, and count the streamlines; end where enough are selected."""
+        """Track some of the seeds; end where enough streamlines are selected."""
         statistics = self.engine.statistics
         self.log.begin("track")
         enough = self._late()
@@ -96,9 +95,10 @@ class Run:
             if self.left == 0 or enough():
                 break
             track = self.engine.track(*block, most=self.left, enough=enough)
-            with threads_explained(self.parameters), closing(track) as grown:  # type: ignore[type-var]
+            with closing(track) as grown:  # type: ignore[type-var]
                 for batch in grown:
-                    self.count(batch)
+                    if batch.has_points:
+                        self.plan.seeds.heed(batch)
                     self._progress()
                     yield batch
             self.kernel_seconds += statistics.seconds["kernels"]
@@ -107,7 +107,7 @@ class Run:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
         source, first = self.plan.seeds, seeds.start
         if len(self.devices) > 1 and source.round_from(0) is None:
-            from ..workers.sliced import Sliced
+            from ..workers.pieces import Sliced
 
             directions = Sliced(source.directions, first, len(seeds)) if source.directed else None
             yield Sliced(source.points, first, len(seeds)), first, directions
@@ -121,12 +121,12 @@ class Run:
     def left(self) -> int | None:
         """Number of streamlines to select that are still missing; None without a selection."""
         select = self.parameters.select
-        return None if select is None else select - self.kept.streamlines - self.counts.streamlines
+        return None if select is None else select - self.engine.statistics.streamlines
 
     @property
     def done(self) -> tuple[int, int]:
         """Seeds and streamlines that are there, those of an earlier run that goes on included."""
-        return self.kept.seeds + self.engine.statistics.seeds, self.kept.streamlines + self.counts.streamlines
+        return self.engine.statistics.seeds, self.engine.statistics.streamlines
 
     def _late(self) -> Callable[[], bool]:
         """Return a function that tells whether the time limit has passed."""
@@ -150,24 +150,19 @@ class Run:
             )
         if not count and seeds:
             part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
-            self.log.warn(part + ends.nothing(seeds, self.dropped, stop_reasons(self.stop_reasons)))
+            self.log.warn(part + ends.nothing(seeds, self.dropped, stop_reasons(self.engine.statistics.stop_reasons)))
         elif select is not None and count < select:
             self.log.warn(
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
                 "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
-        if doubt := ends.doubt(self.stop_reasons, self.parameters, self.step_mm):
+        if doubt := ends.doubt(self.engine.statistics.stop_reasons, self.parameters, self.step_mm):
             self.log.warn(doubt)
-
-    @property
-    def stop_reasons(self) -> npt.NDArray[np.int64]:
-        """Halves that ended for each reason, those of an earlier run that goes on included."""
-        return self.engine.statistics.stop_reasons + self.kept.stop_reasons
 
     @property
     def dropped(self) -> dict[str, int]:
         """Streamlines that were dropped for each reason, those of an earlier run that goes on included."""
-        return dropped(self.engine.statistics.verdicts + self.kept.verdicts)
+        return dropped(self.engine.statistics.verdicts)
 
     def count(self, batch: Batch) -> None:
         """Count the streamlines of a batch, and sample those of every so many seeds."""
@@ -176,7 +171,6 @@ class Run:
         self.products.add(batch)
         if not batch.has_points:
             return
-        self.plan.seeds.heed(batch)
         if self.gathered is not None:
             self.gathered.add(batch)
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
@@ -303,15 +297,12 @@ class Run:
 
     def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:
         """Sum up the run."""
-        counted = self.counts.summary(self.step_mm)
+        counted = self.counts.summary(self.step_mm, self.engine.statistics)
         result = TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
-            seeds=self.done[0],
             n_streamlines=counted.pop("streamlines"),
             **counted,
-            stop_reasons=stop_reasons(self.stop_reasons),
-            dropped=self.dropped,
             seconds={"kernels": round(self.kernel_seconds, 4), **self.log.durations()},
             path=path,
             parameters=self.parameters,

@@ -17,8 +17,8 @@ from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.products.points.content import layout_of
-from .kept import StoredTrx
 from .outputs import Outputs, check_outputs, reserved
+from .pieces import StoredTrx
 from .record import header_fields, tractogram
 
 

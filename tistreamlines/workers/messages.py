@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from ..aliases import Array
 from ..space.batch import Batch, Space
 from ..tracking.engine.engine import Block
@@ -19,8 +16,6 @@ from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
-
-Counts = npt.NDArray[np.int64]  # as those of a Statistics
 
 
 class Opening(NamedTuple):
@@ -72,7 +67,7 @@ class FindDirections(NamedTuple):
 
 
 class TrackSeeds(NamedTuple):
-    """Track a range of seeds; answer with each batch, and with Done if ``most`` streamlines are only counted."""
+    """Track a range of seeds, up to ``most`` streamlines; answer with each batch, and with Tracked at the end."""
 
     turn: int
     block: Block
@@ -108,18 +103,10 @@ class Alive(NamedTuple):
     """The worker is alive."""
 
 
-class Done(NamedTuple):
-    """A range is tracked that was only counted."""
-
-    turn: int
-
-
 class BatchMessage(NamedTuple):
-    """A batch; with the last one of a chunk come its counts, and what products have collected in it."""
+    """A batch of the first range that is not tracked to its end."""
 
     turn: int
-    counts: Counts | None
-    deltas: Sequence[object]
     batch: Batch
 
 
@@ -127,11 +114,18 @@ class SharedBatch(NamedTuple):
     """The same, with the number of the shared memory in which the batch lies, and its points and streamlines."""
 
     turn: int
-    counts: Counts | None
-    deltas: Sequence[object]
     place: tuple[int, int, int]
 
 
+class Tracked(NamedTuple):
+    """All batches of a range have been sent: their counts, as those of a Statistics, and what products collected."""
+
+    turn: int
+    counts: Array
+    deltas: Sequence[object]
+
+
 Job = CompileKernels | LoadKernels | FindDirections | TrackSeeds
-Batches = BatchMessage | SharedBatch
-Message = Turn | Free | Ask | Job | Ready | InitialDirections | Note | Failed | Alive | Done | Batches
+Message = (
+    Turn | Free | Ask | Job | Ready | InitialDirections | Note | Failed | Alive | BatchMessage | SharedBatch | Tracked
+)

@@ -7,43 +7,15 @@ import socket
 import subprocess
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from ..devices import Device, alone
 from ..helpers import calling, tell_event
 from .messages import Ask, BatchMessage, Free, Message, SharedBatch
+from .pieces import Piece
 from .shared import Seen, receive, send
 
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
 SILENT = 300.0  # after which it is lost; while a kernel is compiled, which may take a minute, it cannot answer
-
-
-@dataclass(eq=False, repr=False)
-class Range:
-    """Neighbouring seeds that are handed out together.
-
-    Parameters
-    ----------
-    first, count : place of the first seed among those of the call, and their number.
-    """
-
-    first: int
-    count: int
-    pieces: deque[BatchMessage] = field(default_factory=deque)
-    finished: int = 0  # seeds of whole chunks that have come
-    kept: int = 0  # streamlines behind them that have come
-    passed: int = 0  # those of them that the present worker has sent
-
-    def take(self, piece: BatchMessage) -> None:
-        """Receive a batch; what has come before, from a worker that was lost, is left out."""
-        batch = piece.batch
-        double = min(max(self.kept - self.passed, 0), len(batch))
-        self.passed += len(batch)
-        self.kept += len(batch) - double
-        self.pieces.append(piece._replace(batch=batch[double:]) if double else piece)
-        if piece.counts is not None:  # the last batch of a chunk
-            self.finished += int(piece.counts[0])
-            self.kept, self.passed = self.kept - self.passed, 0
 
 
 class Remote:
@@ -76,7 +48,7 @@ class Remote:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )
         tell_event(f"starts process {self.process.pid}, which tracks on {self}")
-        self.ready, self.ranges, self._seen, self._stuck = False, deque[Range](), Seen(self._maps), False
+        self.ready, self.pieces, self._seen, self._stuck = False, deque[Piece](), Seen(self._maps), False
 
     def send(self, message: Message, *descriptors: int) -> None:
         """Send a message; if the worker has ended, that is noticed when it is listened to."""
@@ -93,7 +65,7 @@ class Remote:
         self._silent = 0.0
         if not isinstance(message, SharedBatch):  # which is small
             return message
-        return BatchMessage(message.turn, message.counts, message.deltas, self._seen.batch(descriptors, *message.place))
+        return BatchMessage(message.turn, self._seen.batch(descriptors, *message.place))
 
     def missed(self, seconds: float) -> None:
         """Note that it was waited for in vain so long, and ask it for a sign; raise TimeoutError if none comes."""

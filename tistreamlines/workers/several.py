@@ -2,7 +2,7 @@
 
 Ranges of seeds are handed out as workers ask for them, and batches are merged in the order of seeds. Streamlines do not
 depend on who grows them, since random numbers are counted by the numbers of seeds. So the range of a worker that is
-lost is tracked on by another one.
+lost is tracked again by another one, and what had come of it is left out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 from . import messages
-from .remote import Range, Remote
+from .pieces import Piece, Sliced
+from .remote import Remote
 from .shared import packed
-from .sliced import Sliced
 
 EACH = 2  # ranges that a worker has at a time: one in work, and the next
 AHEAD = 4  # ranges for each worker, from the first unfinished one on, that may be handed out: bounds the memory
@@ -65,9 +65,8 @@ class Several:
         self._count, self._turn = len(devices), 0
         self._tables: tuple[int, bytes, list[int]] | None = None
         self._directions_found: tuple[Array, Array] | None = None  # the initial directions that were asked for
-        self._open: deque[Range] = deque()
-        self._again: list[Range] = []
-        self._most: int | None = None  # of a range that is tracked to be counted
+        self._open: deque[Piece] = deque()  # in the order of seeds
+        self._again: list[Piece] = []  # of workers that were lost
         self.close = weakref.finalize(self, _end, self._remotes, os.getpid())
 
     def compile(self, parts: KernelParts) -> None:
@@ -148,99 +147,66 @@ class Several:
     def _new_turn(self) -> None:
         """Have the workers forget what they have been given."""
         self._turn += 1
-        self._open, self._again, self._most = deque(), [], None
+        self._open, self._again = deque(), []
         for remote in self._remotes:
-            remote.ranges.clear()
+            remote.pieces.clear()
             remote.send(messages.Turn(self._turn))
 
     def _merged(self, left: int, enough: Callable[[], bool]) -> Iterator[Batch]:
         """Hand ranges out and batches on, until there are ``left`` streamlines."""
         self._new_turn()
-        ended, whole, counted = False, True, self._counted(left)
-        deltas: list[Sequence[object]] = []  # what products have collected in the first open range
-        while left and (self._open or self._given < len(self._seeds)):
+        ended, passed = False, 0  # streamlines of the first open range that were handed on
+        while self._open or (left and self._given < len(self._seeds)):
             if ended := ended or enough():
                 self._given = len(self._seeds)
-                if whole:
-                    self._merge(deltas)
+                if not passed:
                     return
             self._hand_out()
-            self._listen(0 if self._open and self._open[0].pieces else PATIENCE)
-            if not (self._open and self._open[0].pieces):
+            self._listen(0 if self._open and self._open[0].is_ready else PATIENCE)
+            if not self._open:
                 continue
-            head = self._open[0]
-            _, counts, collected, batch = head.pieces.popleft()
-            if len(batch) >= left:
-                batch = batch[:left]
-                deltas = self._count_again(head, *counted)
-                self._add(batch, None)
-                self._merge(deltas)
+            piece = self._open[0]
+            if piece.batches:
+                batch = piece.batches.popleft()
+                if len(batch) >= left and piece.most is None:  # what comes after the last one does not count
+                    self._new_turn()
+                    self._given = len(self._seeds)
+                    self._open.append(Piece(piece.places, passed + left, passed))
+                    self._again.append(self._open[0])
+                    continue
+                left, passed = left - len(batch), passed + len(batch)
+                self.statistics.streamlines += len(batch)
+                self.statistics.points += int(batch.offsets[-1])
                 yield batch
-                return
-            left, whole = left - len(batch), counts is not None
-            self._add(batch, counts)
-            deltas.append(collected)
-            if head.finished == head.count and not head.pieces:
+            elif piece.counts is not None:
                 self._open.popleft()
-                counted = self._counted(left)
-                self._merge(deltas)
-            yield batch
-
-    def _counted(self, left: int) -> tuple[int, messages.Counts]:
-        """What is known at the beginning of a range: how many streamlines it may have, and counts of those before."""
-        return left, self.statistics.counts.copy()
-
-    def _merge(self, deltas: list[Sequence[object]]) -> None:
-        """Add what the products of workers have collected to those of the run; their order does not matter."""
-        for collected in deltas:
-            for product, delta in zip(self._products, collected, strict=False):
-                product.merge(delta)
-        deltas.clear()
-
-    def _add(self, batch: Batch, counts: messages.Counts | None) -> None:
-        self.statistics.streamlines += len(batch)
-        self.statistics.points += int(batch.offsets[-1])
-        if counts is not None:
-            self.statistics.counts += counts
-
-    def _count_again(self, cut: Range, most: int, before: messages.Counts) -> list[Sequence[object]]:
-        """Count the seeds and ends up to the last wanted streamline of a range, which its chunk goes beyond.
-
-        Returns what products have collected in the range so far.
-        """
-        self._new_turn()
-        self._given, self._most = len(self._seeds), most
-        again = Range(cut.first, cut.count)
-        self._open.append(again)
-        self._again.append(again)
-        while again.finished < again.count:
-            self._hand_out()
-            self._listen(PATIENCE)
-        self.statistics.counts = before + sum(piece.counts for piece in again.pieces if piece.counts is not None)
-        return [piece.deltas for piece in again.pieces]
+                passed = 0
+                self.statistics.counts += piece.counts
+                for product, delta in zip(self._products, piece.deltas, strict=False):
+                    product.merge(delta)
 
     def _hand_out(self) -> None:
         """Give ranges to the workers that have few, the lost ones first."""
         for has in range(EACH):
             for remote in self._remotes:
-                if remote.ready and len(remote.ranges) == has and (part := self._next()) is not None:
-                    remote.ranges.append(part)
-                    begin, end = part.first + part.finished, part.first + part.count
+                if remote.ready and len(remote.pieces) == has and (piece := self._next()) is not None:
+                    remote.pieces.append(piece)
+                    begin, end = piece.places.start, piece.places.stop
                     seeds = np.asarray(self._seeds[begin:end], np.float32)
                     directions = None if self._directions is None else self._directions[begin:end]
-                    remote.send(messages.TrackSeeds(self._turn, (seeds, self._first + begin, directions), self._most))
+                    remote.send(messages.TrackSeeds(self._turn, (seeds, self._first + begin, directions), piece.most))
 
-    def _next(self) -> Range | None:
+    def _next(self) -> Piece | None:
         """Return the next range, None if it has to wait; near the end ranges are smaller, so that all end together."""
         if self._again:
             return self._again.pop(0)
         left, (fewest, most) = len(self._seeds) - self._given, self._sizes
         if not left or len(self._open) >= AHEAD * len(self._remotes):
             return None
-        part = Range(self._given, min(left, most, max(fewest, left // len(self._remotes))))
-        self._given += part.count
-        self._open.append(part)
-        return part
+        begin = self._given
+        self._given += min(left, most, max(fewest, left // len(self._remotes)))
+        self._open.append(Piece(range(begin, self._given)))
+        return self._open[-1]
 
     def _listen(self, seconds: float) -> None:
         """Receive what workers send, and wait so long for the first message."""
@@ -272,22 +238,17 @@ class Several:
                 raise answer.error
             remote.end()
             self._lose(remote, answer.error.on_command_line)
-        elif isinstance(answer, messages.BatchMessage | messages.Done) and answer.turn == self._turn:
-            part = remote.ranges[0]
-            if isinstance(answer, messages.BatchMessage):
-                part.take(answer)
-            else:
-                part.finished = part.count
-            if part.finished == part.count:
-                remote.ranges.popleft()
+        elif isinstance(answer, messages.BatchMessage) and answer.turn == self._turn:
+            remote.pieces[0].take(answer.batch)
+        elif isinstance(answer, messages.Tracked) and answer.turn == self._turn:
+            piece = remote.pieces.popleft()
+            piece.counts, piece.deltas = answer.counts, answer.deltas
 
     def _lose(self, remote: Remote, reason: str) -> None:
         """Start a lost worker anew, once, and hand its ranges to whoever asks first."""
-        for part in remote.ranges:
-            part.passed = 0
-            if self._most is not None:
-                part.finished, part.pieces = 0, deque()
-        self._again = sorted([*self._again, *remote.ranges], key=lambda part: part.first)
+        for piece in remote.pieces:
+            piece.begin()
+        self._again = sorted([*self._again, *remote.pieces], key=lambda piece: piece.places.start)
         remote.losses += 1
         if remote.losses == 1:
             self.note(f"{remote} was lost ({reason}): its worker is started anew, and its seeds are tracked again")

@@ -10,6 +10,7 @@ import queue
 import signal
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -99,25 +100,36 @@ class Worker:
 
     def _track(self, engine: Engine, job: messages.TrackSeeds) -> None:
         """Track a range, and those that have come by its end, without a pause; send the batches."""
-        statistics, (turn, block, most) = engine.statistics, job
-        before = statistics.counts.copy()
-        blocks = self._blocks(turn, block) if most is None else iter([block])
-        for batch in engine.track_blocks(blocks, most=most, enough=lambda: self._turn != turn):
-            counts, deltas = None, ()
-            if engine.points.ended:  # the last batch of a chunk
-                counts, before = statistics.counts - before, statistics.counts.copy()
-                deltas = engine.take()
-            if not batch.has_points:
-                self._send(messages.BatchMessage(turn, counts, deltas, batch))
-                continue
-            number, new = self._written.finish(batch)
-            self._send(messages.SharedBatch(turn, counts, deltas, (number, len(batch.points), len(batch))), *new)
-        if most is not None:
-            self._send(messages.Done(turn))
+        turn, most, sizes = job.turn, job.most, deque[int]()
+        before = engine.statistics.counts.copy()
 
-    def _blocks(self, turn: int, block: Block) -> Iterator[Block]:
+        def tell() -> None:
+            """Send the counts of the first range, and what products have collected in it."""
+            nonlocal before
+            sizes.popleft()
+            counts = engine.statistics.counts.copy()
+            self._send(messages.Tracked(turn, counts - before, engine.take()))
+            before = counts
+
+        for batch in engine.track_blocks(self._blocks(job, sizes), most=most, enough=lambda: self._turn != turn):
+            if batch.has_points:
+                number, new = self._written.finish(batch)
+                self._send(messages.SharedBatch(turn, (number, len(batch.points), len(batch))), *new)
+            else:
+                self._send(messages.BatchMessage(turn, batch))
+            if engine.points.ended and engine.statistics.seeds - before[0] == sizes[0]:
+                tell()
+        if sizes:  # there are more than enough seeds
+            tell()
+
+    def _blocks(self, first: messages.TrackSeeds, sizes: deque[int]) -> Iterator[Block]:
+        """Hand out the blocks of a job and of those that come meanwhile, and note how many seeds each has."""
+        turn, most, block = first.turn, first.most, first.block
         while True:
+            sizes.append(len(block[0]))
             yield block
+            if most is not None:
+                return
             try:
                 job, descriptors = self._jobs.get_nowait()
             except queue.Empty:

@@ -1,4 +1,7 @@
-"""Tractograms that are kept to be joined: those of parts and pieces are read back with their records."""
+"""Pieces of a run on disk: tractograms of consecutive seeds that are joined, whoever has written them.
+
+A run that goes on writes pieces, and parts are pieces that were made apart.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,21 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Json
 from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular
 from ..io.trx import MEMBERS, POINTS_START, contents, crc32, member_of_points
+from ..kernels.stop_reasons import Stop
+from ..kernels.verdicts import Verdict
+from ..option import flag
+from ..options.definitions import names_affecting
 from ..space.batch import DATA, Batch, Space
+from .record import OURS
 from .schema import RecordError, RunRecord, read
 
+MACHINE = ("python", "system")  # versions that may differ
+HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
 POINTS_AT_ONCE = 1 << 22
 
 
@@ -55,6 +65,18 @@ class StoredTrx:
             raise InputError(
                 f"{path}: is not the tractogram that {sidecar.sidecar_path(path).name} describes: track it again"
             )
+
+    @property
+    def identity(self) -> Json:
+        """What the piece has in common with the others of its run."""
+        return identity(self.record.content)
+
+    @property
+    def counts(self) -> Array:
+        """Seeds, half-streamlines by stop reason and streamlines by verdict, as those of a Statistics."""
+        result = self.record.result
+        ends = (result.stop_reasons.get(reason.name.lower(), 0) for reason in Stop)
+        return np.array([result.seeds, *ends, *(result.dropped.get(verdict.name.lower(), 0) for verdict in Verdict)])
 
     def batches(self) -> Generator[Batch, None, None]:
         """Read the streamlines; raise InputError, at the end, if the points are damaged."""
@@ -103,6 +125,29 @@ class StoredTrx:
             raise damaged(self.path, str(error) or type(error).__name__) from error
 
 
+def identity(record: Json) -> Json:
+    """Return what pieces of a run have in common: versions, source, inputs and the options that change streamlines."""
+    inputs, free = record["inputs"], names_affecting("run")
+    same = {f"the version of {name}": v for name, v in record["versions"].items() if name not in MACHINE}
+    same |= {f"the source of {OURS}": record["source"], "the step in mm": record["step_mm"]}
+    same |= {f"the content of {name}": file["sha256"] for name, file in inputs.items() if name.split()[0] not in free}
+    same |= {
+        flag(name): [region for i, region in enumerate(value, 1) if f"{name} {i}" not in inputs]  # spheres
+        if isinstance(value, list) else value
+        for name, value in record["parameters"].items() if name not in free and name not in inputs
+    }
+    return json.loads(json.dumps(same))
+
+
+def difference(record: Json, other: Json) -> str:
+    """Say in what two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
+    for name in {**record, **other}:
+        if record.get(name) != other.get(name):
+            change = "differs" if name.startswith(HASHED) else f"is {record.get(name)}, not {other.get(name)}"
+            return f"{name} {change}"
+    return ""
+
+
 def damaged(path: Path, reason: object) -> InputError:
     """Return the error of a tractogram that cannot be used."""
     return InputError(f"{path}: is damaged ({reason}): track it again")
@@ -128,7 +173,6 @@ def record_of(path: Path, *, own: bool = False) -> RunRecord:
         return read(beside, RunRecord, own=own)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: has no record {beside.name} beside it: give both, or track it again") from None
-    except OSError as error:
-        raise damaged(path, f"its record {beside.name} cannot be read: {error.strerror}") from error
-    except RecordError as error:
-        raise damaged(path, f"its record {beside.name} {error}") from error
+    except (OSError, RecordError) as error:
+        reason = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
+        raise damaged(path, f"its record {beside.name} {reason}") from error
