@@ -21,8 +21,7 @@ from ..files import Checked, ProductFile
 from ..point_kernels import lengths_of
 from ..samples.sampler import SampledMeans
 from ..weighing import are_weighted, check_weights, weight_unit
-from .edges import Edges
-from .matrix import EdgeSums, Matrix, weighted, weighted_columns
+from .matrix import Edges, EdgeSums, Matrix, weighted, weighted_columns
 from .on_device import DeviceConnectomes
 from .options import ConnectomeInputs, ConnectomeOptions, files, measures_of, tables_of
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
