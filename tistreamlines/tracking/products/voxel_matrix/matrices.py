@@ -22,11 +22,15 @@ from ....option import OUTPUT, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
 from ..backlog import MOST_THREADS, Backlog
 from ..files import Checked, ProductFile
+from ..grid import narrowest
+from ..keyed_sums import KeyedSums
 from ..point_kernels import lengths_of
-from .counts import PairSums, TargetCounts, VoxelCounts, pairs_within
+from .counts import TargetCounts, VoxelCounts, pairs_within
 from .mask import VoxelMask
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from ....option import ImageLike, OneOrMore, PathLike
 
 Counts = TypeVar("Counts", VoxelCounts, TargetCounts)
@@ -63,7 +67,8 @@ class PairMatrix(Generic[Counts]):
 
     def __init__(self, path: Path, rows: VoxelMask, columns: int, shortest: float) -> None:
         self.path, self.rows, self._shortest = path, rows, round(shortest * UNITS)
-        self._sums, self._counting = PairSums((len(rows), columns)), Lock()
+        self._shape, self._counting = (len(rows), columns), Lock()
+        self._sums = KeyedSums(1, len(rows) * columns)
         self._streamlines = self._counted = 0
 
     def add(self, batch: Batch) -> None:
@@ -74,7 +79,8 @@ class PairMatrix(Generic[Counts]):
         for streamlines, pairs in self._pairs(batch):
             counted[streamlines] = True
             for rows, columns in pairs:
-                self._sums.add(rows, columns)
+                keys = rows.astype(np.int64) * self._shape[1] + columns
+                self._sums.add(keys, np.ones((len(keys), 1), np.int64))
         with self._counting:
             self._streamlines += len(batch)
             self._counted += int(counted.sum())
@@ -82,6 +88,15 @@ class PairMatrix(Generic[Counts]):
     def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
         raise NotImplementedError
+
+    def _matrix(self) -> csr_matrix:
+        """Return the counts of all pairs, int32, or int64 beyond that; they do not depend on the order of additions."""
+        from scipy.sparse import csr_matrix
+
+        rows, columns = self._shape
+        keys, sums = self._sums.take().sorted()
+        starts = np.searchsorted(keys, np.arange(rows + 1) * columns)
+        return csr_matrix((narrowest(sums[:, 0]), (keys % columns).astype(np.int32), starts), shape=self._shape)
 
     def finish(self, *, force: bool) -> Finished[Counts]:
         """Write the counts of all streamlines."""
@@ -108,7 +123,7 @@ class VoxelMatrix(PairMatrix[VoxelCounts]):
     def finish(self, *, force: bool) -> Finished[VoxelCounts]:
         """Write the matrix and the coordinates of its voxels."""
         rows, columns = self.rows.voxels, self.columns.voxels
-        counts = VoxelCounts(self._sums.take(), rows, columns, self._streamlines, self._counted)
+        counts = VoxelCounts(self._matrix(), rows, columns, self._streamlines, self._counted)
         write_sparse(self.path, counts.counts, force=force)
         files = beside(self.path, targets=self._targets)
         write_coordinates(files[0], rows, numbered=True, force=force)
@@ -237,10 +252,11 @@ class VoxelMatrices(ProductFile):
 def seed_matrices(options: SeedMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
     """Make the matrices of --seed-matrix."""
     del space, step_mm
-    matrices = []
-    for (_, path), (rows, target) in zip(pairs_of(options.seed_matrix), SEEDS.take(options), strict=True):
-        columns = rows if target is None or target.same(rows) else target
-        matrices.append(FromSeeds(path, rows, columns, options.seed_matrix_min_length, target is not None))
+    shortest, masks = options.seed_matrix_min_length, SEEDS.take(options)
+    matrices = [
+        FromSeeds(path, *pair, shortest, target is not None)
+        for (_, path), pair, target in zip(pairs_of(options.seed_matrix), masks, _targets(options), strict=True)
+    ]
     return VoxelMatrices(matrices, seed_files(options), threads)
 
 
@@ -284,13 +300,14 @@ def _files(paths: Sequence[Path], targets: Sequence[bool]) -> tuple[Path, ...]:
     return tuple(out)
 
 
-def _seed_masks(options: SeedMatrixOptions) -> list[tuple[VoxelMask, VoxelMask | None]]:
-    """Read the masks of rows and columns."""
-    seeds = [VoxelMask(image) for image, _ in pairs_of(options.seed_matrix)]
-    return [
-        (rows, None if target is None else VoxelMask(target))
-        for rows, target in zip(seeds, _targets(options), strict=True)
-    ]
+def _seed_masks(options: SeedMatrixOptions) -> list[tuple[VoxelMask, VoxelMask]]:
+    """Read the masks of rows and columns, which are one object where they are the same."""
+    out = []
+    for (image, _), target in zip(pairs_of(options.seed_matrix), _targets(options), strict=True):
+        rows = VoxelMask(image)
+        columns = rows if target is None else VoxelMask(target)
+        out.append((rows, rows if rows.same(columns) else columns))
+    return out
 
 
 def _voxel_masks(options: VoxelMatrixOptions) -> list[VoxelMask]:
