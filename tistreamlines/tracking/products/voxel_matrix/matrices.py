@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from ....aliases import Array, Json
-from ....devices import usable_cores
 from ....errors import OutputError
 from ....io import sidecar
 from ....io.images import AnyPath
@@ -20,7 +19,7 @@ from ....io.sparse import SUFFIXES, write_coordinates, write_sparse
 from ....kernels.products.lengths import UNITS
 from ....option import OUTPUT, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
-from ..backlog import MOST_THREADS, Backlog
+from ..backlog import Backlog, thread_count
 from ..files import Checked, ProductFile
 from ..grid import narrowest
 from ..keyed_sums import KeyedSums
@@ -228,7 +227,7 @@ class VoxelMatrices(ProductFile):
         threads: int | None,
     ) -> None:
         super().__init__(*paths)
-        self._matrices, threads = matrices, max(1, min(threads or usable_cores(), MOST_THREADS))
+        self._matrices, threads = matrices, thread_count(threads)
         self._backlog = Backlog[None]("voxels", threads, WAITING * threads)
 
     def add(self, batch: Batch) -> None:
