@@ -84,7 +84,7 @@ class Parcellation:
         return self.rule == REVERSE
 
     def of_words(self, words: Array) -> Array:
-        """Return the node of each end, (n, 2), 0 for none, of streamlines whose rows begin with the bits of both points."""
+        """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0."""
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
         return self._run(kernel, len(words), {"ends": words.ravel(), "width": words.shape[1]})
 
