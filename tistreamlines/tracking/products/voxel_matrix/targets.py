@@ -20,7 +20,7 @@ from ....space.batch import Batch, Space
 from ..files import Checked, first_of
 from .counts import TargetCounts
 from .mask import MaskImage, VoxelMask, numbers_passed, read_mask
-from .matrices import Finished, PairMatrix, VoxelMatrices, beside
+from .matrices import PairMatrix, VoxelMatrices, beside
 
 if TYPE_CHECKING:
     from ....option import ImageLike, OneOrMore, PathLike
@@ -102,7 +102,7 @@ class Targets:
                 yield pair // len(self), pair % len(self)
 
 
-class TargetMatrix(PairMatrix[TargetCounts]):
+class TargetMatrix(PairMatrix):
     """From the voxel of a streamline's seed to the targets that it passes.
 
     Parameters
@@ -113,7 +113,7 @@ class TargetMatrix(PairMatrix[TargetCounts]):
     """
 
     def __init__(self, path: Path, rows: VoxelMask, targets: Targets) -> None:
-        super().__init__(path, rows, len(targets), 0.0)
+        super().__init__(files_of(path, targets.paths), rows, len(targets), 0.0)
         self.targets, self._seeded = targets, 0
 
     def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
@@ -124,33 +124,33 @@ class TargetMatrix(PairMatrix[TargetCounts]):
             kept = np.flatnonzero(seeds[streamline] >= 0)
             yield streamline[kept], iter([(seeds[streamline[kept]], column[kept])])
 
-    def finish(self, *, force: bool) -> Finished[TargetCounts]:
+    def write(self, *, force: bool) -> None:
         """Write the table, the coordinates of its rows if it lacks them, and the maps."""
         counts = TargetCounts(
             self._matrix(), self.rows.voxels, tuple(self.targets.paths), self.rows.space.shape, self._streamlines,
             self._seeded, self._counted,
         )
-        files = files_of(self.path, counts.targets)
+        path, files = self.paths[0], self.paths
         maps = dict(zip(counts.targets, files[-len(counts.targets) :], strict=True))
-        write_voxel_table(self.path, counts.counts, counts.rows, [f"seeds_to_{name}" for name in maps], force=force)
+        write_voxel_table(path, counts.counts, counts.rows, [f"seeds_to_{name}" for name in maps], force=force)
         if len(files) > 1 + len(maps):
             write_coordinates(files[1], counts.rows, numbered=True, force=force)
-        for name, path in maps.items():
-            write_map(path, counts.map_of(name), self.rows.space, force=force)
-        details = {
+        for name, file in maps.items():
+            write_map(file, counts.map_of(name), self.rows.space, force=force)
+        self.value, self.details = counts, {
             "seeds": self.rows.path, "targets": self.targets.paths, "shape": [len(counts.rows), len(counts.targets)],
             "streamlines": counts.streamlines, "seeded": counts.seeded, "counted": counts.counted,
         }
         advice, doubts = "in the space of the tracked image", [*self.rows.doubts, *self.targets.doubts]
         if counts.streamlines and not counts.seeded:
-            doubts.append(f"{self.path}: none of {counts.streamlines:,} streamlines begins in a voxel of "
+            doubts.append(f"{path}: none of {counts.streamlines:,} streamlines begins in a voxel of "
                           f"{self.rows.path}: check that it lies {advice}")
         reached = np.bincount(counts.counts.indices, minlength=len(counts.targets))
         missed = [path for path, count in zip(self.targets.paths.values(), reached, strict=True) if not count]
         if counts.seeded and missed:
-            doubts.append(f"{self.path}: {len(missed)} of {len(counts.targets)} targets are reached by no streamline "
+            doubts.append(f"{path}: {len(missed)} of {len(counts.targets)} targets are reached by no streamline "
                           f"({first_of(missed)}): check that they lie {advice}")
-        return Finished(counts, details, files, doubts)
+        self.doubts = tuple(doubts)
 
 
 def names_of(images: Iterable[AnyPath]) -> dict[str, AnyPath]:
