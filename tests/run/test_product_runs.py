@@ -142,12 +142,12 @@ def test_a_lookup_table_is_recorded_and_not_replaced(options, tmp_path):
 @pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_a_disk_that_is_full_leaves_no_file(asked, options, tmp_path, monkeypatch):
     """Also of the products that were written before the one that has no room."""
-    from tistreamlines.tracking.products.connectome import edges
+    from tistreamlines.tracking.products.connectome import matrix
 
     def full(*given, **more):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(edges, "write_nodes", full)
+    monkeypatch.setattr(matrix, "write_nodes", full)
     with pytest.raises(OSError, match="No space left"):
         ts.track(output=tmp_path / "a.trx", **options[0], **asked(tmp_path))
     assert not list(tmp_path.iterdir())

@@ -33,7 +33,6 @@ from .stopping import act5, anatomy, binary, threshold
 from .stopping.own_grid import OwnMap
 from .tables.given import Given, Prepared, Scheme, StopTables
 from .tables.rows import Rows, tables_of
-from .weights import making as weights
 from .weights import options as weight_options
 
 if TYPE_CHECKING:
@@ -325,6 +324,15 @@ STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
     ),
 }
+
+
+def _sift2(options: Any, space: Space, step_mm: float, threads: int | None) -> ProductFile:
+    """Return what weighs the streamlines; its modules take time to import."""
+    from .weights.product import Sift2Weights
+
+    return Sift2Weights(options, space, step_mm, threads)
+
+
 PRODUCTS: dict[str, Product[Any]] = {
     "density": Product(
         "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.density_map,
@@ -360,7 +368,7 @@ PRODUCTS: dict[str, Product[Any]] = {
         voxel_matrices.voxel_files, needs_step=False,
     ),
     "sift2": Product(
-        "weights of streamlines by SIFT2", weight_options.Sift2Options, weights.make, weight_options.SUFFIXES,
+        "weights of streamlines by SIFT2", weight_options.Sift2Options, _sift2, weight_options.SUFFIXES,
         None, weight_options.check, weight_options.files,
     ),
     "waytotal": Product(

@@ -7,12 +7,18 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, ParamSpec, TypeVar
 
+from ...devices import usable_cores
 from ...devices.threads import thread_pool
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 MOST_THREADS = 4  # that help
+
+
+def thread_count(threads: int | None, most: int = MOST_THREADS) -> int:
+    """Return how many threads work on batches: those of the run, None for all cores, but at most ``most``."""
+    return max(1, min(threads or usable_cores(), most))
 
 
 class Backlog(Generic[Result]):

@@ -16,8 +16,7 @@ SPARSE = 16  # places for each key that is there, at most
 FEWEST = 1 << 14  # keys that a table has room for
 GROWTH = 1.5
 FULL = 0.75  # part of the slots that may be taken
-_KERNELS = text_of(Path(__file__).with_name("keyed_sums_kernels.py"))
-_insert, list_edges = Function(_KERNELS, "insert"), Function(_KERNELS, "list_edges")
+_insert = Function(text_of(Path(__file__).with_name("keyed_sums_kernels.py")), "insert")
 
 
 class KeyedSums:

@@ -6,7 +6,6 @@ import numpy as np
 
 from tistreamlines.backends.numba.compiler import compiled
 
-COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = 0, 1, 2, 3  # as in connectome/matrix.py, which a copy cannot import
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio spreads neighbouring keys (Knuth, TAOCP 3, section 6.4)
 
 
@@ -47,31 +46,3 @@ def insert(slots, totals, state, keys, sums):
         for column in range(sums.shape[1]):
             totals[place, column] += sums[item, column]
         state[1] = item + 1
-
-
-@compiled
-def list_edges(ends, lengths, numbers, samples, scale, kept, keys, sums, listed):
-    """List the streamlines with nodes at both ends: key and sums of each, ``listed[0]`` of them; see ``EdgeSums``.
-
-    ``ends`` are nodes from 1 on, (n, 2). ``kept`` says what the columns of ``sums`` are. ``scale`` is the number of
-    nodes, that of blocks, and what is divided by a length, whose quotient is rounded.
-    """
-    nodes, blocks, inverse = scale
-    count = 0
-    for item in range(len(ends)):
-        low = np.int64(min(ends[item, 0], ends[item, 1])) - 1
-        if low >= 0:
-            # a place of the upper triangle, row by row; see nodes_of in connectome/matrix.py
-            edge = low * (2 * nodes - low - 1) // 2 + np.int64(max(ends[item, 0], ends[item, 1])) - 1
-            keys[count] = edge * blocks + np.int64(numbers[item]) % blocks
-            for k in range(len(kept)):
-                if kept[k] == COUNT:
-                    sums[count, k] = 1
-                elif kept[k] == LENGTH:
-                    sums[count, k] = lengths[item]
-                elif kept[k] == INVERSE_LENGTH:
-                    sums[count, k] = np.int64(np.rint(inverse / lengths[item])) if lengths[item] > 0 else 0
-                else:
-                    sums[count, k] = samples[item, kept[k] - SAMPLED]
-            count += 1
-    listed[0] = count

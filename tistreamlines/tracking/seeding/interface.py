@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, open_image
 from ...option import flag
 from ...space.batch import Space
-from .attempts import ATTEMPTS, first_found
+from .attempts import first_found
 from .more_seeds import cells_around, voxels_by_share
 from .seeds import Draw, DrawnSeeds, corners_of
 
@@ -142,14 +142,10 @@ class InterfaceSeeds(DrawnSeeds):
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on; raise InputError if one is not found."""
-        count = self.within(first, count)
+        places = f"{flag('seed_mask')} or {flag('seed_image')}"
+        reason = f"hardly any voxel of {places} is where grey and white matter meet; give others"
         with single_blas():
-            found, left = first_found(count, 3, partial(self._tried, first))
-        if len(left):
-            raise InputError(
-                f"{self.segmentation.path}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any "
-                f"voxel of {flag('seed_mask')} or {flag('seed_image')} is where grey and white matter meet; give others"
-            )
+            found = first_found(first, self.within(first, count), 3, self._tried, self.segmentation.path, reason)
         return self.space.to_voxel(found)
 
     def _tried(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from ...io.images import AnyPath, Tell, silent
 from ...io.surfaces import AUTO, Surface, load_surface
 from ...option import flag
 from ...space.batch import Space
-from .attempts import ATTEMPTS, first_found
+from .attempts import first_found
 from .mask import SeedMask
 from .more_seeds import cells_between, counted, voxels_by_share
 from .outside import senses_of
@@ -71,17 +71,13 @@ class AreaSeeds(DrawnSeeds):
 
     def _placed(self, first: int, count: int) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Return the seeds from number ``first`` on, RASmm, and the triangles in which they lie."""
-        count, attempt = self.within(first, count), partial(self._tried, first)
+        count = self.within(first, count)
         if self.mask is None:
             numbers = np.arange(count, dtype=np.int32)
-            rows, left = attempt(numbers, np.zeros_like(numbers))[0], numbers[:0]
+            rows = self._tried(first, numbers, np.zeros_like(numbers))[0]
         else:
-            rows, left = first_found(count, 4, attempt)
-        if len(left):
-            raise InputError(
-                f"{flag('seed_surface')}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any part "
-                f"of the surfaces lies in {flag('seed_mask')}; give another mask"
-            )
+            reason = f"hardly any part of the surfaces lies in {flag('seed_mask')}; give another mask"
+            rows = first_found(first, count, 4, self._tried, flag("seed_surface"), reason)
         return rows[:, :3], rows[:, 3].astype(np.intp)
 
     def _tried(self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]) -> tuple[Floats, Flags]:

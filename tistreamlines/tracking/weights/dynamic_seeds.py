@@ -19,11 +19,10 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...devices import choose
 from ...devices.threads import thread_pool
-from ...errors import InputError
 from ...fit.threads import single_blas
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
-from ..seeding.attempts import ATTEMPTS, first_found
+from ..seeding.attempts import first_found
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
 from ..seeding.seeds import Draw, DrawnSeeds, along_voxel_axes, corners_of
@@ -218,19 +217,19 @@ class DynamicSeeds(DrawnSeeds):
         if self._made:
             self._comparison.compare()
         self._made = []
+        reason = (
+            f"hardly any fixel that lacks streamlines lies outside the fluid of {self.tissues}: are both of one "
+            "subject, in one space?"
+        )
+        attempt = partial(self._tried, np.cumsum(self._comparison.probabilities))
         with single_blas():
-            found, left = first_found(count, 4, partial(self._tried, first, np.cumsum(self._comparison.probabilities)))
-        if len(left):
-            raise InputError(
-                f"{self.fod}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: hardly any fixel that lacks "
-                f"streamlines lies outside the fluid of {self.tissues}: are both of one subject, in one space?"
-            )
+            found = first_found(first, count, 4, attempt, str(self.fod), reason)
         along = self._comparison.fixels.directions[found[:, 3].astype(int)]
         rows = np.concatenate([self.space.to_voxel(found[:, :3]), along_voxel_axes(along, self.space)], axis=1)
         self._last = (first, count), rows
         return rows
 
-    def _tried(self, first: int, sums: Array, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    def _tried(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""
         table = self._comparison.fixels.table
         reals = self.draw.attempts(first, items, attempts)

@@ -10,19 +10,17 @@ import numpy as np
 
 from ....aliases import Array
 from ....backends.program import Program
-from ....devices import usable_cores
 from ....errors import ParameterError
 from ....io.trx import member_names
 from ....option import pairs_of, values_of
 from ....space.batch import Batch, Groups, Space
 from ...growth.settings import Settings
-from ..backlog import Backlog
+from ..backlog import Backlog, thread_count
 from ..files import Checked, ProductFile
 from ..point_kernels import lengths_of
 from ..samples.sampler import SampledMeans
 from ..weighing import are_weighted, check_weights, weight_unit
-from .edges import Edges
-from .matrix import EdgeSums, Matrix, weighted, weighted_columns
+from .matrix import Edges, EdgeSums, Matrix, weighted, weighted_columns
 from .on_device import DeviceConnectomes
 from .options import ConnectomeInputs, ConnectomeOptions, files, measures_of, tables_of
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
@@ -58,7 +56,7 @@ class Connectomes(ProductFile):
         self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
         self._group_names = group_names(self._edges)
         self._many_groups = many_groups(self._group_names) if options.groups else ()
-        self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
+        self._threads = thread_count(threads, MOST_THREADS)
         self._backlog = Backlog("connectome", self._threads, WAITING, self._keep)
         self._program: Program | None = None  # None: threads of the host measure
         self.value: tuple[Matrix, ...] = ()

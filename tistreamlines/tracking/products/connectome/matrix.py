@@ -1,22 +1,26 @@
-"""The matrix of a parcellation: sums over the streamlines of each edge, and standard errors."""
+"""The matrix of a parcellation: sums over the streamlines of each edge, standard errors, and the files of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from ....aliases import Array
+from ....aliases import Array, Json
+from ....io import sidecar
+from ....io.matrices import beside, write_matrix, write_nodes, write_pairs
 from ....kernels.products.lengths import UNITS
-from ..keyed_sums import KeyedSums, list_edges
+from ..files import first_of
+from ..keyed_sums import KeyedSums
+from .parcellation import Parcellation
 
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
-NO_SAMPLES = np.zeros((0, 0), np.int64)
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
 
 
@@ -169,15 +173,22 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        keys, sums = np.empty(len(nodes), np.int64), np.empty((len(nodes), len(self._kept)), np.int64)
-        listed = np.zeros(1, np.int64)
-        list_edges(
-            nodes, np.ascontiguousarray(lengths), numbers, NO_SAMPLES if samples is None else samples,
-            (self.nodes, BLOCKS, INVERSE * UNITS), self._kept, keys, sums, listed,
-        )
-        count = int(listed[0])
-        self._count(len(nodes) - count, len(nodes))
-        self._sums.add(keys[:count], sums[:count])
+        low, high = (choose(*nodes.T).astype(np.int64) - 1 for choose in (np.minimum, np.maximum))
+        joined = np.flatnonzero(low >= 0)
+        row, lengths = low[joined], lengths[joined]
+        edge = row * (2 * self.nodes - row - 1) // 2 + high[joined]  # see nodes_of
+        sums = np.empty((len(joined), len(self._kept)), np.int64)
+        for place, column in enumerate(self._kept):
+            if column == COUNT:
+                sums[:, place] = 1
+            elif column == LENGTH:
+                sums[:, place] = lengths
+            elif column == INVERSE_LENGTH:
+                sums[:, place] = np.rint(np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(row))))
+            elif samples is not None:
+                sums[:, place] = samples[joined, column - SAMPLED]
+        self._count(len(nodes) - len(joined), len(nodes))
+        self._sums.add(edge << BLOCK_BITS | numbers[joined] & (BLOCKS - 1), sums)
 
     def _count(self, unassigned: int, streamlines: int) -> None:
         with self._sums.lock:
@@ -241,3 +252,76 @@ def _jackknifed(measure: Measure, total: Array, blocks: Array, volume: Array) ->
     without = measure.of(left, volume[:, None])
     spread = without - without.mean(axis=1, keepdims=True)
     return value, np.sqrt((BLOCKS - 1) / BLOCKS * (spread**2).sum(axis=1))
+
+
+class Edges:
+    """A parcellation, and the sums of its edges; workers receive both, but not the measures, whose functions stay here.
+
+    Parameters
+    ----------
+    parcellation : its nodes.
+    path : file of the first matrix.
+    sums : of its edges.
+    """
+
+    def __init__(self, parcellation: Parcellation, path: Path, sums: EdgeSums) -> None:
+        self.parcellation, self.path, self.sums = parcellation, path, sums
+        self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
+
+    def matrix(self, measures: Mapping[str, Measure]) -> Matrix:
+        """Return the matrix of all streamlines so far."""
+        parcellation = self.parcellation
+        return Matrix(
+            str(parcellation.path), parcellation.nodes, parcellation.names,
+            *self.sums.matrices(measures, parcellation.volumes), self.sums.unassigned, self.sums.streamlines,
+        )
+
+    def write(
+        self, matrix: Matrix, measures: Mapping[str, Measure], *, force: bool
+    ) -> tuple[Json, list[dict[str, str]]]:
+        """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
+        details = {
+            "labels": matrix.labels, "nodes": len(matrix.nodes), "streamlines": matrix.streamlines,
+            "unassigned": matrix.unassigned,
+        }
+        files = []
+        for path, name, kind in written(self.path, measures):
+            holds, values = "standard error", matrix.errors[name]
+            if kind == "values":
+                holds, values = measures[name].words, matrix.values[name]
+            write_matrix(path, values, force=force)
+            files.append(sidecar.described(path) | {"measure": name, "holds": holds})
+        path = beside(self.path, "_nodes", ".tsv")
+        write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force)
+        return details, files
+
+    def write_pairs(self, force: bool) -> None:
+        """Write the labels of the two nodes of each streamline, 0 for none."""
+        labels = np.append(0, self.parcellation.nodes)
+        pairs = [labels[nodes] for nodes in self.pairs] or [np.zeros((0, 2), int)]
+        write_pairs(beside(self.path, "_pairs", ".tsv"), np.concatenate(pairs), force=force)
+
+    def doubts(self, matrix: Matrix) -> list[str]:
+        """Return why the matrix may be wrong."""
+        nameless = self.parcellation.nameless
+        missing = [name for name, volume in zip(matrix.names, self.parcellation.volumes, strict=True) if not volume]
+        out = []
+        if len(nameless):
+            out.append(f"{matrix.labels}: {len(nameless)} labels are not in the lookup table "
+                       f"({first_of(nameless.tolist())}), and count as no node: check that the table belongs to it")
+        if missing:
+            out.append(f"{matrix.labels}: {len(missing)} of {len(matrix.nodes)} nodes have no voxel "
+                       f"({first_of(missing)}), and their rows are 0")
+        if matrix.streamlines and matrix.unassigned > matrix.streamlines / 2:
+            out.append(f"{matrix.labels}: {matrix.unassigned:,} of {matrix.streamlines:,} streamlines have an end "
+                       "without a node: check that the parcellation lies in the space of the tracked image")
+        return out
+
+
+def written(path: Path, measures: Iterable[str]) -> list[tuple[Path, str, str]]:
+    """Return the files of a matrix: each with its measure, and whether it holds 'values' or 'errors'."""
+    out = []
+    for number, measure in enumerate(measures):
+        file = path if number == 0 else beside(path, f"_{measure}")
+        out += [(file, measure, "values"), (beside(file, "_error"), measure, "errors")]
+    return out

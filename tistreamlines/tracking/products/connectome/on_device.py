@@ -17,7 +17,7 @@ from ..backlog import Backlog
 from ..collector import Collector
 from ..grid import affine_of
 from ..keyed_sums import KeyedSums
-from .edges import Edges
+from .matrix import Edges
 
 AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
 ADDED = 1 << 15  # streamlines that a thread adds at once

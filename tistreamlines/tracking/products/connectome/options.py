@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from ....errors import ParameterError
 from ....io.matrices import beside
 from ....option import OUTPUT, listed, of_each, option, pairs_of, values_of
 from ..samples.sampler import names_of
-from .matrix import MEASURES, Measure, mean_sample
+from .matrix import MEASURES, Measure, mean_sample, written
 from .parcellation import END_VOXEL, RADIAL, REVERSE
 
 if TYPE_CHECKING:
@@ -95,15 +95,6 @@ def measures_of(options: ConnectomeOptions) -> dict[str, Measure]:
     maps = names_of(values_of(options.connectome_sample))
     sampled = {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
     return {name: MEASURES[name] for name in names} | sampled
-
-
-def written(path: Path, measures: Iterable[str]) -> list[tuple[Path, str, str]]:
-    """Return the files of a matrix: each with its measure, and whether it holds 'values' or 'errors'."""
-    out = []
-    for number, measure in enumerate(measures):
-        file = path if number == 0 else beside(path, f"_{measure}")
-        out += [(file, measure, "values"), (beside(file, "_error"), measure, "errors")]
-    return out
 
 
 def files(options: ConnectomeOptions) -> tuple[Path, ...]:

@@ -83,12 +83,8 @@ class Parcellation:
         """Whether its rule looks at other points than the ends."""
         return self.rule == REVERSE
 
-    def of_ends(self, ends: Array) -> Array:
-        """Return the node of each end, (n, 2), from points in RASmm, (n, 2, 3); 0 for none."""
-        return self.of_words(np.ascontiguousarray(ends, np.float32).view(np.int32).reshape(-1, 6))
-
     def of_words(self, words: Array) -> Array:
-        """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points."""
+        """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0."""
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
         return self._run(kernel, len(words), {"ends": words.ravel(), "width": words.shape[1]})
 
@@ -96,7 +92,8 @@ class Parcellation:
         """Return the node of each end of the streamlines of a batch, (n, 2); 0 for none."""
         if not self.needs_points:
             full, nodes = np.flatnonzero(batch.lengths), np.zeros((len(batch), 2), np.int32)
-            nodes[full] = self.of_ends(batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)])
+            ends = batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)]
+            nodes[full] = self.of_words(ends.view(np.int32).reshape(-1, 6))
             return nodes
         steps = np.linalg.norm(np.diff(batch.points, axis=0, append=batch.points[-1:]), axis=1).astype(np.float64)
         return self._run("node_along", len(batch), {

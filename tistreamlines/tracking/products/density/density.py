@@ -13,13 +13,13 @@ import numpy as np
 
 from ....aliases import Array
 from ....backends.program import Program, on_device
-from ....devices import host_memory, usable_cores
+from ....devices import host_memory
 from ....errors import ParameterError
 from ....kernels.products.density import count_points
 from ....kernels.products.ends import count_end_points
 from ....linker.records import Arguments
 from ....space.batch import Batch, Space
-from ..backlog import MOST_THREADS, Backlog
+from ..backlog import MOST_THREADS, Backlog, thread_count
 from ..grid import LISTED, MapGrid, check_size, narrowest
 from ..point_kernels import COUNTING, launch, program_of
 
@@ -55,7 +55,7 @@ class Density:
 
     def __init__(self, space: Space, step_mm: float, threads: int | None = None) -> None:
         self.space, self._grid = space, MapGrid(space, step_mm)
-        threads = max(1, min(threads or usable_cores(), MOST_THREADS))
+        threads = thread_count(threads)
         self._backlog = Backlog[None]("density", MOST_THREADS, WAITING * threads)
         self._program: Program | None = None  # None: threads of the host count
         self._arrays: Arguments = {"counts": np.zeros(self._grid.voxels, np.int32)}

@@ -191,7 +191,9 @@ def check_written(is_given: Callable[[str], bool], sampled: bool) -> None:
 
 def ends_of(batch: Batch) -> Batch:
     """Return streamlines of their first and last point; one of a single point keeps that."""
-    return _chosen(batch, np.zeros(len(batch.points), bool))
+    chosen = np.zeros(len(batch.points), bool)
+    chosen[batch.offsets[:-1]] = chosen[batch.offsets[1:] - 1] = True
+    return _of_points(batch, batch.points[chosen], np.minimum(batch.lengths, 2))
 
 
 def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
@@ -210,12 +212,6 @@ def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
         return batch
     kept: list[Array] = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
     return _of_points(batch, np.concatenate(kept), np.array(list(map(len, kept))))
-
-
-def _chosen(batch: Batch, chosen: npt.NDArray[np.bool_]) -> Batch:
-    """Return streamlines of the points that are chosen, and of their ends, which become chosen too."""
-    chosen[batch.offsets[:-1]] = chosen[batch.offsets[1:] - 1] = True
-    return _of_points(batch, batch.points[chosen], np.diff(np.cumsum(chosen)[batch.offsets[1:] - 1], prepend=0))
 
 
 def _of_points(batch: Batch, points: Array, lengths: npt.NDArray[np.int64]) -> Batch:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ....aliases import Json
-from ....devices import usable_cores
 from ....errors import InputError
 from ....io.images import AnyPath, Tell, grid_of, open_image, silent
 from ....io.nifti import load_map
@@ -23,7 +22,7 @@ from ....linker.records import Arguments, spread
 from ....option import file_of
 from ....space.batch import Batch, of_each
 from ...stopping.own_grid import MapCount, OwnMap
-from ..backlog import MOST_THREADS
+from ..backlog import thread_count
 from ..point_kernels import points_of, program_of
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class Sampler:
         self._values = {name: spread("map", OwnGrid(**sampled.fields())) for name, sampled in maps.items()}
         self.maps, self._unmet, self._used = maps, set(maps), False
         self.paths: dict[str, AnyPath] = {}
-        self._threads = max(1, min(threads or usable_cores(), MOST_THREADS))
+        self._threads = thread_count(threads)
 
     @classmethod
     def of(cls, images: Iterable[ImageLike], threads: int | None = None, note: Tell = silent) -> Sampler:

@@ -1,4 +1,4 @@
-"""Counts of streamlines for pairs of voxels: how they are summed, and the matrix that a result holds."""
+"""Pairs of voxels that streamlines pass, and the matrices of counts that a result holds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ....aliases import Array
 from ...growth.ordering import exclusive_sum
-from ..grid import in_parts, narrowest
-from ..keyed_sums import KeyedSums
+from ..grid import in_parts
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -95,33 +94,6 @@ class TargetCounts:
         """Return size and counts in one line."""
         size = f"{len(self.rows):,} voxels, {len(self.targets):,} targets"
         return f"<TargetCounts of {size}, {self.counted:,} of {self.seeded:,} streamlines reach one>"
-
-
-class PairSums:
-    """Counts of pairs of rows and columns; several threads may add to them.
-
-    Counts do not depend on the order of additions.
-
-    Parameters
-    ----------
-    shape : numbers of rows and columns.
-    """
-
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape, self._sums = shape, KeyedSums(1, shape[0] * shape[1])
-
-    def add(self, rows: Array, columns: Array) -> None:
-        """Add 1 to each of some pairs, one of which may be there several times."""
-        self._sums.add(rows.astype(np.int64) * self.shape[1] + columns, np.ones((len(rows), 1), np.int64))
-
-    def take(self) -> csr_matrix:
-        """Return the counts of all pairs, int32, or int64 beyond that, and begin anew."""
-        from scipy.sparse import csr_matrix
-
-        keys, sums = self._sums.take().sorted()
-        starts = np.searchsorted(keys, np.arange(self.shape[0] + 1) * self.shape[1])
-        columns = (keys % self.shape[1]).astype(np.int32)
-        return csr_matrix((narrowest(sums[:, 0]), columns, starts), shape=self.shape)
 
 
 def pairs_within(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:

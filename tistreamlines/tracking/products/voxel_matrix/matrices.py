@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....aliases import Array, Json
-from ....devices import usable_cores
+from ....aliases import Array
 from ....errors import OutputError
 from ....io import sidecar
 from ....io.images import AnyPath
@@ -20,50 +19,36 @@ from ....io.sparse import SUFFIXES, write_coordinates, write_sparse
 from ....kernels.products.lengths import UNITS
 from ....option import OUTPUT, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
-from ..backlog import MOST_THREADS, Backlog
+from ..backlog import Backlog, thread_count
 from ..files import Checked, ProductFile
+from ..grid import narrowest
+from ..keyed_sums import KeyedSums
 from ..point_kernels import lengths_of
-from .counts import PairSums, TargetCounts, VoxelCounts, pairs_within
+from .counts import VoxelCounts, pairs_within
 from .mask import VoxelMask
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from ....option import ImageLike, OneOrMore, PathLike
 
-Counts = TypeVar("Counts", VoxelCounts, TargetCounts)
 
-
-@dataclass(frozen=True)
-class Finished(Generic[Counts]):
-    """A matrix that is written.
-
-    Parameters
-    ----------
-    counts : its counts.
-    details : what the record says of it.
-    files : of it.
-    doubts : why it may be wrong.
-    """
-
-    counts: Counts
-    details: Json
-    files: Sequence[Path]
-    doubts: Sequence[str]
-
-
-class PairMatrix(Generic[Counts]):
+class PairMatrix(ProductFile):
     """A matrix of counts that grows with the streamlines.
 
     Parameters
     ----------
-    path : its file.
+    paths : its files, the matrix first.
     rows : mask of its rows.
     columns : number of its columns.
     shortest : streamlines below this length are left out, mm.
     """
 
-    def __init__(self, path: Path, rows: VoxelMask, columns: int, shortest: float) -> None:
-        self.path, self.rows, self._shortest = path, rows, round(shortest * UNITS)
-        self._sums, self._counting = PairSums((len(rows), columns)), Lock()
+    def __init__(self, paths: Iterable[Path], rows: VoxelMask, columns: int, shortest: float) -> None:
+        super().__init__(*paths)
+        self.rows, self._shortest = rows, round(shortest * UNITS)
+        self._shape, self._counting = (len(rows), columns), Lock()
+        self._sums = KeyedSums(1, len(rows) * columns)
         self._streamlines = self._counted = 0
 
     def add(self, batch: Batch) -> None:
@@ -74,7 +59,8 @@ class PairMatrix(Generic[Counts]):
         for streamlines, pairs in self._pairs(batch):
             counted[streamlines] = True
             for rows, columns in pairs:
-                self._sums.add(rows, columns)
+                keys = rows.astype(np.int64) * self._shape[1] + columns
+                self._sums.add(keys, np.ones((len(keys), 1), np.int64))
         with self._counting:
             self._streamlines += len(batch)
             self._counted += int(counted.sum())
@@ -83,12 +69,17 @@ class PairMatrix(Generic[Counts]):
         """Yield, for some streamlines at a time, those that belong to a pair, and rows and columns of all pairs."""
         raise NotImplementedError
 
-    def finish(self, *, force: bool) -> Finished[Counts]:
-        """Write the counts of all streamlines."""
-        raise NotImplementedError
+    def _matrix(self) -> csr_matrix:
+        """Return the counts of all pairs, int32, or int64 beyond that; they do not depend on the order of additions."""
+        from scipy.sparse import csr_matrix
+
+        rows, columns = self._shape
+        keys, sums = self._sums.take().sorted()
+        starts = np.searchsorted(keys, np.arange(rows + 1) * columns)
+        return csr_matrix((narrowest(sums[:, 0]), (keys % columns).astype(np.int32), starts), shape=self._shape)
 
 
-class VoxelMatrix(PairMatrix[VoxelCounts]):
+class VoxelMatrix(PairMatrix):
     """A matrix of voxels that grows with the streamlines.
 
     Parameters
@@ -102,30 +93,29 @@ class VoxelMatrix(PairMatrix[VoxelCounts]):
     holds: str  # what an entry says
 
     def __init__(self, path: Path, rows: VoxelMask, columns: VoxelMask, shortest: float, targets: bool = False) -> None:
-        super().__init__(path, rows, len(columns), shortest)
-        self.columns, self._targets = columns, targets
+        super().__init__([path, *beside(path, targets=targets)], rows, len(columns), shortest)
+        self.columns = columns
 
-    def finish(self, *, force: bool) -> Finished[VoxelCounts]:
+    def write(self, *, force: bool) -> None:
         """Write the matrix and the coordinates of its voxels."""
+        path, of_rows, *of_targets = self.paths
         rows, columns = self.rows.voxels, self.columns.voxels
-        counts = VoxelCounts(self._sums.take(), rows, columns, self._streamlines, self._counted)
-        write_sparse(self.path, counts.counts, force=force)
-        files = beside(self.path, targets=self._targets)
-        write_coordinates(files[0], rows, numbered=True, force=force)
-        if self._targets:
-            write_coordinates(files[1], columns, numbered=False, force=force)
+        counts = VoxelCounts(self._matrix(), rows, columns, self._streamlines, self._counted)
+        write_sparse(path, counts.counts, force=force)
+        write_coordinates(of_rows, rows, numbered=True, force=force)
+        if of_targets:
+            write_coordinates(of_targets[0], columns, numbered=False, force=force)
             column = np.zeros(self.columns.space.shape, np.int32)
             column[tuple(columns.T)] = np.arange(1, len(columns) + 1)
-            write_map(files[2], column, self.columns.space, force=force)
-        details = {
+            write_map(of_targets[1], column, self.columns.space, force=force)
+        self.value, self.details = counts, {
             "rows": self.rows.path, "columns": self.columns.path, "shape": [len(rows), len(columns)],
             "pairs": int(counts.counts.nnz), "streamlines": counts.streamlines, "counted": counts.counted,
         }
-        doubts = [*self.rows.doubts, *self.columns.doubts]
+        self.doubts = (*self.rows.doubts, *self.columns.doubts)
         if counts.streamlines and not counts.counted:
-            doubts.append(f"{self.path}: none of {counts.streamlines:,} streamlines {self.holds}: check that "
-                          f"{self.rows.path} lies in the space of the tracked image")
-        return Finished(counts, details, [self.path, *files], doubts)
+            self.doubts += (f"{path}: none of {counts.streamlines:,} streamlines {self.holds}: check that "
+                            f"{self.rows.path} lies in the space of the tracked image",)
 
 
 class FromSeeds(VoxelMatrix):
@@ -208,12 +198,9 @@ class VoxelMatrices(ProductFile):
     threads : how many threads add streamlines; None for as many as help.
     """
 
-    def __init__(
-        self, matrices: Sequence[PairMatrix[VoxelCounts] | PairMatrix[TargetCounts]], paths: tuple[Path, ...],
-        threads: int | None,
-    ) -> None:
+    def __init__(self, matrices: Sequence[PairMatrix], paths: tuple[Path, ...], threads: int | None) -> None:
         super().__init__(*paths)
-        self._matrices, threads = matrices, max(1, min(threads or usable_cores(), MOST_THREADS))
+        self._matrices, threads = matrices, thread_count(threads)
         self._backlog = Backlog[None]("voxels", threads, WAITING * threads)
 
     def add(self, batch: Batch) -> None:
@@ -227,20 +214,22 @@ class VoxelMatrices(ProductFile):
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
         self._backlog.wait()
-        finished = [matrix.finish(force=force) for matrix in self._matrices]
-        self.value = tuple(matrix.counts for matrix in finished)
-        files = [sidecar.described(path) for matrix in finished for path in matrix.files]
-        self.details = {"matrices": [matrix.details for matrix in finished], "files": files}
-        self.doubts = tuple(dict.fromkeys(text for matrix in finished for text in matrix.doubts))
+        for matrix in self._matrices:
+            matrix.write(force=force)
+        self.value = tuple(matrix.value for matrix in self._matrices)
+        files = [sidecar.described(path) for path in self.paths]
+        self.details = {"matrices": [matrix.details for matrix in self._matrices], "files": files}
+        self.doubts = tuple(dict.fromkeys(text for matrix in self._matrices for text in matrix.doubts))
 
 
 def seed_matrices(options: SeedMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
     """Make the matrices of --seed-matrix."""
     del space, step_mm
-    matrices = []
-    for (_, path), (rows, target) in zip(pairs_of(options.seed_matrix), SEEDS.take(options), strict=True):
-        columns = rows if target is None or target.same(rows) else target
-        matrices.append(FromSeeds(path, rows, columns, options.seed_matrix_min_length, target is not None))
+    shortest, masks = options.seed_matrix_min_length, SEEDS.take(options)
+    matrices = [
+        FromSeeds(path, *pair, shortest, target is not None)
+        for (_, path), pair, target in zip(pairs_of(options.seed_matrix), masks, _targets(options), strict=True)
+    ]
     return VoxelMatrices(matrices, seed_files(options), threads)
 
 
@@ -284,13 +273,14 @@ def _files(paths: Sequence[Path], targets: Sequence[bool]) -> tuple[Path, ...]:
     return tuple(out)
 
 
-def _seed_masks(options: SeedMatrixOptions) -> list[tuple[VoxelMask, VoxelMask | None]]:
-    """Read the masks of rows and columns."""
-    seeds = [VoxelMask(image) for image, _ in pairs_of(options.seed_matrix)]
-    return [
-        (rows, None if target is None else VoxelMask(target))
-        for rows, target in zip(seeds, _targets(options), strict=True)
-    ]
+def _seed_masks(options: SeedMatrixOptions) -> list[tuple[VoxelMask, VoxelMask]]:
+    """Read the masks of rows and columns, which are one object where they are the same."""
+    out = []
+    for (image, _), target in zip(pairs_of(options.seed_matrix), _targets(options), strict=True):
+        rows = VoxelMask(image)
+        columns = rows if target is None else VoxelMask(target)
+        out.append((rows, rows if rows.same(columns) else columns))
+    return out
 
 
 def _voxel_masks(options: VoxelMatrixOptions) -> list[VoxelMask]:

@@ -17,11 +17,10 @@ from ....io.maps import write_map
 from ....io.sparse import TABLES, write_coordinates, write_voxel_table
 from ....option import OUTPUT, file_of, option, pairs_of, values_of
 from ....space.batch import Batch, Space
-from ...growth.ordering import exclusive_sum
 from ..files import Checked, first_of
 from .counts import TargetCounts
-from .mask import VoxelMask, numbers_passed, read_mask
-from .matrices import Finished, PairMatrix, VoxelMatrices, beside
+from .mask import MaskImage, VoxelMask, numbers_passed, read_mask
+from .matrices import PairMatrix, VoxelMatrices, beside
 
 if TYPE_CHECKING:
     from ....option import ImageLike, OneOrMore, PathLike
@@ -65,17 +64,23 @@ class Targets:
     """
 
     def __init__(self, images: Mapping[str, AnyPath]) -> None:
+        from scipy.sparse import csr_matrix
+
         self.paths, self.doubts = dict[str, str](), list[str]()
-        grids: dict[tuple[tuple[int, ...], bytes], tuple[Space, list[Array], list[int]]] = {}
+        grids: dict[tuple[tuple[int, ...], bytes], tuple[MaskImage, list[tuple[Array, Array]]]] = {}
         for number, (name, image) in enumerate(images.items()):
             mask = read_mask(image, self.doubts.append)
             self.paths[name] = mask.path
-            key = mask.space.shape, mask.space.affine.tobytes()
-            _, voxels, numbers = grids.setdefault(key, (mask.space, [], []))
-            voxels.append(np.flatnonzero(mask.inside))
-            numbers.append(number)
-        paths = tuple(self.paths.values())
-        self._grids = [_TargetGrid(*grid, paths[grid[2][0]]) for grid in grids.values()]
+            voxels = np.flatnonzero(mask.inside)
+            _, places = grids.setdefault((mask.space.shape, mask.space.affine.tobytes()), (mask, []))
+            places.append((voxels, np.full(len(voxels), number)))
+        # the targets of each voxel, for the masks on a grid together
+        self._grids = list[tuple[MaskImage, Array, csr_matrix]]()
+        for mask, places in grids.values():
+            voxel, target = np.concatenate(places, axis=1)
+            held = csr_matrix((np.ones(len(voxel), bool), (voxel, target)), shape=(mask.inside.size, len(images)))
+            number = np.where(np.diff(held.indptr) > 0, np.arange(mask.inside.size, dtype=np.int32), np.int32(-1))
+            self._grids.append((mask, number, held))
 
     def __len__(self) -> int:
         """Return the number of targets."""
@@ -89,41 +94,15 @@ class Targets:
         streamline : (n,) number of the streamline among those of the batch.
         number : (n,) number of the target.
         """
-        for grid in self._grids:
-            for streamline, target in grid.passed(batch):
-                pair = np.unique(streamline.astype(np.int64) * len(self) + target)
+        for mask, numbers, held in self._grids:
+            for streamline, voxel in numbers_passed(batch, mask.space, numbers, mask.path):
+                targets = held[voxel]
+                streamlines = np.repeat(streamline.astype(np.int64), np.diff(targets.indptr))
+                pair = np.unique(streamlines * len(self) + targets.indices)
                 yield pair // len(self), pair % len(self)
 
 
-class _TargetGrid:
-    """Those targets that lie on the same grid, whose voxels are looked up together.
-
-    Parameters
-    ----------
-    space : the grid.
-    voxels : for each target, the numbers of its voxels.
-    numbers : of the targets.
-    file : of the first target, for messages.
-    """
-
-    def __init__(self, space: Space, voxels: list[Array], numbers: list[int], file: str) -> None:
-        self._space, self._file = space, file
-        voxel, target = np.concatenate(voxels), np.repeat(numbers, list(map(len, voxels)))
-        order = np.argsort(voxel, kind="stable")
-        known, self._starts, self._counts = np.unique(voxel[order], return_index=True, return_counts=True)
-        self._targets = target[order]  # of the first voxel, then of the second, and so on
-        self._number = np.full(space.shape, -1, np.int32).ravel()
-        self._number[known] = np.arange(len(known))
-
-    def passed(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
-        """Yield the numbers of streamlines and of targets, for each voxel that a streamline passes in a target."""
-        for streamline, number in numbers_passed(batch, self._space, self._number, self._file):
-            many = self._counts[number]
-            place = np.arange(many.sum()) - np.repeat(exclusive_sum(many) - self._starts[number], many)
-            yield np.repeat(streamline, many), self._targets[place]
-
-
-class TargetMatrix(PairMatrix[TargetCounts]):
+class TargetMatrix(PairMatrix):
     """From the voxel of a streamline's seed to the targets that it passes.
 
     Parameters
@@ -134,7 +113,7 @@ class TargetMatrix(PairMatrix[TargetCounts]):
     """
 
     def __init__(self, path: Path, rows: VoxelMask, targets: Targets) -> None:
-        super().__init__(path, rows, len(targets), 0.0)
+        super().__init__(files_of(path, targets.paths), rows, len(targets), 0.0)
         self.targets, self._seeded = targets, 0
 
     def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
@@ -145,33 +124,33 @@ class TargetMatrix(PairMatrix[TargetCounts]):
             kept = np.flatnonzero(seeds[streamline] >= 0)
             yield streamline[kept], iter([(seeds[streamline[kept]], column[kept])])
 
-    def finish(self, *, force: bool) -> Finished[TargetCounts]:
+    def write(self, *, force: bool) -> None:
         """Write the table, the coordinates of its rows if it lacks them, and the maps."""
         counts = TargetCounts(
-            self._sums.take(), self.rows.voxels, tuple(self.targets.paths), self.rows.space.shape, self._streamlines,
+            self._matrix(), self.rows.voxels, tuple(self.targets.paths), self.rows.space.shape, self._streamlines,
             self._seeded, self._counted,
         )
-        files = files_of(self.path, counts.targets)
+        path, files = self.paths[0], self.paths
         maps = dict(zip(counts.targets, files[-len(counts.targets) :], strict=True))
-        write_voxel_table(self.path, counts.counts, counts.rows, [f"seeds_to_{name}" for name in maps], force=force)
+        write_voxel_table(path, counts.counts, counts.rows, [f"seeds_to_{name}" for name in maps], force=force)
         if len(files) > 1 + len(maps):
             write_coordinates(files[1], counts.rows, numbered=True, force=force)
-        for name, path in maps.items():
-            write_map(path, counts.map_of(name), self.rows.space, force=force)
-        details = {
+        for name, file in maps.items():
+            write_map(file, counts.map_of(name), self.rows.space, force=force)
+        self.value, self.details = counts, {
             "seeds": self.rows.path, "targets": self.targets.paths, "shape": [len(counts.rows), len(counts.targets)],
             "streamlines": counts.streamlines, "seeded": counts.seeded, "counted": counts.counted,
         }
         advice, doubts = "in the space of the tracked image", [*self.rows.doubts, *self.targets.doubts]
         if counts.streamlines and not counts.seeded:
-            doubts.append(f"{self.path}: none of {counts.streamlines:,} streamlines begins in a voxel of "
+            doubts.append(f"{path}: none of {counts.streamlines:,} streamlines begins in a voxel of "
                           f"{self.rows.path}: check that it lies {advice}")
         reached = np.bincount(counts.counts.indices, minlength=len(counts.targets))
         missed = [path for path, count in zip(self.targets.paths.values(), reached, strict=True) if not count]
         if counts.seeded and missed:
-            doubts.append(f"{self.path}: {len(missed)} of {len(counts.targets)} targets are reached by no streamline "
+            doubts.append(f"{path}: {len(missed)} of {len(counts.targets)} targets are reached by no streamline "
                           f"({first_of(missed)}): check that they lie {advice}")
-        return Finished(counts, details, files, doubts)
+        self.doubts = tuple(doubts)
 
 
 def names_of(images: Iterable[AnyPath]) -> dict[str, AnyPath]:
