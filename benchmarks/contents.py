@@ -19,7 +19,7 @@ import numpy as np
 from records import write_runs
 
 import tistreamlines as ts
-from tistreamlines.tracking.products.samples import STATISTICS
+from tistreamlines.tracking.products.samples.sampler import STATISTICS
 
 CONTENTS: list[dict[str, Any]] = [
     {}, {"sample": True}, {"sample": True, "sample_points": True}, {"endpoints_only": True}, {"points": "float16"},

@@ -25,8 +25,8 @@ from records import write_runs
 
 from tistreamlines.io.tractograms import batch_of, stored_batches
 from tistreamlines.space.batch import Batch
-from tistreamlines.tracking.products.density import Density
-from tistreamlines.tracking.products.density_map import grid_of_map
+from tistreamlines.tracking.products.density.density import Density
+from tistreamlines.tracking.products.density.map import grid_of_map
 
 OURS = [sys.executable, "-m", "tistreamlines", "map", "lines.tck", "--force"]
 MRTRIX = ["-quiet", "-force", "-nthreads", "2"]

@@ -23,7 +23,7 @@ from tistreamlines.io.mif import open_mif
 from tistreamlines.io.node_tables import read_nodes
 from tistreamlines.io.surfaces import load_surface
 from tistreamlines.io.tractograms import stored_batches
-from tistreamlines.tracking.products import density
+from tistreamlines.tracking.products.density import density
 
 SECONDS = 40  # on a busy machine; what is not bounded takes minutes
 CHILD = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 30,) * 2); exec(sys.argv[1])"

@@ -11,11 +11,13 @@ import sys
 import tempfile
 import textwrap
 import threading
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 import pytest
 from commands import Command, python
 from places import SUPPORT
@@ -259,6 +261,20 @@ def test_where_the_home_lies_is_the_administrators_choice(above, monkeypatch):
     assert _store.folder() == home.resolve() / ".cache" / "tistreamlines" / "kernels"
     home.chmod(0o777)
     assert _store.folder() != home.resolve() / ".cache" / "tistreamlines" / "kernels"
+
+
+@posix
+@pytest.mark.parametrize(
+    ("system", "kind", "place"),
+    [("unix", "Unix", ".cache/tistreamlines"), ("macos", "MacOS", "Library/Caches/tistreamlines")],
+)
+def test_each_system_has_its_own_cache_unless_another_is_named(above, monkeypatch, system, kind, place):
+    monkeypatch.setattr(platformdirs, "PlatformDirs", getattr(import_module(f"platformdirs.{system}"), kind))
+    monkeypatch.setenv("HOME", str(above))
+    assert _store.folder() == above / "cache" / "tistreamlines" / "kernels"
+    for unset in (lambda: monkeypatch.setenv("XDG_CACHE_HOME", ""), lambda: monkeypatch.delenv("XDG_CACHE_HOME")):
+        unset()
+        assert _store.folder() == above / place / "kernels"
 
 
 @posix

@@ -15,8 +15,8 @@ from trx import trx_file_memmap
 
 import tistreamlines as ts
 from tistreamlines.run import resume
-from tistreamlines.tracking.products.content import rounding_mm
-from tistreamlines.tracking.products.samples import names_of
+from tistreamlines.tracking.products.points.content import rounding_mm
+from tistreamlines.tracking.products.samples.sampler import names_of
 
 VALUES = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
 STATISTICS = ("mean", "median", "min", "max")

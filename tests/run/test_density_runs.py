@@ -8,7 +8,7 @@ import pytest
 from small_runs import write_inputs
 
 import tistreamlines as ts
-from tistreamlines.tracking.products.density import Density
+from tistreamlines.tracking.products.density.density import Density
 
 SIZE = {"density_voxel": 0.7}
 

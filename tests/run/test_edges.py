@@ -10,7 +10,7 @@ from trx import trx_file_memmap
 
 import tistreamlines as ts
 from tistreamlines.run import resume
-from tistreamlines.tracking.products import connectome
+from tistreamlines.tracking.products.connectome import connectome
 
 FILES = ("m.csv", "m_error.csv", "m_FA_mean.csv", "m_FA_mean_error.csv")
 NODES = {4: "Fornix (left)", 5: "fornix_(left)", 7: "Grau-weiß", 9: "far", 6: "six"}

@@ -19,8 +19,9 @@ from tistreamlines.backends.taichi.trial import program_class
 from tistreamlines.devices import choose, list_devices
 from tistreamlines.errors import DeviceError, DeviceMemoryError, InputError, ParameterError
 from tistreamlines.io import tractograms
-from tistreamlines.tracking.products import density
-from tistreamlines.tracking.products.density_map import grid_of_map
+from tistreamlines.tracking.products import grid
+from tistreamlines.tracking.products.density import density
+from tistreamlines.tracking.products.density.map import grid_of_map
 
 TRACKS = DATA / "mrtrix_sift_phantom" / "tracks.tck"
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -65,10 +66,10 @@ def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
     folder, result = tracked
     points, batches = int(result.n_streamlines * result.mean_points), []
     monkeypatch.setattr(tractograms, "POINTS_AT_ONCE", points // 3)
-    monkeypatch.setattr(density, "LISTED", points)
+    monkeypatch.setattr(grid, "LISTED", points)
     kind = program_class(choose("vulkan"))
-    listed, run, ran = density.in_parts, kind.run, set()
-    monkeypatch.setattr(density, "in_parts", lambda *given: (parts := listed(*given), batches.append(len(parts)))[0])
+    listed, run, ran = grid.in_parts, kind.run, set()
+    monkeypatch.setattr(grid, "in_parts", lambda *given: (parts := listed(*given), batches.append(len(parts)))[0])
     monkeypatch.setattr(kind, "run", lambda self, name, *given: (ran.add(name), run(self, name, *given)))
     made = {}
     for arch in ("cpu", "vulkan"):

@@ -13,7 +13,7 @@ from small_runs import SHAPE, write_inputs
 import tistreamlines as ts
 from tistreamlines.devices import choose, list_devices
 from tistreamlines.run import resume, setup
-from tistreamlines.tracking.products.matrix import MEASURES
+from tistreamlines.tracking.products.connectome.matrix import MEASURES
 
 PRESENT = {one.arch for one in list_devices() if one.available}
 # products that devices make, and some that need points
@@ -142,7 +142,7 @@ def test_a_lookup_table_is_recorded_and_not_replaced(options, tmp_path):
 @pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_a_disk_that_is_full_leaves_no_file(asked, options, tmp_path, monkeypatch):
     """Also of the products that were written before the one that has no room."""
-    from tistreamlines.tracking.products import edges
+    from tistreamlines.tracking.products.connectome import edges
 
     def full(*given, **more):
         raise OSError(28, "No space left on device")

@@ -7,7 +7,7 @@ from small_runs import SHAPE, write_inputs, write_parts
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError
-from tistreamlines.tracking.products.density import Density
+from tistreamlines.tracking.products.density.density import Density
 
 FILES = (
     "fdt_paths.nii.gz", "waytotal", "fdt_matrix1.dot", "fdt_matrix2.npz", "fdt_matrix3.dot",

@@ -75,7 +75,11 @@ def folder() -> Path | None:
 
 
 def _in_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tistreamlines" / "kernels"
+    if place := os.environ.get("XDG_CACHE_HOME"):  # on every system, since ADVICE names it
+        return Path(place) / "tistreamlines" / "kernels"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("tistreamlines", appauthor=False) / "kernels"
 
 
 def _among_temporary_files() -> Path:

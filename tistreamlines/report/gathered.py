@@ -6,7 +6,7 @@ import numpy as np
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
-from ..tracking.products.density import Density
+from ..tracking.products.density.density import Density
 
 MOST = 16_000  # streamlines of the sample; when there are more, every other one is left out
 

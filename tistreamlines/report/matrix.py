@@ -11,7 +11,7 @@ import numpy as np
 from ..aliases import Array, Json
 
 if TYPE_CHECKING:
-    from ..tracking.products.matrix import Matrix
+    from ..tracking.products.connectome.matrix import Matrix
 
 MOST_BYTES = 1_100_000  # of all matrices on a page, about
 LARGEST = 65533  # steps of the logarithmic scale of values, besides 0 and what is unknown

@@ -23,7 +23,7 @@ from .matrix import connectomes
 from .views import ReportScene, ramp_of
 
 if TYPE_CHECKING:
-    from ..tracking.products.matrix import Matrix
+    from ..tracking.products.connectome.matrix import Matrix
 
 HERE = Path(__file__).parent
 QUALITY = 82  # of pictures in JPEG

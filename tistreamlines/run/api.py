@@ -25,7 +25,7 @@ from ..options.parameters import options as known_options
 from ..options.signatures import listing
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
-from ..tracking.products.content import check_written
+from ..tracking.products.points.content import check_written
 from ..tracking.registry import PRODUCTS
 from ..tracking.sources import SOURCES
 from . import bids

@@ -18,7 +18,7 @@ from ..errors import InputError, ParameterError
 from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
-from ..tracking.products.content import compressed
+from ..tracking.products.points.content import compressed
 from .saving import write
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ..aliases import Array
 from ..devices.host import peak_bytes
 from ..io.writer import SINKS
 from ..tracking.engine.engine import Engine
-from ..tracking.products.content import Content
+from ..tracking.products.points.content import Content
 from ..tracking.seeding.seeds import Seeds
 
 FEWEST, MOST = 2000, 1 << 20  # seeds of a pilot

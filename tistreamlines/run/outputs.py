@@ -17,7 +17,7 @@ from ..io.writer import SINKS, check_target, explained, table_of
 from ..option import flag
 from ..options.parameters import Parameters
 from ..report.names import SUFFIXES, files_of
-from ..tracking.products.content import check_content
+from ..tracking.products.points.content import check_content
 from ..tracking.registry import PRODUCTS
 from .products import asked, record_path, suffix_of
 from .schema import Journal, RecordError, loaded, read

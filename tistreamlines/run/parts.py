@@ -20,7 +20,7 @@ from ..option import flag
 from ..options.definitions import joined_options, names_affecting
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords
-from ..tracking.products.content import SPARSE, Content, check_content
+from ..tracking.products.points.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .counts import Counts
 from .inputs import doubts_of_places, hashing

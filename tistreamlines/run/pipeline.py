@@ -17,7 +17,7 @@ from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.content import Content, rounding_mm
+from ..tracking.products.points.content import Content, rounding_mm
 from ..tracking.selection.criteria import Criteria
 from ..workers.session import Session
 from . import bids

@@ -16,9 +16,9 @@ from ..io.writer import all_or_none
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.density_map import MAPS
+from ..tracking.products.collector import Collector
+from ..tracking.products.density.map import MAPS
 from ..tracking.products.files import ProductFile, Weighing
-from ..tracking.products.products import Collector
 from ..tracking.products.weighing import SIFT2
 from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED

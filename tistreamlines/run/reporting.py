@@ -20,7 +20,7 @@ from ..space.batch import Batch, of_each
 from ..tracking.engine.directions import fod_peaks, initial_directions
 from ..tracking.engine.engine import Engine
 from ..tracking.getters.fod import FodGetter
-from ..tracking.products.density_kinds import norms, segments
+from ..tracking.products.density.kinds import norms, segments
 from ..tracking.products.extent import Extent
 from ..tracking.tables.given import Prepared
 from ..viewer.scene import opened_image

@@ -25,7 +25,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.growth.statistics import Statistics
-from ..tracking.products.content import Content
+from ..tracking.products.points.content import Content
 from ..tracking.registry import METHODS
 from . import bids
 from .counts import Counts

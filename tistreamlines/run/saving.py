@@ -16,7 +16,7 @@ from ..io.writer_thread import WriterThread
 from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
-from ..tracking.products.content import layout_of
+from ..tracking.products.points.content import layout_of
 from .kept import StoredTrx
 from .outputs import Outputs, check_outputs, reserved
 from .record import header_fields, tractogram

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
     from ..io.stored import Image
-    from ..tracking.products.products import Collector
+    from ..tracking.products.collector import Collector
 
 
 @dataclass(frozen=True)

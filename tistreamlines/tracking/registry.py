@@ -20,7 +20,13 @@ from ..option import flag, listed
 from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .parts import Getter, Rule
-from .products import connectome, connectome_options, density_map, sample_table, targets, voxel_matrices, waytotal
+from .products import waytotal
+from .products.connectome import connectome
+from .products.connectome import options as connectome_options
+from .products.density import map as density_map
+from .products.samples import table as sample_table
+from .products.voxel_matrix import matrices as voxel_matrices
+from .products.voxel_matrix import targets
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource, described
 from .stopping import act5, anatomy, binary, threshold
@@ -32,8 +38,8 @@ from .weights import options as weight_options
 
 if TYPE_CHECKING:
     from ..space.batch import Space
+    from .products.collector import Collector
     from .products.files import ProductFile
-    from .products.products import Collector
 
 Options = TypeVar("Options")  # base class of Parameters that a row reads
 Map = TypeVar("Map")  # of a stopping rule: an array, or an OwnMap

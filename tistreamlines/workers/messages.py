@@ -16,7 +16,7 @@ from ..space.batch import Batch, Space
 from ..tracking.engine.engine import Block
 from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.settings import Settings
-from ..tracking.products.products import Collector
+from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 

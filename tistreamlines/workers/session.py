@@ -14,7 +14,7 @@ from ..space.batch import Space
 from ..tracking.engine.engine import Engine
 from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.settings import Settings
-from ..tracking.products.products import Collector
+from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 

@@ -27,7 +27,7 @@ from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.memory import FEWEST_SEEDS, SOFTWARE_SEEDS, USUAL_SEEDS
 from ..tracking.growth.settings import Settings
 from ..tracking.growth.statistics import Statistics
-from ..tracking.products.products import Collector
+from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 from . import messages

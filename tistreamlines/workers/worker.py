@@ -19,7 +19,7 @@ from ..devices import choose
 from ..errors import TrackingError
 from ..tracking.engine.directions import initial_directions
 from ..tracking.engine.engine import Block, Engine
-from ..tracking.products.products import Points
+from ..tracking.products.points.points import Points
 from . import messages
 from .session import Session
 from .shared import Written, receive, send, unpacked

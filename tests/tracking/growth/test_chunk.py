@@ -11,7 +11,7 @@ from tistreamlines.tracking.engine.engine import FEWEST_SELECTED, SPARE, seeds_f
 from tistreamlines.tracking.growth.chunk import Chunk, enlisted, tallied
 from tistreamlines.tracking.growth.ordering import exclusive_sum, exclusive_sum_in_order, near_together
 from tistreamlines.tracking.growth.started import Started, Waiting
-from tistreamlines.tracking.products.unpacking import between
+from tistreamlines.tracking.products.points.unpacking import between
 
 RNG = np.random.default_rng(5)
 AFFINE = np.array([[-1.7, 0.2, 0.1, 80.3], [0.3, 1.9, 0.0, -91.0], [0.0, -0.4, 2.1, 13.7], [0, 0, 0, 1]])

@@ -15,8 +15,8 @@ from tistreamlines.kernels.products.lengths import UNITS
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.products import keyed_sums
-from tistreamlines.tracking.products.connectome import Connectomes
-from tistreamlines.tracking.products.matrix import BLOCKS, MEASURES, EdgeSums, mean_sample, nodes_of
+from tistreamlines.tracking.products.connectome.connectome import Connectomes
+from tistreamlines.tracking.products.connectome.matrix import BLOCKS, MEASURES, EdgeSums, mean_sample, nodes_of
 
 SHAPE, SEARCH = (20, 18, 16), 12.0
 AFFINE = np.array([[1.7, 0.3, 0, -9], [-0.3, 1.6, 0.2, 4], [0, -0.2, 2.1, -20], [0, 0, 0, 1.0]])

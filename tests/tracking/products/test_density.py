@@ -14,9 +14,10 @@ from streamlines import batch_of
 from tistreamlines.errors import ParameterError
 from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.products import density
-from tistreamlines.tracking.products.density import Density, finer
-from tistreamlines.tracking.products.density_map import grid_of_map
+from tistreamlines.tracking.products.density import density
+from tistreamlines.tracking.products.density.density import Density
+from tistreamlines.tracking.products.density.map import grid_of_map
+from tistreamlines.tracking.products.grid import finer
 
 GRID = Space(np.eye(4), (6, 5, 7))
 TURNED = np.array([[0.8, -0.9, 0.1, 3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, 1], [0, 0, 0, 1.0]])  # sheared, too

@@ -11,11 +11,11 @@ from streamlines import batch_of, pieces
 
 from tistreamlines.errors import ParameterError
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.products import density
-from tistreamlines.tracking.products.density import Density, Ends
-from tistreamlines.tracking.products.density_kinds import SUMS, Directions, MeanLength, MeanSample, TotalLength
-from tistreamlines.tracking.products.density_map import KINDS, grid_of_map
-from tistreamlines.tracking.products.samples import load_sampled
+from tistreamlines.tracking.products import grid
+from tistreamlines.tracking.products.density.density import Density, Ends
+from tistreamlines.tracking.products.density.kinds import SUMS, Directions, MeanLength, MeanSample, TotalLength
+from tistreamlines.tracking.products.density.map import KINDS, grid_of_map
+from tistreamlines.tracking.products.samples.sampler import load_sampled
 
 GRID = Space(np.eye(4), (6, 5, 7))
 TURNED = Space(np.array([[0.8, -0.9, 0.1, 3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, 1], [0, 0, 0, 1.0]]), (6, 5, 7))
@@ -87,7 +87,7 @@ def test_threads_batches_and_order_change_no_bit(kind, tmp_path, monkeypatch):
     lines = [np.cumsum(rng.normal(0, 0.4, (20, 3)), axis=0) + 3 for _ in range(300)]
     sampled = kept_in(tmp_path) if kind == "sample" else None
     expected = mapped(SUMS[kind], batch_of(lines), threads=1, sampled=sampled)
-    monkeypatch.setattr(density, "LISTED", 1000)
+    monkeypatch.setattr(grid, "LISTED", 1000)
     made = SUMS[kind](GRID, 40.0, 4, sampled)
     for first in reversed(range(0, 300, 23)):
         made.add(batch_of(lines[first : first + 23]))

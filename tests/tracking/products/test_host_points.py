@@ -13,8 +13,8 @@ from tistreamlines.devices import choose
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.products.host_points import PointsOnHost
-from tistreamlines.tracking.products.unpacking import Unpacker
+from tistreamlines.tracking.products.points.on_host import PointsOnHost
+from tistreamlines.tracking.products.points.unpacking import Unpacker
 
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
 

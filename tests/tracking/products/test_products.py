@@ -18,7 +18,7 @@ from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.growth import Chunk, Growth
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.products.products import Collector
+from tistreamlines.tracking.products.collector import Collector
 
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
 

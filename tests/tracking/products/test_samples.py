@@ -12,7 +12,7 @@ from streamlines import batch_of
 from tistreamlines.errors import InputError
 from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.products.samples import STATISTICS, Sampler, load_sampled
+from tistreamlines.tracking.products.samples.sampler import STATISTICS, Sampler, load_sampled
 
 TURNED = np.array([[0.8, -1.2, 0.1, 3], [1.6, 0.6, -0.2, -2], [0.1, 0.15, 2.5, 1], [0, 0, 0, 1.0]])
 VALUES = np.random.default_rng(0).normal(size=(6, 5, 7)).astype(np.float32)

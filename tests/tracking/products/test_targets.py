@@ -15,8 +15,8 @@ from tistreamlines.errors import InputError, OutputError, ParameterError
 from tistreamlines.io.in_memory import InMemory
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.products import density, keyed_sums
-from tistreamlines.tracking.products.targets import names_of
+from tistreamlines.tracking.products import grid, keyed_sums
+from tistreamlines.tracking.products.voxel_matrix.targets import names_of
 
 FINE = Space(np.array([[0.5, -0.4, 0, 2], [0.3, 0.6, 0.1, -1], [0, 0.2, 0.9, 0], [0, 0, 0, 1.0]]), (9, 8, 14))
 NAMES = ("thick", "lh.V1", "fine", "one voxel", "seeds")  # as their maps
@@ -81,7 +81,7 @@ def test_counts_maps_and_tables(case, tmp_path, monkeypatch):
         assert np.array_equal(values, found.map_of(name))
     # in other parts and another order, the files have the same bytes
     (tmp_path / "again").mkdir()
-    monkeypatch.setattr(density, "LISTED", 64)
+    monkeypatch.setattr(grid, "LISTED", 64)
     monkeypatch.setattr(keyed_sums, "FEWEST", 5)
     pair = (paths[-1], tmp_path / "again" / "os2t.csv")
     (again,) = made("seeds_to_targets", batches[::-1], seeds_to_targets=pair, targets=paths).value

@@ -12,8 +12,8 @@ from ...space.geodesic import half_sphere
 from ...space.polynomials import monomials
 from ..getters.fod import FodGetter
 from ..growth.chunk import Chunk
-from ..products.products import Points
-from ..products.unpacking import Grown, own_memory
+from ..products.points.points import Points
+from ..products.points.unpacking import Grown, own_memory
 from ..tables.given import Prepared
 from .engine import Engine
 

@@ -2,7 +2,7 @@
 
 The seeds of a chunk get their initial directions, each direction becomes a streamline, and both halves of every
 streamline grow in launches of bounded length (:mod:`.growth`).  Filters accept streamlines
-(:mod:`..selection.filters`), and products are made of the accepted ones (:mod:`..products.products`).  The host lays
+(:mod:`..selection.filters`), and products are made of the accepted ones (:mod:`..products.collector`).  The host lays
 out the points of one chunk while the device grows the next.
 """
 
@@ -25,9 +25,9 @@ from ..growth.growth import Growth
 from ..growth.settings import Settings
 from ..growth.started import Coded, Launched, Started, Starting, Waiting, split
 from ..growth.statistics import Statistics
-from ..products.host_points import points_on
-from ..products.outlines import Outlines
-from ..products.products import Batches, Collector
+from ..products.collector import Collector
+from ..products.points.on_host import points_on
+from ..products.points.points import Batches, Outlines
 from ..seeding.directed import initial_codes
 from ..selection.filters import Filter
 from ..tables.given import Prepared

@@ -17,10 +17,10 @@ from ..growth.ordering import exclusive_sum, near_together
 from ..growth.settings import Settings
 from ..growth.started import Started
 from ..parts import Getter, ProductKernels, Rule, Selection
-from ..products.host_points import PointsOnHost
-from ..products.outlines import Outlines
-from ..products.products import Collector, Points
-from ..products.unpacking import open_unpacker
+from ..products.collector import Collector
+from ..products.points.on_host import PointsOnHost
+from ..products.points.points import Outlines, Points
+from ..products.points.unpacking import open_unpacker
 from ..selection.filters import Filter, Length
 
 

@@ -12,6 +12,8 @@ from ...devices.threads import thread_pool
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
+MOST_THREADS = 4  # that help
+
 
 class Backlog(Generic[Result]):
     """Work that other threads do, in the order in which it came.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...space.batch import Batch, Space
-from .density import MOST_SIDE
+from .grid import MOST_SIDE
 
 VOXEL_MM = 2.0  # of a map without an image
 MOST_CELLS = 1 << 24  # beyond which its voxels are larger

@@ -14,7 +14,7 @@ from ...aliases import Json
 from ...backends.program import Program
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
-from .products import Collector
+from .collector import Collector
 
 Options = TypeVar("Options")
 Inputs = TypeVar("Inputs")

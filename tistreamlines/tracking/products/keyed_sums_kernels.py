@@ -6,7 +6,7 @@ import numpy as np
 
 from tistreamlines.backends.numba.compiler import compiled
 
-COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = 0, 1, 2, 3  # as in matrix.py, which is not imported by a copy of this file
+COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = 0, 1, 2, 3  # as in connectome/matrix.py, which a copy cannot import
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio spreads neighbouring keys (Knuth, TAOCP 3, section 6.4)
 
 
@@ -61,7 +61,7 @@ def list_edges(ends, lengths, numbers, samples, scale, kept, keys, sums, listed)
     for item in range(len(ends)):
         low = np.int64(min(ends[item, 0], ends[item, 1])) - 1
         if low >= 0:
-            # a place of the upper triangle, row by row; see nodes_of in matrix.py
+            # a place of the upper triangle, row by row; see nodes_of in connectome/matrix.py
             edge = low * (2 * nodes - low - 1) // 2 + np.int64(max(ends[item, 0], ends[item, 1])) - 1
             keys[count] = edge * blocks + np.int64(numbers[item]) % blocks
             for k in range(len(kept)):

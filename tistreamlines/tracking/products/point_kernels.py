@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from ...aliases import Array
 from ...backends import open_program
 from ...backends.program import Program
 from ...devices import Device
@@ -86,3 +87,10 @@ def launch(
         text = f"the device has no memory for the points of {count:,} streamlines: give --arch cpu"
         raise DeviceMemoryError(text) from error
     return arguments
+
+
+def lengths_of(batch: Batch, program: Program | None = None) -> Array:
+    """Return the length of each streamline of a batch, (n,) int32, in 2^-16 mm, measured on the host by default."""
+    program = program or program_of(measure_points)
+    arguments = launch(program, measure_points, len(batch), points_of(batch), {"lengths": len(batch)})
+    return program.host(arguments["lengths"], len(batch))

@@ -12,8 +12,8 @@ from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk
 from ..growth.growth import Growth
 from ..growth.settings import Settings
+from .collector import Collector
 from .files import ProductFile
-from .products import Collector
 
 SUFFIXES = (".txt", "")  # FSL's file has none
 

@@ -15,7 +15,7 @@ from ...space.batch import Space
 from ...space.geodesic import half_sphere
 from ...space.nearest_vertex import CellSizes, cell_table
 from ...space.sphere import Ball, sphere_tables
-from ..products.unpacking import affine_record
+from ..products.grid import affine_record
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

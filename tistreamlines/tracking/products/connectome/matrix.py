@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
-from ...kernels.products.lengths import UNITS
-from .keyed_sums import KeyedSums, list_edges
+from ....aliases import Array
+from ....kernels.products.lengths import UNITS
+from ..keyed_sums import KeyedSums, list_edges
 
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
-from ...errors import InputError
-from ...io.images import AnyPath, Tell, grid_of, open_image
-from ...io.nifti import load_mask
-from ...space.batch import Batch, Space
-from .density import MOST_SIDE, MOST_VOXELS, MapGrid
-from .passages import passages
+from ....aliases import Array
+from ....errors import InputError
+from ....io.images import AnyPath, Tell, grid_of, open_image
+from ....io.nifti import load_mask
+from ....space.batch import Batch, Space
+from ..grid import MOST_SIDE, MOST_VOXELS, MapGrid, passages
 
 
 @dataclass(frozen=True, eq=False)

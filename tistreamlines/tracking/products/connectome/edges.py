@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ...aliases import Array, Json
-from ...io import sidecar
-from ...io.matrices import beside, write_matrix, write_nodes, write_pairs
-from .connectome_options import written
-from .files import first_of
+from ....aliases import Array, Json
+from ....io import sidecar
+from ....io.matrices import beside, write_matrix, write_nodes, write_pairs
+from ..files import first_of
 from .matrix import EdgeSums, Matrix, Measure
+from .options import written
 from .parcellation import Parcellation
 
 

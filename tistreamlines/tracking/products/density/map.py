@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
-from ...backends.program import Program
-from ...errors import InputError, ParameterError
-from ...io import sidecar
-from ...io.images import AnyPath, grid_of, open_image
-from ...io.maps import write_map
-from ...option import OUTPUT, PathLike, file_of, option
-from ...space.batch import Batch, Space
-from ..growth.settings import Settings, bytes_of
-from .density import Density, Ends, check_memory, check_size, finer
-from .device_density import DeviceDensity, DeviceEnds
-from .files import ProductFile
-from .samples import load_sampled
-from .weighing import are_weighted, check_weights, known_weights
+from ....aliases import Array
+from ....backends.program import Program
+from ....errors import InputError, ParameterError
+from ....io import sidecar
+from ....io.images import AnyPath, grid_of, open_image
+from ....io.maps import write_map
+from ....option import OUTPUT, PathLike, file_of, option
+from ....space.batch import Batch, Space
+from ...growth.settings import Settings, bytes_of
+from ..files import ProductFile
+from ..grid import check_size, finer
+from ..samples.sampler import load_sampled
+from ..weighing import are_weighted, check_weights, known_weights
+from .density import Density, Ends, check_memory
+from .on_device import DeviceDensity, DeviceEnds
 
 if TYPE_CHECKING:
-    from ...option import ImageLike
+    from ....option import ImageLike
 
 MAPS = ("density", "ends")
 KINDS = ("count", "direction", "length", "mean-length", "sample")
@@ -157,7 +158,7 @@ def _density(kind: str, options: DensityInputs, space: Space, step_mm: float, th
     """Return what the host counts with."""
     if kind in COUNTS and not are_weighted(options):
         return COUNTS[kind][0](space, step_mm, threads)
-    from .density_kinds import SUMS, CountOfEnds
+    from .kinds import SUMS, CountOfEnds
 
     sums = CountOfEnds if kind == ENDS else SUMS[kind]
     sampled = None

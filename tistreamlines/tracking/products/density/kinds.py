@@ -11,15 +11,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...aliases import Array
-from ...backends.program import Program
-from ...errors import ParameterError
-from ...space.batch import Batch, Space, last_points, of_each
-from ..stopping.own_grid import OwnMap
+from ....aliases import Array
+from ....backends.program import Program
+from ....errors import ParameterError
+from ....space.batch import Batch, Space, last_points, of_each
+from ...stopping.own_grid import OwnMap
+from ..grid import Passage, no_amounts, passages
+from ..samples.sampler import Sampler, unit_of
+from ..weighing import weight_unit
 from .density import Density
-from .passages import Passage, no_amounts, passages
-from .samples import Sampler, unit_of
-from .weighing import weight_unit
 
 OF_MM = float(1 << 16)  # a length of 1 mm
 OF_ONE = float(1 << 30)  # a component of 1 of a direction

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
-from ..growth.ordering import exclusive_sum
-from .density import in_parts, narrowest
-from .keyed_sums import KeyedSums
+from ....aliases import Array
+from ...growth.ordering import exclusive_sum
+from ..grid import in_parts, narrowest
+from ..keyed_sums import KeyedSums
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -124,7 +124,7 @@ class PairSums:
         return csr_matrix((narrowest(sums[:, 0]), columns, starts), shape=self.shape)
 
 
-def pairs_of(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
+def pairs_within(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the pairs of voxels that one streamline passes both, some pairs at a time; the first has the lower number.
 
     Parameters

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ...devices import Device, usable_cores
-from ...kernels.halves import IN_A_ROW
-from ...space.batch import Space
-from ..growth.chunk import Chunk
-from ..growth.growth import Growth
-from ..tables.given import Prepared
-from .products import Points
+from ....devices import Device, usable_cores
+from ....kernels.halves import IN_A_ROW
+from ....space.batch import Space
+from ...growth.chunk import Chunk
+from ...growth.growth import Growth
+from ...tables.given import Prepared
+from .points import Points
 from .unpacking import Grown, Unpacker
 
 if TYPE_CHECKING:
-    from ...backends.numba.queue import QueuedProgram
+    from ....backends.numba.queue import QueuedProgram
 
 BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits for it, and what helps (Growth.beside)
 

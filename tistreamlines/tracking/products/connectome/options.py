@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import ParameterError
-from ...io.matrices import beside
-from ...option import OUTPUT, listed, of_each, option, pairs_of, values_of
+from ....errors import ParameterError
+from ....io.matrices import beside
+from ....option import OUTPUT, listed, of_each, option, pairs_of, values_of
+from ..samples.sampler import names_of
 from .matrix import MEASURES, Measure, mean_sample
 from .parcellation import END_VOXEL, RADIAL, REVERSE
-from .samples import names_of
 
 if TYPE_CHECKING:
-    from ...option import ImageLike, OneOrMore, PathLike, TableLike
+    from ....option import ImageLike, OneOrMore, PathLike, TableLike
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...aliases import Array
-from ...kernels.products.lengths import measure_steps
-from ...linker.records import INTS, Arguments, spread
-from ...space.batch import Space
-from ..growth.chunk import Chunk
-from ..growth.growth import Growth
-from ..growth.memory import WORD, memory_for
-from .backlog import Backlog
+from ....aliases import Array
+from ....kernels.products.lengths import measure_steps
+from ....linker.records import INTS, Arguments, spread
+from ....space.batch import Space
+from ...growth.chunk import Chunk
+from ...growth.growth import Growth
+from ...growth.memory import WORD, memory_for
+from ..backlog import Backlog
+from ..collector import Collector
+from ..grid import affine_of
+from ..keyed_sums import KeyedSums
 from .edges import Edges
-from .keyed_sums import KeyedSums
-from .products import Collector
-from .unpacking import affine_of
 
 AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
 ADDED = 1 << 15  # streamlines that a thread adds at once

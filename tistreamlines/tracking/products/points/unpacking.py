@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...aliases import Array
-from ...kernels.products.points import Affine, Laid, unpack
-from ...linker.lang import LANES, fields_of
-from ...linker.records import REALS, Arguments, spread
-from ...space.batch import Batch, Space
-from ..growth.chunk import Chunk
-from ..parts import Getter, Layout, Rule
-from ..tables.given import Prepared
+from ....aliases import Array
+from ....kernels.products.points import Laid, unpack
+from ....linker.lang import LANES
+from ....linker.records import REALS, Arguments, spread
+from ....space.batch import Batch, Space
+from ...growth.chunk import Chunk
+from ...parts import Getter, Layout, Rule
+from ...tables.given import Prepared
+from ..grid import affine_of
 
 if TYPE_CHECKING:
-    from ...backends.numba.program import NumbaProgram
+    from ....backends.numba.program import NumbaProgram
 
 WHOLE = 31  # bits of a code that has a word of its own: codes are no negative numbers
 NONE = np.zeros(1, np.int32)  # in place of an array that is not read
@@ -32,7 +33,7 @@ class Grown:
     Parameters
     ----------
     chunk : the streamlines.
-    words, slot : codes, several to a word, and the first word of each half; or see :mod:`.host_points`.
+    words, slot : codes, several to a word, and the first word of each half; or see :mod:`.on_host`.
     offsets : (m + 1,) the number of points before each streamline, and of all.
     """
 
@@ -56,14 +57,8 @@ def between(ends: Array, count: int) -> list[tuple[int, int]]:
     return list(pairwise(np.unique([0, *ends, count]).tolist())) or [(0, 0)]
 
 
-def affine_record(matrix: Array) -> Affine:
-    """Return the kernels' record of an affine matrix, (3, 4) or (4, 4)."""
-    return Affine(**dict(zip(fields_of(Affine), matrix[:3].ravel().tolist(), strict=True)))
 
 
-def affine_of(space: Space) -> Affine:
-    """Return the kernels' record of the affine from voxels to RASmm."""
-    return affine_record(space.affine)
 
 
 def own_memory(points: int, _: int) -> Array:
@@ -82,7 +77,7 @@ def in_teams(lengths: Array) -> Array:
 
 def open_unpacker(getter: Getter, rule: Rule, packed: bool = True) -> NumbaProgram:
     """Link the kernel of :class:`Unpacker`."""
-    from ...backends.numba.program import NumbaProgram
+    from ....backends.numba.program import NumbaProgram
 
     getter = getter if packed else replace(getter, code_bits=WHOLE)
     abreast = getter.laid_out_abreast
@@ -123,7 +118,7 @@ class Unpacker:
         Parameters
         ----------
         grown : the streamlines as codes.
-        rules : :class:`...kernels.halves.Rules` by flat name.
+        rules : :class:`....kernels.halves.Rules` by flat name.
         """
         chunk = grown.chunk
         facts, begins = chunk.told(self.space)

@@ -6,17 +6,16 @@ import math
 
 import numpy as np
 
-from ...aliases import Array
-from ...errors import InputError, ParameterError
-from ...io.images import AnyPath
-from ...io.labels import read_labels
-from ...kernels.products.nodes import NodeSearch, Parcels, nearest_node, node_along, node_at_end
-from ...linker.records import Arguments, spread
-from ...option import TableLike
-from ...space.batch import Batch, Space
-from .density import grid_of
-from .point_kernels import program_of
-from .unpacking import affine_of
+from ....aliases import Array
+from ....errors import InputError, ParameterError
+from ....io.images import AnyPath
+from ....io.labels import read_labels
+from ....kernels.products.nodes import NodeSearch, Parcels, nearest_node, node_along, node_at_end
+from ....linker.records import Arguments, spread
+from ....option import TableLike
+from ....space.batch import Batch, Space
+from ..grid import affine_of, grid_of
+from ..point_kernels import program_of
 
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
@@ -53,7 +52,7 @@ class Parcellation:
     """
 
     def __init__(self, image: AnyPath, table: TableLike | None, rule: str, radius: float) -> None:
-        from ...io.node_tables import read_nodes  # which loads parsers that most runs do not need
+        from ....io.node_tables import read_nodes
 
         whole = read_labels(image)
         path, labels, self.path, self.space = whole.path, whole.values, whole.path, whole.space

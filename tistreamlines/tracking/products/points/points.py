@@ -1,31 +1,24 @@
-"""Products: what is made of the accepted streamlines.
-
-A product receives each chunk while its streamlines are on the device, before the next chunk takes their place.  It may
-run kernels on them (with ``growth.values`` and arrays of its own) and copy what it needs to the host.  :class:`Points`
-brings the streamlines themselves back.
-"""
+"""The streamlines themselves: batches of them, whose points come back to the host as a few bits a step."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from ...aliases import Array
-from ...devices.threads import submit_once, thread_pool
-from ...kernels.products.points import pack
-from ...linker.lang import Func
-from ...linker.parts import Part
-from ...space.batch import Batch
-from ..growth.chunk import Chunk
-from ..growth.growth import Growth
-from ..growth.memory import PARTS_AHEAD
+from ....aliases import Array
+from ....devices.threads import submit_once, thread_pool
+from ....kernels.products.points import pack
+from ....space.batch import Batch, Outline, Space
+from ...growth.chunk import Chunk
+from ...growth.growth import Growth
+from ...growth.memory import PARTS_AHEAD
+from ..collector import Collector
 from .unpacking import Grown, Unpacker, between
 
 # a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
@@ -33,44 +26,6 @@ Piece = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
-
-
-class Collector:
-    """Something made of the accepted streamlines; a subclass says what it needs, and replaces what it does.
-
-    Attributes
-    ----------
-    roots : kernels that it runs.
-    parts : what fills further holes and constants of these.
-    bytes : memory of the device that it needs besides the buffers of a chunk.
-    waits : whether the host waits for the device in ``collect``. Such products are made first, and the device works
-        on the others while the host prepares the next chunk.
-    """
-
-    roots: Sequence[Func] = ()
-    parts: Sequence[Part] = ()
-    bytes: int = 0
-    waits: bool = True
-
-    def compile(self, growth: Growth) -> None:
-        """Compile the kernels, if there are any, before the first chunk; nothing of this may be left in the product."""
-
-    def collect(self, growth: Growth, accepted: Chunk) -> None:
-        """Add the accepted streamlines of a chunk, whose arrays are among ``growth.values`` with those of the others.
-
-        The first steps of the next chunk may be under way, so what is uploaded ``beside`` kernels may not be in use.
-        """
-        raise NotImplementedError
-
-    def undo(self, growth: Growth) -> None:
-        """Take the streamlines of the last chunk back, also if the device ran out of memory while they were added."""
-        raise NotImplementedError
-
-    def take(self, growth: Growth) -> Any:
-        """Return what was collected since the last call; nothing by default."""
-
-    def merge(self, delta: Any) -> None:
-        """Add what this product or another one of its kind, maybe in another process, has returned from ``take``."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +181,7 @@ class Points(Batches):
         super().cancel()
 
     def _placed(self, growth: Growth, accepted: Chunk) -> tuple[Array, Array]:
-        """Return the places of a chunk's words and points, see :meth:`..chunk.Chunk.places`, and upload the former.
+        """Return the places of a chunk's words and points, see :meth:`~.Chunk.places`, and upload the former.
 
         No kernel that may still run reads the array: those of the last chunk have ended, and this is the first product.
         """
@@ -251,3 +206,23 @@ class Points(Batches):
             copy = growth.program.gather("pack", 2 * count, values, packed[:total], len(packed))
             growth.statistics.copied_bytes += 4 * total
         return Grown(kept, packed, slot, offsets), copy
+
+
+class Outlines(Batches):
+    """Hands chunks out without points, in the place of :class:`.points.Points`.
+
+    Parameters
+    ----------
+    space : the image's space.
+    """
+
+    def __init__(self, space: Space) -> None:
+        super().__init__()
+        self.space = space
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Let a chunk be handed out as one batch."""
+        self.begin_chunk()
+        outline: Future[Batch] = Future()
+        outline.set_result(Outline(np.empty((0, 3), np.float32), *accepted.told(self.space)[0]))
+        self.waiting.append(LaidBatch(outline, None, True))

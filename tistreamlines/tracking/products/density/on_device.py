@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...aliases import Array
-from ...kernels.products.density import count_steps
-from ...kernels.products.ends import count_ends
-from ...linker.lang import Func
-from ...linker.parts import Part
-from ...linker.records import INTS, Arguments, spread
-from ...space.batch import Space
-from ..growth.chunk import Chunk
-from ..growth.growth import Growth
-from ..growth.memory import PART_WORDS, WORD, memory_for
-from ..growth.ordering import exclusive_sum
-from .density import MOST_BYTES, STREAMLINES, MapGrid, in_parts
-from .point_kernels import Listing
-from .products import Collector
-from .unpacking import affine_of
+from ....aliases import Array
+from ....kernels.products.density import count_steps
+from ....kernels.products.ends import count_ends
+from ....linker.lang import Func
+from ....linker.parts import Part
+from ....linker.records import INTS, Arguments, spread
+from ....space.batch import Space
+from ...growth.chunk import Chunk
+from ...growth.growth import Growth
+from ...growth.memory import PART_WORDS, WORD, memory_for
+from ...growth.ordering import exclusive_sum
+from ..collector import Collector
+from ..grid import MapGrid, affine_of, in_parts
+from ..point_kernels import Listing
+from .density import MOST_BYTES, STREAMLINES
 
 Delta = tuple[Array, Array]  # voxels in which streamlines were counted, and how many in each
 

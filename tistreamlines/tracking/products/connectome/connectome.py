@@ -8,25 +8,24 @@ from itertools import islice
 
 import numpy as np
 
-from ...aliases import Array
-from ...backends.program import Program
-from ...devices import usable_cores
-from ...errors import ParameterError
-from ...io.trx import member_names
-from ...kernels.products.lengths import measure_points
-from ...option import pairs_of, values_of
-from ...space.batch import Batch, Groups, Space
-from ..growth.settings import Settings
-from .backlog import Backlog
-from .connectome_options import ConnectomeInputs, ConnectomeOptions, files, measures_of, tables_of
-from .device_connectome import DeviceConnectomes
+from ....aliases import Array
+from ....backends.program import Program
+from ....devices import usable_cores
+from ....errors import ParameterError
+from ....io.trx import member_names
+from ....option import pairs_of, values_of
+from ....space.batch import Batch, Groups, Space
+from ...growth.settings import Settings
+from ..backlog import Backlog
+from ..files import Checked, ProductFile
+from ..point_kernels import lengths_of
+from ..samples.sampler import SampledMeans
+from ..weighing import are_weighted, check_weights, weight_unit
 from .edges import Edges
-from .files import Checked, ProductFile
 from .matrix import EdgeSums, Matrix, weighted, weighted_columns
+from .on_device import DeviceConnectomes
+from .options import ConnectomeInputs, ConnectomeOptions, files, measures_of, tables_of
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
-from .point_kernels import launch, points_of, program_of
-from .sampled_means import SampledMeans
-from .weighing import are_weighted, check_weights, weight_unit
 
 MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
@@ -166,11 +165,6 @@ def many_groups(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
             "files (ulimit -n), or give parcellations of fewer nodes",)
 
 
-def lengths_of(batch: Batch, program: Program | None = None) -> Array:
-    """Return the length of each streamline of a batch, (n,) int32, in 2^-16 mm, measured on the host by default."""
-    program = program or program_of(measure_points)
-    arguments = launch(program, measure_points, len(batch), points_of(batch), {"lengths": len(batch)})
-    return program.host(arguments["lengths"], len(batch))
 
 
 def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMeans]:

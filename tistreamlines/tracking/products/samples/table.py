@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ...io import sidecar
-from ...io.tabular import write_rows
-from ...io.writer import completed
-from ...option import OUTPUT, PathLike, option, values_of
-from ...space.batch import Batch, Space
-from .backlog import Backlog
-from .content import ContentOptions
-from .files import ProductFile
-from .samples import Sampler, Values
+from ....io import sidecar
+from ....io.tabular import write_rows
+from ....io.writer import completed
+from ....option import OUTPUT, PathLike, option, values_of
+from ....space.batch import Batch, Space
+from ..backlog import Backlog
+from ..files import ProductFile
+from ..points.content import ContentOptions
+from .sampler import Sampler, Values
 
 WAITING = 4  # batches that may wait to be sampled
 
@@ -37,7 +37,7 @@ class TableOptions(SampleTableOptions, ContentOptions):
 
 
 class SampleTable(ProductFile):
-    """Samples maps along streamlines, and writes the table; see :class:`.files.ProductFile`.
+    """Samples maps along streamlines, and writes the table; see :class:`..files.ProductFile`.
 
     The values are held until then, 16 bytes for each map and streamline.
 

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...aliases import Array
-from ...errors import OutputError, ParameterError
-from ...io.images import AnyPath
-from ...io.in_memory import InMemory
-from ...io.maps import write_map
-from ...io.sparse import TABLES, write_coordinates, write_voxel_table
-from ...option import OUTPUT, file_of, option, pairs_of, values_of
-from ...space.batch import Batch, Space
-from ..growth.ordering import exclusive_sum
-from .files import Checked, first_of
-from .voxel_counts import TargetCounts
-from .voxel_mask import VoxelMask, numbers_passed, read_mask
-from .voxel_matrices import VoxelMatrices
-from .voxel_matrix import Finished, PairMatrix, beside
+from ....aliases import Array
+from ....errors import OutputError, ParameterError
+from ....io.images import AnyPath
+from ....io.in_memory import InMemory
+from ....io.maps import write_map
+from ....io.sparse import TABLES, write_coordinates, write_voxel_table
+from ....option import OUTPUT, file_of, option, pairs_of, values_of
+from ....space.batch import Batch, Space
+from ...growth.ordering import exclusive_sum
+from ..files import Checked, first_of
+from .counts import TargetCounts
+from .mask import VoxelMask, numbers_passed, read_mask
+from .matrices import Finished, PairMatrix, VoxelMatrices, beside
 
 if TYPE_CHECKING:
-    from ...option import ImageLike, OneOrMore, PathLike
+    from ....option import ImageLike, OneOrMore, PathLike
 
 SUFFIXES = (*TABLES, ".txt", "")  # FSL's file has none
 
