@@ -41,6 +41,7 @@ class Spec:
     recovery : what helps a half on where it may not end, or nothing.
     shape, voxel_sizes : of the image that is tracked, mm.
     step_mm, fewest_steps, most_steps, most_of_half : step size, and bounds of the steps of a streamline and of a half.
+    arch, devices : where streamlines grow, as the options say it.
     outputs : the products besides a tractogram.
     parameters : all options, with the order of the model and what follows from it.
     """
@@ -58,6 +59,8 @@ class Spec:
     fewest_steps: int
     most_steps: int
     most_of_half: int
+    arch: str
+    devices: str | None
     outputs: tuple[str, ...]
     parameters: Parameters = field(repr=False, compare=False)
 
@@ -79,7 +82,8 @@ def describe(parameters: Parameters, headers: Headers) -> Spec:
         order=chosen.sh_order, form=_form(chosen, headers, gtab),
         recovery="particles" if parameters.pft else "backtracking" if parameters.backtrack else "",
         shape=image.shape[:3], voxel_sizes=tuple(sides.tolist()), step_mm=settings.step_mm, fewest_steps=fewest,
-        most_steps=most, most_of_half=settings.max_steps, outputs=tuple(asked(parameters)), parameters=chosen,
+        most_steps=most, most_of_half=settings.max_steps, arch=parameters.arch, devices=parameters.devices,
+        outputs=tuple(asked(parameters)), parameters=chosen,
     )
 
 
