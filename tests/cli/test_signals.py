@@ -50,7 +50,7 @@ from tistreamlines.run.log import Log
 from tistreamlines.run.products import Products
 from tistreamlines.run.run import Run
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.tracking.products.content import Content
+from tistreamlines.tracking.products.points.content import Content
 
 def write(output, watcher):
     zeros = np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.ones((1, 2))

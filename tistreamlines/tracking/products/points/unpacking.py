@@ -57,10 +57,6 @@ def between(ends: Array, count: int) -> list[tuple[int, int]]:
     return list(pairwise(np.unique([0, *ends, count]).tolist())) or [(0, 0)]
 
 
-
-
-
-
 def own_memory(points: int, _: int) -> Array:
     """Return memory of this process for points."""
     return np.empty(3 * points, np.float32)
