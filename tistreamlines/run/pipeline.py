@@ -26,7 +26,6 @@ from .log import Log, Watcher
 from .plan import Plan, make_plan
 from .products import gathered_of, products_of
 from .result import TrackResult
-from .resume import save_resumable
 from .run import Run, threads_explained
 from .seeds import Region, seeds_of
 from .setup import devices_of, selection_of, session_on, settings_on
@@ -38,7 +37,12 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
     """Track all seeds, and write what is asked for; ``keeps``: without an output, streamlines are kept in memory."""
     if output is None:
         return run.collect(keeps=keeps or not run.products.paths)
-    result = save_resumable(run, output) if run.parameters.resume else run.save(output)
+    if run.parameters.resume:
+        from .resume import save_resumable  # which imports more than other runs need
+
+        result = save_resumable(run, output)
+    else:
+        result = run.save(output)
     if run.parameters.bids_out is not None:
         bids.complete(run.parameters, run.products.paths)
     return result
