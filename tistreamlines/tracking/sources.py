@@ -92,7 +92,8 @@ def _form(kind: Kind, count: int, options: FileOptions) -> Form:
 
 
 def _follows(read: Orientations, options: FileOptions) -> OrientationFunctions:
-    form, kind = _form(read.kind, 0, options), "pmf" if read.kind == "odf" else read.kind
+    form = _form(read.kind, 0, options)
+    kind = "pmf" if read.kind == "odf" else read.kind
     return OrientationFunctions(kind, read.values, form.basis, form.symmetric, form.peak_width)
 
 
