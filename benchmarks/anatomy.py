@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from problems import problems_of
+from records import write_record
 
 from tistreamlines.benchmarks import dipy as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS
@@ -222,9 +222,7 @@ def main() -> None:
                 sys.stdout.write(f"{json.dumps(results[-1])}\n")
                 sys.stdout.flush()
     if options.out is not None:
-        command = shlex.join(["python", "benchmarks/anatomy.py", *sys.argv[1:]])
-        report = {"command": command, "nseeds": options.nseeds, "runs": results}
-        options.out.write_text(json.dumps(report, indent=1) + "\n")
+        write_record(options.out, nseeds=options.nseeds, runs=results)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -22,8 +21,9 @@ import nibabel as nib
 import numpy as np
 from dipy.data import get_sphere
 from problems import problems_of
+from records import write_record
+from suite import cuslines as peer
 
-from tistreamlines.benchmarks import cuslines as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
 from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.cuslines import tracker as drop_in
@@ -86,8 +86,7 @@ def main() -> None:
                 sys.stdout.write(f"{json.dumps(row)}\n")
                 sys.stdout.flush()
     if options.out is not None:
-        command = shlex.join(["python", "benchmarks/calls.py", *sys.argv[1:]])
-        options.out.write_text(json.dumps({"command": command, "nseeds": options.nseeds, "runs": results}, indent=1))
+        write_record(options.out, nseeds=options.nseeds, runs=results)
 
 
 if __name__ == "__main__":

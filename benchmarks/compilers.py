@@ -130,9 +130,9 @@ def main() -> None:
                 print(dg, arch, "same bits" if len({row["sha256"] for row in rows}) == 1 else "OTHER BITS", flush=True)
                 found += rows
     if options.out:
-        from records import write_runs
+        from records import write_record
 
-        write_runs(options.out, found)
+        write_record(options.out, runs=found)
 
 
 if __name__ == "__main__":

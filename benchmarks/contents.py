@@ -16,7 +16,7 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from records import write_runs
+from records import write_record
 
 import tistreamlines as ts
 from tistreamlines.tracking.products.samples.sampler import STATISTICS
@@ -66,7 +66,7 @@ def main() -> None:
             mrtrix("tcksample", to / "b.tck", fa, to / "values.txt", "-stat_tck", which)
             difference = np.abs(np.loadtxt(to / "values.txt") - table[f"FA_{which}"]).max()
             runs.append({"statistic": which, "streamlines": len(table), "greatest_difference": float(difference)})
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import tempfile
 import warnings
@@ -32,10 +31,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from dipy.core.gradients import GradientTable, gradient_table
+from records import write_record
 from truth.fibercup import FiberCup
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import commit, machine
 from tistreamlines.fit.csd_weight import Trial
 from tistreamlines.fit.models import order_for, response_and_weight
 from tistreamlines.fit.shells import on_shell, shell_of_models
@@ -196,9 +195,7 @@ def main() -> None:
         rows.append(row)
         sys.stdout.write(f"{json.dumps(row)}\n")
     if given.out is not None:
-        command = shlex.join(["python", "benchmarks/csd_weight.py", *sys.argv[1:]])
-        about = {"command": command, "commit": commit(), "machine": machine(), "rows": rows}
-        given.out.write_text(json.dumps(about, indent=1) + "\n")
+        write_record(given.out, rows=rows)
 
 
 if __name__ == "__main__":

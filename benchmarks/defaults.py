@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from records import write_record
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import commit, machine
 from tistreamlines.benchmarks.measures import Array, correlation, density
 from tistreamlines.benchmarks.tracked import Tracked
 from tistreamlines.fit.coherence import coherence, field_of
@@ -92,9 +91,7 @@ def main() -> None:
         found.append(row)
         sys.stdout.write(f"{json.dumps(row)}\n")
     if given.out is not None:
-        command = shlex.join(["python", "benchmarks/defaults.py", given.data.name, *sys.argv[2:]])
-        about = {"command": command, "commit": commit(), "machine": machine(), "rows": found}
-        given.out.write_text(json.dumps(about, indent=1) + "\n")
+        write_record(given.out, rows=found)
 
 
 if __name__ == "__main__":

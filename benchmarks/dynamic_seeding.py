@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import write_runs
+from records import write_record
 
 from tistreamlines.devices import choose
 from tistreamlines.fit.fod_image import load_fods
@@ -102,7 +102,7 @@ def main() -> None:
                 add("tistreamlines", {"turn": turn, "seed_round": one, **ours(given, turn, folder, dynamic)})
             add("tckgen", {"turn": turn, **theirs(given, turn, folder)})
         add("seeds in the mask", ours(given, 0, folder, ["--seed-mask", given.mask]))
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

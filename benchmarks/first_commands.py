@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from records import write_runs
+from records import write_record
 
 HERE = Path(__file__).resolve().parents[1]
 Row = dict[str, Any]
@@ -71,7 +71,7 @@ def main() -> None:
     for row in rows:
         print(row, flush=True)
     if options.out:
-        write_runs(options.out, rows)
+        write_record(options.out, runs=rows)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from records import write_runs
+from records import write_record
 
 
 def timed(*command: object) -> dict[str, float]:
@@ -76,7 +76,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as work:
             runs.append(compared(fod, Path(work)))
             print(runs[-1])
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

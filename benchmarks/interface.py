@@ -21,7 +21,7 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from records import write_runs
+from records import write_record
 from scipy.stats import chi2_contingency
 
 from tistreamlines.tracking.seeding.interface import interface_seeds, load_segmentation
@@ -101,7 +101,7 @@ def main() -> None:
         for path, cube in cases:
             runs.append(compared(path, cube, given.nseeds, folder))
             print(runs[-1])
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

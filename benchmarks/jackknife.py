@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from products import make_labels
-from records import write_runs
+from records import write_record
 
 import tistreamlines as ts
 
@@ -61,7 +61,7 @@ def main() -> None:
             "mean_ratio": round(float((jackknife / spread).mean()), 3),
         })
         print(told[-1])
-    write_runs(given.out, told)
+    write_record(given.out, runs=told)
 
 
 if __name__ == "__main__":

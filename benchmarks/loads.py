@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from records import write_record
 
 SIZES = {"first cache": 1 << 12, "second cache": 1 << 24}  # bytes
 SHORT, LONG = 1_000, 101_000  # loads
@@ -85,10 +86,7 @@ def main() -> None:
     for row in rows:
         print(f"{row['arch']:>8} {row['then']:>8} {row['from']:>13} {row['nanoseconds']:7.1f} ns a load")
     if options.out:
-        from tistreamlines.benchmarks.machine import machine
-
-        made = {"command": "python benchmarks/loads.py", "machine": machine(), "rows": rows}
-        options.out.write_text(json.dumps(made, indent=1) + "\n")
+        write_record(options.out, rows=rows)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from dipy.tracking.utils import density_map
-from records import write_runs
+from records import write_record
 
 from tistreamlines.io.tractograms import batch_of, stored_batches
 from tistreamlines.space.batch import Batch
@@ -118,7 +118,7 @@ def main() -> None:
         runs += timed(folder, given.repeats)
         runs += [other_ends(folder, labels) for labels in ("labels.nii", "labels.mif")]
         runs += beside_dipy(folder)
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

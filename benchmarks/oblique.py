@@ -25,7 +25,7 @@ import nibabel as nib
 import numpy as np
 from frames import POLE, mrtrix
 from products import make_fod
-from records import write_runs
+from records import write_record
 from scipy.spatial.transform import Rotation
 
 from tistreamlines.benchmarks.measures import correlation
@@ -102,7 +102,7 @@ def main() -> None:
                 rounded = {kind: round(value, 4) for kind, value in found.items()}
                 runs.append({"name": f"correlations of {dg} in {of}"} | rounded)
             print(*runs[-2:], sep="\n", flush=True)
-            write_runs(given.out, runs)
+            write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

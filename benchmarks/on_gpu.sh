@@ -33,7 +33,7 @@ part versions python3 benchmarks/versions.py "$other" --archs "$archs" --dgs boo
 # regions and anatomical rules beside a plain run
 part regions python3 benchmarks/regions.py "$data" --archs "$archs" --dgs prob --out "$out/regions.json"
 # whole commands, ours and cuslines', each with empty caches and with those of an earlier process
-part files "${track[@]}" benchmark "$data"/dwi.{nii.gz,bval,bvec} --mask "$data/mask.nii.gz" --nseeds 100000 \
+part files python3 benchmarks/suite "$data"/dwi.{nii.gz,bval,bvec} --mask "$data/mask.nii.gz" --nseeds 100000 \
     --archs "$archs" --peers cuslines-cuda-patched --dg boot,prob --files-to-file cold,warm,cached --out "$out/files"
 # tissue maps with hard edges, and the other rules, beside DIPY
 part anatomy python3 benchmarks/anatomy.py "$data" --rules cmc,act --dgs prob,det --hard --draws 10 \

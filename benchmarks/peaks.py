@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import shutil
 import subprocess
 import sys
@@ -27,9 +26,9 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
+from records import write_record
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import machine
 from tistreamlines.fit.models import BASIS
 from tistreamlines.space.harmonics import to_descoteaux, turned
 from tistreamlines.space.nearest_vertex import closest_vertices
@@ -198,9 +197,7 @@ def main() -> None:
         sys.stdout.write(f"{json.dumps(row)}\n")
         sys.stdout.flush()
     if options.out is not None:
-        command = shlex.join(["python", "benchmarks/peaks.py", *sys.argv[1:]])
-        about = {"command": command, "nseeds": options.nseeds, "machine": machine(), "rows": found}
-        options.out.write_text(json.dumps(about, indent=1))
+        write_record(options.out, nseeds=options.nseeds, rows=found)
 
 
 if __name__ == "__main__":

@@ -28,5 +28,5 @@ def problems_of(data: Path) -> Generator[Callable[[TimedMethod, int], Problem], 
     """
     with tempfile.TemporaryDirectory() as folder:
         paths = tuple(str(data / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec"))
-        save_problem(Case("dwi", ""), Path(folder), paths=paths, mask=str(data / "mask.nii.gz"))
+        save_problem(Case("dwi", paths=paths, mask=str(data / "mask.nii.gz")), Path(folder))
         yield partial(Problem, Path(folder))

@@ -22,7 +22,7 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from records import write_runs
+from records import write_record
 from scipy.ndimage import distance_transform_edt
 from scipy.spatial import cKDTree
 
@@ -153,7 +153,7 @@ def main() -> None:
                 for told in peers(to, mask, given.nseeds):
                     print(turn, told, flush=True)
                     runs.append({"turn": turn} | told)
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

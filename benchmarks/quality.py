@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import sys
 import tempfile
 import time
@@ -33,6 +32,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from records import write_record
 from truth.fibercup import FiberCup
 from truth.known import Known
 from truth.means import SCAN, means
@@ -43,7 +43,6 @@ from truth.truth import Truth
 from truth.ways import Way, our_way, ways
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import commit, machine
 
 SCANS = "1000:20:64:2,3000:20:64:2"
 Peaks = dict[Callable[[Known, Path], Functions], dict[str, float]]  # scores by the functions, which ways may share
@@ -156,9 +155,7 @@ def main() -> None:
         sys.stderr.write(f"{json.dumps(row)}\n")
     sys.stdout.write("\n".join(printed(found)) + "\n")
     if given.out is not None:
-        command = shlex.join(["python", "benchmarks/quality.py", *sys.argv[1:]])
-        about = {"command": command, "commit": commit(), "machine": machine(), "rows": found}
-        given.out.write_text(json.dumps(about, indent=1) + "\n")
+        write_record(given.out, rows=found)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Tables of the README and of the page on speed, from the committed results of ``tistreamlines benchmark``."""
+"""Tables of the README and of the page on speed, from the committed results of ``python benchmarks/suite``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from suite.file_tables import file_groups
+from suite.labels import labelled
+
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks.file_tables import file_groups
 from tistreamlines.benchmarks.forms import Table, cell, count, number, tabled
 from tistreamlines.benchmarks.report import markdown_table
 from tistreamlines.benchmarks.tables import done, machine_name, summary
@@ -16,7 +18,7 @@ LONGER = "times as long as ours"
 
 def throughput_table(list_of_results: Iterable[Json]) -> str:
     """Return the table of the throughput of each arch and of the fastest peer on the same data, in Markdown."""
-    return markdown_table(summary(list_of_results))
+    return markdown_table(summary(map(labelled, list_of_results)))
 
 
 def files_table(list_of_results: Iterable[Json]) -> str:

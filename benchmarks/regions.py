@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import shlex
 import sys
 import time
 from collections import deque
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 from anatomy import tissues
 from problems import problems_of
+from records import write_record
 
 from tistreamlines.benchmarks.cases import COMMON, METHODS, STOP
 from tistreamlines.benchmarks.problem import Problem
@@ -163,8 +163,7 @@ def main() -> None:
                 sys.stdout.write(f"{json.dumps(row)}\n")
             sys.stdout.flush()
     if options.out is not None:
-        command = shlex.join(["python", "benchmarks/regions.py", *sys.argv[1:]])
-        options.out.write_text(json.dumps({"command": command, "nseeds": options.nseeds, **found}, indent=1))
+        write_record(options.out, nseeds=options.nseeds, **found)
 
 
 if __name__ == "__main__":

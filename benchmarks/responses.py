@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,10 +19,10 @@ from typing import Any
 
 import numpy as np
 from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
+from records import write_record
 from truth.scan import Scan
 from truth.truth import ACROSS, ALONG, SIGNAL, Truth
 
-from tistreamlines.benchmarks.machine import commit, machine
 from tistreamlines.fit.response import csd_response, iterative_response
 from tistreamlines.fit.shells import on_shell, shell_of_models
 from tistreamlines.io import nifti
@@ -78,9 +77,7 @@ def main() -> None:
         rows.append({"series": given.data.name} | compared(given.data, tensor=False))
         sys.stdout.write(f"{json.dumps(rows[-1])}\n")
     if given.out is not None:
-        command = shlex.join(["python", "benchmarks/responses.py", *sys.argv[1:]])
-        about = {"command": command, "commit": commit(), "machine": machine(), "rows": rows}
-        given.out.write_text(json.dumps(about, indent=1) + "\n")
+        write_record(given.out, rows=rows)
 
 
 if __name__ == "__main__":

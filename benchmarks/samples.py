@@ -14,7 +14,6 @@ as by default.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -22,9 +21,9 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
+from records import write_record
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.machine import machine
 from tistreamlines.phantom.phantom import Phantom, joined_share, make_phantom
 
 WIDTH_MM = 150.0  # of ball_and_sticks.py's phantom
@@ -94,10 +93,7 @@ def main() -> None:
     for row in rows:
         print(row)
     if given.out:
-        told = ["--phantom"] * given.phantom + [f"--nseeds {given.nseeds}"] + [f"--out {given.out.name}"]
-        command = " ".join(["python benchmarks/samples.py", given.samples.name, given.series.name, *told])
-        content = {"command": command, "nseeds": given.nseeds, "machine": machine(), "rows": rows}
-        given.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_record(given.out, nseeds=given.nseeds, rows=rows)
 
 
 if __name__ == "__main__":

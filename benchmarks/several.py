@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,12 +25,12 @@ from typing import Any
 
 import numpy as np
 from problems import problems_of
+from records import write_record
 
 from tistreamlines.benchmarks.cases import METHODS
 from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.benchmarks.targets import prepared_for
-from tistreamlines.devices import Device, choose, choose_several, numbered, usable_cores
-from tistreamlines.run.record import versions
+from tistreamlines.devices import Device, choose, choose_several, numbered
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.workers.session import Session
@@ -130,9 +129,7 @@ def main() -> None:
     equal = all(len(values) == 1 for values in same.values())
     sys.stdout.write(f"{'All hashes agree' if equal else 'HASHES DIFFER'}\n")
     if options.out is not None:
-        command = shlex.join(["python", "benchmarks/several.py", *sys.argv[1:]])
-        record = {"command": command, "nseeds": options.nseeds, "cores": usable_cores(), "versions": versions()}
-        options.out.write_text(json.dumps(record | {"equal": equal, "rows": found}, indent=1))
+        write_record(options.out, nseeds=options.nseeds, equal=equal, rows=found)
 
 
 if __name__ == "__main__":

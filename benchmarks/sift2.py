@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import write_runs
+from records import write_record
 
 MEASURE = """
 import json, os, resource, subprocess, sys, time
@@ -91,7 +91,7 @@ def main() -> None:
         for tractogram in given.tractograms:
             runs.append(compared(given.fod, tractogram, Path(work), given.act, given.arch, given.memory_limit))
             print(runs[-1], flush=True)
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

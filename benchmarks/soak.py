@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -97,8 +96,9 @@ def main() -> None:
             sys.stdout.write(f"{json.dumps(told)}\n")
             sys.stdout.flush()
     if options.out is not None:
-        command = shlex.join(["python", "benchmarks/soak.py", *sys.argv[1:]])
-        options.out.write_text(json.dumps({"command": command, "runs": runs}))
+        from records import write_record  # not above: versions.py imports this file before it chooses a package
+
+        write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,8 @@ others use too, the best moment of one core says little about all of them.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -30,8 +28,8 @@ from typing import Any
 
 import archs
 import numpy as np
+from records import write_record
 
-from tistreamlines.benchmarks.machine import machine
 from tistreamlines.benchmarks.problem import seeds_in
 from tistreamlines.devices import choose, usable_cores
 from tistreamlines.tracking.engine.engine import Engine
@@ -271,8 +269,7 @@ def main() -> None:
             rows.append({"part": name, **row})
             print(line(row), flush=True)
     if options.out:
-        command = f"python {' '.join(os.path.relpath(one) if one == sys.argv[0] else one for one in sys.argv)}"
-        options.out.write_text(json.dumps({"command": command, "machine": machine(), "runs": rows}, indent=1) + "\n")
+        write_record(options.out, runs=rows)
 
 
 if __name__ == "__main__":

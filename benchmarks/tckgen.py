@@ -30,7 +30,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 from products import make_fod
-from records import write_runs
+from records import write_record
 
 import tistreamlines as ts
 from tistreamlines.benchmarks.measures import correlation
@@ -126,7 +126,7 @@ def main() -> None:
                     print(runs[-1], flush=True)
             runs.append(correlations(dg, densities, np.asarray(nib.load(mask).dataobj) > 0))
             print(runs[-1], flush=True)
-    write_runs(given.out, runs)
+    write_record(given.out, runs=runs)
 
 
 if __name__ == "__main__":

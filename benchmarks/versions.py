@@ -176,9 +176,9 @@ def main() -> None:
         print(dg, arch, row["mpoints_per_second"], row["ratio"], row["ratio_by_turn"], row["stages"],
               "same bits" if row["same_bits"] else "OTHER BITS", flush=True)
     if options.out:
-        from records import write_runs
+        from records import write_record
 
-        write_runs(options.out, found)
+        write_record(options.out, runs=found)
 
 
 if __name__ == "__main__":

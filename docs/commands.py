@@ -30,8 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))))
 # pages that are followed from begin to end, and the files of the reader that they begin with
 STEPS = {
-    "docs/getting-started.md": NAMES, "docs/guides/dwi.md": NAMES, "docs/guides/mrtrix.md": SERIES,
-    "docs/long-runs.md": NAMES, "docs/tutorial.md": SERIES, "docs/viewer.md": NAMES,
+    "docs/debugging.md": SERIES, "docs/getting-started.md": NAMES, "docs/guides/dwi.md": NAMES,
+    "docs/guides/mrtrix.md": SERIES, "docs/long-runs.md": NAMES, "docs/tutorial.md": SERIES, "docs/viewer.md": NAMES,
 }
 ON_A_BRAIN = {"docs/tutorial.md"}  # whose regions are those of a brain, and not of the phantom
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

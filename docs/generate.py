@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests import this file
+from equivalents import ALIKE, DIPY_NAMES
 from measured import (
     SCAN,
     changed_defaults,
@@ -36,7 +37,7 @@ from measured import (
 )
 
 from tistreamlines import dipy
-from tistreamlines.cli.hints import ALIKE, DIPY_NAMES, HINTS
+from tistreamlines.cli.hints import HINTS
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation
 from tistreamlines.devices import Device
@@ -88,7 +89,7 @@ def command_options() -> str:
     with click.Context(cli) as context:
         for name in COMMANDS:
             command = cli.get_command(context, name)
-            own = [found for found in command.params if isinstance(found, click.Option)]
+            own = [found for found in command.params if isinstance(found, click.Option) and not found.hidden]
             own = [found for found in own if (found.opts[0], found.help) not in shared]
             records = [found.get_help_record(click.Context(command)) for found in own]
             rows = [("`" + record[0].replace("|", ", ") + "`", _plain(record[1])) for record in records]

@@ -10,9 +10,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from readme_tables import files_table, throughput_table
+from suite.compare import committed
 from truth.means import SCAN, means
 
-from tistreamlines.benchmarks.compare import committed
 from tistreamlines.fit.models import MODELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.option import flag

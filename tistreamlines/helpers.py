@@ -1,16 +1,24 @@
-"""Processes that help a run: they import what the run would, and nothing from the current folder."""
+"""Processes that help a run: they import what the run would, and nothing from the current folder.
+
+Two variables of the environment are for whoever debugs: TISTREAMLINES_ONE_PROCESS=1 lets a run start no process, and
+TISTREAMLINES_EVENTS=1, which -vv sets, lets each process print what it does.
+"""
 
 from __future__ import annotations
 
 import builtins
 import os
 import sys
+import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from . import plugins
+from .errors import TrackingError
 
+ONE_PROCESS, EVENTS = "TISTREAMLINES_ONE_PROCESS", "TISTREAMLINES_EVENTS"
 PACKAGES = str(Path(__file__).parents[1])
 # Python puts the current folder first, so nothing may be imported before it is taken away. The folders of the run's
 # modules come last, where they cannot hide modules of the standard library.
@@ -33,6 +41,25 @@ ONLY_WARNINGS = (
 )
 
 
+def may_start() -> bool:
+    """Whether this process may start others."""
+    return os.environ.get(ONE_PROCESS, "0") in ("", "0")
+
+
+def tells_events() -> bool:
+    """Whether processes print what they do."""
+    return os.environ.get(EVENTS, "0") not in ("", "0")
+
+
+def tell_event(text: str, begun: float | None = None) -> None:
+    """Print what this process does, if that is asked for; ``begun`` is when that began, by ``time.perf_counter``."""
+    if tells_events():
+        now, took = time.time(), "" if begun is None else f": {time.perf_counter() - begun:.2f} s"
+        clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03}"
+        with suppress(OSError):  # nobody reads it
+            os.write(2, f"{clock} process {os.getpid()}: {text}{took}\n".encode())
+
+
 def are_errors() -> bool:
     """Whether ``python -W error`` or PYTHONWARNINGS has made errors of warnings."""
     return any(option.startswith("error") for option in sys.warnoptions)
@@ -46,7 +73,15 @@ def keep_warnings() -> None:
 
 
 def helper(code: str, *arguments: str) -> list[str]:
-    """Return the command of a process that runs ``code``, which finds the arguments in ``sys.argv[1:]``."""
+    """Return the command of a process that runs ``code``, which finds the arguments in ``sys.argv[1:]``.
+
+    Raises
+    ------
+    TrackingError
+        If this process may start no other.
+    """
+    if not may_start():
+        raise TrackingError(f"{ONE_PROCESS} is set, but this needs other processes: unset it, or leave --devices out")
     filters = [f"-W{name}" for name in ONLY_WARNINGS if are_errors()]
     flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
     paths = dict.fromkeys([*filter(None, sys.path), PACKAGES])

@@ -49,6 +49,8 @@ class Option:
         Unit of the value, or its placeholder in the help, e.g. "FILE".
     choices : collection of str
         Allowed words, if the value is a word. The keys of a registry include rows that are added later.
+    unlisted : collection of str
+        Words that are allowed, too, for developers: neither the help nor messages list them.
     low, high : float
         Bounds of a number.
     above : bool
@@ -83,6 +85,7 @@ class Option:
     help: str
     unit: str = ""
     choices: Collection[str] = ()
+    unlisted: Collection[str] = ()
     low: float = -math.inf
     high: float = math.inf
     above: bool = False
@@ -197,7 +200,8 @@ def _folded(word: str) -> str:
 def _word(name: str, option: Option, value: object) -> str:
     """Return a word as it is spelled here; words of other programs get advice."""
     if isinstance(value, str):
-        alike = [word for word in option.choices if value == word or _folded(value) == _folded(word)]
+        words = (*option.choices, *option.unlisted)
+        alike = [word for word in words if value == word or _folded(value) == _folded(word)]
         if value in alike or len(alike) == 1:
             return value if value in alike else alike[0]
         if advice := option.foreign.get(_folded(value)):

@@ -10,6 +10,7 @@ from commands import importing, python
 from driven_kernels import codes, tripled
 
 from tistreamlines.backends.driven import ARCHS, ahead, drives, memory
+from tistreamlines.backends.driven import program as driven_program
 from tistreamlines.backends.driven.opened import opened
 from tistreamlines.backends.driven.program import DrivenProgram
 from tistreamlines.devices import choose, list_devices
@@ -210,8 +211,8 @@ def test_a_fork_is_told(device):
 
 def test_damaged_kernels_are_compiled_again(device, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiled, calls = ahead._compiled_elsewhere, []
-    monkeypatch.setattr(ahead, "_compiled_elsewhere", lambda *given: (calls.append(1), compiled(*given))[1])
+    process, calls = ahead._process, []
+    monkeypatch.setattr(ahead, "_process", lambda device: (calls.append(1), process(device))[1])
 
     def count() -> int:
         opened(device).kernels.clear()
@@ -228,10 +229,12 @@ def test_damaged_kernels_are_compiled_again(device, monkeypatch, tmp_path):
     assert path.read_bytes() == content
 
 
-def test_what_cannot_be_compiled_is_one_line(device):
+def test_what_cannot_be_compiled_is_one_line(device, monkeypatch):
+    text = "import taichi as ti\nraise ValueError('no such kernel')\n"
+    monkeypatch.setattr(driven_program, "_linked", lambda *_: (text, {"none": []}, None))
     told = rf"^{device.arch}: kernels cannot be compiled for .*: \w+Error: .*$"
     with pytest.raises(DeviceError, match=told) as error:
-        ahead._compiled_elsewhere(device, "import taichi as ti\nraise ValueError('no such kernel')\n", True)
+        DrivenProgram(device, Source([tripled]), exact=True)
     assert "no such kernel" in str(error.value)
     assert "\n" not in str(error.value)
 

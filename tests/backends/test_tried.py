@@ -68,7 +68,7 @@ sys.modules["tistreamlines.backends.numba.quick"] = None
 from tistreamlines.backends import notes
 from tistreamlines.backends.numba import cache
 from tistreamlines.backends.numba.cache import Function, made_by
-cache.compile_elsewhere = lambda *_: None
+cache.compile_process = lambda *_: None
 text = f'''# {made_by()}
 from tistreamlines.backends.numba.compiler import compiled
 

@@ -1,7 +1,6 @@
 """Threads that compile or read beside others leave them their compiler and their warnings."""
 
 import _ctypes
-import inspect
 import subprocess
 import sys
 import threading
@@ -15,9 +14,7 @@ from commands import python
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
-from tistreamlines.backends.taichi.front_end import quick_import
 from tistreamlines.devices import list_devices
-from tistreamlines.devices.compilers import COMPILERS
 from tistreamlines.io.images import reading
 from tistreamlines.linker.lang import Reals, func, i32, real
 from tistreamlines.linker.source import Source
@@ -76,19 +73,6 @@ def test_threads_that_read_in_turn_leave_the_filters_as_they_were():
     assert warnings.filters[0][0] == "ignore"
     second.__exit__(None, None, None)
     assert warnings.filters == before
-
-
-def test_while_taichi_is_imported_it_reads_the_lines_that_it_always_reads(tmp_path):
-    file, held = tmp_path / "module.py", inspect.getframeinfo
-    file.write_text("import sys\nclass A:\n    frame = sys._getframe()\nouter = sys._getframe()\n")
-    for name in ("taichi.module", "other.module"):
-        module = {"__name__": name}
-        exec(compile(file.read_text(), str(file), "exec"), module)
-        for frame in (module["A"].frame, module["outer"]):
-            with quick_import(COMPILERS["taichi"]):
-                found = inspect.getframeinfo(frame), inspect.getframeinfo(frame, 3)
-            assert found == (held(frame), held(frame, 3))
-    assert inspect.getframeinfo is held
 
 
 LOADING = """

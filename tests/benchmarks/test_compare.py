@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 import pytest
-
-from tistreamlines.benchmarks.compare import committed, compare
+from suite.compare import committed, compare
 
 
 def device(arch: str, name: str, driver: str) -> dict[str, Any]:

@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reports import Page
+from suite import cuslines, drawing, files, page
+from suite.files import files_to_file
+from suite.schedule import FullSchedule, scaled
+from suite.tables import sections
+from suite.targets import TARGETS
 
-from tistreamlines.benchmarks import cuslines, drawing, files, page, worker
+from tistreamlines.benchmarks import report, worker
 from tistreamlines.benchmarks.cases import CASES, METHODS
-from tistreamlines.benchmarks.files import files_to_file
 from tistreamlines.benchmarks.problem import Problem, save_problem
-from tistreamlines.benchmarks.report import markdown
-from tistreamlines.benchmarks.schedule import Schedule
-from tistreamlines.benchmarks.targets import TARGETS
 from tistreamlines.space.sphere import load_sphere
 
-TINY = CASES["demo"].scaled(0.45)
+TINY = scaled(CASES["demo"], 0.45)
 ALL = ("cold", "warm", "cached")
 PEERS = ("dipy", "dipy-threads", "tckgen", "cuslines-numba")
 
@@ -31,7 +32,7 @@ def timed(target: str, kinds=ALL, method: str = "prob", **others) -> list[dict]:
     if reason := TARGETS[target].missing():
         pytest.skip(reason)
     rows: list[dict] = []
-    schedule = Schedule([TINY], [METHODS[method]], [TARGETS[target]], 100, repeat=1, whole=kinds, **others)
+    schedule = FullSchedule([TINY], [METHODS[method]], [TARGETS[target]], 100, repeat=1, whole=kinds, **others)
     files_to_file(schedule, lambda text: None, rows.append)
     return rows
 
@@ -53,6 +54,10 @@ def test_a_command_is_faster_with_its_caches():
     assert cold["points"] == warm["points"] == cached["points"]
     assert cold["device"]
     json.dumps(cold)
+
+
+def markdown(results: dict) -> str:
+    return report.markdown(sections(results))
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -83,7 +88,7 @@ def test_the_first_process_has_empty_caches_and_the_next_those_of_the_first(monk
     monkeypatch.setattr(files, "counted", lambda _: (60, 70))
     monkeypatch.setitem(TARGETS, target, replace(TARGETS[target], missing=lambda: ""))
     rows: list[dict] = []
-    schedule = Schedule([TINY], [METHODS["prob"]], [TARGETS[target]], 10, repeat=2, whole=kinds)
+    schedule = FullSchedule([TINY], [METHODS["prob"]], [TARGETS[target]], 10, repeat=2, whole=kinds)
     files_to_file(schedule, lambda text: None, rows.append)
     assert [row["kind"] for row in rows] == (["cold", "warm", "cached"] if target == "cpu" else ["cold", "warm"])
     assert len({*found[0]}) == 3
@@ -114,7 +119,7 @@ def test_a_command_that_fails_says_why(monkeypatch):
     assert (row["status"], row["reason"]) == ("failed", "no device (exit code 1)")
     monkeypatch.setitem(TARGETS, "dipy", replace(TARGETS["dipy"], missing=lambda: "it is not installed"))
     rows: list[dict] = []
-    schedule = Schedule([TINY], [METHODS["det"]], [TARGETS["dipy"]], 10, whole=ALL)
+    schedule = FullSchedule([TINY], [METHODS["det"]], [TARGETS["dipy"]], 10, whole=ALL)
     files_to_file(schedule, lambda text: None, rows.append)
     assert (rows[0]["status"], rows[0]["reason"]) == ("missing", "it is not installed")
 
@@ -165,6 +170,7 @@ def test_the_asymmetric_pmf_is_greater_along_z(tiny):
 def test_the_asymmetric_case_is_tracked(tiny, tmp_path, target):
     if reason := TARGETS[target].missing():
         pytest.skip(reason)
-    found = worker.measured(worker.Request(str(tiny), str(tmp_path), target, "prob-asymmetric", 200, repeat=1))
+    request = worker.Request(str(tiny), str(tmp_path), target, "prob-asymmetric", 200, repeat=1)
+    found = worker.measured(request, TARGETS[target])
     assert found["streamlines"] > 100
     assert found["mean_mm"] > 10

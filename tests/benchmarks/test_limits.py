@@ -13,11 +13,12 @@ import pytest
 from commands import python
 from dialects import DIALECTS, ints, reals, run
 from linked import Linked
+from places import ROOT
+from suite import limits
 from synthetic import boot_case
 from tables import prepare_det, prepare_prob, prepare_ptt
 
 from tistreamlines.backends.numba import program as _numba
-from tistreamlines.benchmarks import limits
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.ptt import data_support
@@ -29,10 +30,11 @@ from tistreamlines.tracking.parts import Layout
 from tistreamlines.tracking.tables.given import Prepared
 
 SIDE = 5
-MEASURED = """
+MEASURED = f"""
 import json, sys
+sys.path.append({str(ROOT / "benchmarks")!r})
 from tistreamlines.devices import choose
-from tistreamlines.benchmarks.limits import measure_limits
+from suite.limits import measure_limits
 print(json.dumps(measure_limits(choose(sys.argv[1]), 0.05)))
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from suite import tractometer
 
 from tistreamlines.benchmarks import measures
 from tistreamlines.benchmarks.cases import CASES
@@ -20,8 +21,9 @@ def test_lengths_and_crossings_in_closed_form():
     tracked = lines([[-5, 0, 0], [-5, 3, 4], [-5, 3, 14]], [[-9, 0, 0], [9, 0, 0]], [[1, 0, 0], [-1, 0, 0]], [[7] * 3])
     assert np.allclose(measures.lengths_mm(tracked), [15, 18, 2])
     # the third has its ends on both sides, but stays within 2 mm of the plane
-    assert measures.crossings(tracked, 0.0) == (1, 2)
-    assert measures.crossings(tracked, 20.0) == (0, 0)
+    for middle, counts in ((0.0, (1, 2)), (20.0, (0, 0))):
+        space = Space(np.array([[2.0, 0, 0, middle - 3], [0, 2, 0, 0], [0, 0, 2, 0], [0, 0, 0, 1]]), (4, 3, 2))
+        assert tuple(tractometer.crossings(tracked, space).values()) == counts
 
 
 def test_density_counts_a_streamline_once_a_voxel():
@@ -50,10 +52,10 @@ def test_identical_streamlines_are_shares_of_either():
 def test_truth_of_centrelines_is_perfect():
     phantom = make_phantom(**CASES["demo"].phantom)
     tracked = lines(*(bundle.centreline for bundle in phantom.bundles))
-    found = measures.truth(phantom, tracked)
+    found = tractometer.truth(phantom, tracked)
     assert found["valid"] == 1
     assert found["bundles"] == len(phantom.bundles)
     assert found["overreach"] < 0.2
     strangers = lines(*(np.stack([one.centreline[0], other.centreline[0]]) for one, other in zip(
         phantom.bundles[:3], phantom.bundles[3:6], strict=True)))
-    assert measures.truth(phantom, strangers)["valid"] == 0
+    assert tractometer.truth(phantom, strangers)["valid"] == 0

@@ -7,8 +7,10 @@ import re
 import numpy as np
 import pytest
 from reports import Page, made_up
+from suite import drawing, labels, page, plots, tables
 
-from tistreamlines.benchmarks import drawing, page, plots, tables
+from tistreamlines.benchmarks.page import colour_variables
+from tistreamlines.benchmarks.tables import groups
 
 
 @pytest.fixture
@@ -18,8 +20,8 @@ def results():
 
 def test_page_is_whole_and_has_each_plot(results):
     found = Page(page.html(results))
-    groups, others = 2, 3  # a plot of limits, two of one sweep
-    assert found.count("svg") == found.count("figure") == 4 * groups + others
+    cases, others = 2, 3  # a plot of limits, two of one sweep
+    assert found.count("svg") == found.count("figure") == 4 * cases + others
     for kind in ("throughput", "time", "lengths", "density"):
         assert {f"{kind}-{place}-figure_1" for place in (2, 3)} <= set(found.ids)
     assert {"limits-4-figure_1", "sweep-5-0-figure_1", "time-5-0-figure_1"} <= set(found.ids)
@@ -62,7 +64,7 @@ def corners(svg, paint):
 
 
 def test_bars_of_time_have_the_lengths_of_their_shares(results):
-    runs = tables.groups(results)["brain", "boot"]
+    runs = groups(labels.labelled(results))["brain", "boot"]
     svg = plots.time_bars("time", runs)
     ended = [run["seconds"] for run in runs if run["status"] == "ok"]
     # Behind those of the bars come those of the key.
@@ -97,7 +99,8 @@ def luminance(colour):
 
 @pytest.mark.parametrize(("dark", "paper"), [(False, "#ffffff"), (True, "#16161a")])
 def test_colours_stand_out_from_the_paper(dark, paper):
-    colours = dict(re.findall(r"--([a-z0-9-]+):(#\w{6})", drawing.colour_variables(dark)))
+    colours = dict(re.findall(r"--([a-z0-9-]+):(#\w{6})", colour_variables(drawing.PALETTE, dark)))
+    assert colours.pop("paper") == paper
     for name, colour in colours.items():
         high, low = sorted((luminance(colour), luminance(paper)), reverse=True)
         least = {"ink": 7, "quiet": 4.5, "rule": 1}.get(name, 3)

@@ -13,16 +13,20 @@ import pytest
 from commands import python
 from dipy.data import default_sphere
 from places import ROOT
+from suite import mrtrix, schedule, sweeping
+from suite import suite as developers
+from suite import worker as suite_worker
+from suite.compare import committed, compare
+from suite.limits import shares
+from suite.schedule import SWEEPS, Folders, FullSchedule, scaled
+from suite.tables import sections
+from suite.targets import TARGETS
 
-from tistreamlines.benchmarks import mrtrix, problem, runs, suite, sweeping, targets, worker
-from tistreamlines.benchmarks.cases import CASES, METHODS, SWEEPS
-from tistreamlines.benchmarks.compare import committed, compare
-from tistreamlines.benchmarks.limits import shares
+from tistreamlines.benchmarks import report, runs, suite, targets, worker
+from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.machine import machine
 from tistreamlines.benchmarks.problem import Problem, save_problem
-from tistreamlines.benchmarks.report import markdown
-from tistreamlines.benchmarks.schedule import Folders, Schedule
-from tistreamlines.benchmarks.targets import TARGETS, Target
+from tistreamlines.benchmarks.targets import Target
 from tistreamlines.devices import choose
 from tistreamlines.errors import InputError
 from tistreamlines.space.harmonics import order_of, sampling_matrix
@@ -43,7 +47,7 @@ def small(tmp_path_factory):
 def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, **others) -> dict:
     """Results of one run in this process, as the suite puts them together."""
     request = worker.Request(str(small[0]), str(folder), target, method, nseeds, **others)
-    found = worker.measured(request)
+    found = worker.measured(request, TARGETS[target])
     row = {"case": "demo", "dg": METHODS[method].dg, "model": METHODS[method].model, "target": target, "kind": "arch",
            "nseeds": nseeds, "threads": None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
            "density_correlation": {}}
@@ -53,10 +57,9 @@ def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, 
 @pytest.mark.parametrize("target", ["dipy", "dipy-threads"])
 def test_peers_track_what_archs_track(small, tmp_path, target):
     theirs = run_here(small, tmp_path, target, "det", 300, repeat=1)["runs"][0]
-    ours = run_here(small, tmp_path, "cpu", "det", 300, repeat=2, counts=(100,))["runs"][0]
+    ours = run_here(small, tmp_path, "cpu", "det", 300, repeat=2)["runs"][0]
     assert ours["streamlines"] == pytest.approx(theirs["streamlines"], rel=0.01)
     assert ours["mean_mm"] == pytest.approx(theirs["mean_mm"], rel=0.02)
-    assert [count for count, *_ in ours["sweep"]] == [100]
     assert len(ours["seconds"]["repeats"]) == 2
     assert ours["seconds"]["track"] == ours["seconds"]["repeats"][1]
     assert theirs["sha256"] == ""
@@ -76,7 +79,7 @@ def test_devices_that_share_the_seeds(small, tmp_path, monkeypatch):
     assert {name for name, value in two.items() if value is None and name in unknown} == unknown
     assert one["work"]
     assert two["seconds"]["stages"] == {}
-    assert "2 devices" in markdown(results)
+    assert "2 devices" in report.markdown(sections(results))
 
 
 def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
@@ -124,22 +127,22 @@ def test_archs_agree_in_committed_results(found):
 def test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on(monkeypatch):
     asked = []
 
-    def ran(request, time_limit):
-        asked.append(request.target)
-        if request.target == "dipy":
+    def ran(module, time_limit):
+        asked.append(json.loads(Path(module[1]).read_text())["target"])
+        if asked[-1] == "dipy":
             return "timeout", f"stopped after {time_limit:g} s."
-        if request.target == "tckgen":
+        if asked[-1] == "tckgen":
             return "failed", "illegal instruction (signal 4)"
-        return run(request, time_limit)
+        return run(module, time_limit)
 
-    run = suite.run_process
-    monkeypatch.setattr(suite, "run_process", ran)
-    absent = Target("absent", "nobody", "peer", ("prob",), lambda: "it is not installed", TARGETS["dipy"].open, ())
+    run = suite.run_module
+    monkeypatch.setattr(suite, "run_module", ran)
+    absent = Target("absent", "nobody", "peer", ("prob",), lambda: "it is not installed", TARGETS["dipy"].open)
     targets = [TARGETS["dipy"], replace(TARGETS["tckgen"], missing=lambda: ""), absent, TARGETS["cpu"]]
-    monkeypatch.setattr(suite, "device_limits", lambda targets, time_limit, report: {})
+    monkeypatch.setattr(developers, "device_limits", lambda targets, time_limit, report: {})
     told, kept = [], []
-    schedule = Schedule([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
-    results = suite.benchmark(schedule, told.append, keep=lambda found: kept.append(len(found["runs"])))
+    schedule = FullSchedule([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
+    results = developers.benchmark(schedule, told.append, keep=lambda found: kept.append(len(found["runs"])))
     assert kept == [4]
     assert asked == ["dipy", "tckgen", "cpu"]
     assert [r["status"] for r in results["runs"]] == ["timeout", "failed", "missing", "ok"]
@@ -167,19 +170,19 @@ def run_instead(tmp_path, monkeypatch):
     ("import os; print('no device', file=__import__('sys').stderr, flush=True); os.abort()", "failed", "no device"),
     ("raise SystemExit('bad driver')", "failed", "bad driver (exit code 1)"),
 ])
-def test_a_process_that_ends_badly_says_how(tmp_path, run_instead, body, status, said):
+def test_a_process_that_ends_badly_says_how(run_instead, body, status, said):
     run_instead(body)
-    found = runs.run_process(worker.Request("", str(tmp_path), "cpu", "boot", 1), 1.0)
+    found = runs.run_module(["tistreamlines.benchmarks.worker", "request.json"], 1.0)
     assert found[0] == status
     assert said in found[1]
 
 
 def test_limits_that_cannot_be_measured_say_why(run_instead):
     run_instead("raise SystemExit('cpu: gets 5 values wrong')")
-    found = runs.device_limits([TARGETS["cpu"], TARGETS["dipy"]], 10.0, print)
+    found = developers.device_limits([TARGETS["cpu"], TARGETS["dipy"]], 10.0, print)
     assert found == {"cpu": {"reason": "cpu: gets 5 values wrong"}}
     assert shares({"points_per_second": 1.0}, found["cpu"], 1.0, 1.0) is None
-    assert "cpu: gets 5 values wrong" in markdown({"limits": found})
+    assert "cpu: gets 5 values wrong" in report.markdown(sections({"limits": found}))
 
 
 def test_what_a_process_started_ends_with_it(tmp_path, run_instead):
@@ -190,7 +193,7 @@ while True:
     time.sleep(0.05)
 """
     run_instead(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])")
-    assert runs.run_process(worker.Request("", str(tmp_path), "tckgen", "prob", 1), 2.0)[0] == "timeout"
+    assert runs.run_module(["suite.worker", "request.json"], 2.0)[0] == "timeout"
     last = beats.read_text()
     time.sleep(0.3)
     assert beats.read_text() == last
@@ -201,15 +204,16 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
     """What varies is what a worker is asked for; what cannot vary here is left out."""
     asked = []
 
-    def ran(request, time_limit):
+    def ran(module, time_limit):
+        request = suite_worker.SweepRequest(**json.loads(Path(module[1]).read_text()))
         asked.append(request)
         rows = {"sweep": [[count, 0.1, 50 * count, 2**20] for count in request.counts]}
         (Path(request.folder) / "run.json").write_text(json.dumps(rows))
         return "ok", ""
 
-    monkeypatch.setattr(sweeping, "run_process", ran)
+    monkeypatch.setattr(sweeping, "run_module", ran)
     monkeypatch.setattr(sweeping, "usable_cores", lambda: 4)
-    schedule = Schedule([CASES["demo"]], [METHODS["prob"]], [TARGETS["cpu"]], 5000)
+    schedule = FullSchedule([CASES["demo"]], [METHODS["prob"]], [TARGETS["cpu"]], 5000)
     folders = Folders(small[0], CASES["demo"], schedule)
     folders._made[1.0] = small
 
@@ -224,7 +228,7 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
     assert values("sphere") == [181, 362, 724]
     assert [request.changes for request in asked] == [{"sphere": name} for name in ("small", "default", "full")]
     assert values("order") == [request.changes["order"] for request in asked] == [2, 4, 6, 8]
-    assert all(request.nseeds == 5000 and request.repeat == 0 for request in asked)
+    assert all(request.nseeds == 5000 for request in asked)
     own = replace(CASES["demo"], phantom=None)
     assert not sweeping.swept(SWEEPS["voxels"], METHODS["prob"], TARGETS["cpu"],
                               Folders(small[0], own, schedule), schedule)
@@ -239,19 +243,19 @@ def test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time(small, tmp_path,
 
     cpu = TARGETS["cpu"]
     monkeypatch.setitem(TARGETS, "cpu", replace(cpu, open=opened))
-    request = worker.Request(str(small[0]), str(tmp_path), "cpu", "prob", 100_000, repeat=0, seconds=90.0,
-                             counts=(100, 1000, 100_000))
-    rows = worker.swept(request)["sweep"]
+    request = suite_worker.SweepRequest(str(small[0]), str(tmp_path), "cpu", "prob", 100_000, seconds=90.0,
+                                        counts=(100, 1000, 100_000))
+    rows = suite_worker.swept(request)["sweep"]
     assert [row[0] for row in rows] == [100, 1000]
     assert rows[0][2] < rows[1][2]
     assert 2**26 < rows[0][3] <= rows[1][3]
     small_sphere = replace(request, changes={"sphere": "small"}, counts=(1000,), nseeds=1000)
-    other = worker.swept(small_sphere)["sweep"][0]
+    other = suite_worker.swept(small_sphere)["sweep"][0]
     assert other[2] != rows[1][2]
 
 
 def test_the_phantom_of_a_sweep_over_voxels_is_the_same_head():
-    half = CASES["phantom"].scaled(0.5)
+    half = scaled(CASES["phantom"], 0.5)
     assert half.phantom["shape"] == (40, 53, 38)
     assert half.phantom["voxel_mm"] == 4.0
     assert half.name == "phantom"
@@ -265,19 +269,24 @@ def test_a_failed_download_is_one_line(monkeypatch):
 
     monkeypatch.setattr("dipy.data.get_fnames", fails)
     with pytest.raises(InputError, match=r"stanford: DIPY cannot download it .*name other cases"):
-        problem.fetch_stanford()
+        schedule.stanford()
 
 
 # ----------------------------------------------------------------------------------------------------- the command
-def command(*arguments: str, folder: Path):
-    return python("-m", "tistreamlines", "benchmark", *arguments, "--out", folder / "found", timeout=600)
+USERS, DEVELOPERS = ("-m", "tistreamlines", "benchmark"), (ROOT / "benchmarks" / "suite",)
 
 
-def test_the_command_writes_three_reports(tmp_path):
+def command(program: tuple, *arguments: str, folder: Path):
+    return python(*program, *arguments, "--out", folder / "found", timeout=600)
+
+
+@pytest.mark.parametrize("program", [USERS, DEVELOPERS])
+def test_the_command_writes_three_reports(tmp_path, program):
     """With a software Vulkan device, where there is one, beside the CPU."""
     archs = [name for name in ("cpu", "vulkan") if not TARGETS[name].missing()]
-    done = command("--nseeds", "40", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det",
-                   "--sweeps", "threads", "--repeat", "1", folder=tmp_path)
+    more = ("--sweeps", "threads") if program is DEVELOPERS else ()
+    done = command(program, "--nseeds", "40", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det",
+                   *more, "--repeat", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "found").iterdir()} == {"results.json", "report.md", "report.html"}
     results = json.loads((tmp_path / "found" / "results.json").read_text())
@@ -285,28 +294,35 @@ def test_the_command_writes_three_reports(tmp_path):
         ("det", name, "ok") for name in (*archs, "dipy-threads")
     ]
     assert all(run["identical"] == {"cpu": 1.0} for run in results["runs"] if run["target"] == "vulkan")
-    assert set(results["limits"]) == set(archs)
     assert all((run["copied_bytes"] or 0) > 0 for run in results["runs"] if run["target"] == "vulkan")
-    threads = [sweep for sweep in results["sweeps"] if sweep["name"] == "threads"]
-    assert {sweep["target"] for sweep in threads} == {"cpu", "dipy-threads"}
-    assert all(points > 1000 for sweep in threads for points in sweep["points"])
-    assert results["limits"]["cpu"]["bytes_per_second"] > 0
     assert "dipy-threads" in done.stdout
+    if more:
+        assert set(results["limits"]) == set(archs)
+        threads = [sweep for sweep in results["sweeps"] if sweep["name"] == "threads"]
+        assert {sweep["target"] for sweep in threads} == {"cpu", "dipy-threads"}
+        assert all(points > 1000 for sweep in threads for points in sweep["points"])
+        assert results["limits"]["cpu"]["bytes_per_second"] > 0
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    (("--cases", "nowhere"), "choose from demo, phantom, stanford"),
-    (("--dg", "magic"), "choose from boot"),
-    (("--sweeps", "moons"), "choose from seeds"),
-    (("--peers", "someone"), "choose from dipy"),
-    (("--cases", "stanford"), "add --fetch"),
-    (("--files-to-file", "hot"), "choose from cold, warm, cached"),
-    (("--files-to-file", "cold", "--dg", "prob-asymmetric"), "leave it out of --dg"),
-    (("one.nii.gz",), "give all of DWI, BVALS and BVECS"),
-    (("--against", "nowhere"), "give --against a folder that does"),
+@pytest.mark.parametrize(("program", "arguments", "said"), [
+    (USERS, ("--cases", "nowhere"), "choose from demo, phantom (python benchmarks/suite, in a copy"),
+    (USERS, ("--dg", "magic"), "choose from boot"),
+    (USERS, ("--peers", "tckgen"), "choose from dipy, dipy-threads (python benchmarks/suite, in a copy"),
+    (USERS, ("one.nii.gz",), "give all of DWI, BVALS and BVECS"),
+    (USERS, ("--sweeps", "seeds"), "--sweeps is an option of the developers' benchmark: python benchmarks/suite, in a"),
+    (USERS, ("--files-to-file", "cold"), "--files-to-file is an option of the developers' benchmark: python"),
+    (USERS, ("--against", "results"), "--against is an option of the developers' benchmark: python benchmarks/suite"),
+    (USERS, ("--fetch",), "--fetch is an option of the developers' benchmark: python benchmarks/suite"),
+    (DEVELOPERS, ("--cases", "nowhere"), "choose from demo, phantom, stanford"),
+    (DEVELOPERS, ("--sweeps", "moons"), "choose from seeds"),
+    (DEVELOPERS, ("--peers", "someone"), "choose from dipy"),
+    (DEVELOPERS, ("--cases", "stanford"), "add --fetch"),
+    (DEVELOPERS, ("--files-to-file", "hot"), "choose from cold, warm, cached"),
+    (DEVELOPERS, ("--files-to-file", "cold", "--dg", "prob-asymmetric"), "leave it out of --dg"),
+    (DEVELOPERS, ("--against", "nowhere"), "give --against a folder that does"),
 ])
-def test_what_cannot_be_is_one_line(tmp_path, arguments, said):
-    done = command(*arguments, folder=tmp_path)
+def test_what_cannot_be_is_one_line(tmp_path, program, arguments, said):
+    done = command(program, *arguments, folder=tmp_path)
     assert done.returncode in (1, 2)
     assert said in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """Names that users of other programs try get a line that says what to do here."""
 
 import re
+import runpy
 import shutil
 import subprocess
 
@@ -8,12 +9,15 @@ import click
 import pytest
 from click.testing import CliRunner
 from commands import one_line
+from places import ROOT
 
-from tistreamlines.cli.hints import ADVICE, ALIKE, DIPY_NAMES, HINTS, PROGRAMS, refuse_foreign
+from tistreamlines.cli.hints import ADVICE, HINTS, PROGRAMS, refuse_foreign
 from tistreamlines.cli.track import track as command
 from tistreamlines.errors import ParameterError
 
 PARAMETERS = command.get_params(click.Context(command))
+EQUIVALENTS = runpy.run_path(str(ROOT / "docs" / "equivalents.py"))
+ALIKE, DIPY_NAMES = EQUIVALENTS["ALIKE"], EQUIVALENTS["DIPY_NAMES"]
 KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *parameter.secondary_opts)}
 
 

@@ -57,7 +57,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def store(silent: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of compiled code in a cache of the test's own; temporary files have one too."""
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(_cache, "compile_elsewhere", lambda *_: None)  # so that tests see what is compiled
+    monkeypatch.setattr(_cache, "compile_process", lambda *_: None)  # so that tests see what is compiled
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return tmp_path / "cache" / "tistreamlines" / "kernels"
@@ -417,7 +417,7 @@ def test_a_run_that_finds_all_functions_compiled_does_without_numba(head, tmp_pa
     code = (
         "import sys, tistreamlines as ts; *series, mask = sys.argv[1:]\n"
         "from tistreamlines.backends.numba import cache\n"
-        "cache.compile_elsewhere = lambda *_: None\n"
+        "cache.compile_process = lambda *_: None\n"
         "found = ts.track(*series, mask=mask, arch='cpu', nseeds=40, dg='prob', model='csd', sh_order=4)\n"
         "print(found.n_streamlines, 'numba' in sys.modules)"
     )

@@ -156,6 +156,7 @@ SLOW = {
     "run/fixels": ("test_mrtrix_reads_the_folder",),
     "run/group_folders": ("test_every_output_is_written",),
     "run/mapping": ("test_vulkan_has_the_same_bytes",),
+    "run/one_process": ("test_the_bytes_of_several_processes",),
     "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
     "run/plan": ("TestOptions::test_so_do_numbers",),
     "run/product_runs": ("test_several_devices_of_which_one_is_lost", "test_vulkan"),

@@ -143,7 +143,7 @@ def folder(tmp_path_factory):
     """The crop as a problem of the benchmark, whose table of trackers is used here too."""
     made = tmp_path_factory.mktemp("problem")
     paths = tuple(str(CROP / f"dwi.{suffix}") for suffix in ("nii.gz", "bval", "bvec"))
-    save_problem(Case("crop", "Sherbrooke crop"), made, paths=paths, mask=str(CROP / "mask.nii.gz"))
+    save_problem(Case("crop", paths=paths, mask=str(CROP / "mask.nii.gz")), made)
     return made
 
 

@@ -18,8 +18,7 @@ from tables import prepare_det
 
 import tistreamlines as ts
 from tistreamlines import devices
-from tistreamlines.backends import faults
-from tistreamlines.backends.numba import elsewhere
+from tistreamlines.backends import compile_process, faults
 from tistreamlines.cuslines import tracker
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
@@ -49,7 +48,7 @@ def prepared():
 
 def children() -> set[int]:
     """Processes that this one has started and that have not ended, besides those that compile for it."""
-    found, compilers = set(), {one._process.pid for some in elsewhere._processes.values() for one in some}
+    found, compilers = set(), {one._process.pid for one in compile_process._processes.values()}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = status.read_text().rsplit(")", 1)[1].split()

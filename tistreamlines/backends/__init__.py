@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from threading import Thread
 from typing import TYPE_CHECKING
 
-from ..devices import ARCHS, ON_HOST
+from ..devices import ON_HOST
 from ..devices.compilers import compilers_for as compilers_for
 from ..devices.compilers import take_compiler as take_compiler
 from ..errors import DeviceError
@@ -41,36 +40,22 @@ def open_program(
     DeviceError
         If the device cannot start or computes wrong results.
     """
-    if device.arch == "cpu":
+    if device.interprets:
+        from ..linker.interpreted import InterpretedProgram
+
+        return InterpretedProgram(source, bits=32)
+    if device.on_host:
         from .numba.program import NumbaProgram
         from .numba.queue import QueuedProgram
 
         if queued:
             return QueuedProgram(source, fast=not exact, threads=threads, queued=queued)
         return NumbaProgram(source, fast=not exact, threads=threads)
-    from .taichi.trial import open_checked, program_class
+    from .taichi.trial import begin_beside, open_checked, program_class
 
+    begin_beside(device, source, exact)
     kind = open_checked(device, exact, profile)
     return program_class(device)(device, source, exact=exact, profile=profile, kind=kind)
-
-
-def import_beside(arch: str) -> None:
-    """Start to import a GPU's compiler, in a thread: that takes about as long as to find the device."""
-    if arch in ARCHS and arch not in ON_HOST:
-        from ..devices.compilers import compiler_for
-        from .driven import drives
-        from .taichi.importing import imported
-
-        if drives(arch):  # by code that another process compiles
-            return
-
-        before_threads(arch)
-
-        def work() -> None:
-            with suppress(Exception):  # it occurs again when the device is started
-                imported(compiler_for(arch))
-
-        Thread(target=work, name="import").start()
 
 
 def before_threads(arch: str) -> None:
@@ -84,17 +69,17 @@ def before_threads(arch: str) -> None:
 
 
 def warm_up(device: Device, *, exact: bool = True) -> None:
-    """Open a device, or start the compiler for it, and test it if it is a GPU, which :func:`open_program` else does."""
-    if device.arch != "cpu":
-        from .taichi.trial import open_checked
+    """Open a GPU, or start the compiler for it, and test it, which :func:`open_program` else does; or begin with that."""
+    if not device.on_host:
+        from .taichi.trial import open_beside
 
-        open_checked(device, exact, False)
+        open_beside(device, exact)
     from .numba import program as program
 
 
 def compiler_told(device: Device) -> dict[str, str]:
     """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
-    if device.arch == "cpu":
+    if device.on_host:
         return {}
     from ..devices.compilers import compiler_for
 

@@ -11,26 +11,12 @@ from pathlib import Path
 
 from .llvm import assemble
 
-# names lie one after another, each with a NUL at its end, and an empty one ends them; addresses are numbers, since LLVM
-# has changed how it writes pointers
+# addresses are numbers, since LLVM has changed how it writes pointers
 LEAVE = """
 declare i32 @unlink(i64)
-declare i64 @strlen(i64)
 declare void @_exit(i32)
 define void @leave(i32 %number) {{
-begin:
-  br label %next
-next:
-  %name = phi i64 [ {names}, %begin ], [ %after, %remove ]
-  %length = call i64 @strlen(i64 %name)
-  %last = icmp eq i64 %length, 0
-  br i1 %last, label %end, label %remove
-remove:
-  call i32 @unlink(i64 %name)
-  %bytes = add i64 %length, 1
-  %after = add i64 %name, %bytes
-  br label %next
-end:
+{removals}
   %code = add i32 %number, 128
   call void @_exit(i32 %code)
   ret void
@@ -40,10 +26,11 @@ _held: list[object] = []  # what a handler may read or call
 
 
 @cache
-def _leave(names: bytes) -> int:
-    held = ctypes.create_string_buffer(names + b"\0")
+def _leave(*names: bytes) -> int:
+    held = [ctypes.create_string_buffer(name) for name in names]
     _held.append(held)
-    return assemble(LEAVE.format(names=ctypes.addressof(held)), "leave")
+    removals = [f"  call i32 @unlink(i64 {ctypes.addressof(name)})" for name in held]
+    return assemble(LEAVE.format(removals="\n".join(removals)), "leave")
 
 
 def set_leaving(number: int, files: Iterable[Path] = ()) -> None:
@@ -51,7 +38,7 @@ def set_leaving(number: int, files: Iterable[Path] = ()) -> None:
 
     Files are removed before. ``signal.signal`` undoes it.
     """
-    _set(number, _leave(b"".join(os.fsencode(file.absolute()) + b"\0" for file in sorted(files))))
+    _set(number, _leave(*[os.fsencode(file.absolute()) for file in sorted(files)]))
 
 
 def set_aborted(tell: Callable[[], object]) -> None:

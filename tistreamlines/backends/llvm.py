@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes as c
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from ..errors import DeviceError
@@ -24,24 +21,15 @@ _held: list[object] = []  # code is freed with its engine
 Options = Mapping[str, bool | int | str]  # of LLVM, by name
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Recipe:
-    """How a module becomes machine code.
+def machine_code(bitcode: bytes, target: Options, first: Options, second: Options) -> bytes:
+    """Optimise a module, and return its object file, which refers to no other.
 
-    Attributes
+    Parameters
     ----------
+    bitcode : the module.
     target : of ``Target.create_target_machine``: processor, features, level of optimisation.
     first : attributes of llvmlite's ``PipelineTuningOptions`` for the pipeline by which functions are inlined.
     second : the same for the pipeline that then optimises the module.
-    """
-
-    target: Options
-    first: Options
-    second: Options
-
-
-def machine_code(bitcode: bytes, recipe: Recipe) -> bytes:
-    """Optimise a module, and return its object file, which refers to no other; other threads may compile meanwhile.
 
     Raises
     ------
@@ -49,13 +37,13 @@ def machine_code(bitcode: bytes, recipe: Recipe) -> bytes:
         If the module calls functions that are not in it.
     """
     with binding.create_context() as context, binding.parse_bitcode(bitcode, context) as module:
-        with _machine(**recipe.target) as machine:
-            _optimise(module, machine, recipe.first, ("loop_rotate", "instruction_combine", "jump_threading"))
-            _optimise(module, machine, recipe.second)
+        with _machine(**target) as machine:
+            _optimise(module, machine, first, ("loop_rotate", "instruction_combine", "jump_threading"))
+            _optimise(module, machine, second)
             called = [function.name for function in module.functions if function.is_declaration]
             if missing := [name for name in called if not name.startswith("llvm.") and name not in OF_C]:
                 raise TypeError(f"a kernel calls {', '.join(missing)}, which its object file does not contain")
-            return _object(module, machine)
+            return machine.emit_object(module)
 
 
 def _optimise(module: ModuleRef, machine: TargetMachine, options: Options, passes: Sequence[str] = ()) -> None:
@@ -65,34 +53,7 @@ def _optimise(module: ModuleRef, machine: TargetMachine, options: Options, passe
     with binding.create_pass_builder(machine, tuning) as builder, builder.getModulePassManager() as manager:
         for name in passes:
             getattr(manager, f"add_{name}_pass")()
-        _unlocked().LLVMPY_RunNewModulePassManager(manager, module, builder)
-
-
-def _object(module: ModuleRef, machine: TargetMachine) -> bytes:
-    error, library = c.c_char_p(), _unlocked()
-    if not (buffer := library.LLVMPY_TargetMachineEmitToMemory(machine, module, 1, c.byref(error))):
-        raise RuntimeError((error.value or b"").decode())
-    try:
-        return c.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
-    finally:
-        library.LLVMPY_DisposeMemoryBuffer(buffer)
-
-
-@cache
-def _unlocked() -> c.CDLL:
-    """Return LLVM's functions without the lock by which llvmlite lets one thread at a time call them.
-
-    LLVM itself needs none for modules that have contexts of their own.
-    """
-    library, place = c.CDLL(binding.ffi.lib._name), c.c_void_p
-    for name, result, *kinds in (
-        ("RunNewModulePassManager", None, place, place, place),
-        ("TargetMachineEmitToMemory", place, place, place, c.c_int, c.POINTER(c.c_char_p)),
-        ("GetBufferStart", place, place), ("GetBufferSize", c.c_size_t, place), ("DisposeMemoryBuffer", None, place),
-    ):
-        function = getattr(library, f"LLVMPY_{name}")
-        function.restype, function.argtypes = result, kinds
-    return library
+        manager.run(module, builder)
 
 
 def load_object(code: bytes, symbol: str) -> int:

@@ -1,9 +1,8 @@
-"""The images, tracking methods and sweeps of the benchmark, as data."""
+"""The images and the tracking methods of the benchmark, as data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from ..aliases import Json
 
@@ -14,7 +13,7 @@ COMMON = {"relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
 
 @dataclass(frozen=True)
 class Case:
-    """An image to track.
+    """An image to track: a phantom, or a series of files.
 
     Parameters
     ----------
@@ -24,20 +23,17 @@ class Case:
         Description.
     phantom : dict, optional
         Arguments of :func:`tistreamlines.phantom.phantom.make_phantom` if the image is a phantom.
-    fetched : bool
-        True for DIPY's Stanford HARDI, which is downloaded.
+    paths : tuple of str
+        dwi, bvals and bvecs of a series.
+    mask : str, optional
+        Brain mask of a series; by default DIPY's median_otsu.
     """
 
     name: str
-    title: str
+    title: str = ""
     phantom: Json | None = None
-    fetched: bool = False
-
-    def scaled(self, factor: float) -> Case:
-        """Return the same phantom with ``factor`` times the voxels along each axis."""
-        phantom = self.phantom or {}
-        shape = tuple(round(factor * side) for side in phantom["shape"])
-        return replace(self, phantom=phantom | {"shape": shape, "voxel_mm": phantom["voxel_mm"] / factor})
+    paths: tuple[str, ...] = ()
+    mask: str | None = None
 
 
 CASES = {
@@ -47,7 +43,6 @@ CASES = {
              {"shape": (30, 36, 28), "voxel_mm": 5.0, "n_b0": 2, "n_dirs": 48}),
         Case("phantom", "phantom of Stanford's shape, 81 x 106 x 76 voxels of 2 mm, 150 directions",
              {"shape": (81, 106, 76), "voxel_mm": 2.0, "n_b0": 10, "n_dirs": 150, "bval": 2000.0}),
-        Case("stanford", "DIPY's Stanford HARDI, 81 x 106 x 76 voxels of 2 mm, 150 directions", fetched=True),
     )
 }
 
@@ -105,41 +100,4 @@ METHODS = {
         TimedMethod("det", "csd", 60.0, max_steps=1000),
         TimedMethod("ptt", "csd", 10.0, options=PROBE),
     )
-}
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A setting that is varied while all others stay the same; each value is a run.
-
-    Parameters
-    ----------
-    name, unit : str
-        Name on the command line, and unit of the reported values.
-    values : tuple
-        Values in increasing order.
-    """
-
-    name: str
-    unit: str
-    values: tuple[Any, ...]
-
-
-SWEEPS = {
-    sweep.name: sweep
-    for sweep in (
-        Sweep("seeds", "seeds", (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)),
-        Sweep("chunk", "seeds in a chunk", (64, 256, 1024, 4096, 16_384, 65_536)),
-        Sweep("threads", "threads", (1, 2, 4, 8, 16, 32, 64)),
-        Sweep("sphere", "vertices", ("small", "default", "full")),
-        Sweep("order", "order of harmonics", (2, 4, 6, 8)),
-        Sweep("voxels", "voxels of the image", (0.5, 0.7, 1.0, 1.4)),  # factors along each axis, for phantoms
-    )
-}
-
-# what the caches hold when a whole command starts
-KINDS = {
-    "cold": "no compiled kernels in the caches",
-    "warm": "compiled kernels in the caches",
-    "cached": "compiled kernels, fits and tables in the caches (--cache-dir)",
 }

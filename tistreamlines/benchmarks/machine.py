@@ -1,10 +1,8 @@
-"""The computer of a benchmark: processor, memory, devices, versions and commit."""
+"""The computer of a benchmark: processor, memory, devices and versions."""
 
 from __future__ import annotations
 
 import platform
-import subprocess
-from pathlib import Path
 
 from ..aliases import Json
 from ..backends import compiler_told
@@ -25,16 +23,3 @@ def machine() -> Json:
         ],
         "versions": versions(),
     }
-
-
-def commit() -> str:
-    """Return the commit of the source tree, "" outside of one; it ends with -dirty if files are changed."""
-    root = Path(__file__).resolve().parents[2]
-    try:
-        described = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
-            check=True, timeout=20,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return described.stdout.strip()

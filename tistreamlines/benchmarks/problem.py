@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..aliases import Array
-from ..errors import InputError
 from ..fit import csd, shells
 from ..fit.frames import place_gradients
 from ..fit.response import csd_response
@@ -155,23 +154,8 @@ def seeds_in(white: Array, count: int) -> Array:
     return voxels[rng.integers(len(voxels), size=count)] + rng.uniform(-0.5, 0.5, (count, 3))
 
 
-def series_of(case: Case, paths: tuple[str, ...], mask: str | None) -> tuple[nifti.Dwi, Array, Phantom | None]:
-    """Read or generate the series of a case.
-
-    Parameters
-    ----------
-    case : Case
-    paths : tuple of str
-        dwi, bvals and bvecs of the user's series.
-    mask : str, optional
-        Path of its mask; by default DIPY's median_otsu.
-
-    Returns
-    -------
-    series : Dwi
-    mask : (x, y, z) bool
-    phantom : Phantom or None
-    """
+def series_of(case: Case) -> tuple[nifti.Dwi, Array, Phantom | None]:
+    """Read or generate the series of a case, its brain mask (x, y, z) bool, and the phantom if it is one."""
     if case.phantom is not None:
         from dipy.core.gradients import gradient_table
 
@@ -179,11 +163,9 @@ def series_of(case: Case, paths: tuple[str, ...], mask: str | None) -> tuple[nif
         gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
         space = Space(phantom.affine, phantom.mask.shape)
         return nifti.Dwi(phantom.data, space, gtab, Path(case.name)), phantom.mask, phantom
-    if case.fetched:
-        paths = fetch_stanford()
-    dwi = nifti.load_dwi(*paths)
-    inside = None if mask is None else nifti.load_mask(mask, dwi.space)
-    dwi, placing = place_gradients(dwi, inside, "auto", paths[2])
+    dwi = nifti.load_dwi(*case.paths)
+    inside = None if case.mask is None else nifti.load_mask(case.mask, dwi.space)
+    dwi, placing = place_gradients(dwi, inside, "auto", case.paths[2])
     for text in placing.warnings:
         warnings.warn(text, stacklevel=2)
     if inside is None:
@@ -193,26 +175,7 @@ def series_of(case: Case, paths: tuple[str, ...], mask: str | None) -> tuple[nif
     return dwi, inside, None
 
 
-def fetch_stanford() -> tuple[str, ...]:
-    """Return the paths of DIPY's Stanford HARDI (dwi, bvals, bvecs), and download it if necessary.
-
-    Raises
-    ------
-    InputError
-        If the download fails.
-    """
-    from dipy.data import get_fnames
-    from dipy.data.fetcher import FetcherError
-
-    try:
-        return tuple(map(str, get_fnames(name="stanford_hardi")))
-    except (FetcherError, OSError) as error:
-        raise InputError(f"stanford: DIPY cannot download it ({error}): try again, or name other cases") from error
-
-
-def save_problem(
-    case: Case, folder: Path, *, paths: tuple[str, ...] = (), mask: str | None = None, orders: Iterable[int] = (8,)
-) -> Phantom | None:
+def save_problem(case: Case, folder: Path, orders: Iterable[int] = (8,)) -> Phantom | None:
     """Compute the fits that the targets need and store them; return the phantom if the case is one.
 
     Parameters
@@ -220,11 +183,10 @@ def save_problem(
     case : Case
     folder : Path
         An empty folder.
-    paths, mask : as for :func:`series_of`
     orders : iterable of int
         Orders of CSD that the methods need.
     """
-    dwi, brain, phantom = series_of(case, paths, mask)
+    dwi, brain, phantom = series_of(case)
     fa = tensor_fa(dwi.data, dwi.gtab, brain)
     arrays = {
         "data": dwi.data, "bvals": dwi.gtab.bvals, "bvecs": dwi.gtab.bvecs, "fa": fa, "mask": brain,

@@ -1,38 +1,32 @@
-"""Processes of the benchmark: one for each run, and one for the limits of each device."""
+"""Processes of the benchmark, each of which ends in time with all that it has started."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from .. import helpers
-from ..aliases import Json
-from .targets import Target
-from .worker import Request
 
 
-def run_process(request: Request, time_limit: float) -> tuple[str, str]:
-    """Run a worker.
+def run_module(module: list[str], time_limit: float, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Run a module with its arguments.
 
     Parameters
     ----------
-    request : Request
+    module : list of str
+        Its name and its arguments.
     time_limit : float
         Seconds after which it is stopped.
+    environment : mapping, optional
+        Its environment; by default this process's.
 
     Returns
     -------
     status, reason : str
         ``reason`` is the last line of its output if it failed, else "".
     """
-    return run_module(["tistreamlines.benchmarks.worker", str(request.save())], time_limit)
-
-
-def run_module(module: list[str], time_limit: float, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Run a module with its arguments; return status and reason as :func:`run_process` does."""
     try:
         done = ended(module, time_limit, environment)
     except subprocess.TimeoutExpired as late:
@@ -74,35 +68,3 @@ def last_line(text: str) -> str:
     """Return the last line that is not empty, at most 300 characters of it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
-
-
-def device_limits(targets: Iterable[Target], time_limit: float, report: Callable[[str], object]) -> Json:
-    """Measure the peak rates of each arch, each in its own process.
-
-    Parameters
-    ----------
-    targets : iterable of Target
-        Peers are skipped.
-    time_limit : float
-        Seconds for each.
-    report : callable
-        Called with a description of each measurement before it starts.
-
-    Returns
-    -------
-    dict
-        The limits by arch, or the reason why they could not be measured.
-    """
-    limits = {}
-    for target in targets:
-        if target.kind != "arch" or target.missing():
-            continue
-        report(f"limits of {target.name}")
-        try:
-            done = ended(["tistreamlines.benchmarks.worker", target.name], time_limit)
-        except subprocess.TimeoutExpired:
-            limits[target.name] = {"reason": f"stopped after {time_limit:g} s"}
-        else:
-            line = last_line(done.stderr if done.returncode else done.stdout)
-            limits[target.name] = {"reason": line} if done.returncode else json.loads(line)
-    return limits

@@ -3,78 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..aliases import Json
 from ..devices import ARCHS, ON_HOST
 from .cases import METHODS
-from .file_tables import files_section
-from .forms import (
-    UNKNOWN,
-    Columns,
-    Section,
-    Table,
-    at,
-    cell,
-    count,
-    getter,
-    known,
-    number,
-    percent,
-    size,
-    tabled,
-)
-from .sweep_tables import sweeps_section
+from .forms import UNKNOWN, Columns, Section, Table, at, cell, count, getter, known, number, percent, size, tabled
 
 PARTS = ("compile", "prepare", "track", "write")
-# text for a setting, which all runs of a table share or in which they differ
-_SETTINGS: dict[str, Callable[[object], str]] = {
-    "model": lambda model: f"model {model}",
-    "nseeds": lambda seeds: f"{count(seeds)} seeds",
-    "threads": lambda threads: f"{threads} thread{'s' if threads != 1 else ''}",
-    "devices": lambda devices: f"{devices} devices",
-    "exact": lambda exact: "exact mode" if exact else "not in exact mode",
-    "chunk_size": lambda seeds: f"chunks of {count(seeds)} seeds",
-}
 
 
 def sections(results: Json) -> list[Section]:
-    """Return the sections of a report, in order, for Markdown and HTML."""
+    """Return the sections of a report on the machine and the runs, for Markdown and HTML."""
     sections = [_machine_section(results)]
     table = summary([results])
     if table.rows:
         sections.append(Section("summary", "Summary", [], [table]))
     sections += [_runs_section(group, runs) for group, runs in groups(results).items()]
-    if results.get("files"):
-        sections.append(files_section(results))
-    elif not results.get("runs"):
+    if not results.get("runs"):
         sections.append(Section("none", "Runs", ["There are no runs in these results."], []))
-    if results.get("runs") or not results.get("files"):
-        sections += [_limits_section(results), sweeps_section(results)]
     return [section._replace(tables=[table for table in section.tables if table.rows]) for section in sections]
 
 
 def groups(results: Json) -> dict[tuple[str, str], list[Json]]:
-    """Return the runs of each case and method in order of appearance, each with its ``label``."""
+    """Return the runs of each case and method in order of appearance, each with a ``label``: its own, or its target."""
     rows: dict[tuple[str, str], list[Json]] = {}
     for run in results.get("runs") or ():
-        rows.setdefault((str(run.get("case")), getter(run)), []).append(run)
-    return {group: [{**run, "label": _label(run, runs)} for run in runs] for group, runs in rows.items()}
-
-
-def _usual(runs: Sequence[Json]) -> Json:
-    """Return the most frequent value of each setting; of several, the first."""
-    settings = {key: [run[key] for run in runs if run.get(key) is not None] for key in _SETTINGS}
-    return {key: max(dict.fromkeys(values), key=values.count) for key, values in settings.items() if values}
-
-
-def _label(run: Json, runs: Sequence[Json]) -> str:
-    """Name a run by its target, and by settings that differ from the most frequent ones."""
-    same = [other for other in runs if other["target"] == run["target"]]
-    # chunk sizes depend on the device, so they only distinguish runs of the same target
-    usual = _usual(runs) | {"chunk_size": _usual(same).get("chunk_size")}
-    words = [word(run[key]) for key, word in _SETTINGS.items() if run.get(key) not in (None, usual.get(key))]
-    return f"{run['target']} ({', '.join(words)})" if words else str(run["target"])
+        rows.setdefault((str(run.get("case")), getter(run)), []).append({"label": str(run["target"]), **run})
+    return rows
 
 
 def done(runs: Iterable[Json]) -> list[Json]:
@@ -141,13 +97,6 @@ def machine_name(results: Json, archs: Iterable[str]) -> str:
     return "; ".join([*dict.fromkeys(names), processor])
 
 
-def _part(run: Json, name: str) -> str | None:
-    """Format a number of streamlines, and its fraction of all streamlines of the run."""
-    if not known(run.get(name)) or not run.get("streamlines"):
-        return None
-    return f"{count(run[name])} ({percent(run[name] / run['streamlines'])})"
-
-
 def _machine_section(results: Json) -> Section:
     facts = {name: results.get(name) for name in ("created", "command", "commit", "note")}
     facts |= {name: at(results, "machine", name) for name in ("cpu", "cores", "system")}
@@ -165,16 +114,11 @@ def _machine_section(results: Json) -> Section:
 def _runs_section(group: tuple[str, str], runs: Sequence[Json]) -> Section:
     """Return the section of a case and method: its runs, failures with reasons, and agreement of the archs."""
     ended = done(runs)
-    usual = ", ".join(_SETTINGS[key](value) for key, value in _usual(runs).items() if key != "chunk_size")
-    notes = [f"Where nothing else is said: {usual}."] * bool(usual) + _agreement(ended)
+    notes = [f"Model {runs[0].get('model')}, {count(runs[0].get('nseeds'))} seeds.", *_agreement(ended)]
     absent = {"target": cell("label"), "status": cell("status"), "reason": cell("reason")}
-    truth: Columns = {"target": cell("label")}
-    for name in ("valid", "invalid", "none", "bundles", "overlap", "overreach"):
-        truth[name] = cell("truth", name, form=lambda value: (percent if isinstance(value, float) else count)(value))
     tables = [
         _speed_table(ended),
         _time_table(ended),
-        tabled("Against the truth", truth, [run for run in ended if run.get("truth")]),
         tabled("Did not run", absent, [run for run in runs if run.get("status") != "ok"]),
     ]
     return Section("runs", ", ".join(group), notes + ["Nothing ran."] * (not ended), tables, group)
@@ -184,8 +128,6 @@ def _speed_table(runs: Sequence[Json]) -> Table:
     timed = sorted((run for run in runs if throughput(run)), key=lambda run: throughput(run) or 0.0)
     # relative to the CPU if it ran, else to the slowest run
     base = next((run for run in reversed(timed) if run["target"] in ON_HOST), timed[0] if timed else {})
-    dipys = sorted({name for run in runs for name in run.get("density_correlation") or () if name.startswith("dipy")})
-
     columns: Columns = {
         "target": cell("label"),
         "Mpoints/s": lambda run: number(throughput(run)),
@@ -196,13 +138,10 @@ def _speed_table(runs: Sequence[Json]) -> Table:
         "streamlines": cell("streamlines", form=count),
         "mean, mm": cell("mean_mm", form=number),
         "median, mm": cell("median_mm", form=number),
-        "crossing": lambda run: _part(run, "crossing"),
-        "commissural": lambda run: _part(run, "commissural"),
+        "density correlation with dipy": cell("density_correlation", "dipy", form=lambda value: number(value, 4)),
+        "KS of lengths with dipy": cell("length_ks", "dipy", form=number),
+        "sha256": lambda run: (run.get("sha256") or "")[:12],
     }
-    for name in dipys:
-        columns[f"density correlation with {name}"] = cell("density_correlation", name, form=lambda r: number(r, 4))
-        columns[f"KS of lengths with {name}"] = cell("length_ks", name, form=number)
-    columns["sha256"] = lambda run: (run.get("sha256") or "")[:12]
     return tabled("", columns, runs)
 
 
@@ -236,21 +175,3 @@ def _agreement(runs: Sequence[Json]) -> list[str]:
             names = f"{first['label']} and {run['label']}"
             said.append(f"{names} did not give identical points; share of streamlines in both: {percent(share)}.")
     return said
-
-
-def _limits_section(results: Json) -> Section:
-    limit: Columns = {
-        "arch": cell("arch"),
-        "device": cell("device"),
-        "GB/s": lambda limit: number((limit.get("bytes_per_second") or math.nan) / 1e9),
-        "G multiply-adds/s": lambda limit: number((limit.get("multiply_adds_per_second") or math.nan) / 1e9),
-    }
-    share = {"case": cell("case"), "getter": getter, "target": cell("label")}
-    share |= {f"share of {name}": cell("limit_share", name, form=percent) for name in ("bytes", "operations")}
-    limits = [{"arch": arch, **rates} for arch, rates in (results.get("limits") or {}).items()]
-    failed = [f"The limits of {limit['arch']} are unknown: {limit['reason']}" for limit in limits if "reason" in limit]
-    limits = [limit for limit in limits if "reason" not in limit]
-    runs = [run for members in groups(results).values() for run in done(members) if run.get("limit_share")]
-    tables = [tabled("", limit, limits), tabled("Share of the limits", share, runs)]
-    notes = failed if limits or failed else ["The limits of the devices were not measured."]
-    return Section("limits", "Limits of the devices", notes, tables)

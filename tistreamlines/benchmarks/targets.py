@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several
+from ..devices import ARCHS, NUMBERED, Device, choose, choose_several
 from ..errors import DeviceError
-from . import cuslines, dipy, mrtrix
-from .cases import COMMON, METHODS, STOP, SWEEPS
+from . import dipy
+from .cases import COMMON, METHODS, STOP
 from .problem import Problem
 from .tracked import Track, Tracked
 
@@ -35,10 +35,6 @@ class Target:
         Returns why it cannot run here, or "" if it can.
     open : callable
         Prepares a problem, compiles, and returns the function that tracks, which can be called repeatedly.
-    varies : tuple of str
-        Names of the sweeps that it supports.
-    warm_up : int
-        Seeds of a first call that is not timed, which compiles or allocates memory; 0 for none.
     """
 
     name: str
@@ -47,8 +43,6 @@ class Target:
     methods: tuple[str, ...]
     missing: Callable[[], str]
     open: Callable[[Problem], Track]
-    varies: tuple[str, ...]
-    warm_up: int = 0
 
 
 def prepared_for(problem: Problem) -> Prepared:
@@ -123,29 +117,16 @@ def _no_arch(arch: str) -> str:
     return ""
 
 
+ALL = tuple(METHODS)
 SYMMETRIC = tuple(name for name, method in METHODS.items() if method.model != "asymmetric")
-ALL, EVERY = tuple(METHODS), tuple(name for name in SWEEPS if name != "threads")
 TARGETS = {
     target.name: target
     for target in (
         *(
-            Target(arch, f"tistreamlines, {arch}", "arch", ALL, partial(_no_arch, arch), partial(open_arch, arch),
-                   (*EVERY, "threads") if arch in ON_HOST else EVERY)
+            Target(arch, f"tistreamlines, {arch}", "arch", ALL, partial(_no_arch, arch), partial(open_arch, arch))
             for arch in reversed(ARCHS)
         ),
-        Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", SYMMETRIC, str, dipy.open_local,
-               ("seeds", "order", "voxels")),
-        Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), str, dipy.open_threaded,
-               ("seeds", "threads", "order", "voxels")),
-        *(
-            Target(f"cuslines-{name}", f"cuslines, {name}", "peer", methods, partial(cuslines.missing, name),
-                   partial(cuslines.open_tracker, name), ("seeds", "voxels"), warm_up=cuslines.CHUNK)
-            for name, methods in cuslines.BACKENDS.items()
-        ),
-        *(
-            Target(name, f"MRtrix3's {name}", "peer", tuple(algorithms), mrtrix.missing,
-                   partial(mrtrix.open_tckgen, name), ("seeds", "threads", "voxels"))
-            for name, algorithms in mrtrix.ALGORITHMS.items()
-        ),
+        Target("dipy", "DIPY's LocalTracking, single-threaded", "peer", SYMMETRIC, str, dipy.open_local),
+        Target("dipy-threads", "DIPY's threaded trackers", "peer", ("prob", "det", "ptt"), str, dipy.open_threaded),
     )
 }

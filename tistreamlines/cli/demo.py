@@ -37,7 +37,7 @@ folder.
 @parameter_options(["arch", "exact", "threads", "force"])
 @verbosity
 @click.pass_context
-def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: bool, **_: object) -> None:
+def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: int, **_: object) -> None:
     from ..backends import take_compiler
     from ..io.picture import png
     from ..io.writer import completed

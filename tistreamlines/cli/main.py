@@ -28,7 +28,7 @@ COMMANDS = {
     "devices": "List the devices that can track here.",
     "demo": "Track a phantom and draw a picture of the streamlines.",
     "verify": "Check that every device gives bit-identical streamlines.",
-    "benchmark": "Time tistreamlines and other programs on the same data.",
+    "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
 NAMED = {"5tt": "five_tissues"}  # whose modules and functions cannot have the names of the commands
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
@@ -104,7 +104,7 @@ def _run(arguments: list[str]) -> int:
         return _failed(f"not enough memory ({error}): use a smaller mask or a smaller --chunk-size", COULD_NOT)
     except BaseException as error:
         plugin = culprit(error)
-        if {"-v", "--verbose"} & set(arguments) or not (plugin or isinstance(error, Exception)):
+        if {"-v", "-vv", "--verbose"} & set(arguments) or not (plugin or isinstance(error, Exception)):
             raise
         return _failed(_told(error, plugin), COULD_NOT)
 

@@ -40,7 +40,7 @@ tistreamlines track, which makes the same while it tracks.
 @parameter_options(("compiler", "threads", "memory_limit"))
 @verbosity
 @click.pass_context
-def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, verbose: bool, **_: object) -> None:
+def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, verbose: int, **_: object) -> None:
     with Display(quiet=quiet, verbose=verbose) as display:
         record = map_tractogram(tractogram, image=image, watcher=display, **given(context))
     for warning in record["warnings"]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console
 
 from ..devices import Device
+from ..helpers import EVENTS, tell_event
 from ..run.progress import STAGES, Bar
 from . import interrupts
 
@@ -16,19 +19,29 @@ class Display(Bar):
     ----------
     quiet : bool
         Show only warnings.
-    verbose : bool
-        Also print a line where each stage begins and one where it ends, and where no bar can be shown, a line a minute.
+    verbose : int
+        1: also print a line where each stage begins and one where it ends, and where no bar can be shown, a line a
+        minute. 2: in place of the bar, also what each process does, and in the end the seconds of all stages.
     """
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        super().__init__(quiet=quiet, lines=verbose)
-        self._verbose, self._gpu = verbose, False
+    def __init__(self, *, quiet: bool = False, verbose: int = 0) -> None:
+        if verbose > 1 and not quiet:
+            os.environ[EVENTS] = "1"  # helpers heed it, too
+        super().__init__(quiet=quiet, lines=verbose > 0)
+        self._verbose, self._gpu, self._seconds = verbose, False, dict[str, float]()
 
     def __enter__(self) -> Display:
         """Show the bar."""
         super().__enter__()
+        tell_event("begins")
         self.console.show_cursor(True)  # a signal may end the process before the cursor is restored
         return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the bar."""
+        super().__exit__(*_)
+        if self._verbose > 1:
+            self._say(f"Stages: {', '.join(f'{name} {seconds:.2f} s' for name, seconds in self._seconds.items())}")
 
     def stage(self, name: str) -> None:
         """Show the stage."""
@@ -43,7 +56,9 @@ class Display(Bar):
 
     def end_stage(self, name: str, seconds: float) -> None:
         """Say for how long a stage has taken."""
-        self._say(f"{name.partition(',')[0]}: {seconds:.1f} s")
+        name = name.partition(",")[0]
+        self._seconds[name] = self._seconds.get(name, 0) + seconds
+        self._say(f"{name}: {seconds:.1f} s")
 
     def device(self, device: Device) -> None:
         """Show the device."""

@@ -48,7 +48,7 @@ results. If the run fails, no tractogram is written.
 @click.pass_context
 def track(
     context: click.Context, series: tuple[str, ...], output: str | None, dry_run: bool, citations: bool, quiet: bool,
-    verbose: bool, **_: object,
+    verbose: int, **_: object,
 ) -> None:
     if citations:
         chosen = Parameters.given(given(context))

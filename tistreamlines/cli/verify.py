@@ -69,7 +69,7 @@ steps are counted from the seed. The exit code is 0 if all runs are identical an
 @click.pass_context
 def verify(
     context: click.Context, series: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool,
-    verbose: bool, **_: object,
+    verbose: int, **_: object,
 ) -> int:
     check_series(series)
     params = context.params

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 
 from ..errors import DeviceError
 from ..option import listed
@@ -33,7 +34,7 @@ def _probe(arch: str) -> list[Device]:
     """Devices of one arch, or one entry with the reason why there is none."""
     probes = {
         "metal": metal_devices, "cuda": cuda_devices, "amdgpu": amdgpu_devices, "vulkan": vulkan_devices,
-        "cpu": cpu_devices,
+        **{name: partial(cpu_devices, name) for name in ON_HOST},
     }
     try:
         devices = probes[arch]()
@@ -80,7 +81,7 @@ def choose(arch: str = "auto") -> Device:
     DeviceError
         If the name is unknown, or the requested arch is unavailable; the message gives the reason.
     """
-    if arch not in ("auto", *ARCHS):
+    if arch not in ("auto", *ARCHS, *ON_HOST):
         raise DeviceError(f"unknown arch {arch!r}: use one of {', '.join(('auto', *ARCHS))}")
     for name in ARCHS if arch == "auto" else (arch,):
         devices = _probe(name)
@@ -187,8 +188,8 @@ def free_memory(device: Device) -> int | None:
     """
     if not device.available:
         return None
-    host = host_memory()[1] if device.arch == "cpu" or device.software else None
-    if device.arch in ("cpu", "metal"):
+    host = host_memory()[1] if device.on_host or device.software else None
+    if device.on_host or device.arch == "metal":
         return host
     free = None
     with suppress(MissingError, AttributeError):

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from struct import pack
 
-from .host import Device, MissingError, load, missing, read, text, without
+from .host import Device, MissingError, attribute, load, missing, read, text, without
 
 LIBRARY, MAJORS = "libamdhip64.so", (7, 6)
 # where Quadrants looks for its linker, after ROCM_PATH and before PATH
@@ -106,14 +106,9 @@ def _amd_device(lib: c.CDLL, index: int, driver: str) -> Device:
         reason = f"the device does not answer ({_label(lib, code)}, {code}): check rocminfo"
         return replace(missing("amdgpu", reason), index=index)
     known = lib.hipDeviceTotalMem(c.byref(total), handle) == 0
-    kind = "integrated" if _attribute(lib, handle, _INTEGRATED) else "discrete"
+    kind = "integrated" if attribute(lib.hipDeviceGetAttribute, handle, _INTEGRATED) else "discrete"
     return Device("amdgpu", index, text(name.raw), driver, total.value if known else None, False, True, "", kind,
-                  _architecture(lib, index), _attribute(lib, handle, _WAVEFRONT) or None)
-
-
-def _attribute(lib: c.CDLL, handle: c.c_int, key: int) -> int:
-    value = c.c_int()
-    return value.value if lib.hipDeviceGetAttribute(c.byref(value), key, handle) == 0 else 0
+                  _architecture(lib, index), attribute(lib.hipDeviceGetAttribute, handle, _WAVEFRONT) or None)
 
 
 def _architecture(lib: c.CDLL, index: int) -> str:

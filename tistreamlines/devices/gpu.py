@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from .host import Device, MissingError, load, missing, text
+from .host import Device, MissingError, attribute, load, missing, text
 
 _KINDS = ("other", "integrated", "discrete", "virtual", "cpu")  # VkPhysicalDeviceType
 _SHADER_INT64 = 40  # place of the flag in VkPhysicalDeviceFeatures
@@ -74,15 +74,10 @@ def _cuda_device(lib: c.CDLL, index: int, driver: str) -> Device:
     if code:
         return replace(missing("cuda", f"the device does not answer (error {code}): check nvidia-smi"), index=index)
     lib.cuDeviceTotalMem_v2(c.byref(total), handle)
-    major, minor, warp, integrated = (_cuda_attribute(lib, handle, key) for key in (75, 76, 10, 18))
+    major, minor, warp, integrated = (attribute(lib.cuDeviceGetAttribute, handle, key) for key in (75, 76, 10, 18))
     kind = "integrated" if integrated else "discrete"
     return Device("cuda", index, text(name.raw), driver, total.value or None, False, True, "", kind,
                   f"sm_{major}{minor}", warp or None)
-
-
-def _cuda_attribute(lib: c.CDLL, handle: c.c_int, key: int) -> int:
-    value = c.c_int()
-    return value.value if lib.cuDeviceGetAttribute(c.byref(value), key, handle) == 0 else 0
 
 
 def cuda_free(device: Device) -> int | None:

@@ -8,12 +8,13 @@ import platform
 import re
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-ON_HOST = ("cpu",)  # archs whose kernels are run by threads of this package
+INTERPRETED = "python"  # the arch for whoever debugs kernels: no compiler, and no help or list names it
+ON_HOST = ("cpu", INTERPRETED)  # archs whose kernels are run by threads of this package
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Device:
         return self.arch in ON_HOST
 
     @property
+    def interprets(self) -> bool:
+        """Whether Python runs the kernels, which nothing compiles."""
+        return self.arch == INTERPRETED
+
+    @property
     def on_gpu(self) -> bool:
         """Whether a GPU in hardware computes, and not the CPU, by itself or through a driver."""
         return not (self.on_host or self.software)
@@ -91,6 +97,12 @@ def load(*names: str) -> c.CDLL | None:
         with suppress(OSError):
             return c.CDLL(name)
     return None
+
+
+def attribute(query: Callable[..., int], handle: c.c_int, key: int) -> int:
+    """Return a number that a driver tells of a device; 0 if it does not."""
+    value = c.c_int()
+    return value.value if query(c.byref(value), key, handle) == 0 else 0
 
 
 def read(path: str | Path) -> str:
@@ -198,7 +210,7 @@ def without(devices: list[Device], lack: str) -> list[Device]:
     return [replace(device, **lacking) if device.available else device for device in devices]
 
 
-def cpu_devices() -> list[Device]:
+def cpu_devices(arch: str) -> list[Device]:
     if sys.platform == "darwin":
         name = text(_sysctl("machdep.cpu.brand_string"))
     elif sys.platform == "win32":
@@ -207,7 +219,7 @@ def cpu_devices() -> list[Device]:
         match = re.search(r"^model name\s*:\s*(.+)$", read("/proc/cpuinfo"), re.MULTILINE)
         name = match.group(1).strip() if match else ""
     host, memory = f"{platform.system()} {platform.release()}", host_memory()[0]
-    return [Device("cpu", 0, name or platform.machine(), host, memory, False, True, "", "cpu", cores=usable_cores())]
+    return [Device(arch, 0, name or platform.machine(), host, memory, False, True, "", "cpu", cores=usable_cores())]
 
 
 def metal_devices() -> list[Device]:

@@ -27,6 +27,7 @@ class Dialect:
     parameter : function from a parameter's name and kind to its text.
     logic : function from (left, symbol, right) to the text of ``&`` or ``|`` between two comparisons.
     replaced : names of kernel functions that the dialect implements itself, so that they are not rewritten.
+    debugs : whether calls of ``breakpoint`` and ``print`` are kept, which others leave out, and lines name their source.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Dialect:
     parameter: Callable[[str, str], str] = lambda name, kind: name
     logic: Callable[[str, str, str], str] = lambda left, symbol, right: f"({left} {symbol} {right})"
     replaced: tuple[str, ...] = ()
+    debugs: bool = False
 
 
 def calls(*names: str) -> dict[str, Callable[..., str]]:

@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TypeGuard
 
@@ -24,6 +24,8 @@ RESULTS = {
     "vec3": VEC, "words": WORDS, "team_any": INT, "team_first": INT, "team_last": INT, "team_value": REAL, "raised": REAL,
     "prefetch": NOTHING, "put": NOTHING, "add": NOTHING, "collect": NOTHING, "barrier": NOTHING,
 }
+SOURCE = "  # "  # before the place of a statement in the source
+DEBUGGING = ("breakpoint", "print")
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
 
@@ -49,6 +51,7 @@ def tree_of(function: lang.Func) -> ast.FunctionDef:
     source = textwrap.dedent(inspect.getsource(function.function))
     tree = parsed(source).body[0]
     assert isinstance(tree, ast.FunctionDef)
+    ast.increment_lineno(tree, function.function.__code__.co_firstlineno - 1)
     if ast.get_docstring(tree):
         del tree.body[0]
     return spread_contexts(tree, function.function.__globals__)
@@ -223,7 +226,7 @@ class Rewriter(ast.NodeVisitor):
     def run(self) -> str:
         """Rewrite the function, without the parameters that it does not use."""
         body = self.block(self.tree.body)
-        used = {word for line in body for word in re.findall(r"[A-Za-z_]\w*", line)}
+        used = {word for line in body for word in re.findall(r"[A-Za-z_]\w*", line.partition(SOURCE)[0])}
         self.parameters = [(name, kind) for name, kind in self.parameters if name in used]
         shown = list(self.dialect.hidden) + [self.dialect.parameter(n, k) for n, k in self.parameters]
         lines = [*self.dialect.decorator.splitlines(), f"def {self.tree.name}({', '.join(shown)}):"]
@@ -232,8 +235,17 @@ class Rewriter(ast.NodeVisitor):
     # -- statements
 
     def block(self, statements: list[ast.stmt]) -> list[str]:
-        lines = [line for s in statements for line in self.visit(s)]
-        return ["    " + line for line in lines or ["pass"]]
+        return ["    " + line for line in self.lines(statements) or ["pass"]]
+
+    def lines(self, statements: Iterable[ast.stmt]) -> list[str]:
+        """Lines of statements, of which a dialect for debugging names the source."""
+        out: list[str] = []
+        for statement in statements:
+            lines = self.visit(statement)
+            if self.dialect.debugs and lines and SOURCE not in lines[0]:
+                lines[0] += f"{SOURCE}{self.scope['__name__']}:{statement.lineno}"
+            out += lines
+        return out
 
     def visit_Assign(self, node: ast.Assign) -> list[str]:
         target, value = node.targets[0], node.value
@@ -254,6 +266,8 @@ class Rewriter(ast.NodeVisitor):
         call = node.value
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
             called = self.lookup(call.func.id)
+            if call.func.id in DEBUGGING:
+                return [f"{call.func.id}({', '.join(map(self.text, call.args))})"] if self.dialect.debugs else []
             if called is None:
                 return []
             if isinstance(called, lang.Stage):
@@ -286,20 +300,20 @@ class Rewriter(ast.NodeVisitor):
                 lines += self.visit_Assign(ast.Assign([meant[parameter.arg]], argument))
         meant |= {name: ast.Name(f"{stage.__name__}_{name}") for name in set_in(tree.body) - meant.keys()}
         outside, self.scope = self.scope, stage.function.__globals__
-        for statement in tree.body:
-            statement = Renamer(meant).visit(copy.deepcopy(statement))
+        for written in tree.body:
+            statement = Renamer(meant).visit(copy.deepcopy(written))
             if isinstance(statement, ast.Return):
                 if target is None or statement.value is None:
                     continue
                 statement = ast.Assign([target], statement.value)
-            lines += self.visit(statement)
+            lines += self.lines([ast.copy_location(statement, written)])
         self.scope = outside
         return lines
 
     def visit_If(self, node: ast.If) -> list[str]:
         known = self.known(node.test)
         if known is not None:
-            return [line for s in (node.body if known else node.orelse) for line in self.visit(s)]
+            return self.lines(node.body if known else node.orelse)
         lines = [f"if {self.text(node.test)}:", *self.block(node.body)]
         if node.orelse:
             lines += ["else:", *self.block(node.orelse)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from ..devices import ARCHS, NUMBERED
+from ..devices.host import INTERPRETED
 from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
@@ -220,7 +221,7 @@ class RunningOptions:
     )
     arch: str = option(
         "auto", RUNNING, f"Where to run. auto uses the first of these that has a GPU, or else {ARCHS[-1]}.",
-        choices=("auto", *ARCHS), common=True, affects="run",
+        choices=("auto", *ARCHS), unlisted=(INTERPRETED,), common=True, affects="run",
     )
     compiler: str = option(
         "auto", RUNNING, "What compiles for a GPU: taichi, or a fork of it that is installed. The bits are the same. "

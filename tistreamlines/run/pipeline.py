@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends import before_threads, import_beside, take_compiler, warm_up
+from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
 from ..devices.threads import thread_pool
 from ..options.option_groups import refuse_peak_options
@@ -65,8 +65,6 @@ def start(
     log.tell(notes, ())
     take_compiler(parameters.compiler)
     with threads_explained(parameters), ExitStack() as unless_started:
-        if parameters.devices is None and not parameters.resume:
-            import_beside(parameters.arch)
         devices = devices_of(parameters)
         for device in devices:
             watcher.device(device)
@@ -79,7 +77,8 @@ def start(
         begun = [beside.submit(_place_seed, parameters)]
 
         def compile_beside(describe: Describe) -> None:
-            begun.append(beside.submit(_compile, opened, describe, selection, session, only_products))
+            if not devices[0].interprets:
+                begun.append(beside.submit(_compile, opened, describe, selection, session, only_products))
 
         plan = make_plan(series, parameters, log, compile_beside)
         _tell(plan, parameters, selection, log)

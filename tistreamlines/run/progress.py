@@ -10,6 +10,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.text import Text
 
+from ..helpers import tells_events
 from .log import Watcher
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Bar(Watcher):
             text("{task.description}"), _Seconds(), bars.BarColumn(), bars.TaskProgressColumn(),
             text("{task.fields[rate]}"), text("time left"), bars.TimeRemainingColumn(), text("elapsed"),
             bars.TimeElapsedColumn(),
-            console=self.console, transient=True, disable=quiet or notebook or not terminal,
+            console=self.console, transient=True, disable=quiet or notebook or not terminal or tells_events(),
         )
         self._tracking = self._begun = time.perf_counter()
         self._stage = ""

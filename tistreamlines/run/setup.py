@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..devices import Device, choose, choose_several
 from ..errors import ParameterError
+from ..helpers import may_start
 from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings, bytes_of, steps_within
 from ..tracking.registry import METHODS
@@ -37,7 +38,7 @@ def session_on(
     Processes of their own track on several devices, on a device that is not the first of its arch, and in runs that are
     to survive the loss of a GPU.
     """
-    survives = parameters.resume and not devices[0].on_host and hasattr(socket, "send_fds")
+    survives = parameters.resume and may_start() and not devices[0].on_host and hasattr(socket, "send_fds")
     elsewhere = parameters.devices is not None and devices != [choose(parameters.arch)]
     return Session(devices, note, own_process=survives or elsewhere)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..devices import Device, alone
-from ..helpers import calling
+from ..helpers import calling, tell_event
 from .messages import Ask, BatchMessage, Free, Message, SharedBatch
 from .shared import Seen, receive, send
 
@@ -75,6 +75,7 @@ class Remote:
                 calling("tistreamlines.workers.worker", *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )
+        tell_event(f"starts process {self.process.pid}, which tracks on {self}")
         self.ready, self.ranges, self._seen, self._stuck = False, deque[Range](), Seen(self._maps), False
 
     def send(self, message: Message, *descriptors: int) -> None:
@@ -110,6 +111,7 @@ class Remote:
         code = self.process.poll()
         self.process.kill()
         self.process.wait()
+        tell_event(f"process {self.process.pid}, which tracked on {self}, has ended")
         if code is None:
             return "it does not answer"
         return f"its process ended with {f'exit code {code}' if code >= 0 else signal.Signals(-code).name}"

@@ -2,44 +2,63 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...devices import Device
 from ..driven.memory import Compiled, Task
 from .ptx import completed
 
+if TYPE_CHECKING:
+    from ..taichi.runtime import Runtime
+
 WORD, ADDRESS = 4, 8  # bytes of a number, and of an address
+OWN_FOLDER = 0x200  # of Linux: what a thread shall not share with others
 
 
-def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
-    """Compile a module; see :func:`..driven.ahead.compiled`. The code is PTX.
+def compiler(runtime: Runtime, text: str, exact: bool) -> Callable[[str], Compiled]:
+    """Return what compiles the kernels of a module, by their names. The code is PTX.
 
     Taichi compiles a kernel when it launches it, so each one is launched without items, and writes the PTX to the current
     folder if it is asked to print it.
     """
-    from ..taichi.runtime import start
 
+    def compile_kernel(name: str) -> Compiled:
+        with _current_folder() as place, runtime.kernel(text, exact, name) as (kernel, taken):
+            kernel(*taken.values())
+            return _kernel(_written(place, name), taken, exact)
+
+    return compile_kernel
+
+
+@contextmanager
+def _current_folder() -> Iterator[Path]:
+    """Give a new folder that is the current one meanwhile: on Linux, in this thread alone."""
+    with suppress(AttributeError, TypeError):
+        ctypes.CDLL(None).unshare(OWN_FOLDER)
+    try:
+        before = Path.cwd()
+    except FileNotFoundError:
+        before = Path(os.sep)
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
-        runtime = start(device, print_kernel_asm=True, offline_cache=False)
-        kept = {}
-        with runtime.kernels(text, exact) as kernels:
-            for name, (kernel, taken) in kernels.items():
-                kernel(*taken.values())
-                kept[name] = _kernel(_written(Path(place), name), taken, exact)
-        os.chdir("/")  # else Windows cannot remove the folder
-    return kept
+        try:
+            yield Path(place)
+        finally:
+            os.chdir(before)  # else Windows cannot remove the folder
 
 
 def _written(place: Path, name: str) -> str:
-    """Return the PTX that Taichi has written for a kernel."""
+    """Return the PTX that Taichi has written for a kernel, without the number that it has added to the name."""
     for path in place.glob("*.ptx"):
         text = path.read_text().rstrip("\0")
         if re.search(rf"\.entry {name}_c\d+_", text):
-            return text
+            return re.sub(rf"\b{name}_c\d+_\d+_", f"{name}_", text)
     raise RuntimeError(f"Taichi has not written the code of {name}")
 
 

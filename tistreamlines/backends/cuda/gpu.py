@@ -63,7 +63,8 @@ class Gpu(Memory[Mark]):
 
     def kernel(self, compiled: Compiled) -> Kernel:
         """See :meth:`..driven.memory.Memory.kernel`."""
-        return Kernel(self, compiled)
+        with self._entered():
+            return Kernel(self, compiled)
 
     # -------------------------------------------------------------------------------------------------------------- memory
     def _allocated(self, size: int, host: bool) -> Buffer:
@@ -125,7 +126,7 @@ class Kernel:
 
     Parameters
     ----------
-    gpu : the device; the caller holds its lock, here and in :meth:`launch`.
+    gpu : the device; the caller is in its context, and in :meth:`launch` holds its lock.
     compiled : its code.
     """
 

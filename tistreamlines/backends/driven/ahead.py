@@ -1,42 +1,46 @@
-"""Kernels that Taichi compiles ahead of time and in a process of its own, and the cache of them.
+"""Kernels that Taichi compiles ahead of time, in another process; those in the cache are loaded without Taichi.
 
-What is cached runs without Taichi, whose import and front end would take longer than to track 100,000 seeds.
+Its import and front end would take longer than to track 100,000 seeds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
-from functools import cache
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
-from ...errors import DeviceError
-from ...helpers import answers, calling
-from ...linker.store import folder, read_sealed, write_sealed
+from ...helpers import tell_event
+from ..compile_process import CompileProcess, compile_process, compiled
 from .memory import Compiled
 
+if TYPE_CHECKING:
+    from ..taichi.runtime import Runtime
 
-def compiled(device: Device, text: str, exact: bool) -> dict[str, Compiled]:
-    """Return the compiled kernels of a module of Taichi's, by their names.
+IDLE = 30.0  # seconds without requests after which the process ends: Taichi takes memory of the device
+OPTIONS = {"cuda": {"print_kernel_asm": True, "offline_cache": False}, "vulkan": {}}  # of ``ti.init``
+_compilers: dict[tuple[Runtime, str, bool], Callable[[str], Compiled]] = {}  # by the texts of modules
+_first = cache(choose)  # the device that the environment of a process shows
+_known: set[tuple[Runtime, str]] = set()  # names of kernels that Taichi has compiled
 
-    Raises
-    ------
-    DeviceError
-        If Taichi cannot compile it.
+
+def kernels_of(device: Device, text: str, names: Iterable[str], exact: bool) -> dict[str, Future[bytes]]:
+    """Return kernels of a module of Taichi's as JSON of :class:`.memory.Compiled`; it compiles those that are not in the cache.
+
+    Their errors are those of :meth:`..compile_process.CompileProcess.ask`.
     """
-    place, compiler = folder(), compiler_for(device.arch)
+    compiler, process = compiler_for(device.arch), partial(_process, device)
     causes = [text, str(exact), compiler.name, compiler.version, device.capability, _source()]
-    name = f"{device.arch}-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}.json"
-    kernels = None if place is None else read_sealed(place / name)
-    if kernels is None:
-        kernels = _compiled_elsewhere(device, text, exact)
-        if place is not None:
-            write_sealed(place / name, kernels)
-    return json.loads(kernels)
+    stem = f"{device.arch}-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}"
+    arguments = device.arch, text, exact
+    return {name: compiled(f"{stem}-{name}.json", process, compile_kernel, *arguments, f"run_{name}") for name in names}
 
 
 @cache
@@ -47,23 +51,43 @@ def _source() -> str:
     return hashlib.sha256(b"".join(sources)).hexdigest()
 
 
-def _compiled_elsewhere(device: Device, text: str, exact: bool) -> bytes:
-    asked = json.dumps([device.arch, text, exact]).encode()
-    done = subprocess.run(calling(__name__), env=alone(device), input=asked, capture_output=True, check=False)
-    if done.returncode or not done.stdout:
-        said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
-        raise DeviceError(f"{device.arch}: kernels cannot be compiled for {device.name}: {said}")
-    return done.stdout
+def _process(device: Device) -> CompileProcess | None:
+    return compile_process(device.arch, device.index, environment=alone(device), idle=IDLE)
 
 
-def main() -> None:
-    """Compile the module that standard input gives, with Taichi."""
-    output = answers()
-    arch, text, exact = json.load(sys.stdin)
-    if arch == "cuda":
-        from ..cuda.compiling import compiled
-    else:
-        from ..vulkan.compiling import compiled
-    kernels = json.dumps(compiled(choose(arch), text, exact)).encode()
-    with output:
-        output.write(kernels)
+def start_beside(device: Device) -> None:
+    """Start the process that compiles for a device, and Taichi in it, before kernels are asked for."""
+    if process := _process(device):
+        process.ask(start_there, device.arch)
+
+
+def start_there(arch: str) -> None:
+    """Start Taichi, whose runtime stays in the process."""
+    start_taichi(arch)
+
+
+def start_taichi(arch: str) -> Runtime:
+    """Start Taichi for the first device of an arch, if it has not started, where it compiles."""
+    from ..taichi.runtime import start
+
+    return start(_first(arch), **OPTIONS[arch])
+
+
+def compile_kernel(arch: str, text: str, exact: bool, name: str) -> bytes:
+    """Compile a kernel of a module for the first device of an arch; return JSON of :class:`.memory.Compiled`."""
+    from ..taichi.runtime import close
+
+    begun, runtime = time.perf_counter(), start_taichi(arch)
+    another = bool(_compilers) and (runtime, text, exact) not in _compilers
+    # for Vulkan, Taichi compiles one module ahead of time; for CUDA, it does not print an equal kernel again
+    if (runtime, name) in _known or (arch == "vulkan" and another):
+        close()
+        _compilers.clear()
+        runtime = start_taichi(arch)
+    key = runtime, text, exact
+    if key not in _compilers:
+        _compilers[key] = import_module(f"..{arch}.compiling", __package__).compiler(*key)
+    _known.add((runtime, name))
+    kernel = json.dumps(_compilers[key](name)).encode()
+    tell_event(f"{name} for {arch}: compiled by Taichi", begun)
+    return kernel

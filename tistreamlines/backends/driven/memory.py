@@ -76,7 +76,7 @@ class Memory(Generic[Mark]):
         self.returned: deque[Buffer] = deque()  # buffers of copies that Python may add at any time, in any thread
 
     def kernel(self, compiled: Compiled) -> Kernel:
-        """Hand the device a kernel that was compiled, in a :meth:`turn`."""
+        """Hand the device a kernel that was compiled; several threads may do so at once, and need no :meth:`turn`."""
         raise NotImplementedError
 
     def clear(self, buffer: Buffer[Mark]) -> None:

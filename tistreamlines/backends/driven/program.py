@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import ctypes as c
 import hashlib
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from weakref import finalize
 
 import numpy as np
 
-from ...devices import Device
+from ...devices import Device, usable_cores
+from ...devices.threads import thread_pool
 from ...errors import DeviceError
 from ...linker.coming import Coming
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
 from ..gathering import Gathering
+from ..taichi.block import Block
 from ..taichi.program import TEAMS, linked_for
-from .ahead import compiled
-from .memory import Buffer, Memory
+from .ahead import kernels_of
+from .memory import Buffer, Kernel, Memory
 from .opened import opened
 
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
@@ -35,6 +39,21 @@ class Array:
     def __del__(self) -> None:
         if hasattr(self, "buffer") and not sys.is_finalizing():
             self._gpu.forget(self.buffer)
+
+
+def _linked(
+    device: Device, source: Source, exact: bool, kind: str | None, queued: bool
+) -> tuple[str, dict[str, list[tuple[str, str]]], Block]:
+    # SPIR-V has marks in place of guards, and in PTX they replace them (cuda/rounding.py). Software Vulkan keeps both:
+    # without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with backtracking
+    guarded = device.arch != "vulkan" or device.software
+    return linked_for(device, source, exact, kind, queued, guarded=guarded)
+
+
+def begin_to_compile(device: Device, source: Source, exact: bool) -> None:
+    """Begin to compile kernels for a GPU whose teams are as it reports, which :class:`DrivenProgram` will want to load."""
+    text, signatures, _ = _linked(device, source, exact, None, True)
+    kernels_of(device, text, signatures, exact)
 
 
 class DrivenProgram(Gathering[Array]):
@@ -58,21 +77,27 @@ class DrivenProgram(Gathering[Array]):
     ) -> None:
         super().__init__()
         self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
-        # SPIR-V has marks in place of guards, and in PTX they replace them (cuda/rounding.py). Software Vulkan keeps both:
-        # without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with backtracking
-        guarded = device.arch != "vulkan" or device.software
-        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, guarded=guarded)
+        text, self.signatures, self.block = _linked(device, source, exact, kind, queued)
         self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()
         if key not in self._gpu.kernels:
-            kernels = compiled(device, text, exact)
-            try:
-                with self._gpu.turn():
-                    self._gpu.kernels[key] = {name: self._gpu.kernel(kernel) for name, kernel in kernels.items()}
-            except RuntimeError as error:
-                raise DeviceError(f"{device.arch}: {device.name} does not take the kernels: {error}") from error
+            asked = kernels_of(device, text, self.signatures, exact)
+            kernels = thread_pool("drivers", usable_cores()).map(self._loaded, asked.values())
+            self._gpu.kernels[key] = dict(zip(asked, kernels, strict=True))
         self._kernels = self._gpu.kernels[key]
         self._words: dict[int, Buffer] = {}  # memory of the host, by its address
         self._queue = self.empty(1, INTS)
+
+    def _loaded(self, asked: Future[bytes]) -> Kernel:
+        """Wait for a compiled kernel, and hand it to the driver, which may have to compile it further."""
+        device = self._gpu.device
+        try:
+            compiled = json.loads(asked.result())
+        except (EOFError, RuntimeError) as error:
+            raise DeviceError(f"{device.arch}: kernels cannot be compiled for {device.name}: {error}") from error
+        try:
+            return self._gpu.kernel(compiled)
+        except RuntimeError as error:
+            raise DeviceError(f"{device.arch}: {device.name} does not take the kernels: {error}") from error
 
     def array(self, values: np.ndarray) -> Array:
         """Return an array on the device that holds these values."""
@@ -165,7 +190,7 @@ class DrivenProgram(Gathering[Array]):
             if self.profile:
                 self.sync()
             begun = time.perf_counter()
-            self._kernels[f"run_{name}"].launch(self._queue.buffer, teams, arguments)
+            self._kernels[name].launch(self._queue.buffer, teams, arguments)
             if self.profile:
                 self.sync()
                 self._seconds += time.perf_counter() - begun

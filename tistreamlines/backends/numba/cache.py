@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes as c
 import hashlib
+import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -18,16 +20,24 @@ from pathlib import Path
 import numpy as np
 
 from ...devices import usable_cores
-from ...devices.threads import thread_pool
-from ...linker.store import folder, read_sealed, stem_of, write_sealed
+from ...helpers import tell_event
+from ...linker.store import folder, stem_of
+from ..compile_process import CompileProcess, compile_process, compiled
 from ..tried import is_tried
-from .elsewhere import Kind, TupleKind, compile_elsewhere, settings
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,
 }
+PROCESSES = 2  # at most: one compiles what takes longest, the other one the rest
 INLINED = ("simd.py", "lanes.py", "atomic.py")
+
+
+class TupleKind(tuple["Kind", ...]):
+    """The kinds of the items of a tuple."""
+
+
+Kind = tuple[str, str, int] | TupleKind  # the type of a number, 'number' or 'array', and the number of axes
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
@@ -103,7 +113,8 @@ class Function:
         """Return a call of what Numba compiles, or keeps, by its public parts."""
         from .compiler import compile_plainly
 
-        call = compile_plainly(self._text, self._name, kinds, self._path(kinds, ".zip"))
+        place, name = folder(), self._file_name(kinds, ".zip")
+        call = compile_plainly(self._text, self._name, kinds, None if place is None else place / name)
         return lambda arguments: call(*[argument.value for argument in arguments])
 
     def _native(self, kinds: tuple[Kind, ...]) -> Call:
@@ -115,57 +126,61 @@ class Function:
 
     def _begin(self, kinds: tuple[Kind, ...]) -> Callable[[], int]:
         """Load the function's machine code, or begin to compile it; return what waits for the address."""
+        name, request = self._file_name(kinds, ".bin"), (compile_function, self._text, self._name, kinds)
+        asked = compiled(name, _process, *request)
+
+        def address() -> int:
+            try:
+                content = asked.result()
+            except (EOFError, RuntimeError):  # the process has ended, or has met an error, which occurs again here
+                content = compiled(name, lambda: None, *request).result()
+            return _loaded(content)
+
+        if not asked.done():
+            return address
+        known = address()
+        return lambda: known
+
+    def _file_name(self, kinds: tuple[Kind, ...], suffix: str) -> str:
+        """Return the name of the file of compiled code, one for each signature, processor and setting of Numba."""
         from .. import llvm
 
-        path = self._path(kinds, ".bin")
-        if kept := _kept(path):
-            address = llvm.load_object(*kept)
-            return lambda: address
-        wait = None if path is None else compile_elsewhere(path, self._text, self._name, kinds)
-        if wait is None:
-            code = self.written(path, kinds)
-            return lambda: llvm.load_object(*code())
-
-        def loaded() -> int:
-            wait()
-            return llvm.load_object(*(_kept(path) or self.written(path, kinds)()))
-
-        return loaded
-
-    def written(self, path: Path | None, kinds: tuple[Kind, ...]) -> Callable[[], tuple[bytes, str]]:
-        """Compile the function up to LLVM's part, which a thread does; return what waits for the code and its symbol.
-
-        What waits also writes them to the file, if there is one.
-        """
-        from .compiler import compile_entry
-
-        symbol, finish = compile_entry(self._text, self._name, kinds)
-        code = thread_pool("machine code", usable_cores()).submit(finish)
-
-        def write_code() -> tuple[bytes, str]:
-            if path is not None:
-                content = symbol.encode() + b"\0" + code.result()
-                write_sealed(path, content)
-            return code.result(), symbol
-
-        return write_code
-
-    def _path(self, kinds: tuple[Kind, ...], suffix: str) -> Path | None:
-        """Return the file of compiled code, one for each signature, processor and setting of Numba."""
-        from .. import llvm
-
-        causes = hashlib.sha256(repr((kinds, llvm.processor(), [*settings()])).encode()).hexdigest()
-        place = folder()
-        return None if place is None else place / f"{stem_of(self._text)}-{self._name}-{causes[:24]}{suffix}"
+        causes = hashlib.sha256(repr((kinds, llvm.processor(), [*_settings()])).encode()).hexdigest()
+        return f"{stem_of(self._text)}-{self._name}-{causes[:24]}{suffix}"
 
 
-def _kept(path: Path | None) -> tuple[bytes, str] | None:
-    """Return the machine code of a file and its symbol, if they are as they were written; others are compiled again."""
-    content = None if path is None else read_sealed(path)
-    if content is None:
-        return None
+def _settings() -> tuple[tuple[str, str], ...]:
+    """Return the environment's settings of Numba, on which machine code depends."""
+    return tuple(sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_")))
+
+
+def _process() -> CompileProcess | None:
+    """Return the process that has least to compile; on a single core, to start one takes longer than it saves."""
+    busy = []
+    for number in range(PROCESSES if usable_cores() > 1 else 0):
+        process = compile_process(number, _settings())
+        if process is None or not process.waiting:
+            return process
+        busy.append(process)
+    return min(busy, key=lambda process: process.waiting, default=None)
+
+
+def compile_function(text: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
+    """Compile a function of a module; return its name in the object file, and this file."""
+    from .compiler import compile_entry
+
+    begun = time.perf_counter()
+    symbol, code = compile_entry(text, name, kinds)
+    tell_event(f"{name} of {stem_of(text)}.py: compiled by Numba", begun)
+    return symbol.encode() + b"\0" + code
+
+
+def _loaded(content: bytes) -> int:
+    """Load a function from its name and machine code; return its address."""
+    from .. import llvm
+
     symbol, code = content.split(b"\0", 1)
-    return code, symbol.decode()
+    return llvm.load_object(code, symbol.decode())
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,12 +24,10 @@ except ValueError as error:  # an environment variable with a wrong value
 
 import numpy as np
 
-from ..collector import collector_paused
 from ..tried import is_tried, tell_slower
-from .elsewhere import Kind, TupleKind
+from .cache import Kind, TupleKind
 
 if TYPE_CHECKING:
-    from numba.core.codegen import JITCPUCodegen
     from numba.core.dispatcher import Dispatcher
 
 config: Any = numba_config  # whose attributes are made when it is imported
@@ -63,8 +60,8 @@ def kernel(**options: Any) -> Callable[[FunctionType], Dispatcher]:
     return decorate
 
 
-def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, Callable[[], bytes]]:
-    """Compile a function of a module for LLVM.
+def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, bytes]:
+    """Compile a function of a module.
 
     Parameters
     ----------
@@ -76,27 +73,22 @@ def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, Cal
     -------
     symbol : str
         The function's name in the object file.
-    finish : callable
-        Returns the object file; any thread may call it.
+    code : bytes
+        The object file.
     """
     function, signature = getattr(load(text), name), tuple(map(_type, kinds))
-    with _quick_compiler(), collector_paused():
+    with _quick_compiler():
         function.compile(signature)
         overload = function.overloads[signature]
-        bitcode = overload.library._final_module.as_bitcode()
-    return overload.fndesc.llvm_func_name, partial(llvm.machine_code, bitcode, _recipe(overload.library._codegen))
-
-
-def _recipe(codegen: JITCPUCodegen) -> llvm.Recipe:
-    """Return what Numba does with a module."""
-    target = {"opt": config.OPT}
+        bitcode, codegen = overload.library._final_module.as_bitcode(), overload.library._codegen
+    target = {"opt": config.OPT}  # and then what Numba does with a module
     codegen._customize_tm_options(target)
     first = {"speed_level": codegen._opt_level, "loop_vectorization": codegen._loopvect, "slp_vectorization": False}
     second = {
         "speed_level": config.OPT, "loop_vectorization": config.LOOP_VECTORIZE,
         "slp_vectorization": config.SLP_VECTORIZE,
     }
-    return llvm.Recipe(target, first, second)
+    return overload.fndesc.llvm_func_name, llvm.machine_code(bitcode, target, first, second)
 
 
 def _quick_compiler() -> AbstractContextManager[None]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from types import FrameType, SimpleNamespace, TracebackType
+from types import SimpleNamespace
 
 from ...devices.compilers import Compiler
-from ..collector import collector_paused
 from ..tried import is_tried
 
 _reading = threading.RLock()
@@ -25,31 +23,6 @@ def is_quick(compiler: Compiler) -> bool:
 
 
 @contextmanager
-def quick_import(compiler: Compiler) -> Iterator[None]:
-    """Skip half of the time in which Taichi is imported.
-
-    Each of its decorators asks ``inspect.getframeinfo`` for a line of a file, which it finds after looking through all
-    modules. Here the answer for files of Taichi is found at once; for others nothing changes.
-    """
-    usual = inspect.getframeinfo
-    if not is_quick(compiler):
-        yield
-        return
-
-    def info(frame: FrameType | TracebackType, context: int = 1) -> inspect.Traceback:
-        if context != 1 or not (inspect.isframe(frame) and frame.f_globals.get("__name__", "").startswith("taichi.")):
-            return usual(frame, context)
-        code, line = frame.f_code, frame.f_lineno
-        return inspect.Traceback(code.co_filename, line, code.co_name, [linecache.getline(code.co_filename, line)], 0)
-
-    inspect.getframeinfo = info
-    try:
-        yield
-    finally:
-        inspect.getframeinfo = usual
-
-
-@contextmanager
 def quick_front_end(compiler: Compiler) -> Iterator[None]:
     """Skip three quarters of the time in which Taichi reads a kernel; other threads that do so wait meanwhile.
 
@@ -57,7 +30,7 @@ def quick_front_end(compiler: Compiler) -> Iterator[None]:
     a function it wraps and parses its source again, and checks whether it belongs to a class.
     """
     quick = _replacements() if is_quick(compiler) else {}
-    with _reading, collector_paused():
+    with _reading:
         held = [(owner, name, vars(owner)[name]) for owner, ours in quick.items() for name in ours]
         for owner, ours in quick.items():
             for name, value in ours.items():

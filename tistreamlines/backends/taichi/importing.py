@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 
 from ...devices.compilers import Compiler
-from .front_end import quick_import
 from .hip_objects import FOLDER_VARIABLE
 from .internals import imported_here
 
@@ -73,7 +72,7 @@ def settle_environment(compiler: Compiler) -> None:
 def imported(compiler: Compiler) -> ModuleType:
     """Import a compiler, without its banner and its check for a newer version, and return it."""
     settle_environment(compiler)
-    with starting, _temporary_folder(), quick_import(compiler):
+    with starting, _temporary_folder():
         if compiler.module not in sys.modules:
             imported_here.add(compiler.module)
         ti = importlib.import_module(compiler.module)

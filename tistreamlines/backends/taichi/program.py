@@ -132,7 +132,9 @@ def linked_for(
     linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded), source.filling)
     block = lay_out(device, source, kind, sliced)
     block = replace(block, queued=block.queued and queued)
-    signatures = {r.__name__: linked.signatures[r.__name__] for r in source.roots}
+    # the longest first, whose compilation a driver can then begin first
+    names = sorted((root.__name__ for root in source.roots), key=lambda name: -len(linked.text_for(name)))
+    signatures = {name: linked.signatures[name] for name in names}
     text = linked.text + (SLICES if block.sliced else "")
     for name, signature in signatures.items():
         text += "\n\n" + entry_text(name, signature, source, block)

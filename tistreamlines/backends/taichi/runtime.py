@@ -249,18 +249,14 @@ class Runtime:
         return self._modules[key]
 
     @contextmanager
-    def kernels(self, text: str, exact: bool) -> Iterator[dict[str, tuple[Callable[..., object], dict[str, object]]]]:
-        """Read a module; give its kernels, and what stands for their arguments, by their names."""
-        ti, module = self.ti, self.module(text, exact)
+    def kernel(self, text: str, exact: bool, name: str) -> Iterator[tuple[Callable[..., object], dict[str, object]]]:
+        """Give a kernel of a module, and what stands for its arguments, to compile it."""
+        ti, kernel = self.ti, getattr(self.module(text, exact), name)
         values = {ti.f32: 0.0, ti.i32: 0, ti.u32: 0}
         with self.turn(exact), quick_front_end(self.compiler):
             arrays = {ti.f32: ti.ndarray(ti.f32, 1), ti.i32: ti.ndarray(ti.i32, 1)}
-            kernels = {}
-            for name in [name for name in vars(module) if name.startswith("run_")]:
-                kinds = {n: p.annotation for n, p in inspect.signature(getattr(module, name)).parameters.items()}
-                taken = {n: arrays[k.dtype] if isinstance(k, ti.types.ndarray) else values[k] for n, k in kinds.items()}
-                kernels[name] = getattr(module, name), taken
-            yield kernels
+            kinds = {n: parameter.annotation for n, parameter in inspect.signature(kernel).parameters.items()}
+            yield kernel, {n: arrays[k.dtype] if isinstance(k, ti.types.ndarray) else values[k] for n, k in kinds.items()}
 
     def array(self, kind: object, size: int) -> Ndarray:
         """Allocate an array on the device; the caller holds the lock."""

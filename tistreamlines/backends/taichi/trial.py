@@ -10,9 +10,9 @@ A device that passes is not tested again until it, its driver, Taichi or this pa
 from __future__ import annotations
 
 import hashlib
-import json
-import subprocess
-import sys
+import threading
+from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +22,14 @@ import numpy as np
 from ...devices import alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
-from ...helpers import calling
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
+from ..compile_process import CompileProcess
 from ..driven import drives
+from ..driven.ahead import start_beside
 from ..driven.opened import able, opened
-from ..driven.program import DrivenProgram
+from ..driven.program import DrivenProgram, begin_to_compile
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
@@ -99,7 +100,8 @@ class TrialVerdict:
     faults: tuple[str, ...]
 
 
-_verdicts: dict[tuple[str, int, str], TrialVerdict] = {}
+_verdicts: dict[tuple[str, int, str, str], TrialVerdict] = {}
+_judging = threading.Lock()
 
 
 def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
@@ -115,11 +117,11 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     DeviceError
         If the device fails the test.
     """
+    verdict = judged(device, profile)
     if program_class(device) is TaichiProgram:
         start(device, profile)
     else:
         opened(device)
-    verdict = judged(device, profile)
     if faults := [f for f in verdict.faults if exact or f != ORDER]:
         way_out = "use another arch" if faults != [ORDER] else "use --fast, or another arch"
         raise DeviceError(
@@ -133,20 +135,42 @@ def judged(device: Device, profile: bool = False, afresh: bool = False) -> Trial
     """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
     reported = team_kind(device.arch, device.subgroup)
     key = (device.arch, device.index, reported, compiler_for(device.arch).name)
-    if key not in _verdicts:
-        passed = _passed(device)
-        known = b"" if afresh or passed is None else read(passed) or b""
-        if (kept := known.decode(errors="replace")) in (reported, "block"):  # else the file is damaged
-            _verdicts[key] = TrialVerdict(kept, kept != reported, ())
-            return _verdicts[key]
-        faults = _faults(device, reported, profile)
-        kind = reported
-        if TEAMWORK in faults and reported != "block":
-            kind, faults = "block", _faults(device, "block", profile)
-        _verdicts[key] = TrialVerdict(kind, kind != reported, faults)
-        if passed is not None and not faults:
-            write(passed, kind.encode())
-    return _verdicts[key]
+    with _judging:
+        if key not in _verdicts:
+            passed = _passed(device)
+            known = b"" if afresh or passed is None else read(passed) or b""
+            if (kept := known.decode(errors="replace")) in (reported, "block"):  # else the file is damaged
+                _verdicts[key] = TrialVerdict(kept, kept != reported, ())
+                return _verdicts[key]
+            if program_class(device) is DrivenProgram:
+                start_beside(device)
+            faults = _faults(device, reported, profile)
+            kind = reported
+            if TEAMWORK in faults and reported != "block":
+                kind, faults = "block", _faults(device, "block", profile)
+            _verdicts[key] = TrialVerdict(kind, kind != reported, faults)
+            if passed is not None and not faults:
+                write(passed, kind.encode())
+        return _verdicts[key]
+
+
+def open_beside(device: Device, exact: bool) -> None:
+    """Open a device and test it, in a thread if another process compiles for it; errors occur again in :func:`open_checked`."""
+
+    def work() -> None:
+        with suppress(Exception):
+            open_checked(device, exact)
+
+    if program_class(device) is TaichiProgram:
+        open_checked(device, exact)
+    else:
+        threading.Thread(target=work, name="trial").start()
+
+
+def begin_beside(device: Device, source: Source, exact: bool) -> None:
+    """Begin to compile kernels while a thread tests the device, which most likely has the teams that it reports."""
+    if _judging.locked() and program_class(device) is DrivenProgram:
+        begin_to_compile(device, source, exact)
 
 
 def _passed(device: Device) -> Path | None:
@@ -227,26 +251,16 @@ def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
 
 def in_own_process(device: Device) -> Json:
     """Test a device in another process; return the verdict as a dictionary, with the reason as a fault if there is none."""
-    environment = alone(device)
-    try:
-        done = subprocess.run(
-            calling(__name__, device.arch), env=environment, capture_output=True, text=True, errors="replace",
-            timeout=SECONDS, check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"kind": "", "lied": False, "faults": [f"stopped after {SECONDS} s"]}
-    said = (done.stdout if done.returncode == 0 else done.stderr or "no message").strip().splitlines()[-1]
-    if done.returncode == 0:
-        return json.loads(said)
-    return {"kind": "", "lied": False, "faults": [f"exit code {done.returncode}: {said}"]}
+    process = CompileProcess(alone(device))
+    asked = process.ask(judge_afresh, device.arch)
+    wait([asked], SECONDS)
+    stopped, code = not asked.done(), process.end()
+    if (error := asked.exception()) is None:
+        return asked.result()
+    ended = f"exit code {code}: {error}" if isinstance(error, EOFError) else str(error)
+    return {"kind": "", "lied": False, "faults": [f"stopped after {SECONDS} s" if stopped else ended]}
 
 
-def main(arch: str) -> int:
-    """Test the device of an arch; the verdict is the last line on standard output."""
-    try:
-        verdict = judged(choose(arch), afresh=True)
-    except DeviceError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    sys.stdout.write(f"\n{json.dumps(asdict(verdict))}\n")
-    return 0
+def judge_afresh(arch: str) -> Json:
+    """Test the first device of an arch, for :func:`in_own_process`."""
+    return asdict(judged(choose(arch), afresh=True))

@@ -259,7 +259,7 @@ class Kernel:
 
     Parameters
     ----------
-    gpu : the device; the caller holds its lock, here and in :meth:`launch`.
+    gpu : the device; the caller of :meth:`launch` holds its lock.
     compiled : its code.
     """
 

@@ -9,6 +9,7 @@ from functools import partial, reduce
 import numpy as np
 
 from ...devices import Device
+from ...devices.threads import thread_pool
 from ...kernels.stop_reasons import Stop
 from ...space.batch import Space
 from ..growth.chunk import counted
@@ -52,7 +53,17 @@ class KernelParts:
         judges = filters_of(settings, self.filters)
         layout = layout_on(device, self.getter, self.rule, settings, demanded(judges))
         batches = (PointsOnHost if device.on_host else Points) if self.points else Outlines
-        open_kernels(device, layout, settings, kernels_of([batches, *self.products]))
+        kernels = partial(open_kernels, device, layout, settings, kernels_of([batches, *self.products]))
+        if device.on_host:
+            kernels()
+            self._compile_functions(device, settings)
+        else:  # another compiler than that of the device
+            functions = thread_pool("functions", 1).submit(self._compile_functions, device, settings)
+            kernels()
+            functions.result()
+
+    def _compile_functions(self, device: Device, settings: Settings) -> None:
+        """Compile the functions of the host."""
         if self.points:
             open_unpacker(self.getter, self.rule, packed=not device.on_host)
         _call_functions(settings)

@@ -1,7 +1,8 @@
-"""A process that compiles for this one: what it writes is loaded here, and this one does without it where it fails."""
+"""A process that compiles for this one: what it makes is loaded here, and this one does without it where it fails."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 from commands import python
 
-from tistreamlines.backends.numba import compiler, elsewhere
+from tistreamlines.backends import compile_process
+from tistreamlines.backends.compile_process import CompileProcess
+from tistreamlines.backends.numba import cache, compiler
 from tistreamlines.backends.numba.cache import Function
 
 SCALED = """
@@ -27,8 +30,10 @@ def scaled(x):
 ALONE = """
 import sys
 import numpy as np
-from tistreamlines.backends.numba import cache, elsewhere
-elsewhere.usable_cores = lambda: 4
+from tistreamlines.backends import compile_process
+from tistreamlines.backends.numba import cache
+from tistreamlines.helpers import helper
+cache.usable_cores = lambda: 2
 exec(sys.argv[2])
 number = np.array([21.0])
 cache.Function(sys.argv[1], "scaled")(number)
@@ -45,11 +50,11 @@ def cold(tmp_path, monkeypatch):
 @pytest.fixture
 def started(cold, monkeypatch):
     """The processes of that cache, with two cores."""
-    monkeypatch.setattr(elsewhere, "usable_cores", lambda: 2)
-    monkeypatch.setattr(elsewhere, "_processes", {})
-    yield elsewhere._processes
-    for process in (one for some in elsewhere._processes.values() for one in some):
-        process._end()
+    monkeypatch.setattr(cache, "usable_cores", lambda: 2)
+    monkeypatch.setattr(compile_process, "_processes", {})
+    yield compile_process._processes
+    for process in compile_process._processes.values():
+        process.end()
 
 
 @pytest.fixture
@@ -74,12 +79,12 @@ def scaled(factor):
 
 def test_it_compiles_what_this_process_loads(started, here, tmp_path):
     assert scaled(3) == 63
-    ((process,),) = started.values()
+    (process,) = started.values()
     assert scaled(4) == 84
-    assert ((process,),) == tuple(map(tuple, started.values()))
+    assert [process] == [*started.values()]
     assert not here
     assert len(list(tmp_path.rglob("*.bin"))) == 2
-    assert process.characters == 0
+    assert not process._waiting
 
 
 def test_without_numba_in_this_process(cold):
@@ -90,30 +95,31 @@ def test_without_numba_in_this_process(cold):
 @pytest.mark.parametrize(
     "hindrance",
     [
-        "elsewhere.usable_cores = lambda: 1",
+        "cache.usable_cores = lambda: 1",
         "sys.executable = ''",
-        "def none(*_, **__): raise BlockingIOError(11, 'no more processes')\nelsewhere.subprocess.Popen = none",
-        "elsewhere.WORKER = 'import sys; sys.exit(3)'",
-        "elsewhere.WORKER = 'import os, sys; sys.stdin.buffer.read(100); os.kill(os.getpid(), 9)'",
-        "elsewhere.WORKER = 'import sys, time; sys.stdin.buffer.read(100); print(0, flush=True); time.sleep(60)'",
+        "def none(*_, **__): raise BlockingIOError(11, 'no more processes')\ncompile_process.subprocess.Popen = none",
+        "compile_process.calling = lambda *_: helper('import sys; sys.exit(3)')",
+        "compile_process.calling = lambda *_: helper('import os, sys; sys.stdin.buffer.read(9); os.abort()')",
+        "compile_process.calling = lambda *_: helper('import sys; sys.stdin.buffer.read(100); print(0, flush=True)')",
     ],
-    ids=["one core", "no Python", "no process", "ended", "killed", "nothing written"],
+    ids=["one core", "no Python", "no process", "ended", "killed", "nonsense"],
 )
 def test_this_process_compiles_where_the_other_one_does_not(hindrance, cold):
     done = python("-c", ALONE, SCALED.format(factor=5), hindrance)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["105.0", "True"]
     assert not done.stderr
+    assert python("-c", ALONE, SCALED.format(factor=5), hindrance).stdout.split() == ["105.0", "False"]
 
 
 def test_a_killed_process_is_replaced(started, here):
     scaled(3)
-    ((first,),) = started.values()
+    (first,) = started.values()
     first._process.send_signal(signal.SIGKILL)
     first._thread.join(20)
     assert not first.works
     assert scaled(6) == 126
-    ((second,),) = started.values()
+    (second,) = started.values()
     assert second is not first and second.works
     assert not here
 
@@ -131,9 +137,8 @@ def test_it_ends_with_the_process_that_it_works_for(cold):
     """Also if that one is killed while it waits."""
     line = """
 import os, signal
-elsewhere.usable_cores = lambda: 2
 cache.Function(sys.argv[1], "scaled").prepare((("float64", "array", 1),))
-((other,),) = elsewhere._processes.values()
+(other,) = compile_process._processes.values()
 print(other._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -166,14 +171,43 @@ def test_many_threads_ask_at_once(started, here):
     assert not here
 
 
-def test_it_ends_when_it_has_nothing_to_do(started, monkeypatch):
-    monkeypatch.setattr(elsewhere, "IDLE", 0.2)
-    assert scaled(3) == 63
-    ((process,),) = started.values()
+def test_it_ends_when_it_has_nothing_to_do(started):
+    process = compile_process.compile_process("numbers", idle=0.2)
+    assert process.ask(time.sleep, 0.5).result() is None
     process._thread.join(20)
     assert not process.works
-    assert process._process.returncode == 0
-    assert scaled(4) == 84
+    assert process.end() == 0
+    assert compile_process.compile_process("numbers") is not process
+
+
+def test_it_is_asked_for_nothing_more_shortly_before_it_may_end(started):
+    process = compile_process.compile_process("numbers", idle=2.0)
+    assert compile_process.compile_process("numbers", idle=2.0) is process
+    time.sleep(1.9)
+    assert process._open
+    assert compile_process.compile_process("numbers", idle=2.0) is not process
+
+
+def test_results_and_errors_are_the_callers():
+    process = CompileProcess()
+    results = [process.ask(pow, 2, power) for power in range(50)]
+    with pytest.raises(RuntimeError, match=r"^ZeroDivisionError: .* by zero$"):
+        process.ask(divmod, 1, 0).result()
+    assert [result.result() for result in results] == [2**power for power in range(50)]
+    lasting = process.ask(time.sleep, 60)
+    process.end()
+    with pytest.raises(EOFError, match=r"^no message$"):
+        lasting.result()
+    with pytest.raises(EOFError):
+        process.ask(pow, 2, 3).result()
+
+
+def test_what_it_prints_last_tells_of_its_end():
+    process = CompileProcess()
+    asked = process.ask(os.system, "echo 'no memory' >&2; kill -9 $PPID")
+    with pytest.raises(EOFError, match=r"^no memory$"):
+        asked.result()
+    assert process.end() == -signal.SIGKILL
 
 
 def test_another_setting_of_numba_has_a_process_of_its_own(started, monkeypatch):

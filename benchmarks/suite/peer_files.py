@@ -1,4 +1,4 @@
-"""A peer from files to a tractogram, as its users run it: ``python -m tistreamlines.benchmarks.peer_files JOB``.
+"""A peer from files to a tractogram, as its users run it: ``python -m suite.peer_files JOB``.
 
 JOB is a JSON file: target, method, nseeds, threads, paths (dwi, bvals, bvecs, mask), out and stats. The seconds of the
 stages are written to ``stats``. Data are read and fitted with the peer's own programs, DIPY for cuslines, as their
@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array, Json
-from ..space.batch import Space
-from . import cuslines, dipy
-from .cases import METHODS, SEED_FA, STOP
+from tistreamlines.aliases import Array, Json
+from tistreamlines.benchmarks import dipy
+from tistreamlines.benchmarks.cases import METHODS, SEED_FA, STOP
+from tistreamlines.benchmarks.problem import Problem
+from tistreamlines.space.batch import Space
+
+from . import cuslines
 from .mrtrix import ALGORITHMS
-from .problem import Problem
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

@@ -14,27 +14,28 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from .. import __version__
-from ..aliases import Json
-from ..devices import NUMBERED, ON_HOST
-from ..option import flag
-from ..phantom.phantom import make_phantom, save_phantom
-from .cases import COMMON, STOP, Case, TimedMethod
+from tistreamlines import __version__
+from tistreamlines.aliases import Json
+from tistreamlines.benchmarks.cases import COMMON, STOP, Case, TimedMethod
+from tistreamlines.benchmarks.problem import series_of
+from tistreamlines.benchmarks.runs import run_module
+from tistreamlines.benchmarks.targets import Target
+from tistreamlines.devices import NUMBERED, ON_HOST
+from tistreamlines.option import flag
+from tistreamlines.phantom.phantom import make_phantom, save_phantom
+
 from .mrtrix import ALGORITHMS
-from .problem import fetch_stanford, series_of
-from .runs import run_module
-from .schedule import Schedule
-from .targets import Target
+from .schedule import FullSchedule
 
 CACHES = {"XDG_CACHE_HOME": "xdg", "CUDA_CACHE_PATH": "cuda", "NUMBA_CACHE_DIR": "numba"}  # folders of compiled code
 
 
-def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Callable[[Json], object]) -> None:
+def files_to_file(schedule: FullSchedule, report: Callable[[str], object], keep: Callable[[Json], object]) -> None:
     """Time the command of each target.
 
     Parameters
     ----------
-    schedule : Schedule
+    schedule : FullSchedule
         ``whole`` are the kinds. A peer has no "cached" one, and its "cold" one is always kept, which tells it from the
         peers of results that were timed in their first process alone. ``repeat`` is the number of processes of each
         kind but "cold"; a peer has fewer if they take longer than ``seconds``.
@@ -45,7 +46,7 @@ def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Cal
     """
     for case in schedule.cases:
         with tempfile.TemporaryDirectory() as data:
-            paths = _paths(case, schedule, Path(data))
+            paths = _paths(case, Path(data))
             for method in schedule.methods:
                 for target in schedule.targets:
                     if method.name in target.methods:
@@ -55,25 +56,25 @@ def files_to_file(schedule: Schedule, report: Callable[[str], object], keep: Cal
                                 keep({"case": case.name} | row)
 
 
-def _paths(case: Case, schedule: Schedule, folder: Path) -> list[str]:
+def _paths(case: Case, folder: Path) -> list[str]:
     """Return the absolute paths of dwi, bvals, bvecs and mask; those that do not exist are written."""
     if case.phantom is not None:
         return [*map(str, save_phantom(make_phantom(**case.phantom), folder)), str(folder / "mask.nii.gz")]
-    paths, mask = fetch_stanford() if case.fetched else schedule.paths, schedule.mask
+    mask = case.mask
     if mask is None:
         import nibabel
 
-        dwi, inside, _ = series_of(case, paths, None)
+        dwi, inside, _ = series_of(case)
         mask = str(folder / "mask.nii.gz")
         nibabel.save(nibabel.Nifti1Image(inside.astype("uint8"), dwi.space.affine), mask)
-    return [str(Path(path).resolve()) for path in (*paths, mask)]
+    return [str(Path(path).resolve()) for path in (*case.paths, mask)]
 
 
 @dataclass(frozen=True)
 class _Command:
     """The command of a target; ``folder`` is for its caches and outputs."""
 
-    schedule: Schedule
+    schedule: FullSchedule
     method: TimedMethod
     target: Target
     paths: list[str]
@@ -121,7 +122,7 @@ class _Command:
             "stats": str(self.folder / "stats.json"),
         }
         (self.folder / "job.json").write_text(json.dumps(job))
-        return ["tistreamlines.benchmarks.peer_files", str(self.folder / "job.json")]
+        return ["suite.peer_files", str(self.folder / "job.json")]
 
     def _head(self, kind: str) -> Json:
         arch = self.target.name if self.target.kind == "arch" else ""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..aliases import Json
+from tistreamlines.aliases import Json
+from tistreamlines.benchmarks.page import INKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Colours for light and dark pages. Matplotlib draws with unusual stand-in colours, which become CSS variables.
-_INKS = {"ink": ("#1d1d22", "#ececf0"), "quiet": ("#6a6a74", "#9c9ca8"), "rule": ("#dcdce2", "#3a3a42")}
 _TARGETS = (
     ("#0072b2", "#5ab4f0"), ("#d55e00", "#ff8f57"), ("#00805e", "#3ecf9f"), ("#a0489a", "#e29bdc"),
     ("#b07a00", "#f0c04a"), ("#2f9fd0", "#a5dcfa"), ("#84603c", "#cfa981"), ("#5f6670", "#b4bac4"),
@@ -25,14 +25,13 @@ _PARTS = (("#9a7fc7", "#b79be6"), ("#7a828c", "#8b949e"), ("#1f6f8b", "#58b7d3")
 _SHARES = _PARTS[2:]
 BAR_PARTS = tuple(f"part-{k}" for k in range(len(_PARTS)))
 FILE_PARTS = ("target-7", "target-4", "target-0", *BAR_PARTS)  # colours of whole commands
-_PALETTE = [
-    *_INKS.items(),
-    *((f"target-{k}", pair) for k, pair in enumerate(_TARGETS)),
-    *zip(BAR_PARTS, _PARTS, strict=True),
-    *((f"share-{k}", pair) for k, pair in enumerate(_SHARES)),
-]
-STAND_INS = {name: f"#fb01{k:02x}" for k, (name, _) in enumerate(_PALETTE)}
-INK, QUIET, _RULE = (STAND_INS[name] for name in _INKS)
+PALETTE = INKS | {
+    **{f"target-{k}": pair for k, pair in enumerate(_TARGETS)},
+    **dict(zip(BAR_PARTS, _PARTS, strict=True)),
+    **{f"share-{k}": pair for k, pair in enumerate(_SHARES)},
+}
+STAND_INS = {name: f"#fb01{k:02x}" for k, name in enumerate(PALETTE)}
+INK, QUIET, _RULE = (STAND_INS[name] for name in ("ink", "quiet", "rule"))
 _WIDTH, _BAR = 6.3, 0.28  # inches
 _RC = {
     "font.size": 9.5, "axes.titlesize": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": QUIET,
@@ -64,11 +63,6 @@ def styles(results: Json) -> dict[str, Style]:
         name: Style(STAND_INS[f"target-{k % len(_TARGETS)}"], "osD^vPXd*"[k % 9], "--" if name in peers else "-")
         for k, name in enumerate(names)
     }
-
-
-def colour_variables(dark: bool) -> str:
-    """Return the declarations of the plots' colours as CSS variables."""
-    return "".join(f"--{name}:{pair[dark]};" for name, pair in _PALETTE)
 
 
 def svg(name: str, title: str, draw: Callable[[Figure], None], height: float) -> str:

@@ -15,13 +15,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..aliases import Array, Json
-from ..backends import open_program
-from ..backends.program import Program
-from ..devices import Device, free_memory
-from ..errors import DeviceError
-from ..linker.lang import *
-from ..linker.source import Source
+from tistreamlines.aliases import Array, Json
+from tistreamlines.backends import open_program
+from tistreamlines.backends.program import Program
+from tistreamlines.devices import Device, free_memory
+from tistreamlines.errors import DeviceError
+from tistreamlines.linker.lang import *
+from tistreamlines.linker.source import Source
 
 BLOCKS = 128  # of 32 reals, copied by a team at a time: 16 kB
 ITEM = 32 * BLOCKS

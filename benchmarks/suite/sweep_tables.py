@@ -6,8 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..aliases import Json
-from .forms import UNKNOWN, Columns, Section, Table, cell, count, getter, known, number, percent, size, tabled
+from tistreamlines.aliases import Json
+from tistreamlines.benchmarks.forms import (
+    UNKNOWN,
+    Columns,
+    Section,
+    Table,
+    cell,
+    count,
+    getter,
+    known,
+    number,
+    percent,
+    size,
+    tabled,
+)
 
 
 def sweeps(results: Json) -> dict[tuple[str, str, str], list[Json]]:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..aliases import Json
-from ..devices import usable_cores
-from ..space.sphere import load_sphere
-from .cases import Case, Sweep, TimedMethod
-from .problem import Problem
-from .runs import run_process
-from .schedule import Folders, Schedule
-from .targets import Target
-from .worker import Request
+from tistreamlines.aliases import Json
+from tistreamlines.benchmarks.cases import TimedMethod
+from tistreamlines.benchmarks.problem import Problem
+from tistreamlines.benchmarks.runs import run_module
+from tistreamlines.benchmarks.targets import Target
+from tistreamlines.devices import usable_cores
+from tistreamlines.space.sphere import load_sphere
 
-Row = Sequence[float | str]  # value, seconds, points and, if known, peak memory
+from .schedule import Folders, FullSchedule, Sweep
+from .worker import SweepRequest
+
+Row = Sequence[float | str]  # value, seconds, points and peak memory
 
 
-def swept(sweep: Sweep, method: TimedMethod, target: Target, folders: Folders, schedule: Schedule) -> list[Json]:
+def swept(sweep: Sweep, method: TimedMethod, target: Target, folders: Folders, schedule: FullSchedule) -> list[Json]:
     """Run a sweep; values whose run failed are omitted.
 
     Parameters
@@ -39,22 +40,17 @@ def swept(sweep: Sweep, method: TimedMethod, target: Target, folders: Folders, s
         One record for the results' ``sweeps``; empty if no value could be run.
     """
     rows = list(_rows(sweep, method, target, folders, schedule))
-    return [sweep_record(sweep, folders.case, method, target, rows)] if rows else []
-
-
-def sweep_record(
-    sweep: Sweep, case: Case, method: TimedMethod, target: Target, rows: Iterable[Row]
-) -> Json:
-    """Return a record of the results from rows of value, seconds, points and, if known, peak memory."""
-    values, seconds, points, *memory = zip(*rows, strict=True)
-    return {
-        "name": sweep.name, "unit": sweep.unit, "case": case.name, "dg": method.dg, "model": method.model,
+    if not rows:
+        return []
+    values, seconds, points, memory = zip(*rows, strict=True)
+    return [{
+        "name": sweep.name, "unit": sweep.unit, "case": folders.case.name, "dg": method.dg, "model": method.model,
         "target": target.name, "values": list(values), "seconds": list(seconds), "points": list(points),
-        "peak_host_bytes": list(memory[0]) if memory else [],
-    }
+        "peak_host_bytes": list(memory),
+    }]
 
 
-def _rows(sweep: Sweep, method: TimedMethod, target: Target, folders: Folders, schedule: Schedule) -> Iterator[Row]:
+def _rows(sweep: Sweep, method: TimedMethod, target: Target, folders: Folders, schedule: FullSchedule) -> Iterator[Row]:
     """Yield value, seconds, points and peak memory of each run."""
     if sweep.name == "seeds":
         changes = {"nseeds": sweep.values[-1], "counts": sweep.values}
@@ -80,10 +76,12 @@ def _changed(name: str, value: Any, problem: Problem) -> tuple[float | str | Non
     return value, {"changes": {"order": value}}
 
 
-def _run(folder: Path, method: TimedMethod, target: Target, schedule: Schedule, changes: Json) -> list[Row]:
-    common = {"nseeds": schedule.nseeds, "threads": schedule.threads, "counts": (schedule.nseeds,), "repeat": 0}
+def _run(
+    folder: Path, method: TimedMethod, target: Target, schedule: FullSchedule, changes: Json
+) -> list[Row]:
+    common = {"nseeds": schedule.nseeds, "threads": schedule.threads, "counts": (schedule.nseeds,)}
     common |= {"seconds": schedule.time_limit / 2, "devices": schedule.devices}
     with tempfile.TemporaryDirectory() as results:
-        request = Request(str(folder), results, target.name, method.name, **(common | changes))
-        status, _ = run_process(request, schedule.time_limit)
+        request = SweepRequest(str(folder), results, target.name, method.name, **(common | changes))
+        status, _ = run_module([schedule.worker, str(request.save())], schedule.time_limit)
         return json.loads((Path(results) / "run.json").read_text())["sweep"] if status == "ok" else []

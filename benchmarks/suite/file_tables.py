@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..aliases import Json
-from .forms import Columns, Section, cell, count, getter, number, tabled
+from tistreamlines.aliases import Json
+from tistreamlines.benchmarks.forms import Columns, Section, cell, count, getter, number, tabled
 
 STAGES = ("start and exit", "load", "fit", "prepare", "compile", "track", "write")
 _NOTE = (

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..aliases import Json
-from . import SCHEMA
+from tistreamlines.aliases import Json
+from tistreamlines.benchmarks import SCHEMA
 
 SAME = ("case", "dg", "model", "target", "nseeds", "exact")  # two runs are compared if these are equal
 LEAST_SECONDS = 0.005  # shorter times are not compared

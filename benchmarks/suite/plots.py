@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array, Json
+from tistreamlines.aliases import Array, Json
+from tistreamlines.benchmarks.forms import at, known, number, percent
+from tistreamlines.benchmarks.tables import PARTS, done, groups, throughput
+
 from .drawing import (
     BAR_PARTS,
     FILE_PARTS,
@@ -25,9 +28,7 @@ from .drawing import (
     wrapped,
 )
 from .file_tables import STAGES
-from .forms import at, known, number, percent
 from .sweep_tables import straight_line, sweep_axis, sweep_throughput
-from .tables import PARTS, done, groups, throughput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,15 +12,17 @@ import importlib.util
 import shutil
 import sys
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .cases import COMMON, STOP
-from .problem import Problem
-from .tracked import Track, timed
+from tistreamlines.benchmarks.cases import COMMON, STOP
+from tistreamlines.benchmarks.problem import Problem
+from tistreamlines.benchmarks.tracked import Track, timed
 
 CHUNK = 25_000  # seeds; cuslines sizes its buffers by the first chunk, which therefore must be the largest
 PROB = ("prob", "prob-asymmetric")
@@ -122,8 +124,12 @@ def open_tracker(backend: str, problem: Problem) -> Track:
 
     opened = open_gpu_tracker(backend, problem)
     image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
-    return timed(
+    track = timed(
         lambda count: opened.generate_sft(problem.seeds[:count], image),
         # its streamlines are in mm of the image, which equal voxel coordinates here
         lambda tractogram: map(problem.space.to_ras, tractogram.streamlines),
     )
+    begun = time.perf_counter()
+    track(min(problem.nseeds, CHUNK))  # compiles and allocates memory
+    compiled = time.perf_counter() - begun
+    return lambda count, keep=True: replace(track(count, keep), compile=compiled)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..space.harmonics import turned
-from .cases import STOP
-from .problem import Problem, samples
-from .tracked import Track, timed
+from tistreamlines.benchmarks.cases import STOP
+from tistreamlines.benchmarks.problem import Problem, samples
+from tistreamlines.benchmarks.tracked import Track, timed
+from tistreamlines.space.harmonics import turned
 
 THRESHOLD = 0.1
 ALGORITHMS = {"tckgen": {"prob": "iFOD2", "det": "SD_STREAM"}, "tckgen-ifod1": {"prob": "iFOD1"}}
