@@ -122,7 +122,7 @@ def test_a_cache_file_imports_nothing(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="no kernels and no parts"):
             found(place)
     with pytest.raises(ValueError, match="no kernel function, no record and no part"):
-        found("own_getter:prepare")
+        found("own_getter:describe")
 
 
 def counted(path):

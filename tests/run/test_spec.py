@@ -90,10 +90,9 @@ def test_a_description_can_be_compared_and_printed(head):
 
 
 def test_a_rule_that_only_maps_tell_is_compiled_later(head, monkeypatch):
-    parameters = ts.Parameters.given({"mask": head.mask})
-    _, _, spec = described(series_of(head), parameters)
+    _, _, spec = described(series_of(head), ts.Parameters.given({"mask": head.mask}))
     monkeypatch.setitem(STOPPING_RULES, "threshold", replace(STOPPING_RULES["threshold"], rule=None))
-    assert parts_of(spec, parameters, Criteria()) is None
+    assert parts_of(spec, Criteria()) is None
     assert len(ts.track(*head.series, mask=head.mask, nseeds=20, min_length=0, arch="cpu"))
 
 

@@ -22,6 +22,6 @@ def described(series: Series, parameters: ts.Parameters) -> tuple[Plan, KernelPa
     """Return the plan of a run, and what its kernels are made of, and what it does, by the headers alone."""
     specs: list[Spec] = []
     plan = make_plan(series, parameters, Log(Watcher()), lambda describe: specs.append(describe()))
-    parts = parts_of(specs[0], parameters, Criteria())
+    parts = parts_of(specs[0], Criteria())
     assert parts is not None
     return plan, parts, specs[0]

@@ -26,7 +26,6 @@ from .log import Log, Watcher
 from .plan import Plan, make_plan
 from .products import gathered_of, products_of
 from .result import TrackResult
-from .resume import save_resumable
 from .run import Run, threads_explained
 from .seeds import Region, seeds_of
 from .setup import devices_of, selection_of, session_on, settings_on
@@ -37,8 +36,13 @@ from .tables import Describe
 def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
     """Track all seeds, and write what is asked for; ``keeps``: without an output, streamlines are kept in memory."""
     if output is None:
-        return run.collect() if keeps or not run.products.paths else run.make()
-    result = save_resumable(run, output) if run.parameters.resume else run.save(output)
+        return run.collect(keeps=keeps or not run.products.paths)
+    if run.parameters.resume:
+        from .resume import save_resumable  # which imports more than other runs need
+
+        result = save_resumable(run, output)
+    else:
+        result = run.save(output)
     if run.parameters.bids_out is not None:
         bids.complete(run.parameters, run.products.paths)
     return result
@@ -68,12 +72,13 @@ def start(
         content = Content(parameters, parameters.threads, log.note, len(parameters.connectome or ()))
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         before_threads(devices[0].arch)
-        beside = thread_pool("compile", 1)
-        begun: list[Future[None]] = [beside.submit(_warm_up, parameters, session)]
+        beside = thread_pool("compile", 2)
+        opened = beside.submit(warm_up, devices[0], exact=parameters.exact) if session.here else None
+        begun = [beside.submit(_place_seed, parameters)]
 
         def compile_beside(describe: Describe) -> None:
             if not devices[0].interprets:
-                begun.append(beside.submit(_compile, describe, parameters, selection, session, only_products))
+                begun.append(beside.submit(_compile, opened, describe, selection, session, only_products))
 
         plan = make_plan(series, parameters, log, compile_beside)
         _tell(plan, parameters, selection, log)
@@ -100,20 +105,19 @@ def start(
     return Run(series, parameters, devices, log, plan, engine, products, content, gathered=gathered)
 
 
-def _warm_up(parameters: Parameters, session: Session) -> None:
-    """Start the device, the compiler and what places seeds, which takes time once in a process."""
-    if session.here:
-        warm_up(session.devices[0], exact=parameters.exact)
+def _place_seed(parameters: Parameters) -> None:
+    """Compile what places seeds, by placing one."""
     if all(getattr(parameters, name) is None for name in ("seeds", "seed_surface", "seed_dynamic")):
         voxel = Region(np.zeros((1, 3), np.int32), np.ones(1, np.float32), np.eye(4))
         seeds_of(parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
 
 
 def _compile(
-    describe: Describe, parameters: Parameters, selection: Criteria, session: Session, only_products: bool
+    opened: Future[None] | None, describe: Describe, selection: Criteria, session: Session, only_products: bool
 ) -> None:
-    """Compile the kernels of a run; the process keeps them."""
-    parts = parts_of(describe(), parameters, selection, only_products=only_products)
+    """Compile the kernels of a run when the device is open; the process keeps them."""
+    parts = parts_of(describe(), selection, only_products=only_products)
+    wait([] if opened is None else [opened])
     if parts is not None:
         session.compile(parts)
 

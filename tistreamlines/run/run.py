@@ -189,31 +189,15 @@ class Run:
         """Step size in mm."""
         return self.parameters.step_mm(self.plan.space.voxel_sizes)
 
-    def collect(self) -> TrackResult:
-        """Track all seeds and keep the streamlines in memory; write the products, if there are some, and the record."""
-        with closing(self.contents()) as batches:
-            kept = tuple(batches)
-        return self.recorded_products(kept) if self.products.paths else self.reported(self.result(None, kept))
-
-    def contents(self) -> Generator[Batch, None, None]:
-        """Track all seeds, and make of the streamlines what a tractogram would hold."""
-        with closing(self.batches()) as batches:
-            for batch in batches:
-                yield self.content.of(batch, self.products.groups)
-        self.log.tell([], self.content.doubts)
-
-    def make(self) -> TrackResult:
-        """Track all seeds, and write the products and the records; keep no streamline."""
-        with closing(self.batches()) as batches:
-            for _ in batches:
-                pass
-        return self.recorded_products(())
-
-    def recorded_products(self, kept: tuple[Batch, ...]) -> TrackResult:
-        """Write the products and the records beside the streamlines in memory; return the result.
+    def collect(self, *, keeps: bool) -> TrackResult:
+        """Track all seeds, keep the streamlines in memory if asked to, and write the products and the records.
 
         If that fails, no file stays that lacks the others.
         """
+        with closing(self.contents() if keeps else self.batches()) as batches:
+            kept = tuple(batch for batch in batches if keeps)
+        if not self.products.paths:
+            return self.reported(self.result(None, kept))
         self.weigh()
         beside = record_path(None, self.products.paths)
         with all_or_none([path for path in (*self.products.files, beside) if path is not None]):
@@ -221,6 +205,13 @@ class Run:
             result = self.result(None, kept)
             record = self.write_records(result)
         return self.reported(result, record)
+
+    def contents(self) -> Generator[Batch, None, None]:
+        """Track all seeds, and make of the streamlines what a tractogram would hold."""
+        with closing(self.batches()) as batches:
+            for batch in batches:
+                yield self.content.of(batch, self.products.groups)
+        self.log.tell([], self.content.doubts)
 
     def weigh(self) -> None:
         """Weigh the streamlines if that is asked for, and begin to write."""

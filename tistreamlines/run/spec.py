@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..tracking.engine.kernels import KernelParts
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.criteria import Criteria
 from ..tracking.sources import SIGNALS, SOURCES
-from ..tracking.tables.given import Form, FunctionForm, Scheme, SignalForm
+from ..tracking.tables.given import Form, Scheme
 from .inputs import Headers
 from .products import all_or_nothing, asked
 from .setup import settings_on
@@ -41,7 +41,9 @@ class Spec:
     recovery : what helps a half on where it may not end, or nothing.
     shape, voxel_sizes : of the image that is tracked, mm.
     step_mm, fewest_steps, most_steps, most_of_half : step size, and bounds of the steps of a streamline and of a half.
+    arch, devices : where streamlines grow, as the options say it.
     outputs : the products besides a tractogram.
+    parameters : all options, with the order of the model and what follows from it.
     """
 
     getter: str
@@ -57,7 +59,10 @@ class Spec:
     fewest_steps: int
     most_steps: int
     most_of_half: int
+    arch: str
+    devices: str | None
     outputs: tuple[str, ...]
+    parameters: Parameters = field(repr=False, compare=False)
 
 
 def describe(parameters: Parameters, headers: Headers) -> Spec:
@@ -74,21 +79,19 @@ def describe(parameters: Parameters, headers: Headers) -> Spec:
     fewest, most = settings.bounds
     return Spec(
         getter=parameters.dg, rule=parameters.stopping, source=parameters.source, model=parameters.model,
-        order=None if gtab is None else chosen.sh_order, form=_form(chosen, headers, gtab),
+        order=chosen.sh_order, form=_form(chosen, headers, gtab),
         recovery="particles" if parameters.pft else "backtracking" if parameters.backtrack else "",
         shape=image.shape[:3], voxel_sizes=tuple(sides.tolist()), step_mm=settings.step_mm, fewest_steps=fewest,
-        most_steps=most, most_of_half=settings.max_steps, outputs=tuple(asked(parameters)),
+        most_steps=most, most_of_half=settings.max_steps, arch=parameters.arch, devices=parameters.devices,
+        outputs=tuple(asked(parameters)), parameters=chosen,
     )
 
 
-def parts_of(
-    spec: Spec, parameters: Parameters, selection: Criteria, *, only_products: bool = False
-) -> KernelParts | None:
+def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) -> KernelParts | None:
     """Return what the kernels of a run are made of; None if the values of its inputs have to be known for that."""
-    rule, sides = STOPPING_RULES[spec.rule], spec.voxel_sizes
+    rule, sides, chosen = STOPPING_RULES[spec.rule], spec.voxel_sizes, spec.parameters
     if rule.rule is None:
         return None
-    chosen = of_order(parameters, spec.order)
     scheme = Scheme(spec.form, rule.rule(chosen, sides), rule.in_rows, chosen.sphere, spec.step_mm, sides)
     getter, _ = METHODS[spec.getter].describe(scheme, chosen)
     products: list[type[Collector]] = []
@@ -105,15 +108,17 @@ def _form(parameters: Parameters, headers: Headers, gtab: GradientTable | None) 
         return source.form(headers.followed, parameters)
     if SIGNALS in METHODS[parameters.dg].follows:
         assert gtab is not None
-        return SignalForm.of(gradients_on_shell(gtab, shell_of_models)[0])
+        return Form.of_series(gradients_on_shell(gtab, shell_of_models)[0])
     assert parameters.sh_order is not None
-    return FunctionForm("sh", count_of(parameters.sh_order), BASIS)
+    return Form("sh", count_of(parameters.sh_order), BASIS)
 
 
 def with_order(
     parameters: Parameters, gtab: GradientTable | None, note: Callable[[str], object] = lambda _: None, path: str = ""
 ) -> Parameters:
     """Return the options with the order of the model's harmonics, which the number of directions may limit.
+
+    Defaults of the direction getter follow the order.
 
     Parameters
     ----------
@@ -124,24 +129,16 @@ def with_order(
     """
     if gtab is None or parameters.model is None:
         return parameters
-    order, most = parameters.sh_order, MODELS[parameters.model].order
+    method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
     if order is None:
         directions = int(shell_of_models(gtab).sum())
-        residuals = SIGNALS in METHODS[parameters.dg].follows  # a direction more than coefficients leaves some
+        residuals = SIGNALS in method.follows  # a direction more than coefficients leaves some
         order = order_for(parameters.model, directions - residuals)
         if order < most:
             note(
                 f"{path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
                 f"{order}, not {most}"
             )
-    return of_order(parameters, order)
-
-
-def of_order(parameters: Parameters, order: int | None) -> Parameters:
-    """Return the options with the order of the model's harmonics, which some defaults of the getter follow."""
-    if order is None or parameters.model is None:
-        return parameters
-    method = METHODS[parameters.dg]
-    lower = {} if order >= MODELS[parameters.model].order or parameters.like else method.low_order
+    lower = {} if order >= most or parameters.like else method.low_order
     follow = {name: value for name, value in lower.items() if not parameters.gives(name)}
     return parameters.changed(sh_order=order, **follow)

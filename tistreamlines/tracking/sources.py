@@ -19,7 +19,7 @@ from ..io.samples import SampleFiles, Samples, listed_files, load_samples, sampl
 from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import BASES
-from .tables.given import Form, FunctionForm, OrientationFunctions, SampleForm, Signals
+from .tables.given import Form, OrientationFunctions, Signals
 
 if TYPE_CHECKING:
     from ..io.stored import Image
@@ -82,18 +82,19 @@ class OrientationSource(Generic[Input, Directions, Options]):
     mask: Callable[[Directions], npt.NDArray[np.bool_]] | None = None
 
 
-def _form(kind: Kind, count: int, options: FileOptions) -> FunctionForm:
+def _form(kind: Kind, count: int, options: FileOptions) -> Form:
     """Return the form of a file of orientations with so many numbers in each voxel."""
     if kind == "sh":
-        return FunctionForm("sh", count, options.sh_basis, not BASES[options.sh_basis].full)
+        return Form("sh", count, options.sh_basis, not BASES[options.sh_basis].full)
     if kind == "peaks":
-        return FunctionForm("peaks", count, peak_width=options.peak_width)
-    return FunctionForm("pmf", count, symmetric=not options.asymmetric)
+        return Form("peaks", count, peak_width=options.peak_width)
+    return Form("pmf", count, symmetric=not options.asymmetric)
 
 
 def _follows(read: Orientations, options: FileOptions) -> OrientationFunctions:
     form = _form(read.kind, 0, options)
-    return OrientationFunctions(form.kind, read.values, form.basis, form.symmetric, form.peak_width)
+    kind = "pmf" if read.kind == "odf" else read.kind
+    return OrientationFunctions(kind, read.values, form.basis, form.symmetric, form.peak_width)
 
 
 def _file(
@@ -123,11 +124,6 @@ def _sample_parts(path: AnyPath) -> list[Path]:
     return [Path(path)] if Path(path).is_file() else listed_files(sample_files(path))
 
 
-def _load_samples(opened: _OpenedSamples, options: object, space: Space | None, note: Tell) -> Samples:
-    del options
-    return load_samples(opened.files, space, note)
-
-
 _FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {
     "sh": _file(
         "sh", lambda file, options, space, note: load_sh(file, options.sh_basis, space, note),
@@ -142,8 +138,8 @@ _FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {
 }
 SOURCES: dict[str, OrientationSource[Any, Any, Any]] = _FILES | {
     "bedpostx": OrientationSource(
-        "samples of bedpostX", _load_samples, lambda read, _: read,
-        lambda opened, _: SampleForm(opened.image.shape[3], len(opened.files.fibres)),
+        "samples of bedpostX", lambda opened, _, space, note: load_samples(opened.files, space, note),
+        lambda read, _: read, lambda opened, _: Form("samples", opened.image.shape[3], fibres=len(opened.files.fibres)),
         lambda read, _, name: (read, place_samples(read, name)), _open_samples,
         _sample_parts, lambda read: read.mask,
     ),

@@ -74,7 +74,7 @@ def test_each_voxel_has_its_row():
 
 
 def test_a_few_voxels_lie_as_those_of_an_image_do():
-    """Kernels are compiled ahead for these, and serve the image only if its rows lie in the same way."""
+    """Kernels are compiled before the rows are known, and serve those that lie interleaved."""
     assert interleaved(volume_of(np.ones((1, 1, 1), bool)), WIDTH) is not None
 
 

@@ -16,7 +16,7 @@ from ...linker.lang import Func, Stage
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
-from ..tables.given import SampleForm, Scheme
+from ..tables.given import Scheme
 from ..tables.rows import Rows
 from .options import AngleOptions
 from .shared import CarriesHeading
@@ -98,9 +98,7 @@ def describe(scheme: Scheme, options: BedpostxOptions) -> tuple[BedpostxGetter, 
     ParameterError
         If there are more samples than codes of steps.
     """
-    form, maps = scheme.form, scheme.maps
-    assert isinstance(form, SampleForm)
-    count, fibres = form.count, form.fibres
+    count, fibres, maps = scheme.form.count, scheme.form.fibres, scheme.maps
     bits = bedpostx.PLACE + max((count * fibres - 1).bit_length(), 1)
     code = 2 * bits + 1 if options.modified_euler else bits
     if code > MOST_BITS:

@@ -21,7 +21,7 @@ from ...space.harmonics import order_advice
 from ...space.polynomials import from_harmonics, monomials
 from ...space.sphere import most_peaks, padded, sphere_tables
 from ..parts import Row
-from ..tables.given import Scheme, SignalForm
+from ..tables.given import Scheme
 from ..tables.rows import Rows
 from .options import VertexOptions
 from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
@@ -224,12 +224,12 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
     InputError
         If the series has several shells, or not more directions than coefficients.
     """
-    assert isinstance(scheme.form, SignalForm)
     gtab, maps = scheme.form.gtab, scheme.maps
+    assert gtab is not None
     _check_single_shell(gtab)
     degrees, matrix, bias = _dipy_model(gtab, options)
     sets = options.sh_order // 2 + 1 if options.model == "opdt" else 1
-    tables = BootTables(scheme.form.weighted, len(degrees), sets)
+    tables = BootTables(scheme.form.count, len(degrees), sets)
     if tables.signals <= tables.coefficients:
         raise InputError(
             f"{tables.signals} diffusion-weighted volumes leave no residuals with order {options.sh_order} "

@@ -101,7 +101,7 @@ def _rows(scheme: Scheme, options: PmfOptions) -> PmfRows:
 
 
 def _cones(scheme: Scheme, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:
-    cos_angle, symmetric = peak_rule(options).cos_angle, scheme.function.symmetric
+    cos_angle, symmetric = peak_rule(options).cos_angle, scheme.form.symmetric
     return cones(scheme.vertices_and_edges[0], cos_angle, symmetric=symmetric, closed=closed)
 
 

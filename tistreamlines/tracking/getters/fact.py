@@ -57,7 +57,7 @@ def describe(scheme: Scheme, options: FactOptions) -> tuple[FactGetter, Rows]:
     options : FactOptions
         Options of the method.
     """
-    count, maps = scheme.function.count, scheme.maps
+    count, maps = scheme.form.count, scheme.maps
     # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
     width = padded(max(count, 32 * (maps > 1)) + maps)
 

@@ -167,7 +167,7 @@ def order_of_fods(scheme: Scheme) -> int:
     InputError
         If the coefficients fit no order, or have a full basis or no direction.
     """
-    function = scheme.function
+    function = scheme.form
     if basis_of(function.basis).full:
         raise InputError("values have a full basis, and FODs of tckgen's algorithms a symmetric one: prob follows them")
     try:
@@ -280,7 +280,7 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
     """
     if isinstance(scheme.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
-    function, change = scheme.function, from_harmonics(order).T
+    function, change = scheme.form, from_harmonics(order).T
 
     def fill_rows(values: Array, rows: Array) -> None:
         rows[:, : values.shape[1]] = to_descoteaux(values, function.basis) @ change

@@ -170,7 +170,7 @@ def pmf_tables(
     ParameterError
         If an asymmetric function is given on half a sphere.
     """
-    function, (vertices, edges) = scheme.function, scheme.vertices_and_edges
+    function, (vertices, edges) = scheme.form, scheme.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
     rows = rows or rows_of(scheme, least is not None or options.pmf_rows == "sampled", least or 0.0)
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
@@ -212,7 +212,7 @@ def rows_of(scheme: Scheme, sampled: bool, least: float = 0.0) -> PmfRows:
     ParameterError
         If an asymmetric function is given on half a sphere.
     """
-    function, (vertices, _) = scheme.function, scheme.vertices_and_edges
+    function, (vertices, _) = scheme.form, scheme.vertices_and_edges
     if not function.symmetric and isinstance(scheme.sphere, str) and SPHERES[scheme.sphere][1]:
         raise ParameterError(f"--sphere {scheme.sphere} is half a sphere: an asymmetric function needs --sphere full")
     count = function.count

@@ -209,7 +209,7 @@ def describe(
         If an asymmetric function is given on a sphere without opposite pairs.
     """
     probe = Probe(options, scheme.step_mm, scheme.voxel_sizes, max_curvature, exact_arcs)
-    function, (vertices, edges) = scheme.function, scheme.vertices_and_edges
+    function, (vertices, edges) = scheme.form, scheme.vertices_and_edges
     order = compact_order(np.asarray(vertices, float))  # so that neighbours are close in memory
     vertices = np.asarray(vertices, float)[order]
     if not function.symmetric and (alone := without_opposite(vertices)):

@@ -69,46 +69,35 @@ class OrientationFunctions:
 
 
 @dataclass(frozen=True)
-class SignalForm:
-    """What headers tell of :class:`Signals`: the number of weighted volumes, and the gradients.
+class Form:
+    """What headers tell of what a method follows.
 
     Parameters
     ----------
-    weighted : int
-        Number of volumes without the b0s.
-    gtab : GradientTable
-        The gradients, on which no kernel depends.
+    kind : str
+        'signals', 'samples', or a kind of :class:`OrientationFunctions`.
+    count : int
+        How many weighted volumes, samples, or numbers of an orientation function a voxel has.
+    basis, symmetric, peak_width
+        See :class:`OrientationFunctions`.
+    fibres : int
+        Fibres of each sample.
+    gtab : GradientTable, optional
+        The gradients of signals; how kernels are linked depends on their number alone.
     """
 
-    weighted: int
-    gtab: GradientTable = field(repr=False, compare=False)
-
-    @classmethod
-    def of(cls, gtab: GradientTable) -> SignalForm:
-        """Return the form of a series with these gradients."""
-        return cls(int(np.count_nonzero(~gtab.b0s_mask)), gtab)
-
-
-@dataclass(frozen=True)
-class FunctionForm:
-    """What headers tell of :class:`OrientationFunctions`: all but the values, of which each voxel has ``count``."""
-
-    kind: Literal["pmf", "sh", "peaks"]
+    kind: Literal["signals", "samples", "pmf", "sh", "peaks"]
     count: int
     basis: str = "descoteaux07_legacy"
     symmetric: bool = True
     peak_width: float = 0.0
+    fibres: int = 0
+    gtab: GradientTable | None = field(default=None, repr=False, compare=False)
 
-
-@dataclass(frozen=True)
-class SampleForm:
-    """What headers tell of :class:`tistreamlines.io.samples.Samples`: how many a voxel has, and fibres of each."""
-
-    count: int
-    fibres: int
-
-
-Form = SignalForm | FunctionForm | SampleForm
+    @classmethod
+    def of_series(cls, gtab: GradientTable) -> Form:
+        """Return the form of a series with these gradients."""
+        return cls("signals", int(np.count_nonzero(~gtab.b0s_mask)), gtab=gtab)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +106,7 @@ class Scheme:
 
     Parameters
     ----------
-    form : SignalForm, FunctionForm or SampleForm
+    form : Form
         The form of what the method follows.
     rule : Rule
         The stopping rule.
@@ -133,12 +122,6 @@ class Scheme:
     sphere: str | tuple[Array, Array]
     step_mm: float
     voxel_sizes: tuple[float, ...]
-
-    @property
-    def function(self) -> FunctionForm:
-        """The form of the orientation functions that the method follows."""
-        assert isinstance(self.form, FunctionForm)
-        return self.form
 
     @cached_property
     def vertices_and_edges(self) -> tuple[Array, Array]:
@@ -228,16 +211,14 @@ class Given:
             If what is followed has another grid than the maps of the stopping rule.
         """
         follows, shape, grid = self.follows, self._shape, self.channels.shape[:3]
-        form: Form
         if isinstance(follows, Signals):
-            form = SignalForm.of(follows.gtab)
+            form = Form.of_series(follows.gtab)
         elif isinstance(follows, Samples):
-            form = SampleForm(*follows.values.shape[1:3])
+            form = Form("samples", follows.values.shape[1], fibres=follows.values.shape[2])
         else:
             count = math.prod(shape[3:])
-            form = FunctionForm(follows.kind, count, follows.basis, follows.symmetric, follows.peak_width)
-        of_numbers = isinstance(form, FunctionForm) and form.kind != "peaks"
-        if shape[:3] != grid or (of_numbers and len(shape) != 4):
+            form = Form(follows.kind, count, follows.basis, follows.symmetric, follows.peak_width)
+        if shape[:3] != grid or (form.kind in ("pmf", "sh") and len(shape) != 4):
             what = "samples" if isinstance(follows, Samples) else "values"
             raise InputError(f"{what} are {shape}, the stop map is {grid}: give both on one grid")
         return Scheme(form, self.stop.rule, self.stop.count, self.sphere, self.step_mm, self.voxel_sizes)
@@ -284,8 +265,5 @@ class Prepared:
         return Layout.of(self.getter, self.rule).scratch
 
     def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
-        """Return kernels that are linked with the parts; see :meth:`tistreamlines.tracking.parts.Layout.source`.
-
-        ``layout`` says how halves lie in memory, where kernels are not linked for the getter and the rule alone.
-        """
+        """Return kernels that are linked with the parts, for the getter and the rule alone if no layout is given."""
         return (layout or Layout.of(self.getter, self.rule)).source(roots, parts)

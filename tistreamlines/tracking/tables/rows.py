@@ -31,11 +31,6 @@ MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each b
 Fill = Callable[[Array, Array], None]  # writes rows (m, width) of values (m, n) in float64
 
 
-def no_reach(_: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return that nothing is read beyond the voxels around a point."""
-    return 0, 0, 0
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """How rows are made of the values of voxels, and which voxels need one.
@@ -54,7 +49,7 @@ class Rows:
     """
 
     fill: Fill
-    reach: Callable[[tuple[int, ...]], npt.ArrayLike] = no_reach
+    reach: Callable[[tuple[int, ...]], npt.ArrayLike] = lambda _: (0, 0, 0)
     stretch: float = 1.0
     all_values: bool = False
 
