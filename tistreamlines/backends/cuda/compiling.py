@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import re
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +14,6 @@ if TYPE_CHECKING:
     from ..taichi.runtime import Runtime
 
 WORD, ADDRESS = 4, 8  # bytes of a number, and of an address
-OWN_FOLDER = 0x200  # of Linux: what a thread shall not share with others
 
 
 def compiler(runtime: Runtime, text: str, exact: bool) -> Callable[[str], Compiled]:
@@ -29,28 +24,11 @@ def compiler(runtime: Runtime, text: str, exact: bool) -> Callable[[str], Compil
     """
 
     def compile_kernel(name: str) -> Compiled:
-        with _current_folder() as place, runtime.kernel(text, exact, name) as (kernel, taken):
+        with runtime.kernel(text, exact, name) as (kernel, taken):
             kernel(*taken.values())
-            return _kernel(_written(place, name), taken, exact)
+            return _kernel(_written(Path.cwd(), name), taken, exact)
 
     return compile_kernel
-
-
-@contextmanager
-def _current_folder() -> Iterator[Path]:
-    """Give a new folder that is the current one meanwhile: on Linux, in this thread alone."""
-    with suppress(AttributeError, TypeError):
-        ctypes.CDLL(None).unshare(OWN_FOLDER)
-    try:
-        before = Path.cwd()
-    except FileNotFoundError:
-        before = Path(os.sep)
-    with tempfile.TemporaryDirectory() as place:
-        os.chdir(place)
-        try:
-            yield Path(place)
-        finally:
-            os.chdir(before)  # else Windows cannot remove the folder
 
 
 def _written(place: Path, name: str) -> str:

@@ -5,11 +5,15 @@ Its import and front end would take longer than to track 100,000 seeds.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
+import os
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +28,7 @@ from .memory import Compiled
 if TYPE_CHECKING:
     from ..taichi.runtime import Runtime
 
+OWN_FOLDER = 0x200  # of Linux: what a thread shall not share with others
 IDLE = 30.0  # seconds without requests after which the process ends: Taichi takes memory of the device
 OPTIONS = {"cuda": {"print_kernel_asm": True, "offline_cache": False}, "vulkan": {}}  # of ``ti.init``
 _compilers: dict[tuple[Runtime, str, bool], Callable[[str], Compiled]] = {}  # by the texts of modules
@@ -61,6 +66,24 @@ def start_beside(device: Device) -> None:
         process.ask(start_there, device.arch)
 
 
+@contextmanager
+def in_new_folder() -> Iterator[None]:
+    """Make a new folder the current one, where Taichi writes PTX: on Linux, in this thread alone."""
+    with suppress(AttributeError, TypeError):
+        ctypes.CDLL(None).unshare(OWN_FOLDER)
+    try:
+        before = Path.cwd()
+    except FileNotFoundError:
+        before = Path(os.sep)
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        try:
+            yield
+        finally:
+            os.chdir(before)  # else Windows cannot remove the folder
+
+
+@in_new_folder()
 def start_there(arch: str) -> None:
     """Start Taichi, whose runtime stays in the process."""
     start_taichi(arch)
@@ -73,6 +96,7 @@ def start_taichi(arch: str) -> Runtime:
     return start(_first(arch), **OPTIONS[arch])
 
 
+@in_new_folder()
 def compile_kernel(arch: str, text: str, exact: bool, name: str) -> bytes:
     """Compile a kernel of a module for the first device of an arch; return JSON of :class:`.memory.Compiled`."""
     from ..taichi.runtime import close
