@@ -49,7 +49,7 @@ def length_ks(one: Array, other: Array) -> float:
     if not (len(one) and len(other)):
         return float("nan")
     # rounded, so that equal numbers of steps give equal lengths
-    return float(ks_2samp(np.round(one, 2), np.round(other, 2), method="asymp")[0])
+    return float(np.asarray(ks_2samp(np.round(one, 2), np.round(other, 2), method="asymp"))[0])
 
 
 def identical(one: Tracked, other: Tracked) -> float:
