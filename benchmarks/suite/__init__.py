@@ -1,7 +1,7 @@
 """The developers' benchmark: the suite of the package with more peers, sweeps, limits of devices and whole commands.
 
-``python benchmarks/suite`` has the options of ``tistreamlines benchmark`` and its own (``__main__``). ``suite`` runs
-what a ``schedule`` lists, each run in a process (``worker``), which calls one of ``targets.TARGETS``. ``sweeping``
+``python benchmarks/suite`` has the options of ``tistreamlines benchmark`` and its own (``__main__``). ``comparison``
+runs what a ``schedule`` lists, each run in a process (``worker``), which calls one of ``targets.TARGETS``. ``sweeping``
 varies a setting, ``files`` times whole commands, ``limits`` measures the peak rates of a device, ``tractometer``
 compares with the truth of a phantom, ``tables``, ``report`` and ``page`` write the results, and ``compare`` compares
 them with earlier ones.

@@ -11,7 +11,7 @@ import click
 if not __package__:  # started by the name of the folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from suite import report, schedule, suite, tables
+from suite import comparison, report, schedule, tables
 from suite.compare import committed, compare
 from suite.targets import TARGETS
 from tistreamlines.benchmarks.cases import CASES, Case
@@ -58,7 +58,7 @@ def command(
     sweeps = chosen(schedule.SWEEPS, params["sweeps"], "--sweeps")
     folder = create_folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:
-        results = suite.benchmark(
+        results = comparison.benchmark(
             schedule.FullSchedule(**fields, sweeps=sweeps, whole=params["whole"]), display.stage,
             command_line("python benchmarks/suite"), partial(report.write_json, folder=folder),
         )
@@ -75,7 +75,7 @@ command.params += [parameter for parameter in built_in.params if not getattr(par
 
 if __name__ == "__main__":
     try:
-        sys.exit(command(standalone_mode=False))
+        sys.exit(command(prog_name="python benchmarks/suite", standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -13,8 +13,7 @@ import pytest
 from commands import python
 from dipy.data import default_sphere
 from places import ROOT
-from suite import mrtrix, schedule, sweeping
-from suite import suite as developers
+from suite import comparison, mrtrix, schedule, sweeping
 from suite import worker as suite_worker
 from suite.compare import committed, compare
 from suite.limits import shares
@@ -139,10 +138,10 @@ def test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on(monke
     monkeypatch.setattr(suite, "run_module", ran)
     absent = Target("absent", "nobody", "peer", ("prob",), lambda: "it is not installed", TARGETS["dipy"].open)
     targets = [TARGETS["dipy"], replace(TARGETS["tckgen"], missing=lambda: ""), absent, TARGETS["cpu"]]
-    monkeypatch.setattr(developers, "device_limits", lambda targets, time_limit, report: {})
+    monkeypatch.setattr(comparison, "device_limits", lambda targets, time_limit, report: {})
     told, kept = [], []
     schedule = FullSchedule([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
-    results = developers.benchmark(schedule, told.append, keep=lambda found: kept.append(len(found["runs"])))
+    results = comparison.benchmark(schedule, told.append, keep=lambda found: kept.append(len(found["runs"])))
     assert kept == [4]
     assert asked == ["dipy", "tckgen", "cpu"]
     assert [r["status"] for r in results["runs"]] == ["timeout", "failed", "missing", "ok"]
@@ -179,7 +178,7 @@ def test_a_process_that_ends_badly_says_how(run_instead, body, status, said):
 
 def test_limits_that_cannot_be_measured_say_why(run_instead):
     run_instead("raise SystemExit('cpu: gets 5 values wrong')")
-    found = developers.device_limits([TARGETS["cpu"], TARGETS["dipy"]], 10.0, print)
+    found = comparison.device_limits([TARGETS["cpu"], TARGETS["dipy"]], 10.0, print)
     assert found == {"cpu": {"reason": "cpu: gets 5 values wrong"}}
     assert shares({"points_per_second": 1.0}, found["cpu"], 1.0, 1.0) is None
     assert "cpu: gets 5 values wrong" in report.markdown(sections({"limits": found}))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..io.writer import completed
 from .anatomy import CORTEX_STARTS, anatomy, depth, tube, ventricles
 
 # Signal of the b0s (integers, as scanners store them) and diffusivities in mm^2/s.
@@ -265,8 +264,13 @@ def save_phantom(phantom: Phantom, folder: str | Path) -> list[Path]:
         **{f"pve_{name}.nii.gz": image(share, np.float32) for name, share in phantom.tissues.items()},
     }
     for name, write in writers.items():
-        with completed(folder / name, force=True) as draft:
-            write(draft)
+        # the suffix must come last, because nibabel compresses by suffix
+        partial = folder / f"partial_{name}"
+        try:
+            write(partial)
+            partial.replace(folder / name)
+        finally:
+            partial.unlink(missing_ok=True)
     return [folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
 
 
