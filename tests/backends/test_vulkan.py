@@ -1,10 +1,12 @@
 """Vulkan devices without Taichi's runtime: copies, the queue, memory, compiled kernels and their marks."""
 
+import json
 import shutil
 import subprocess
 import sys
 from base64 import b64decode
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from taichi_runs import run as streamlines_of
 
 from tistreamlines.backends.driven import drives
 from tistreamlines.backends.driven import program as driven
-from tistreamlines.backends.driven.ahead import compiled
+from tistreamlines.backends.driven.ahead import kernels_of
 from tistreamlines.backends.driven.opened import opened
 from tistreamlines.backends.driven.program import DrivenProgram
 from tistreamlines.backends.taichi import trial
@@ -106,21 +108,21 @@ def test_the_specification_is_kept(monkeypatch):
 
 
 # -------------------------------------------------------------------------------------------------- compiled kernels
-def long_tasks(kernel: dict) -> list[Module]:
+def long_tasks(kernel: Future[bytes]) -> list[Module]:
     """The SPIR-V of a kernel's tasks of many threads."""
-    return [Module(b64decode(task["code"])) for task in kernel["tasks"] if task["threads"] > 1]
+    return [Module(b64decode(task["code"])) for task in json.loads(kernel.result())["tasks"] if task["threads"] > 1]
 
 
 @pytest.fixture
 def told(monkeypatch):
     """What programs have compiled: what was asked for, and the kernels."""
-    made, found = driven.compiled, []
+    made, found = driven.kernels_of, []
 
     def noted(*given):
         found.append((given, made(*given)))
         return found[-1][1]
 
-    monkeypatch.setattr(driven, "compiled", noted)
+    monkeypatch.setattr(driven, "kernels_of", noted)
     opened(choose("vulkan")).kernels.clear()
     return found
 
@@ -131,9 +133,9 @@ def test_reals_are_marked_where_they_have_no_guard(told, exact):
     a, out = codes(replace(choose("vulkan"), software=False), exact)
     if exact:  # else devices may fuse them
         np.testing.assert_array_equal(out, a * a + np.float32(0.1))
-    (text, _), kernels = told[0][0][1:], told[0][1]
+    (_, text, _, _), kernels = told[0]
     assert "_guard(a" not in text
-    (task,) = long_tasks(kernels["run_raised"])
+    (task,) = long_tasks(kernels["raised"])
     marked = {one[1] for one in task.all(DECORATE) if one[2] == spirv.NO_CONTRACTION}
     reals = {one[2] for one in task.all(*spirv.REAL_OPERATIONS)}
     assert len(reals) >= 2
@@ -143,7 +145,7 @@ def test_reals_are_marked_where_they_have_no_guard(told, exact):
 def test_arrays_are_read_by_indices(told):
     """All addresses that a kernel makes are the starts of its arrays."""
     codes(choose("vulkan"), True)
-    (task,) = long_tasks(told[0][1]["run_raised"])
+    (task,) = long_tasks(told[0][1]["raised"])
     starts = {one[3] for one in task.all(spirv.TO_POINTER)}
     assert len(starts) >= 2
     assert starts <= set(task.results(LOADED))
@@ -155,7 +157,7 @@ def test_teams_of_hardware_vote_and_shuffle(tmp_path):
     device = replace(choose("vulkan"), software=False, subgroup=32)
     source = Source([trial.trial], scratch=trial.SCRATCH)
     text, *_ = linked_for(device, source, True, "subgroup", True, guarded=False)
-    (task,) = long_tasks(compiled(device, text, True)["run_trial"])
+    (task,) = long_tasks(kernels_of(device, text, ["trial"], True)["trial"])
     counts, constants = Counter(number_of(one) for one in task.listed), task.constants()
     assert [counts[number] for number in (spirv.SHUFFLE_XOR, spirv.ANY, *spirv.EXTREMES)] == [10, 1, 0, 0]
     orders = [constants[one[3]] for one in task.all(spirv.BARRIER) if constants[one[1]] == spirv.SUBGROUP]

@@ -24,6 +24,7 @@ from ...helpers import tell_event
 from ...linker.store import folder, stem_of
 from ..compile_process import CompileProcess, compile_process, compiled
 from ..tried import is_tried
+from .kinds import Kind, TupleKind
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
@@ -31,13 +32,6 @@ SCALARS = {
 }
 PROCESSES = 2  # at most: one compiles what takes longest, the other one the rest
 INLINED = ("simd.py", "lanes.py", "atomic.py")
-
-
-class TupleKind(tuple["Kind", ...]):
-    """The kinds of the items of a tuple."""
-
-
-Kind = tuple[str, str, int] | TupleKind  # the type of a number, 'number' or 'array', and the number of axes
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
