@@ -57,7 +57,7 @@ def write(output, watcher):
     space, content = Space(np.eye(4), (4, 4, 4)), Content(Parameters(), 1)
     run = Some(
         parameters=Some(json_stats=None), force=False, products=Products({}), write_products=lambda: None,
-        writer=lambda path: WriterThread(path, space, content=content.of, **content.layout(1.0)),
+        writer=lambda path: WriterThread(path, space, content=lambda b: content.of(b, tuple), **content.layout(1.0)),
         log=Log(watcher), weigh=lambda: None,
         batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
         result=lambda path, *_: Some(path=path, as_dict=dict, record={"made": "up"}),

@@ -303,7 +303,7 @@ def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, A
     layout = laid_out(plan.prepared, choose("cpu"), settings, selection)[0]
     found = contents(plan.prepared) | filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
-        found["coherence"] = plan.frames["bvecs"]["coherence"]
+        found["coherence"] = plan.tables.frames["bvecs"]["coherence"]
     return found
 
 
