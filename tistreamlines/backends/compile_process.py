@@ -153,7 +153,7 @@ class CompileProcess:
             number, self._last = next(self._numbers), time.monotonic()
             request = pickle.dumps((number, function, arguments))
             self._waiting[number] = future, keep, len(request)
-            with suppress(OSError):  # it ends, and then its futures have the error
+            with suppress(OSError, ValueError):  # it ends, and then its futures have the error
                 self._process.stdin.write(request)
                 self._process.stdin.flush()
             if not self._open:
@@ -166,11 +166,11 @@ class CompileProcess:
         printed = deque[bytes](maxlen=1)
         reading = threading.Thread(target=_pass_on, args=(self._process.stderr, printed), daemon=True)
         reading.start()
-        with suppress(EOFError, OSError, pickle.UnpicklingError):
-            while True:
-                self._take(*pickle.load(self._process.stdout))
-        reading.join()
-        self._process.wait()
+        with suppress(BrokenPipeError), self._process:  # closes the pipes and waits
+            with suppress(EOFError, OSError, pickle.UnpicklingError):
+                while True:
+                    self._take(*pickle.load(self._process.stdout))
+            reading.join()
         tell_event(f"process {self._process.pid}, which compiled, has ended")
         with self._lock:
             self._open = False
