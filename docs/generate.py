@@ -89,9 +89,9 @@ def command_options() -> str:
     with click.Context(cli) as context:
         for name in COMMANDS:
             command = cli.get_command(context, name)
-            own = [found for found in command.params if isinstance(found, click.Option) and not found.hidden]
-            own = [found for found in own if (found.opts[0], found.help) not in shared]
-            records = [found.get_help_record(click.Context(command)) for found in own]
+            shown = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+            shown = [option for option in shown if (option.opts[0], option.help) not in shared]
+            records = [option.get_help_record(click.Context(command)) for option in shown]
             rows = [("`" + record[0].replace("|", ", ") + "`", _plain(record[1])) for record in records]
             parts.append(f"### tistreamlines {name}\n\n{COMMANDS[name]}\n\n{table(('Option', 'Meaning'), rows)}")
     return "\n\n".join(parts)

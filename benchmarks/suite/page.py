@@ -74,15 +74,15 @@ def _limit_figures(place: int, _: Section, results: Json, looks: dict[str, drawi
 
 
 def _sweep_figures(place: int, _: Section, results: Json, looks: dict[str, drawing.Style]) -> Iterable[str]:
-    found = sweeps(results)
-    for k, ((name, case, getter), members) in enumerate(found.items()):
+    swept = sweeps(results)
+    for k, ((name, case, getter), members) in enumerate(swept.items()):
         lines = plots.sweep_lines(f"sweep-{place}-{k}", members, looks)
         words = f"Throughput against {sweep_axis(members[0])}: {case}, {getter}."
         yield _figure(lines, words, f"No throughput is known of the sweep of {name}: {case}, {getter}.")
         if times := plots.time_lines(f"time-{place}-{k}", members, looks):
             words = f"Time against {sweep_axis(members[0])}, and the straight line through it: {case}, {getter}."
             yield _figure(times, words, "")
-    if not any(name == "seeds" for name, _, _ in found):
+    if not any(name == "seeds" for name, _, _ in swept):
         yield _figure(None, "", "The number of seeds was not swept.")
 
 

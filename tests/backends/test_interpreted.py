@@ -23,9 +23,9 @@ from tistreamlines.linker.source import Source
 def test_getters_give_the_cpus_bits(head, dg):
     """A step takes Python about a millisecond."""
     options = {"mask": head.mask, "nseeds": 3, "dg": dg, "sh_order": 4, "cache_dir": head.cache}
-    one, other = (ts.track(*head.series, **options, arch=arch) for arch in ("cpu", "python"))
-    assert (other.arch, other.n_streamlines) == ("python", one.n_streamlines)
-    batches = [ts.Batch.concatenate(result.batches) for result in (one, other)]
+    compiled, interpreted = (ts.track(*head.series, **options, arch=arch) for arch in ("cpu", "python"))
+    assert (interpreted.arch, interpreted.n_streamlines) == ("python", compiled.n_streamlines)
+    batches = [ts.Batch.concatenate(result.batches) for result in (compiled, interpreted)]
     assert len(batches[0].points) > 10
     for name in ("points", "offsets"):
         ours, theirs = (np.ascontiguousarray(getattr(batch, name)) for batch in batches)

@@ -46,11 +46,11 @@ def small(tmp_path_factory):
 def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, **others) -> dict:
     """Results of one run in this process, as the suite puts them together."""
     request = worker.Request(str(small[0]), str(folder), target, method, nseeds, **others)
-    found = worker.measured(request, TARGETS[target])
+    answer = worker.measured(request, TARGETS[target])
     row = {"case": "demo", "dg": METHODS[method].dg, "model": METHODS[method].model, "target": target, "kind": "arch",
            "nseeds": nseeds, "threads": None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
            "density_correlation": {}}
-    return {"schema": 1, "machine": machine(), "runs": [row | found]}
+    return {"schema": 1, "machine": machine(), "runs": [row | answer]}
 
 
 @pytest.mark.parametrize("target", ["dipy", "dipy-threads"])
@@ -171,17 +171,17 @@ def run_instead(tmp_path, monkeypatch):
 ])
 def test_a_process_that_ends_badly_says_how(run_instead, body, status, said):
     run_instead(body)
-    found = runs.run_module(["tistreamlines.benchmarks.worker", "request.json"], 1.0)
-    assert found[0] == status
-    assert said in found[1]
+    answer = runs.run_module(["tistreamlines.benchmarks.worker", "request.json"], 1.0)
+    assert answer[0] == status
+    assert said in answer[1]
 
 
 def test_limits_that_cannot_be_measured_say_why(run_instead):
     run_instead("raise SystemExit('cpu: gets 5 values wrong')")
-    found = comparison.device_limits([TARGETS["cpu"], TARGETS["dipy"]], 10.0, print)
-    assert found == {"cpu": {"reason": "cpu: gets 5 values wrong"}}
-    assert shares({"points_per_second": 1.0}, found["cpu"], 1.0, 1.0) is None
-    assert "cpu: gets 5 values wrong" in report.markdown(sections({"limits": found}))
+    limits = comparison.device_limits([TARGETS["cpu"], TARGETS["dipy"]], 10.0, print)
+    assert limits == {"cpu": {"reason": "cpu: gets 5 values wrong"}}
+    assert shares({"points_per_second": 1.0}, limits["cpu"], 1.0, 1.0) is None
+    assert "cpu: gets 5 values wrong" in report.markdown(sections({"limits": limits}))
 
 
 def test_what_a_process_started_ends_with_it(tmp_path, run_instead):

@@ -79,14 +79,14 @@ def test_orientations(files, dg, source, maps, named):
 
 
 def test_a_description_can_be_compared_and_printed(head):
-    one, other = (described(series_of(head), ts.Parameters.given({"mask": head.mask, "dg": "prob", **named}))[2]
+    plain, lower = (described(series_of(head), ts.Parameters.given({"mask": head.mask, "dg": "prob", **named}))[2]
                   for named in ({}, {"sh_order": 4}))
     again = described(series_of(head), ts.Parameters.given({"mask": head.mask, "dg": "prob", "rng_seed": 8}))[2]
-    assert one == again
-    assert one != other
-    assert {one, again, other} == {one, other}
-    assert "order=4" in repr(other)
-    assert "step_mm=2.5" in repr(other)
+    assert plain == again
+    assert plain != lower
+    assert {plain, again, lower} == {plain, lower}
+    assert "order=4" in repr(lower)
+    assert "step_mm=2.5" in repr(lower)
 
 
 def test_a_rule_that_only_maps_tell_is_compiled_later(head, monkeypatch):
@@ -99,7 +99,7 @@ def test_a_rule_that_only_maps_tell_is_compiled_later(head, monkeypatch):
 @pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "csa"}], ids=str)
 def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch):
     """The kernels that were compiled from headers are those of the run, and so are the functions of the host."""
-    found, begun, begin = [], [], caching.Function._begin
+    engines, begun, begin = [], [], caching.Function._begin
 
     def noted(self, kinds):
         begun.append((self._name, kinds))
@@ -109,12 +109,12 @@ def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch)
         def __init__(self, *arguments, **others):
             before = list(begun)
             super().__init__(*arguments, **others)
-            found.append((before, list(begun)))
+            engines.append((before, list(begun)))
 
     caching.function.cache_clear()
     monkeypatch.setattr(caching.Function, "_begin", noted)
     monkeypatch.setattr(session, "Engine", Seen)
     ts.track(*head.series, mask=head.mask, nseeds=50, arch="cpu", **named)
-    ((before, after),) = found
+    ((before, after),) = engines
     assert before == after
     assert {name for name, _ in after} >= {"run_start", "run_advance", "run_unpack", "run_place_seed"}

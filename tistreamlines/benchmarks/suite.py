@@ -122,7 +122,7 @@ def run_targets(
         The streamlines of the runs that went well, by target. Runs with the same bits share them.
     """
     rows: list[Json] = []
-    found: dict[str, Measured] = {}
+    by_target: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as folder:
         for target in schedule.targets:
             if problem.method.name in target.methods:
@@ -131,11 +131,13 @@ def run_targets(
                 rows.append(_run(schedule, case, problem, target, Path(folder) / target.name))
         for row in rows:  # not while others are timed
             if row["status"] == "ok":
-                alike = next((o["target"] for o in rows if o["target"] in found and _same_bits(o, row)), None)
+                alike = next((o["target"] for o in rows if o["target"] in by_target and _same_bits(o, row)), None)
                 paths = sorted((Path(folder) / row["target"]).glob("tracked-*.npz"))
-                found[row["target"]] = found[alike] if alike else _measured(list(map(Tracked.load, paths)), problem)
-    _compare(rows, found, problem.mask)
-    return rows, found
+                by_target[row["target"]] = (
+                    by_target[alike] if alike else _measured(list(map(Tracked.load, paths)), problem)
+                )
+    _compare(rows, by_target, problem.mask)
+    return rows, by_target
 
 
 def _run(schedule: Schedule, case: Case, problem: Problem, target: Target, folder: Path) -> Json:
@@ -170,14 +172,15 @@ def _measured(tracked: list[Tracked], problem: Problem) -> Measured:
     return Measured(tracked, maps, [measures.lengths_mm(t) for t in tracked])
 
 
-def _compare(rows: list[Json], found: dict[str, Measured], mask: Array) -> None:
+def _compare(rows: list[Json], by_target: dict[str, Measured], mask: Array) -> None:
     """Add to each run how well it agrees with DIPY, and to each arch how many streamlines are those of the first."""
-    first = next((name for name in found if name in ARCHS), None)
+    first = next((name for name in by_target if name in ARCHS), None)
     for row in rows:
         name = row["target"]
-        if name not in found:
+        if name not in by_target:
             continue
-        here, dipy, k = found[name], found.get(DIPY), int(name == DIPY)  # DIPY beside itself with another RNG seed
+        here, dipy = by_target[name], by_target.get(DIPY)
+        k = int(name == DIPY)  # DIPY beside itself with another RNG seed
         if dipy and k < len(dipy.maps):
             figures = {
                 "density_correlation": measures.correlation(here.maps[0], dipy.maps[k], mask),
@@ -187,5 +190,5 @@ def _compare(rows: list[Json], found: dict[str, Measured], mask: Array) -> None:
                 if np.isfinite(value):  # JSON has no NaN
                     row[figure][DIPY] = round(value, 4)
         if first and name in ARCHS and name != first:
-            alike = here is found[first]
-            row["identical"][first] = 1.0 if alike else measures.identical(here.tracked[0], found[first].tracked[0])
+            alike = here is by_target[first]
+            row["identical"][first] = 1.0 if alike else measures.identical(here.tracked[0], by_target[first].tracked[0])

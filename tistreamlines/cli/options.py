@@ -161,8 +161,8 @@ quiet_option = message_option("-q", "--quiet", is_flag=True, help="Print only wa
 
 def verbosity(function: Function) -> Function:
     """Add the options -v and -q."""
-    told = "Print stages, times and tracebacks; -vv: what processes do."
-    return message_option("-v", "--verbose", count=True, help=told)(quiet_option(function))
+    words = "Print stages, times and tracebacks; -vv: what processes do."
+    return message_option("-v", "--verbose", count=True, help=words)(quiet_option(function))
 
 
 def explanation(name: str, option: Option) -> str:

@@ -91,7 +91,7 @@ def describe(scheme: Scheme, options: BedpostxOptions) -> tuple[BedpostxGetter, 
     Returns
     -------
     getter, rows : BedpostxGetter, Rows
-        See there.
+        The getter, and how its rows are made.
 
     Raises
     ------

@@ -217,7 +217,8 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
     Returns
     -------
     getter, rows : BootGetter, Rows
-        See there. A row has centred residuals, coefficients of the fit, mean residual, mean b0 and the stopping maps.
+        The getter, and how its rows are made. A row has centred residuals, coefficients of the fit, mean residual, mean
+        b0 and the stopping maps.
 
     Raises
     ------

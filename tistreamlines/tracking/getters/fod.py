@@ -271,7 +271,7 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
     Returns
     -------
     row, rows : Row, Rows
-        See there.
+        The layout of a row, and how rows are made.
 
     Raises
     ------

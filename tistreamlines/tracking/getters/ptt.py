@@ -199,7 +199,7 @@ def describe(
     Returns
     -------
     getter, rows : PttGetter, Rows
-        See there.
+        The getter, and how its rows are made.
 
     Raises
     ------

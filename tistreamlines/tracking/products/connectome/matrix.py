@@ -26,7 +26,7 @@ COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those 
 
 @dataclass(frozen=True)
 class Measure:
-    """What an edge of a connectome is told by.
+    """What is measured of each edge of a connectome.
 
     Attributes
     ----------

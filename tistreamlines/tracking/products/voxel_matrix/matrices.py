@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from ....option import ImageLike, OneOrMore, PathLike
 
+WAITING = 2  # batches for each thread, besides the one that it adds
+
 
 class PairMatrix(ProductFile):
     """A matrix of counts that grows with the streamlines.
@@ -148,9 +150,6 @@ def beside(path: Path, *, targets: bool) -> list[Path]:
     if targets:
         names += [f"tract_space_coords_for_{path.stem}", f"lookup_tractspace_{path.stem}.nii.gz"]
     return [path.with_name(name) for name in names]
-
-
-WAITING = 2  # batches for each thread, besides the one that it adds
 
 
 @dataclass(frozen=True)
