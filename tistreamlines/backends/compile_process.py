@@ -95,6 +95,7 @@ def compiled(
     if helper := process():
         future = helper.ask(function, *arguments, keep=keep)
     else:
+        # a pool of its own: the threads of others wait for what this one compiles
         future = thread_pool("compiler", 1).submit(lambda: keep(function(*arguments)))
     _asked[key] = future
     return future
