@@ -104,7 +104,7 @@ def test_its_tables_are_kept_until_its_source_changes(head, tmp_path, monkeypatc
     named = {"dg": "forward", "model": "csa", "stopping": "band", "cache_dir": tmp_path, **COMMON}
     first = points(ts.track(*head.series, **named))
     with monkeypatch.context() as patch:
-        patch.setattr("tistreamlines.run.tables.read", None)  # would be called
+        patch.setattr("tistreamlines.run.plan.read", None)  # would be called
         assert np.array_equal(points(ts.track(*head.series, **named)), first)
     assert len(list(tmp_path.glob("tables-*"))) == 1
     with monkeypatch.context() as patch:

@@ -173,7 +173,7 @@ def test_a_header_with_its_values_beside_it(files, tmp_path):
 def test_the_cache_spares_reading(files, tmp_path, monkeypatch):
     named = {"mask": files / "mask.mif.gz", "cache_dir": tmp_path / "cache"}
     first = tracked(tmp_path / "a.tck", files / "dwi.mif", **named)
-    monkeypatch.setattr("tistreamlines.run.tables.read", None)
+    monkeypatch.setattr("tistreamlines.run.plan.read", None)
     assert tracked(tmp_path / "b.tck", files / "dwi.mif", **named) == first
 
 

@@ -18,7 +18,6 @@ from tistreamlines.options.definitions import joined_options, names_in_memory
 from tistreamlines.options.keywords import Options
 from tistreamlines.options.objects import MADE, TABLES
 from tistreamlines.options.parameters import options
-from tistreamlines.run import tables
 from tistreamlines.space.sphere import load_sphere
 
 TABLE = gradient_table(np.array([0, 1000]), bvecs=np.array([[0, 0, 0], [0, 0, 1]]))
@@ -130,7 +129,7 @@ class TestSameBits:
             return points(ts.track(**inputs, cache_dir=tmp_path, **COMMON))
 
         first = tracked()
-        monkeypatch.setattr(tables, "read", None)
+        monkeypatch.setattr(plan, "read", None)
         assert np.array_equal(tracked(), first)
         for changed in ({"mask": np.ones_like(given.arrays["mask"])}, {"affine": 2 * given.affine}):
             with pytest.raises(TypeError):  # nothing is kept for other values: the inputs would be read

@@ -12,9 +12,9 @@ import tistreamlines as ts
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.models import BASIS
 from tistreamlines.fit.response import csd_response
+from tistreamlines.io import nifti
 from tistreamlines.io.orientations import load_sh, peaks_to_pmf
 from tistreamlines.kernels.getters import det, prob
-from tistreamlines.run import tables
 from tistreamlines.run.inputs import needs_series
 from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan
@@ -76,7 +76,7 @@ class TestModels:
     def test_csd_is_dipys_in_the_mask(self, head, gtab):
         told, notes = [], []
         parameters = ts.Parameters(dg="prob", like="dipy", sh_order=ORDER)
-        dwi = tables.nifti.load_dwi(*head.series)
+        dwi = nifti.load_dwi(*head.series)
         mask = np.zeros(dwi.space.shape, bool)
         mask[12:18, 16:20, 12:15] = head.phantom.mask[12:18, 16:20, 12:15]
         mask |= (np.indices(mask.shape).sum(axis=0) % 6 == 0) & head.phantom.mask
@@ -218,7 +218,7 @@ class TestCache:
         assert len(list(tmp_path.glob("odf-*"))) == 1
         assert len(list(tmp_path.glob("tables-*"))) == 2
         with monkeypatch.context() as patch:
-            patch.setattr(tables.nifti, "open_dwi", None)
+            patch.setattr(nifti, "open_dwi", None)
             kept = plan_of(head, **named)
         assert np.array_equal(kept.prepared.arrays["volume_rows"], first.prepared.arrays["volume_rows"])
         voxel = tuple(np.argwhere(head.phantom.mask)[5000])

@@ -15,11 +15,10 @@ from plans import plan_of
 
 import tistreamlines as ts
 from tistreamlines.io import cache as caching
-from tistreamlines.io import source
+from tistreamlines.io import nifti, source
 from tistreamlines.io.cache import Cache
 from tistreamlines.io.writer import SINKS
 from tistreamlines.io.writer_thread import WriterThread
-from tistreamlines.run import tables
 from tistreamlines.run.counts import Counts
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds, seeds_in_file
@@ -152,7 +151,7 @@ class TestCache:
 
     def test_the_second_run_reads_no_image(self, head, tmp_path, monkeypatch):
         first = self.plan(head, tmp_path)
-        monkeypatch.setattr(tables.nifti, "open_dwi", None)
+        monkeypatch.setattr(nifti, "open_dwi", None)
         second = self.plan(head, tmp_path, nseeds=5, max_steps=9, rng_seed=4)
         assert second.seeds.count == 5
         assert np.array_equal(second.space.affine, first.space.affine)
@@ -220,7 +219,7 @@ class TestCache:
 
     def test_a_folder_that_is_only_read_still_serves(self, head, tmp_path, monkeypatch):
         self.plan(head, tmp_path)
-        monkeypatch.setattr(tables.nifti, "open_dwi", None)
+        monkeypatch.setattr(nifti, "open_dwi", None)
         monkeypatch.setattr("tistreamlines.io.cache.hidden_folder", None)  # nothing is written
         self.plan(head, tmp_path)
 

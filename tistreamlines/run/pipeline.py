@@ -23,14 +23,13 @@ from ..workers.session import Session
 from . import bids
 from .inputs import Series
 from .log import Log, Watcher
-from .plan import Plan, make_plan
+from .plan import Describe, Plan, make_plan
 from .products import gathered_of, products_of
 from .result import TrackResult
 from .run import Run, threads_explained
 from .seeds import Region, seeds_of
 from .setup import devices_of, selection_of, session_on, settings_on
 from .spec import parts_of
-from .tables import Describe
 
 
 def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
@@ -89,7 +88,7 @@ def start(
         if products.follows or parameters.seed_dynamic is not None:
             log.begin("fixels")
             plan.seeds.prepare(watcher.fixels)
-            products.follow(plan.tables.followed, watcher.fixels)
+            products.follow(plan.followed, watcher.fixels)
         log.begin("compile")
         plan.seeds.points(0, 1)
         log.tell([], plan.seeds.doubts)

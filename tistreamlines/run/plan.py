@@ -1,24 +1,103 @@
-"""From the inputs to the tables and seeds that the engine needs; tables of an earlier run are read from the cache."""
+"""From the inputs to the tables and seeds that the engine needs: inputs are read, models are fitted, tables are made.
+
+Tables of an earlier run are read from the cache, if there is one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache as cached
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
 
 from ..aliases import Array, Json
-from ..io import pipes
+from ..errors import InputError
+from ..fit.fits import Fits
+from ..fit.models import BASIS
+from ..fit.shells import b_values_told, on_shell, shell_of_models
+from ..io import nifti, pipes
 from ..io.cache import Cache
+from ..io.picture import grey
+from ..io.samples import Samples
 from ..options.definitions import names_affecting
+from ..options.option_groups import BESIDE_A_MASK, SEED_FA
 from ..options.parameters import Parameters, input_names
 from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
-from ..tracking.tables.given import Prepared
+from ..tracking.sources import FITTED, SIGNALS, SOURCES
+from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
+from ..tracking.tables.packing import pack_prepared, unpack_prepared
+from ..tracking.weights.followed import Fods
 from ..tracking.weights.options import are_followed
-from .inputs import Series, check_step, doubts_of_places, hashing, inputs_of_tables
+from .followed import fods_of
+from .inputs import (
+    Inputs,
+    Series,
+    check_step,
+    doubts_of_places,
+    hashing,
+    inputs_of_tables,
+    open_headers,
+    own_mask,
+    read,
+)
 from .log import Log
-from .seeds import seeds_of
-from .tables import Describe, Tables, make_tables
+from .seeds import Region, seeds_of
+from .spec import Spec, describe, with_order
+
+Followed = Signals | OrientationFunctions | Samples
+Describe = Callable[[], Spec]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What is made of the inputs, and serves other seeds too, so that it can be kept in the cache.
+
+    Attributes
+    ----------
+    prepared : tables of the method and the stopping rule.
+    space : grid of the series or the orientations.
+    region : voxels in which seeds are placed.
+    frames : axes of the directions of each input.
+    chosen : what the fit of the model has chosen from the data.
+    background : (x, y, z) uint8, the mean b0 for pictures, if there is one and a report or the cache needs it.
+    """
+
+    prepared: Prepared
+    space: Space
+    region: Region
+    frames: Json
+    chosen: Json
+    background: npt.NDArray[np.uint8] | None
+
+    def packed(self) -> tuple[dict[str, Array], Json]:
+        """Return arrays, and values for JSON."""
+        arrays, values = pack_prepared(self.prepared, self.space)
+        arrays |= {f"region_{name}": part for name, part in self.region._asdict().items()}
+        if self.background is not None:
+            arrays["background"] = self.background
+        return arrays, values | {"frames": self.frames, "chosen": self.chosen}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, Array], values: Json) -> Tables:
+        """Undo :meth:`packed`; raise ValueError, TypeError or KeyError if that is not what it has made."""
+        prepared, space = unpack_prepared(arrays, values)
+        region = Region(*(arrays[f"region_{name}"] for name in Region._fields))
+        types = [(part.dtype, part.shape) for part in region]
+        count = len(region.weights)
+        if types != [(np.int32, (count, 3)), (np.float32, (count,)), (np.float64, (4, 4))]:
+            raise ValueError(f"voxels of seeds, their weights and their affine are {types}")
+        same = np.array_equal(region.affine, space.affine)
+        if (region.voxels < 0).any() or (same and (region.voxels >= space.shape).any()):
+            raise ValueError("region has voxels outside the image")
+        background = arrays.get("background")
+        if background is not None and (background.dtype, background.shape) != (np.uint8, space.shape):
+            raise ValueError(f"background is {background.dtype} {background.shape}, not uint8 {space.shape}")
+        return cls(prepared, space, region, values["frames"], values["chosen"], background)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +108,13 @@ class Plan:
     ----------
     tables : what is made of the inputs.
     seeds : the seeds.
+    followed : the FODs, or the samples of fibres, that streamlines follow, if an option asks for them.
     hashes : sha256 of each input, by the name of its argument or option.
     """
 
     tables: Tables
     seeds: Seeds
+    followed: Fods | None
     hashes: dict[str, str]
 
     @property
@@ -50,14 +131,14 @@ class Plan:
 def make_plan(
     series: Series, parameters: Parameters, log: Log, precompile: Callable[[Describe], object] = lambda _: None
 ) -> Plan:
-    """Read the inputs and prepare the tables, or read the tables from the cache.
+    """Read the inputs and prepare tables and seeds, or read the tables from the cache.
 
     Parameters
     ----------
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if :func:`needs_series` finds no need of them.
     parameters : all options.
     log : receives the stages ``load``, ``fit`` and ``prepare``, notes and warnings.
-    precompile : see :func:`tistreamlines.run.tables.make_tables`.
+    precompile : called when the headers are open, with a function that describes the run.
     """
     sources = inputs_of_tables(parameters)
     later = {name: source for name, source in parameters.inputs().items() if name not in sources}
@@ -72,25 +153,148 @@ def make_plan(
     log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
     notes, warnings = len(log.notes), len(log.warnings)  # what does not follow from the tables
     causes = {**hashes(), **_causes(parameters)} if cache else {}
-    kept = cache.load("tables", causes, _unpacked) if cache and cached else None
-    if kept is None:
-        tables = make_tables(series, parameters, hashes() if cache else {}, cache, log, precompile)
+    followed, kept = None, cache.load("tables", causes, _unpacked) if cache and cached else None
+    if kept is not None:
+        tables, *messages = kept
+        check_step(parameters, tables.space)
+        log.tell(*messages)
+        seeds = seeds_of(parameters, tables.space, tables.region)
+    else:
+        headers = open_headers(series, parameters, log)
+        precompile(partial(describe, parameters, headers))
+        inputs = read(headers, series, parameters, log)
+        log.tell([], doubts_of_places({**series, **sources}))
+        tables, seeds, followed = _prepare(inputs, parameters, hashes() if cache else {}, cache, log)
         if cache and cached:
             log.begin("prepare")
             arrays, values = tables.packed()
             messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
             cache.store("tables", causes, arrays, values | messages)
-    else:
-        tables, *messages = kept
-        check_step(parameters, tables.space)
-        log.tell(*messages)
-    seeds = seeds_of(parameters, tables.space, tables.region) if tables.seeds is None else tables.seeds
-    return Plan(tables, seeds, {**hashes(), **hashes_of_later()})
+    return Plan(tables, seeds, followed, {**hashes(), **hashes_of_later()})
 
 
 def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:
     """Return tables, and the notes and warnings of the run that made them."""
     return Tables.unpacked(arrays, values), values["notes"], values["warnings"]
+
+
+def _prepare(
+    inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
+) -> tuple[Tables, Seeds, Fods | None]:
+    """Fit what method, stopping rule and seeds need; return tables, seeds and the FODs that are followed."""
+    if inputs.dwi is not None:
+        parameters = with_order(parameters, inputs.dwi.gtab, log.note, str(inputs.dwi.path))
+    known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
+    known |= {"frame": inputs.frames.get("bvecs", {}).get("frame", ""), "shells": parameters.shells}
+    fits = None
+    if inputs.dwi is not None:
+        fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
+    log.begin("prepare")
+    anisotropy = _fitted_once(fits)
+    rule = STOPPING_RULES[parameters.stopping]
+    stop = rule.prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
+    if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
+        log.warn(doubt)
+    region = _seed_region(inputs, fits, anisotropy, parameters)
+    seeds = seeds_of(parameters, inputs.space, region, log.note, log.warn)
+    coefficients = None
+    if FITTED in METHODS[parameters.dg].follows and inputs.oriented is None:
+        assert fits is not None and parameters.model is not None
+        log.begin("fit")
+        coefficients = fits.coefficients(parameters.model, parameters)
+    log.begin("prepare")
+    follows = _followed(inputs, coefficients, parameters)
+    if (tissues := rule.tissues(inputs.maps)) is not None:
+        from ..tracking.stopping.alignment import misplaced
+
+        if doubt := misplaced(tissues, follows, None if fits is None else anisotropy, inputs.space):
+            log.warn(doubt)
+    followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
+    seeds.follow(followed)
+    prepared = _tables_of(inputs, follows, stop, seeds.reach(), parameters)
+    chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
+    wanted = parameters.report is not None or cache is not None
+    background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
+    return Tables(prepared, inputs.space, region, inputs.frames, chosen, background), seeds, followed
+
+
+def background_of(dwi: nifti.Dwi) -> npt.NDArray[np.uint8] | None:
+    """Return the mean b0 for pictures, (x, y, z); None if there is no b0."""
+    if not np.any(dwi.gtab.b0s_mask):
+        return None
+    return grey(np.nan_to_num(dwi.mean_b0))
+
+
+def _chosen(inputs: Inputs, parameters: Parameters) -> Json:
+    """Return the shells and the order that are fitted, and the defaults that follow from the order, for the record."""
+    names = () if parameters.model is None else ("sh_order", *METHODS[parameters.dg].low_order)
+    chosen = {name: getattr(parameters, name) for name in names}
+    return {} if inputs.dwi is None else {"shells": b_values_told(inputs.dwi.gtab), **chosen}
+
+
+def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
+    """Return a function that fits FA on its first call."""
+    @cached
+    def anisotropy() -> npt.NDArray[np.float32]:
+        assert fits is not None
+        return fits.anisotropy()
+
+    return anisotropy
+
+
+def _seed_region(
+    inputs: Inputs, fits: Fits | None, anisotropy: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
+) -> Region:
+    """Return the voxels in which seeds are placed.
+
+    There are none if seeds or balls are given, or an interface or surfaces without a mask.
+    """
+    space = inputs.space if inputs.seed_space is None else inputs.seed_space
+    region = inputs.seeded
+    names = ("seeds", "seed_sphere", "seed_dynamic", *(BESIDE_A_MASK if region is None else ()))
+    if any(getattr(parameters, name) is not None for name in names):
+        return Region(np.empty((0, 3), np.int32), np.empty(0, np.float32), inputs.space.affine)
+    if region is None:
+        region = own_mask(inputs.oriented, parameters)
+    if region is None:
+        assert fits is not None
+        above = anisotropy() > SEED_FA
+        region = fits.mask & above
+    voxels = np.argwhere(region).astype(np.int32)
+    if not len(voxels):
+        name = "" if inputs.dwi is None else f"{inputs.dwi.path}: "
+        raise InputError(f"{name}no voxel of the mask has FA > {SEED_FA}; give --seed-mask or --seeds")
+    return Region(voxels, region[tuple(voxels.T)].astype(np.float32), space.affine)
+
+
+def _sides(inputs: Inputs) -> tuple[float, ...]:
+    """Return the sides of a voxel, mm."""
+    return tuple(float(side) for side in inputs.space.voxel_sizes)
+
+
+def _tables_of(
+    inputs: Inputs, follows: Followed, stop: StopTables, reach: npt.NDArray[np.float64], parameters: Parameters
+) -> Prepared:
+    """Make the tables of the method from what it follows."""
+    sides = _sides(inputs)
+    data = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
+    try:
+        return METHODS[parameters.dg].prepare(data, parameters)
+    except InputError as error:
+        if not isinstance(follows, Signals) or inputs.dwi is None:
+            raise
+        raise InputError(f"{inputs.dwi.path}: {error.on_command_line}") from error
+
+
+def _followed(inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters) -> Followed:
+    """Return what the method follows: a given source, the signals, or coefficients (x, y, z, n) of a fitted model."""
+    if inputs.oriented is not None:
+        return SOURCES[parameters.source].follows(inputs.oriented, parameters)
+    if SIGNALS in METHODS[parameters.dg].follows:
+        assert inputs.dwi is not None
+        return Signals(*on_shell(inputs.dwi.data, inputs.dwi.gtab, shell_of_models))
+    assert coefficients is not None
+    return OrientationFunctions("sh", coefficients, BASIS)
 
 
 def _causes(parameters: Parameters) -> Json:
