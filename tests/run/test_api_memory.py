@@ -18,6 +18,7 @@ from tistreamlines.options.definitions import joined_options, names_in_memory
 from tistreamlines.options.keywords import Options
 from tistreamlines.options.objects import MADE, TABLES
 from tistreamlines.options.parameters import options
+from tistreamlines.run import plan
 from tistreamlines.space.sphere import load_sphere
 
 TABLE = gradient_table(np.array([0, 1000]), bvecs=np.array([[0, 0, 0], [0, 0, 1]]))
