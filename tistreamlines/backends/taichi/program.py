@@ -85,7 +85,7 @@ def _spell(barrier: str, int64: bool) -> dict[str, Callable[..., str]]:
 
 
 def _guarded(left: str, symbol: str, right: str) -> str:
-    """Guard a product or a sum against fusing and reordering; see ARCHITECTURE.md."""
+    """Guard a product or a sum against fusing and reordering; see docs/design.md."""
     return f"_guard({left} {symbol} {right}, _zero)"
 
 
