@@ -26,29 +26,56 @@ def files_table(list_of_results: Iterable[Json]) -> str:
     return markdown_table(files_summary(list_of_results))
 
 
-def files_summary(list_of_results: Iterable[Json]) -> Table:
-    """Return a table of the seconds of whole commands, warm and cold, and of how much longer the fastest peer takes.
+def fastest_table(list_of_results: Iterable[Json]) -> str:
+    """Return the table of our fastest command beside the fastest of other programs, in Markdown."""
+    return markdown_table(fastest_summary(list_of_results))
 
-    Of results with the same machine, data and getter, the newest counts.
-    """
-    lines: dict[tuple[str, ...], dict[str, str | None]] = {}
-    ages: dict[tuple[str, ...], str] = {}
-    columns = dict.fromkeys(("machine", "data", "getter", *reversed(ARCHS)))
+
+def newest(list_of_results: Iterable[Json]) -> dict[tuple[str, str, str], list[Json]]:
+    """Return the commands that ended, by machine, data and getter; of several results, those of the newest."""
+    rows: dict[tuple[str, str, str], list[Json]] = {}
+    ages: dict[tuple[str, str, str], str] = {}
     for results in list_of_results:
         for (case, way), commands in file_groups(results).items():
-            rows = done(with_first_processes(commands))
-            ended = {(row["target"], row["kind"]): row for row in rows}
-            archs = [row["arch"] for row in rows if row["arch"]]
-            key = (machine_name(results, archs), f"{case}, {count(commands[0]['nseeds'])} seeds", way)
-            if str(results.get("created")) < ages.setdefault(key, ""):
-                continue
-            ages[key] = str(results.get("created"))
-            line: dict[str, str | None] = dict(zip(("machine", "data", "getter"), key, strict=True))
-            for target in dict.fromkeys(target for target, _ in ended):
-                line[target] = phases(*(ended.get((target, kind), {}).get("seconds") for kind in ("warm", "cold")))
-            columns |= dict.fromkeys(line)
-            lines[key] = line | {LONGER: phases(*(longer(rows, kind) for kind in ("warm", "cold")))}
-    return tabled("", {name: cell(name) for name in (*columns, LONGER)}, lines.values())
+            ended = done(with_first_processes(commands))
+            machine = machine_name(results, [row["arch"] for row in ended if row["arch"]])
+            key = (machine, f"{case}, {count(commands[0]['nseeds'])} seeds", way)
+            if str(results.get("created")) >= ages.setdefault(key, ""):
+                ages[key], rows[key] = str(results.get("created")), ended
+    return rows
+
+
+def files_summary(list_of_results: Iterable[Json]) -> Table:
+    """Return a table of the seconds of whole commands, warm and cold, and of how much longer the fastest peer takes."""
+    lines: list[dict[str, str | None]] = []
+    columns = dict.fromkeys(("machine", "data", "getter", *reversed(ARCHS)))
+    for key, rows in newest(list_of_results).items():
+        ended = {(row["target"], row["kind"]): row for row in rows}
+        line: dict[str, str | None] = dict(zip(("machine", "data", "getter"), key, strict=True))
+        for target in dict.fromkeys(target for target, _ in ended):
+            line[target] = phases(*(ended.get((target, kind), {}).get("seconds") for kind in ("warm", "cold")))
+        columns |= dict.fromkeys(line)
+        lines.append(line | {LONGER: phases(*(longer(rows, kind) for kind in ("warm", "cold")))})
+    return tabled("", {name: cell(name) for name in (*columns, LONGER)}, lines)
+
+
+def fastest_summary(list_of_results: Iterable[Json]) -> Table:
+    """Return a table of seconds: our fastest warm command, and the fastest warm one of other programs, if there is one."""
+    lines = []
+    for (machine, _, getter), rows in newest(list_of_results).items():
+        warm = [row for row in rows if row["kind"] == "warm"]
+        if (ratio := longer(rows, "warm")) is None:
+            continue
+        ours, peer = (
+            min((row for row in warm if bool(row["arch"]) is of_arch), key=lambda row: row["seconds"])
+            for of_arch in (True, False)
+        )
+        lines.append({
+            "computer": machine, "getter": getter, "seeds": count(ours["nseeds"]),
+            "tistreamlines, s": f"{number(ours['seconds'])} ({ours['arch']})",
+            "fastest other program, s": f"{number(peer['seconds'])} ({peer['target']})", "ratio": number(ratio),
+        })
+    return tabled("", {name: cell(name) for name in lines[0]}, lines)
 
 
 def with_first_processes(rows: Iterable[Json]) -> list[Json]:

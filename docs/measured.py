@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from readme_tables import files_table, throughput_table
+from readme_tables import fastest_table, files_table, throughput_table
 from suite.compare import committed
 from truth.means import SCAN, means
 
@@ -115,6 +115,11 @@ def speed() -> str:
 def files_to_file() -> str:
     """Seconds of whole commands, from files to a tractogram."""
     return files_table(committed(RESULTS, "*files-to-file.json"))
+
+
+def fastest_commands() -> str:
+    """Seconds of our fastest command beside the fastest of other programs."""
+    return fastest_table(committed(RESULTS, "*files-to-file.json"))
 
 
 def compilers() -> str:

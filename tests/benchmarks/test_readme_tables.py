@@ -6,7 +6,7 @@ import copy
 import re
 
 import pytest
-from readme_tables import files_table, throughput_table
+from readme_tables import fastest_table, files_table, throughput_table
 from reports import cells, made_up, peer, run
 
 
@@ -82,3 +82,11 @@ def test_the_newest_result_of_a_machine_counts():
     other = {"schema": 1, "files": [{**whole("cuda", "warm", 9), "dg": "det"}]}
     lines = files_table([new, other, old]).splitlines()[2:]
     assert sorted(line.split("|")[-2].strip() for line in lines) == ["2.00", "9.00"]
+
+
+def test_the_fastest_command_stands_beside_the_fastest_other_program():
+    ours = [whole("cuda", "warm", 4), whole("vulkan", "warm", 2), whole("vulkan", "cold", 1)]
+    peers = [whole("dipy", "warm", 30), whole("tckgen", "warm", 20), whole("tckgen", "cold", 10)]
+    alone = {"schema": 1, "machine": {"cpu": {"name": "without peers"}}, "files": ours}
+    _, _, line = fastest_table([{"schema": 1, "files": [*ours, *peers]}, alone]).splitlines()
+    assert line.endswith("| 1,000 | 2.00 (vulkan) | 20.0 (tckgen) | 10.0 |")

@@ -158,11 +158,10 @@ def test_results_have_their_commands(path):
     assert not re.search(r"/(?:home|root|tmp|work)/", text)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/getting-started.md"])
-def test_shares_of_short_streamlines_are_those_of_the_results(name):
+def test_shares_of_short_streamlines_are_those_of_the_results():
     runs = json.loads((RESULTS / "cpu-two-cores-lengths.json").read_text(encoding="utf-8"))["runs"]
     shares = {run["dg"]: run["percent_under_10_mm"] for run in runs if run["data"] == "sherbrooke_1p8mm"}
-    page = " ".join(text(name).split())
+    page = " ".join(text("docs/getting-started.md").split())
     assert f"{shares['boot']:.0f} % of the streamlines of `boot`, " in page
     for dg in ("prob", "det", "ptt"):
         assert f"{shares[dg]:.0f} % of `{dg}`" in page
