@@ -60,7 +60,7 @@ def files_summary(list_of_results: Iterable[Json]) -> Table:
 
 
 def fastest_summary(list_of_results: Iterable[Json]) -> Table:
-    """Return a table of seconds of our fastest warm command beside the fastest of other programs, where there is one."""
+    """Return a table of seconds of our fastest warm command beside the fastest of other programs, if any."""
     lines = []
     for (machine, _, getter), rows in newest(list_of_results).items():
         warm = [row for row in rows if row["kind"] == "warm"]
