@@ -252,7 +252,7 @@ class TestCache:
         monkeypatch.setattr(source, "__file__", str(package / "io" / "source.py"))
         whole = caching.code_versions.__wrapped__()
         assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite"} < set(whole)
-        forgotten = "options/parameters.py", "io/nifti.py", "kernels/getters/vertex_steps.py", "backends/numba/simd.py"
+        forgotten = "options/parameters.py", "io/nifti.py", "kernels/getters/shared.py", "backends/numba/simd.py"
         for name in forgotten:
             source.source_hash.cache_clear()
             before = caching.code_versions.__wrapped__()["code"]

@@ -17,7 +17,7 @@ from ..halves import *
 from ..interpolate import Volume, row_start
 from ..lanes import normalised
 from ..orientation.peaks import NONE
-from .headings import HeadingScratch
+from .shared import HeadingScratch
 
 FIBRES = Constant("fibres of a sample")
 DRAWN = Constant("samples of a voxel")

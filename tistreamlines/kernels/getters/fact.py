@@ -1,7 +1,7 @@
 """FACT: a step follows the peak of a voxel that is most collinear with the last one (Mori et al. 1999).
 
 Nothing is drawn but the direction from which the first peak is sought, as in MRtrix3's tckgen.  The code of a step is its
-direction; see :mod:`.direction_codes`.
+direction; see :func:`.shared.decoded`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from ...linker.lang import *
 from ..halves import *
 from ..interpolate import Corners, Volume, find_corners, row_start
 from ..orientation.peaks import LEAVES, NONE, dot
-from .direction_codes import decoded, encoded
 from .fod import start_of
-from .headings import HeadingScratch
+from .shared import HeadingScratch, decoded, encoded
 
 PEAKS = Constant("peaks of a voxel")
 BLENDS = Constant("1: peaks of the eight voxels around a point are blended, 0: those of the nearest voxel count")

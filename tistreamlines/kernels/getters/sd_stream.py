@@ -4,7 +4,7 @@ Nothing is drawn but the direction from which the first peak is sought, as in MR
 is a trigonometric polynomial of the angle, so L + 1 of its values give its derivatives exactly.  The lanes evaluate the FOD
 around three great circles through a direction, and weighted sums of the amplitudes are its slopes and second derivatives.
 
-The code of a step is its direction; see :mod:`.direction_codes`.
+The code of a step is its direction; see :func:`.shared.decoded`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from ...linker.maths import reciprocal_root
 from ..halves import *
 from ..interpolate import Volume, interpolate_row
 from ..lanes import cross, everywhere, normalised
-from ..orientation.harmonics import harmonic
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import LEAVES, NONE, dot
-from .direction_codes import decoded, encoded
 from .fod import across, has_fod, start_of
-from .headings import HeadingScratch
+from .shared import HeadingScratch, decoded, encoded
 
 CIRCLE_CHUNKS = Constant("directions around the great circles, rounded up, in units of 32")
 CIRCLE_POINTS = Constant("directions around the great circles")

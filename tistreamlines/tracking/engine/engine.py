@@ -18,7 +18,7 @@ import numpy as np
 from ...aliases import Array
 from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
-from ...kernels.verdicts import Verdict
+from ...kernels.stop_reasons import Verdict
 from ...space.batch import Batch, Space
 from ..growth.chunk import Chunk, counted
 from ..growth.growth import Growth

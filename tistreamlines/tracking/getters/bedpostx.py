@@ -11,7 +11,7 @@ import numpy as np
 from ...aliases import Array
 from ...errors import ParameterError
 from ...kernels.getters import bedpostx
-from ...kernels.getters.reads import read_stop
+from ...kernels.getters.shared import read_stop
 from ...linker.lang import Func, Stage
 from ...option import FILES, MODEL, PathLike, option
 from ...space.sphere import padded

@@ -13,7 +13,7 @@ from ...errors import InputError
 from ...fit import dipy_private
 from ...fit.shells import shells
 from ...kernels.getters import boot
-from ...kernels.getters.vertex_steps import prefetch_along
+from ...kernels.getters.shared import prefetch_along
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...aliases import Array
 from ...kernels.getters import fact
-from ...kernels.getters.reads import read_stop
+from ...kernels.getters.shared import read_stop
 from ...linker.lang import Func
 from ...option import MODEL, option
 from ...space.sphere import padded

@@ -15,7 +15,7 @@ from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
 from ...kernels.getters import fod, ifod1, ifod2
-from ...kernels.getters.reads import read_row, read_stop
+from ...kernels.getters.shared import read_row, read_stop
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option

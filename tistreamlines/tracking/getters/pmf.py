@@ -13,10 +13,9 @@ import numpy as np
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
-from ...kernels.getters.vertex_steps import prefetch_along
+from ...kernels.getters.shared import prefetch_along
 from ...kernels.orientation import pmf
-from ...kernels.orientation.harmonics import amplitudes_of_harmonics
-from ...kernels.orientation.samples import amplitudes_of_samples
+from ...kernels.orientation.amplitudes import amplitudes_of_harmonics, amplitudes_of_samples
 from ...linker.lang import Func, Record
 from ...linker.parts import host
 from ...option import FILES, MODEL, option

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...aliases import Array
 from ...errors import ParameterError
-from ...kernels.getters import dead_ends, ptt
-from ...kernels.getters.reads import read_stop
-from ...kernels.orientation.samples import amplitude_of_samples, sphere_of_samples
+from ...kernels.getters import ptt
+from ...kernels.getters.shared import read_stop
+from ...kernels.orientation.amplitudes import amplitude_of_samples, sphere_of_samples
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -151,9 +151,9 @@ class PttGetter(PmfGetter):
     move: Stage = ptt.move_by_try
     move_as_chosen: Stage = ptt.move_as_tried
     drops_dead_end: int = 1
-    drop_dead_end: Stage = dead_ends.drop_last_point
-    postpone: Stage = dead_ends.put_off
-    fall_due: Stage = dead_ends.end_in_time
+    drop_dead_end: Stage = ptt.drop_last_point
+    postpone: Stage = ptt.put_off
+    fall_due: Stage = ptt.end_in_time
     note_step_again: Func = ptt.support_of
     amplitude: Func = amplitude_of_samples
     whole_sphere: Func = sphere_of_samples

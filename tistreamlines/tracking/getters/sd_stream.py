@@ -9,10 +9,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...kernels.getters import sd_stream
-from ...kernels.getters.direction_codes import HALF
-from ...kernels.getters.headings import HeadingScratch
-from ...kernels.getters.reads import read_row
-from ...kernels.getters.vertex_steps import Vertex
+from ...kernels.getters.shared import HALF, HeadingScratch, Vertex, read_row
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import Part, host
 from ..tables.given import Scheme

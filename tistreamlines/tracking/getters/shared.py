@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...kernels.getters import headings, vertex_steps
-from ...kernels.getters.reads import read_row
+from ...kernels.getters import shared
 from ...kernels.orientation.peaks import PeakRule
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import Part, host
@@ -19,7 +18,7 @@ WITH_RECOVERY = 30  # bits of a code, one to a word
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VertexGetter(Getter):
-    """A getter whose directions are vertices of a sphere; see ``kernels/getters/vertex_steps.py``.
+    """A getter whose directions are vertices of a sphere; see ``kernels/getters/shared.py``.
 
     Parameters
     ----------
@@ -34,25 +33,25 @@ class VertexGetter(Getter):
     candidates: int
     most_peaks: int = host()
     negative_peak: int = 0
-    state: type[Record] = vertex_steps.Vertex
-    begin: Func = vertex_steps.begin_by_row
-    read: Func = read_row
-    read_all: Func = vertex_steps.read_whole_row
-    set_out: Stage = vertex_steps.set_out_along
+    state: type[Record] = shared.Vertex
+    begin: Func = shared.begin_by_row
+    read: Func = shared.read_row
+    read_all: Func = shared.read_whole_row
+    set_out: Stage = shared.set_out_along
     initial_directions: Func
     next_direction: Func | None = None
-    choose: Func = vertex_steps.choose_direction
-    move: Stage = vertex_steps.move_along
+    choose: Func = shared.choose_direction
+    move: Stage = shared.move_along
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CarriesHeading(Part):
     """What getters have in common that carry a direction from step to step."""
 
-    scratch: type[Record] = headings.HeadingScratch
-    state: type[Record] = headings.Heading
-    load_state: Stage = headings.load_heading
-    store_state: Stage = headings.store_heading
+    scratch: type[Record] = shared.HeadingScratch
+    state: type[Record] = shared.Heading
+    load_state: Stage = shared.load_heading
+    store_state: Stage = shared.store_heading
     carried: int = 3
 
 

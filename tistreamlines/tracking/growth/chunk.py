@@ -11,8 +11,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
-from ...kernels.stop_reasons import Stop
-from ...kernels.verdicts import Verdict
+from ...kernels.stop_reasons import Stop, Verdict
 from ...space.batch import Space
 
 _KERNELS = text_of(Path(__file__).with_name("chunk_kernels.py"))

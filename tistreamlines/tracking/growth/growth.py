@@ -19,8 +19,7 @@ from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.interpolate import Volume
-from ...kernels.stop_reasons import Stop
-from ...kernels.verdicts import LAST_EARLY
+from ...kernels.stop_reasons import LAST_EARLY, Stop
 from ...linker.coming import Coming
 from ...linker.records import Arguments, spread
 from ..parts import Getter, Layout, ProductKernels, Rule, Selection

@@ -36,7 +36,7 @@ def initial_codes(
     -------
     (n,) int32
         Twice the vertex, plus one where the direction is nearer to the opposite of the vertex, or a code of
-        :mod:`tistreamlines.kernels.getters.direction_codes`; -1 for a seed outside the image, which has no direction.
+        :func:`tistreamlines.kernels.getters.shared.encoded`; -1 for a seed outside the image, which has no direction.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def initial_codes(
 def _encoded(directions: Array, threads: int | None) -> Array:
     """Return the codes of directions (n, 3), on the host."""
     from ...backends.numba.program import NumbaProgram
-    from ...kernels.getters.direction_codes import encode_directions
+    from ...kernels.getters.shared import encode_directions
     from ...linker.source import Source
 
     codes, given = np.empty(max(len(directions), 1), np.int32), np.ascontiguousarray(directions, np.float32).ravel()

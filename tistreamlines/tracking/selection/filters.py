@@ -16,8 +16,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
-from ...kernels.stop_reasons import VALID, Stop
-from ...kernels.verdicts import Verdict
+from ...kernels.stop_reasons import VALID, Stop, Verdict
 from ..growth.chunk import Chunk
 from ..parts import Selection
 
@@ -30,7 +29,7 @@ class Filter(Protocol):
         return selection
 
     def verdicts(self, chunk: Chunk) -> Array:
-        """Return the :class:`...kernels.verdicts.Verdict` on each of the chunk's streamlines, (m,) integers."""
+        """Return the :class:`...kernels.stop_reasons.Verdict` on each of the chunk's streamlines, (m,) integers."""
         ...
 
 

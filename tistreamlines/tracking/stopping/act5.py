@@ -10,7 +10,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
-from ...kernels.stopping import act5, cropping, five_tissues
+from ...kernels.stopping import act5, five_tissues
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import SEEDS, option
@@ -71,7 +71,7 @@ def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: OwnMap = UN
     return FiveTissues(
         stopping=five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(tissues).fields()),
         cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
-        crop=cropping.crop_at_interface if crops else None, note_point=cropping.keep_point_before if crops else None,
+        crop=act5.crop_at_interface if crops else None, note_point=act5.keep_point_before if crops else None,
         recovery=Backtracking(rejects=act5.rejects_end) if options.backtrack else Recovery(),
     )
 

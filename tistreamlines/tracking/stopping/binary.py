@@ -10,7 +10,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
-from ...kernels.stopping import binary
+from ...kernels.stopping import row_maps
 from ...option import SEEDS, option
 from ..parts import Rule
 from ..tables.given import StopTables
@@ -34,7 +34,7 @@ class BinaryOptions:
 def rule_of(options: BinaryOptions, sides: tuple[float, ...]) -> Rule:
     """Return the rule, which depends on nothing."""
     del options, sides
-    return Rule(stopping=binary.Binary(), classify=binary.classify)
+    return Rule(stopping=row_maps.Binary(), classify=row_maps.classify_binary)
 
 
 def prepare(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError
-from ...kernels.stopping import threshold
+from ...kernels.stopping import row_maps
 from ...option import SEEDS, flag, option
 from ..parts import Rule
 from ..tables.given import StopTables
@@ -52,7 +52,7 @@ def rule_of(options: ThresholdOptions, sides: tuple[float, ...]) -> Rule:
 
 
 def _above(value: float) -> Rule:
-    return Rule(stopping=threshold.Threshold(threshold=value), classify=threshold.classify)
+    return Rule(stopping=row_maps.Threshold(threshold=value), classify=row_maps.classify_threshold)
 
 
 def needs_fa(options: ThresholdOptions) -> bool:
