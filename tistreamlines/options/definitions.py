@@ -13,9 +13,9 @@ from functools import cache
 from ..io.response import AUTO, FA
 from ..option import GROUPS, Option, flag, listed
 from ..tracking import registry
+from ..tracking.getters.along_peaks import FactOptions
 from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
-from ..tracking.getters.fact import FactOptions
 from ..tracking.getters.fod import Ifod2Options
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
@@ -34,8 +34,7 @@ from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping.act5 import Act5Options
 from ..tracking.stopping.anatomy import AnatomyOptions
-from ..tracking.stopping.binary import BinaryOptions
-from ..tracking.stopping.threshold import ThresholdOptions
+from ..tracking.stopping.one_map import BinaryOptions, ThresholdOptions
 from ..tracking.weights.options import DynamicOptions, Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 

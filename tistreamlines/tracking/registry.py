@@ -17,8 +17,8 @@ from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
 from ..io.images import AnyPath, Tell
 from ..option import flag, listed
-from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
-from .getters.options import AngleOptions
+from .getters import along_peaks, bedpostx, boot, cone, fod, pmf, ptt
+from .getters.shared import AngleOptions
 from .parts import Getter, Rule
 from .products import waytotal
 from .products.connectome import connectome
@@ -29,9 +29,8 @@ from .products.voxel_matrix import matrices as voxel_matrices
 from .products.voxel_matrix import targets
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource, described
-from .stopping import act5, anatomy, binary, threshold
-from .stopping.own_grid import OwnMap
-from .tables.given import Given, Prepared, Scheme, StopTables
+from .stopping import act5, anatomy, one_map
+from .tables.given import Given, OwnMap, Prepared, Scheme, StopTables
 from .tables.rows import Rows, tables_of
 from .weights import options as weight_options
 
@@ -163,7 +162,7 @@ class StoppingRule(Generic[Map, Options]):
         Number of its maps that are stored in rows.
     own_grids : tuple of str
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
-        :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`.
+        :class:`~tistreamlines.tracking.tables.given.OwnMap`.
     read : callable or None
         Reads a map on a grid of its own, from what was opened and a function that receives warnings; returns values and
         grid. None for maps of any kind.
@@ -173,7 +172,7 @@ class StoppingRule(Generic[Map, Options]):
         Defaults of options whose own default is None, in place of those of other rules and of the direction getter.
     tissues : callable
         Returns the fractions of white matter, grey matter and fluid, (x, y, z, 3), from the maps, as an
-        :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`; None if they are not known. They are compared with
+        :class:`~tistreamlines.tracking.tables.given.OwnMap`; None if they are not known. They are compared with
         what streamlines follow.
     """
 
@@ -288,24 +287,25 @@ METHODS: dict[str, Method[Any]] = {
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
-        sd_stream.describe, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
-        ("csd",), ("Tournier 2012",), steps_draw=False, ends_at_cutoff=True,
-        ends_anywhere=True,
+        along_peaks.describe_sd_stream, fod.FodOptions,
+        _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",), ("Tournier 2012",),
+        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
     "fact": Method(
         "FACT", "peaks are given, such as those of TractSeg or of a tensor, or as for tckgen -algorithm FACT",
-        ("peaks",), fact.describe, fact.FactOptions,
+        ("peaks",), along_peaks.describe_fact, along_peaks.FactOptions,
         _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",),
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
 }
 STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
     "threshold": StoppingRule(
-        "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
-        {"stop_map": 0}, threshold.needs_fa, threshold.doubt, rule=threshold.rule_of, chosen_by=("fa_threshold",),
+        "ends streamlines where a map is at or below a threshold", one_map.prepare_threshold, one_map.ThresholdOptions,
+        {"stop_map": 0}, one_map.needs_fa, one_map.doubt, rule=one_map.threshold_rule, chosen_by=("fa_threshold",),
     ),
     "binary": StoppingRule(
-        "ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}, rule=binary.rule_of,
+        "ends them outside a mask", one_map.prepare_binary, one_map.BinaryOptions, {"stop_mask": 0},
+        rule=one_map.binary_rule,
     ),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,

@@ -27,7 +27,7 @@ from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.parts import Layout, Row, Rule
-from tistreamlines.tracking.recovery.particles import particle_filtering_of
+from tistreamlines.tracking.recovery.recoveries import particle_filtering_of
 
 SHAPE, CHUNKS, KEY, FIRST_SEED = (11, 10, 9), 1, np.array([7, 9], np.int32), 3
 ROW = 32 * CHUNKS

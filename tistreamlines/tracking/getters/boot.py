@@ -23,8 +23,7 @@ from ...space.sphere import most_peaks, padded, sphere_tables
 from ..parts import Row
 from ..tables.given import Scheme
 from ..tables.rows import Rows
-from .options import VertexOptions
-from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
+from .shared import VertexGetter, VertexOptions, harmonic_operations, most_directions, peak_rule
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

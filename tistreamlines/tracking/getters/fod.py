@@ -24,11 +24,10 @@ from ...space.harmonics import basis_of, order_of, to_descoteaux
 from ...space.polynomials import from_harmonics
 from ...space.sphere import padded
 from ..parts import Getter, Row, Rule
-from ..recovery.particles import ParticleFiltering
+from ..recovery.recoveries import ParticleFiltering
 from ..tables.given import Scheme
 from ..tables.rows import Rows
-from .options import AngleOptions
-from .shared import CarriesHeading, harmonic_operations, try_bits
+from .shared import AngleOptions, CarriesHeading, harmonic_operations, try_bits
 
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
 FARTHEST = 15  # voxels from a point to the end of an arc

@@ -25,8 +25,7 @@ from ...space.sphere import SPHERES, Ball, most_peaks, padded, sphere_tables
 from ..parts import Row
 from ..tables.given import Scheme
 from ..tables.rows import Rows
-from .options import VertexOptions
-from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
+from .shared import VertexGetter, VertexOptions, harmonic_operations, most_directions, peak_rule
 
 COMMON = ("method", "ball", "row", "half_order", "symmetric", "candidates", "most_peaks", "most_directions", "shares")
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_around", "method_sphere_neighbours")

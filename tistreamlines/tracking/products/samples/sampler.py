@@ -21,7 +21,7 @@ from ....linker.lang import LANES
 from ....linker.records import Arguments, spread
 from ....option import file_of
 from ....space.batch import Batch, of_each
-from ...stopping.own_grid import MapCount, OwnMap
+from ...tables.given import MapCount, OwnMap
 from ..backlog import thread_count
 from ..point_kernels import points_of, program_of
 
