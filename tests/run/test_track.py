@@ -22,7 +22,8 @@ from tistreamlines.io.writer_thread import WriterThread
 from tistreamlines.run import tables
 from tistreamlines.run.counts import Counts
 from tistreamlines.space.batch import Batch, Space
-from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds, seeds_in_file
+from tistreamlines.tracking.seeding.files import seeds_in_file
+from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds
 
 AFFINE = np.diag([2.0, 2, 3, 1])
 

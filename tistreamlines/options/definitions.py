@@ -29,7 +29,7 @@ from ..tracking.products.voxel_matrix.targets import TargetOptions
 from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.products.weighing import SIFT2, WEIGHABLE
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
-from ..tracking.seeding.surface_options import SurfaceOptions
+from ..tracking.seeding.surfaces import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping.act5 import Act5Options

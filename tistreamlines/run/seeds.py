@@ -12,10 +12,10 @@ from ..io.images import AnyPath, Tell, silent
 from ..option import ball_of
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..tracking.seeding.files import load_seeds
-from ..tracking.seeding.mask import SeedMask
+from ..tracking.seeding.files import load_seeds, seeds_in_file
+from ..tracking.seeding.geometry import SeedMask
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
-from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds, seeds_in_file
+from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds
 from ..tracking.weights.options import TRACKED
 
 

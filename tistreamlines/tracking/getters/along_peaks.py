@@ -1,4 +1,4 @@
-"""SD_STREAM and FACT: makes the tables of the kernels, which follow peaks of FODs, or peaks, as MRtrix3's tckgen does."""
+"""SD_STREAM and FACT, which follow peaks as MRtrix3's tckgen does: makes the tables of the kernels."""
 
 from __future__ import annotations
 

@@ -24,9 +24,8 @@ from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, open_image
 from ...option import flag
 from ...space.batch import Space
-from .attempts import first_found
 from .more_seeds import cells_around, voxels_by_share
-from .seeds import Draw, DrawnSeeds, corners_of
+from .seeds import Draw, DrawnSeeds, corners_of, first_found
 
 NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
