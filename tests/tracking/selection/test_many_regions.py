@@ -107,7 +107,7 @@ import numpy as np
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.tracking.selection.files import load_region
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.selection.options import check_regions
+from tistreamlines.tracking.selection.criteria import check_regions
 
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

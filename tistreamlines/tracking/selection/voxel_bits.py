@@ -6,14 +6,13 @@ other grids are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
 from itertools import product
 
 import numpy as np
 
 from ...aliases import Array
 from ...kernels.selection.regions import MIXED
+from ..tables.rows import of_windows
 
 SLACK = 1e-3  # voxels or mm: more than the rounding of points, which have float32
 
@@ -33,7 +32,7 @@ def mark_voxels(voxels: Array, bits: Array, to_grid: Array) -> None:
     block = np.maximum(reach // 2, 1).astype(int)
     window = np.ceil(2 * reach / block).astype(int) + 1
     least, greatest = (
-        _of_windows(choose, np.pad(_of_blocks(choose, bits, block), [(size, size) for size in window]), window)
+        of_windows(choose, np.pad(_of_blocks(choose, bits, block), [(size, size) for size in window]), window)
         for choose in (np.minimum, np.maximum)
     )
     corners = np.array(list(product(*([-1 - far, size + far] for far, size in zip(reach, bits.shape, strict=True)))))
@@ -56,15 +55,6 @@ def _of_blocks(choose: np.ufunc, bits: Array, block: Array) -> Array:
             last = (*[slice(None)] * axis, -1)
             bits[last] = choose(bits[last], 0)
     return bits
-
-
-def _of_windows(choose: Callable[[Array, Array], Array], values: Array, window: Array) -> Array:
-    """Return what ``choose`` leaves of each window of so many voxels, by its first voxel."""
-    for axis, size in enumerate(window):
-        turned = np.moveaxis(values, axis, 0)
-        count = len(turned) - size + 1
-        values = np.moveaxis(reduce(choose, [turned[shift : shift + count] for shift in range(size)]), 0, axis)
-    return values
 
 
 def mark_ball(voxels: Array, centre: Array, radius: float, bit: int, sides: Array) -> None:
