@@ -53,7 +53,8 @@ from tistreamlines.run.record import record
 from tistreamlines.run.result import TrackResult
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.references import REFERENCES
-from tistreamlines.tracking.registry import table_rows
+from tistreamlines.tracking.registry import METHODS
+from tistreamlines.tracking.sources import described
 
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- /generated: \1 -->", re.DOTALL)
@@ -99,7 +100,12 @@ def command_options() -> str:
 def getters() -> str:
     """The direction getters of ``--dg``."""
     head = ("`--dg`", "what it is", "needs", "models", "use it when", "references")
-    return table(head, ([f"`{name}`", *cells] for name, *cells in table_rows()))
+    rows = (
+        [f"`{name}`", row.title, described(row.follows), ", ".join(row.models) or "none", row.use,
+         ", ".join(row.references)]
+        for name, row in METHODS.items()
+    )
+    return table(head, rows)
 
 
 def objects() -> str:

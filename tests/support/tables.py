@@ -12,7 +12,7 @@ from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.space.harmonics import basis_of
 from tistreamlines.tracking.getters import ptt
-from tistreamlines.tracking.stopping import one_map
+from tistreamlines.tracking.stopping import threshold
 from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 from tistreamlines.tracking.tables.rows import tables_of
 
@@ -65,5 +65,5 @@ def _prepare(
     if "exact_arcs" not in options:
         return prepare_arrays(dg, follows, stop_map, value, seeds, **options)
     exact, arrays = options.pop("exact_arcs"), {name: options.pop(name) for name in ARRAYS if name in options}
-    given = Given(follows, one_map.of_map(stop_map, value), seeds, **arrays)
+    given = Given(follows, threshold.of_map(stop_map, value), seeds, **arrays)
     return tables_of(given, *ptt.describe(given.scheme, Parameters(dg=dg, **options), exact_arcs=exact))

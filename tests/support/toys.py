@@ -13,7 +13,7 @@ from tistreamlines.tracking.getters import pmf
 from tistreamlines.tracking.parts import Getter, Rule
 from tistreamlines.tracking.registry import Method, StoppingRule
 from tistreamlines.tracking.sources import FUNCTIONS
-from tistreamlines.tracking.stopping.one_map import ThresholdOptions, needs_fa
+from tistreamlines.tracking.stopping.threshold import ThresholdOptions, needs_fa
 from tistreamlines.tracking.tables.given import Scheme, StopTables
 from tistreamlines.tracking.tables.rows import Rows
 

@@ -28,7 +28,7 @@ from ..run import containers
 from ..run.setup import settings_of
 from ..space.batch import Batch, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.stopping import one_map
+from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched
 from ..workers.session import Session
@@ -275,7 +275,7 @@ class Tracker:
         """Return tables that hold all voxels these seeds can reach; they are made again only if that changes."""
         sides = tuple(float(side) for side in space.voxel_sizes)
         parameters = replace(self.parameters, **self.dg._options(space.voxel_sizes))
-        stop = one_map.of_map(self.stop_map, self.stop_threshold)
+        stop = threshold.of_map(self.stop_map, self.stop_threshold)
         reach = touched(stop.alive, seeds, self.stop_map.shape)
         key = space.affine.tobytes(), parameters, dict(vars(self.dg))
         if self._prepared is not None and self._prepared[0] == key and not (reach & ~self._prepared[1]).any():

@@ -18,7 +18,7 @@ from dipy.tracking.stopping_criterion import StoppingCriterion, StreamlineStatus
 from ..aliases import Array
 from ..errors import InputError, ParameterError
 from ..tracking.recovery.recoveries import ParticleOptions
-from ..tracking.stopping import anatomy, one_map
+from ..tracking.stopping import anatomy, threshold
 from ..tracking.tables.given import StopTables
 from .volumes import volume
 
@@ -144,11 +144,11 @@ def tables_of(
     if particles is not None and not isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):
         raise ParameterError(f"sc is of the kind {type(sc).__name__}: particle filtering needs an Act or Cmc criterion")
     if isinstance(sc, ThresholdStoppingCriterion):
-        return one_map.of_map(_map(sc, "metric_map", shape), sc.threshold)
+        return threshold.of_map(_map(sc, "metric_map", shape), sc.threshold)
     if isinstance(sc, dipys.BinaryStoppingCriterion):
         mask = _map(sc, "mask", shape) if isinstance(sc, BinaryStoppingCriterion) else _read_mask(sc, shape)
-        options = one_map.BinaryOptions(stop_mask="the mask of the BinaryStoppingCriterion")
-        return one_map.prepare_binary({"stop_mask": mask}, _no_fa, options, ())
+        options = threshold.BinaryOptions(stop_mask="the mask of the BinaryStoppingCriterion")
+        return threshold.prepare_binary({"stop_mask": mask}, _no_fa, options, ())
     if isinstance(sc, ActStoppingCriterion | CmcStoppingCriterion):
         maps = {name: _map(sc, name, shape) for name in anatomy.INCLUDED}
     elif isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):

@@ -19,7 +19,7 @@ from ..tracking.getters.boot import BootOptions
 from ..tracking.getters.fod import Ifod2Options
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
-from ..tracking.growth.options import GrowthOptions
+from ..tracking.growth.settings import GrowthOptions
 from ..tracking.products.connectome.options import ConnectomeOptions
 from ..tracking.products.density.map import MapOptions
 from ..tracking.products.points.content import ContentOptions
@@ -34,7 +34,7 @@ from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping.act5 import Act5Options
 from ..tracking.stopping.anatomy import AnatomyOptions
-from ..tracking.stopping.one_map import BinaryOptions, ThresholdOptions
+from ..tracking.stopping.threshold import BinaryOptions, ThresholdOptions
 from ..tracking.weights.options import DynamicOptions, Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..aliases import Array
 from ..options.parameters import Parameters
 from ..tracking.registry import METHODS
-from ..tracking.stopping import one_map
+from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 
 
@@ -43,6 +43,6 @@ def prepare_arrays(
     TrackingError
         If an option is invalid, or the data do not fit the sphere, the stop map or the options.
     """
-    stop = one_map.of_map(stop_map, stop_threshold)
+    stop = threshold.of_map(stop_map, stop_threshold)
     given = Given(follows, stop, seeds, sphere, step_mm, voxel_sizes)
     return METHODS[dg].prepare(given, Parameters.given({"dg": dg, "like": "dipy"} | options))

@@ -28,8 +28,8 @@ from .products.samples import table as sample_table
 from .products.voxel_matrix import matrices as voxel_matrices
 from .products.voxel_matrix import targets
 from .references import ALWAYS, REFERENCES
-from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource, described
-from .stopping import act5, anatomy, one_map
+from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource
+from .stopping import act5, anatomy, threshold
 from .tables.given import Given, OwnMap, Prepared, Scheme, StopTables
 from .tables.rows import Rows, tables_of
 from .weights import options as weight_options
@@ -112,11 +112,6 @@ class Method(Generic[Options]):
     parts: Callable[[Options], int] = lambda _: 0
     dipys: Mapping[str, object] = field(default_factory=dict)
     low_order: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def needs(self) -> str:
-        """Its input, for tables."""
-        return described(self.follows)
 
     def prepare(self, given: Given, options: Options) -> Prepared:
         """Make its tables.
@@ -300,12 +295,12 @@ METHODS: dict[str, Method[Any]] = {
 }
 STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
     "threshold": StoppingRule(
-        "ends streamlines where a map is at or below a threshold", one_map.prepare_threshold, one_map.ThresholdOptions,
-        {"stop_map": 0}, one_map.needs_fa, one_map.doubt, rule=one_map.threshold_rule, chosen_by=("fa_threshold",),
+        "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
+        {"stop_map": 0}, threshold.needs_fa, threshold.doubt, rule=threshold.rule_of, chosen_by=("fa_threshold",),
     ),
     "binary": StoppingRule(
-        "ends them outside a mask", one_map.prepare_binary, one_map.BinaryOptions, {"stop_mask": 0},
-        rule=one_map.binary_rule,
+        "ends them outside a mask", threshold.prepare_binary, threshold.BinaryOptions, {"stop_mask": 0},
+        rule=threshold.binary_rule,
     ),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
@@ -485,14 +480,6 @@ def citations(dg: str, model: str | None) -> list[str]:
     """Return the references of a method, of its model, if any, and of the parts that every run uses."""
     names = [*METHODS[dg].references, *(MODELS[model].references if model else ()), *ALWAYS]
     return [REFERENCES[name] for name in names]
-
-
-def table_rows() -> list[tuple[str, ...]]:
-    """Return name, title, input, models, use and references of each method, for tables."""
-    return [
-        (name, row.title, row.needs, ", ".join(row.models) or "none", row.use, ", ".join(row.references))
-        for name, row in METHODS.items()
-    ]
 
 
 plugins.import_installed()  # at the end, since these modules import this one

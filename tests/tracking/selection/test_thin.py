@@ -9,7 +9,7 @@ from small_runs import write_inputs
 import tistreamlines as ts
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.selection.criteria import PASSED, thin_regions
-from tistreamlines.tracking.selection.files import MaskRegion, SphereRegion
+from tistreamlines.tracking.selection.places import MaskRegion, SphereRegion
 
 SHAPE, SIDES = (30, 26, 22), (0.5, 0.7, 1.0)
 

@@ -14,8 +14,8 @@ from scipy.ndimage import map_coordinates
 import tistreamlines as ts
 from tistreamlines import plugins
 from tistreamlines.devices import ARCHS, list_devices
+from tistreamlines.kernels.lanes import OwnGrid, map_at, on_own_grid
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_own_grid
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.tracking.registry import STOPPING_RULES
 from tistreamlines.tracking.tables.given import MapCount, OwnMap

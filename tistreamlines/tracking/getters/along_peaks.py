@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...aliases import Array
-from ...kernels.getters import fact, sd_stream
+from ...kernels.getters import along_peaks
 from ...kernels.getters.shared import HALF, HeadingScratch, Vertex, read_row, read_stop
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import Part, host
@@ -16,7 +16,7 @@ from ...option import MODEL, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
 from ..tables.given import Scheme
-from ..tables.rows import Rows
+from ..tables.rows import Rows, front
 from .fod import CutoffOptions, FodGetter, FodOptions, fod_rows, order_of_fods
 from .shared import harmonic_operations
 
@@ -31,20 +31,20 @@ class FollowsPeaks(Part):
 
     scratch: type[Record] = HeadingScratch
     state: type[Record] = Vertex
-    set_out: Stage = sd_stream.set_out_to_peak
-    move: Stage = sd_stream.move_to_peak
+    set_out: Stage = along_peaks.set_out_to_peak
+    move: Stage = along_peaks.move_to_peak
     code_bits: int = 2 * HALF
     aimed: bool = host(default=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SdStreamGetter(FollowsPeaks, FodGetter):
-    """SD_STREAM; see the constants of ``kernels/getters/sd_stream.py``."""
+    """SD_STREAM; see the constants of ``kernels/getters/along_peaks.py``."""
 
-    scratch: type[Record] = sd_stream.SdStreamScratch
-    begin: Func = sd_stream.begin_at_peak
+    scratch: type[Record] = along_peaks.SdStreamScratch
+    begin: Func = along_peaks.begin_at_peak
     read: Func = read_row
-    choose: Func = sd_stream.choose_peak
+    choose: Func = along_peaks.choose_peak
     circle_chunks: int
     circle_points: int
     laid_out_abreast: bool = host(default=False)
@@ -63,7 +63,7 @@ def describe_sd_stream(scheme: Scheme, options: FodOptions) -> tuple[SdStreamGet
     parts, weights = great_circles(order)
     chunks, least = -(-len(parts) // 32), options.least(scheme.rule)
     columns = np.concatenate([parts, np.repeat(parts[:1], 32 * chunks - len(parts), axis=0)]).reshape(chunks, 32, 3)
-    method = sd_stream.SdStream(
+    method = along_peaks.SdStream(
         threshold=least, cos_angle=math.cos(math.radians(options.max_angle)),
         circles=columns.swapaxes(1, 2).ravel(), weights=np.pad(weights, ((0, 0), (0, 32 - weights.shape[1]))).ravel(),
     )
@@ -125,11 +125,11 @@ class FactOptions(CutoffOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FactGetter(FollowsPeaks, Getter):
-    """FACT; see the constants of ``kernels/getters/fact.py``."""
+    """FACT; see the constants of ``kernels/getters/along_peaks.py``."""
 
-    begin: Func = fact.begin_at_fixel
+    begin: Func = along_peaks.begin_at_fixel
     read: Func = read_stop
-    choose: Func = fact.choose_fixel
+    choose: Func = along_peaks.choose_fixel
     peaks: int
     blends: int
 
@@ -152,15 +152,11 @@ def describe_fact(scheme: Scheme, options: FactOptions) -> tuple[FactGetter, Row
     count, maps = scheme.form.count, scheme.maps
     # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
     width = padded(max(count, 32 * (maps > 1)) + maps)
-
-    def fill_rows(values: Array, rows: Array) -> None:
-        rows[:, : values.shape[1]] = values
-
-    method = fact.Fact(
+    method = along_peaks.Fact(
         threshold=options.least(scheme.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
     )
     getter = FactGetter(
         method=method, row=Row.of(width, maps), peaks=count // 3, blends=int(options.peaks_between == "linear"),
     )
     # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
-    return getter, Rows(fill_rows, all_values=True)
+    return getter, Rows(front(), all_values=True)

@@ -26,7 +26,7 @@ from ...space.sphere import padded
 from ..parts import Getter, Row, Rule
 from ..recovery.recoveries import ParticleFiltering
 from ..tables.given import Scheme
-from ..tables.rows import Rows
+from ..tables.rows import Rows, front
 from .shared import AngleOptions, CarriesHeading, harmonic_operations, try_bits
 
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
@@ -280,10 +280,6 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
     if isinstance(scheme.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
     function, change = scheme.form, from_harmonics(order).T
-
-    def fill_rows(values: Array, rows: Array) -> None:
-        rows[:, : values.shape[1]] = to_descoteaux(values, function.basis) @ change
-
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
     row = Row.of(padded(function.count + scheme.maps), scheme.maps)
-    return row, Rows(fill_rows, all_values=True)
+    return row, Rows(front(lambda values: to_descoteaux(values, function.basis) @ change), all_values=True)

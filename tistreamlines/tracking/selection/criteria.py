@@ -13,8 +13,8 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...option import flag
 from ...space.batch import Space
-from .files import MaskRegion, Region, SphereRegion, box_around
 from .filters import Filter, ValidEnds
+from .places import MaskRegion, Region, SphereRegion, box_around
 from .regions import ROLES, Asked, Regions
 
 FINEST = 2.0**20  # voxels across: float32 still has eighths of a voxel there

@@ -297,7 +297,7 @@ class OwnMap:
         return int(np.prod(self.values.shape[3:], dtype=int))
 
     def fields(self) -> dict[str, Array]:
-        """Return the fields of :class:`tistreamlines.kernels.stopping.own_grid.OwnGrid`."""
+        """Return the fields of :class:`tistreamlines.kernels.lanes.OwnGrid`."""
         return {
             "maps": np.ascontiguousarray(self.values, np.float32).ravel(),
             "sides": np.array(self.values.shape[:3], np.int32),

@@ -32,6 +32,15 @@ MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each b
 Fill = Callable[[Array, Array], None]  # writes rows (m, width) of values (m, n) in float64
 
 
+def front(numbers: Callable[[Array], Array] = lambda values: values) -> Fill:
+    """Return what writes numbers of each voxel, (m, k), to the front of its row; they are the values by default."""
+    def fill(values: Array, rows: Array) -> None:
+        made = numbers(values)
+        rows[:, : made.shape[1]] = made
+
+    return fill
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """How rows are made of the values of voxels, and which voxels need one.

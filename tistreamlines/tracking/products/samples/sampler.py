@@ -15,8 +15,8 @@ from ....errors import InputError
 from ....io.images import AnyPath, Tell, grid_of, open_image, silent
 from ....io.nifti import load_map
 from ....io.trx import member_names
+from ....kernels.lanes import OwnGrid
 from ....kernels.products.samples import GREATEST, LEAST, MEDIAN, NUMBERS, TOTAL, WEIGHT, sample_points
-from ....kernels.stopping.own_grid import OwnGrid
 from ....linker.lang import LANES
 from ....linker.records import Arguments, spread
 from ....option import file_of

@@ -41,7 +41,7 @@ class ThresholdOptions:
         return self.fa_threshold if self.stop_threshold is None else self.stop_threshold
 
 
-def threshold_rule(options: ThresholdOptions, sides: tuple[float, ...]) -> Rule:
+def rule_of(options: ThresholdOptions, sides: tuple[float, ...]) -> Rule:
     """Return the rule; the sides of a voxel are not needed."""
     del sides
     return _above(options.threshold)
@@ -56,7 +56,7 @@ def needs_fa(options: ThresholdOptions) -> bool:
     return options.stop_map is None
 
 
-def prepare_threshold(
+def prepare(
     maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: ThresholdOptions, sides: tuple[float, ...]
 ) -> StopTables:
     """Make the tables of the rule.
@@ -97,7 +97,7 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
 
     Parameters
     ----------
-    maps, anisotropy, options : as for :func:`prepare_threshold`
+    maps, anisotropy, options : as for :func:`prepare`
         See there.
 
     Returns
