@@ -14,17 +14,7 @@ from ...linker.rng import STOPPING, STREAM, philox, uniform
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import normalised
-from ..stop_reasons import (
-    ENTERED_CORTEX,
-    GROWING,
-    IN_SUBCORTEX,
-    INVALID_END,
-    LEFT_SUBCORTEX,
-    NO_DIRECTION,
-    NOT_GROWN,
-    OUTSIDE_IMAGE,
-    VALID_END,
-)
+from ..stop_reasons import *
 from ..trail import *
 from .five_tissues import *
 
@@ -32,7 +22,7 @@ along = Hole("the getter's function at a point in a direction, which tells where
 CUT = Constant("where a half is cut back to that has left subcortical grey matter, one of CUTS")
 CUTS = AT_ENTRY, AT_EXIT, AT_LEAST, AT_RANDOM, BY_CHANCE = 0, 1, 2, 3, 4
 SHARPNESS = Constant("one over the value of the getter's function below which it follows no direction")
-KEPT = 7  # numbers that a half keeps
+NUMBERS = 7  # that a half keeps
 ASIDE = 0.001  # mm from a seed at which the difference of grey and white matter is compared
 
 

@@ -18,7 +18,7 @@ from ...io.in_memory import InMemory
 from ...io.nifti import load_map
 from ...option import FARTHEST
 from ...space.batch import Space
-from .geometry import along_voxel_axes
+from .directed import along_voxel_axes
 from .seeds import NumberedSeeds
 
 OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,8 @@ from ...io.images import AnyPath, Tell, silent
 from ...io.surfaces import AUTO, SPACES, Surface, load_surface
 from ...option import SEEDS, OneOrMore, TableLike, flag, option
 from ...space.batch import Space
+from .directed import along_voxel_axes, lengths_of, normals_of, senses_of
 from .files import GivenSeeds, count_inside
-from .geometry import SeedMask, along_voxel_axes, lengths_of, normals_of, senses_of
 from .more_seeds import cells_between, counted, voxels_by_share
 from .seeds import Draw, DrawnSeeds, Seeds, first_found
 
@@ -53,6 +54,40 @@ MOST_OUTSIDE = 0.5  # of the vertices of a surface, outside the image
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+
+class SeedMask(NamedTuple):
+    """Voxels outside of which no seed may lie.
+
+    Parameters
+    ----------
+    inside : (x, y, z) bool
+    space : Space
+        Their grid.
+    """
+
+    inside: Flags
+    space: Space
+
+    def holds(self, points: Floats) -> Flags:
+        """Return which points (n, 3), RASmm, lie in a voxel of the mask."""
+        voxels = np.floor(self.space.to_voxel(points) + 0.5)
+        within = ((voxels >= 0) & (voxels < self.inside.shape)).all(axis=1)
+        held = np.zeros(len(points), bool)
+        held[within] = self.inside[tuple(voxels[within].astype(int).T)]
+        return held
+
+    def touches(self, low: Floats, high: Floats) -> Flags:
+        """Return which boxes, from ``low`` to ``high``, (m, 3) in voxel coordinates, have a part in a voxel of it."""
+        sums = np.pad(self.inside, ((1, 0),) * 3).astype(np.int64)
+        for axis in range(3):
+            sums = sums.cumsum(axis)
+        ends = [np.clip(np.floor(side), 0, self.inside.shape).astype(int) for side in (low + 0.5, high + 1.5)]
+        count = np.zeros(len(low), np.int64)
+        for corner in np.ndindex(2, 2, 2):
+            place = tuple(ends[end][:, axis] for axis, end in enumerate(corner))
+            count += (-1) ** (3 - sum(corner)) * sums[place]
+        return count > 0
 
 
 @dataclass(frozen=True, eq=False)

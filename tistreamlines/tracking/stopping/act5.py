@@ -53,7 +53,7 @@ class FiveTissues(Rule):
     store_memory: Stage = act5.store_passed
     fluid_at: Func = five_tissues.fluid_at
     shuns_fluid: int = 1
-    for_rule: int = act5.KEPT
+    for_rule: int = act5.NUMBERS
     maps: int = five_tissues.VALUES
     takes_back: bool = host(default=True)
     in_turn: bool = host(default=True)

@@ -22,7 +22,7 @@ from ...devices.threads import thread_pool
 from ...fit.threads import single_blas
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
-from ..seeding.geometry import along_voxel_axes
+from ..seeding.directed import along_voxel_axes
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
 from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_found
