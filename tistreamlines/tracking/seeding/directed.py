@@ -1,4 +1,4 @@
-"""Initial directions of seeds, in place of the peaks that the kernel ``start`` finds: normals of surfaces, and codes."""
+"""Initial directions of seeds in place of the peaks that the kernel ``start`` finds: normals of surfaces, and codes."""
 
 from __future__ import annotations
 
