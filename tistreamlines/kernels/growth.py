@@ -3,8 +3,6 @@
 Each of these fills holes of ``grow`` with stages of its own.  A hole that is filled with None is left out.
 """
 
-from __future__ import annotations
-
 from ..linker.lang import *
 from .halves import *
 from .interpolate import inside

@@ -5,7 +5,7 @@ to the direction getter (its ``State``), what regions its points lie in to the s
 look for another way to the recovery.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # since the linker reads the annotations of a Context as text
 
 from ..linker.lang import *
 from .interpolate import Volume

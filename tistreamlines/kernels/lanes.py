@@ -1,7 +1,5 @@
 """Functions of lane values: vectors, the vertex nearest to a direction, interpolation at a point of each lane."""
 
-from __future__ import annotations
-
 import math
 
 from ..linker.lang import *

@@ -1,7 +1,5 @@
 """The streamlines of a chunk: they begin at the initial directions of its seeds, and are judged when they have ended."""
 
-from __future__ import annotations
-
 from ..linker.lang import *
 from ..linker.rng import SEEDING, STREAM, philox
 from .halves import *

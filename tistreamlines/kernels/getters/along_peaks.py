@@ -9,8 +9,6 @@ Nothing is drawn but the direction from which the first peak is sought.  The cod
 :func:`.shared.decoded`.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import reciprocal_root
 from ..halves import *

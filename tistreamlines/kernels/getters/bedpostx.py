@@ -9,8 +9,6 @@ y, x), and those above are ``sample * FIBRES + fibre``.  The voxel's row gives t
 With the modified Euler method the code of a step has another direction above it, that one step ahead, plus one; 0 for none.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import philox, uniform
 from ..halves import *

@@ -8,8 +8,6 @@ fit.  Fit and ODF are evaluated as polynomials of the directions.
 OPDT: Tristan-Vega et al. 2009, 2010.  CSA: Aganj et al. 2010.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import divide, log
 from ...linker.rng import philox

@@ -4,8 +4,6 @@ An FOD is stored as the coefficients of polynomials (``orientation.amplitudes``)
 eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen does, not at vertices of a sphere.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
 from ...linker.rng import philox, uniform

@@ -5,8 +5,6 @@ the random directions that is accepted is taken, as in MRtrix3's tckgen.  Each l
 code of the step.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import exp, log
 from ...linker.rng import uniform

@@ -7,8 +7,6 @@ of the engine is one of its ARC parts, and all of them have the number of the ac
 same arc from it.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import exp, log, quarter_turn, reciprocal_root
 from ...linker.rng import uniform

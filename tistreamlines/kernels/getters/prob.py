@@ -7,8 +7,6 @@ vertices by number; the probabilities are the same.
 Behrens et al. 2003, Parker et al. 2003 (the method); DIPY's ``probabilistic_propagator``.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import philox, uniform
 from ..halves import Method, Scratch

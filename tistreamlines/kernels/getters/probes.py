@@ -3,8 +3,6 @@
 Each lane has a candidate of its own or, where PARTS is 2, lanes l and l + 16 have one, and evaluate half of its probe each.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import exp, floored, log, quarter_turn, reciprocal_root
 from ...linker.rng import philox, uniform

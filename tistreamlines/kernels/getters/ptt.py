@@ -7,8 +7,6 @@ the rejection sampling.  Of the TRIES after them, the first accepted one is take
 which the host draws the same curvatures.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..growth import TRUNCATES
 from ..halves import *

@@ -1,7 +1,5 @@
 """What several getters have in common: what a half carries, codes of steps, what is read at a point, steps along vertices."""
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
 from ...linker.rng import PARTICLE, philox

@@ -1,7 +1,5 @@
 """Amplitudes of orientation functions, of which the rows hold coefficients (of ``polynomials.monomials``) or samples."""
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..halves import Method, Scratch
 from ..interpolate import Volume

@@ -5,8 +5,6 @@ it holds the greatest sample of its voxel in each patch, with what rounding can 
 nowhere below what is interpolated from samples, so patches that cannot matter need not be read.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..halves import Method
 from ..interpolate import ROW_CHUNKS, Corners, Volume, chunk_of, find_corners, interpolate_row

@@ -5,8 +5,6 @@ coefficients, which are evaluated at the sphere's vertices in each step (``SHCoe
 maximum, and negative ones, count as 0 (DIPY's ``prepare_pmf``).
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..halves import Method
 from .peaks import *

@@ -7,8 +7,6 @@ differs so from its other algorithms.  The number of times that a half has gone 
 numbers.  Smith et al. 2012.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import PARTICLE
 from ..growth import load_state, store_state

@@ -8,8 +8,6 @@ Two details are those of DIPY's source: the last point of the chosen particle is
 the particle leaves the image.  Girard et al. 2014.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import PARTICLE, TRIAL
 from ..growth import load_state, store_state

@@ -4,8 +4,6 @@ A particle's weight is the product of the shares of tissue where ends are not fo
 DIPY's ``_pft`` in ``localtrack.pyx``.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import divide
 from ...linker.rng import RESAMPLING, STREAM, philox, uniform

@@ -4,8 +4,6 @@ The bits of a point count once a step leads on from it, because the last point m
 points back, they are collected along the steps of a half that has ended.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..halves import *
 from ..stop_reasons import ALL_INCLUDED, GROWING, OUTSIDE_LIMIT, REJECTED

@@ -5,8 +5,6 @@ words: the bits of a half's points are then kept in memory, not in a register.  
 region; whether it has visited all include regions is known when it has ended.  The rules are those of MRtrix3's ``ROI``.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..interpolate import coordinate
 from ..stop_reasons import ACCEPTED, ENDS_ELSEWHERE, MISSED_INCLUDE

@@ -6,8 +6,6 @@ fluid, and those without a direction in white matter, are not valid.  A half of 
 once; the backward half grows after the forward half, to know whether that one has.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import exp, reciprocal_root
 from ...linker.rng import STOPPING, STREAM, philox, uniform

@@ -3,8 +3,6 @@
 As MRtrix3's tckgen tells them.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside

@@ -1,7 +1,5 @@
 """The rules of DIPY's stopping criteria, by maps at the end of each voxel's row: a threshold, a mask, ACT and CMC."""
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import log
 from ...linker.rng import STOPPING, STREAM, philox, uniform
