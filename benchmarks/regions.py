@@ -36,7 +36,7 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS as GETTERS
 from tistreamlines.tracking.registry import STOPPING_RULES
-from tistreamlines.tracking.selection.files import MaskRegion, SphereRegion
+from tistreamlines.tracking.selection.places import MaskRegion, SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.tracking.stopping.threshold import of_map
 from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals, StopTables

@@ -45,7 +45,7 @@ from tistreamlines.devices import Device
 from tistreamlines.dipy.keywords import MORE
 from tistreamlines.io.trk import PROPERTIES
 from tistreamlines.io.trx import MEMBERS, POINTS
-from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, VALID, Stop
+from tistreamlines.kernels.stop_reasons import DROPPED, Stop
 from tistreamlines.option import flag
 from tistreamlines.options.objects import TABLES, class_name, own_options
 from tistreamlines.options.parameters import Parameters, kind, options
@@ -53,9 +53,9 @@ from tistreamlines.run import schema
 from tistreamlines.run.record import record
 from tistreamlines.run.result import TrackResult
 from tistreamlines.space.batch import Batch
-from tistreamlines.tracking.growth.statistics import DROPPED, LABELS
 from tistreamlines.tracking.references import REFERENCES
-from tistreamlines.tracking.registry import table_rows
+from tistreamlines.tracking.registry import METHODS
+from tistreamlines.tracking.sources import described
 
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- /generated: \1 -->", re.DOTALL)
@@ -101,7 +101,12 @@ def command_options() -> str:
 def getters() -> str:
     """The direction getters of ``--dg``."""
     head = ("`--dg`", "what it is", "needs", "models", "use it when", "references")
-    return table(head, ([f"`{name}`", *cells] for name, *cells in table_rows()))
+    rows = (
+        [f"`{name}`", row.title, described(row.follows), ", ".join(row.models) or "none", row.use,
+         ", ".join(row.references)]
+        for name, row in METHODS.items()
+    )
+    return table(head, rows)
 
 
 def objects() -> str:
@@ -135,8 +140,8 @@ def references() -> str:
 def stop_reasons() -> str:
     """Why a half of a streamline ended, whether its last point is kept, and whether it is a valid end."""
     rows = (
-        [str(int(stop)), f"`{stop.name}`", LABELS[stop], "yes" if KEEPS_LAST_POINT[stop] else "no",
-         "yes" if stop in VALID else "no"]
+        [str(int(stop)), f"`{stop.name}`", stop.text, "yes" if stop.keeps_last_point else "no",
+         "yes" if stop.valid else "no"]
         for stop in Stop if stop is not Stop.GROWING
     )
     return table(("Number", "Name", "Reason", "Last point is kept", "Valid end"), rows)
@@ -144,7 +149,7 @@ def stop_reasons() -> str:
 
 def dropped() -> str:
     """Why streamlines are dropped."""
-    return table(("Name", "Reason"), ([f"`{verdict.name.lower()}`", text] for verdict, text in DROPPED.items()))
+    return table(("Name", "Reason"), ([f"`{verdict.name.lower()}`", verdict.text] for verdict in DROPPED))
 
 
 def _described(kind: type, section: str) -> list[tuple[list[str], str, str]]:

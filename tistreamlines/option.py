@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     BallLike = str | Sequence[float]  # x, y, z and a radius
     Value = TypeVar("Value")
     OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
+else:  # annotations of options are not evaluated, and nibabel takes time to import
+    PointsLike = ImageLike = BallLike = Value = OneOrMore = object
 PathLike = str | Path
 TableLike = PathLike  # of an input that is no image
 # headings of the help, in its order

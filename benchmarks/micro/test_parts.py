@@ -26,7 +26,7 @@ from tistreamlines.kernels.streamlines import start
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, lane, lanes, put, real, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth.ordering import exclusive_sum, near_together
+from tistreamlines.tracking.growth.chunk import exclusive_sum, near_together
 from tistreamlines.tracking.growth.settings import Settings
 
 SEEDS = 1000

@@ -15,7 +15,7 @@ import tistreamlines as ts
 from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.dipy import criteria
 from tistreamlines.phantom.phantom import make_phantom
-from tistreamlines.tracking.seeding.seeds import check_inside
+from tistreamlines.tracking.seeding.files import check_inside
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from synthetic import gradients, noisy_crossing, rotated, signals
 from tables import prepare_boot
 
 from tistreamlines.devices import choose
-from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
+from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
@@ -245,10 +245,10 @@ def test_streamlines_end_where_dipys_do(reason):
             n = min(len(ours), len(other)) - 4
             assert abs(len(ours) - len(other)) <= 4
             assert np.abs(ours[:n] - other[:n]).max() < STEP
-            assert KEEPS_LAST_POINT[reason]
+            assert Stop(reason).keeps_last_point
         else:
             assert ours.shape == other.shape
             assert np.abs(ours - other).max() < 1e-4
     if reason == Stop.END_POINT:
-        assert not KEEPS_LAST_POINT[reason]
+        assert not Stop(reason).keeps_last_point
         assert max(line[:, 0].max() for line in lines(batch)) < 15.5

@@ -9,7 +9,7 @@ from dipy.core.interpolation import trilinear_interpolate4d
 from interpolate_kernels import sample
 from scipy.ndimage import map_coordinates
 
-from tistreamlines.tracking.growth.ordering import near_together
+from tistreamlines.tracking.growth.chunk import near_together
 
 SHAPE = (5, 6, 7)
 POINTS = 300

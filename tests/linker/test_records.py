@@ -9,7 +9,7 @@ from link_kernels import Nested, Pair, through
 
 from tistreamlines.kernels.getters import boot, ptt
 from tistreamlines.kernels.interpolate import Volume
-from tistreamlines.kernels.stopping.threshold import Threshold
+from tistreamlines.kernels.stopping.row_maps import Threshold
 from tistreamlines.linker.lang import Ints, Reals, Record, fields_of, i32, real
 from tistreamlines.linker.records import flat_fields, memory, spread
 

@@ -9,8 +9,9 @@ import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.run.estimate import Pilot, _spread_over
+from tistreamlines.tracking.seeding.files import GivenSeeds
 from tistreamlines.tracking.seeding.more_seeds import GridSeeds, SeedsPerVoxel
-from tistreamlines.tracking.seeding.seeds import Draw, GivenSeeds
+from tistreamlines.tracking.seeding.seeds import Draw
 
 MANY = 50_000
 SUFFIXES = (".trx", ".trk", ".tck")

@@ -21,7 +21,8 @@ from tistreamlines.io.writer import SINKS
 from tistreamlines.io.writer_thread import WriterThread
 from tistreamlines.run.counts import Counts
 from tistreamlines.space.batch import Batch, Space
-from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds, seeds_in_file
+from tistreamlines.tracking.seeding.files import seeds_in_file
+from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds
 
 AFFINE = np.diag([2.0, 2, 3, 1])
 
@@ -251,7 +252,7 @@ class TestCache:
         monkeypatch.setattr(source, "__file__", str(package / "io" / "source.py"))
         whole = caching.code_versions.__wrapped__()
         assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite"} < set(whole)
-        forgotten = "options/parameters.py", "io/nifti.py", "kernels/getters/vertex_steps.py", "backends/numba/simd.py"
+        forgotten = "options/parameters.py", "io/nifti.py", "kernels/getters/shared.py", "backends/numba/simd.py"
         for name in forgotten:
             source.source_hash.cache_clear()
             before = caching.code_versions.__wrapped__()["code"]

@@ -16,8 +16,7 @@ from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import choose
 from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Corners, Volume, find_corners, interpolate_row
-from tistreamlines.kernels.orientation.cone import bounds_beside, sample_cone
-from tistreamlines.kernels.orientation.patches import STORED, sample_next_patch
+from tistreamlines.kernels.orientation.patches import STORED, bounds_beside, sample_cone, sample_next_patch
 from tistreamlines.kernels.orientation.peaks import direction
 from tistreamlines.kernels.orientation.pmf import toward
 from tistreamlines.linker.lang import Func, Hole, Ints, Reals, at, barrier, func, i32, real, team_max, u32, vec3

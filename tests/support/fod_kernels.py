@@ -6,7 +6,6 @@ import numpy as np
 from distributions import unit
 
 from tistreamlines.kernels.getters.fod import Fod, across, amplitude
-from tistreamlines.kernels.getters.headings import Heading
 from tistreamlines.kernels.getters.ifod1 import move_on_course
 from tistreamlines.kernels.getters.ifod2 import (
     ARC,
@@ -18,6 +17,7 @@ from tistreamlines.kernels.getters.ifod2 import (
     likelihood,
     move_along_arc,
 )
+from tistreamlines.kernels.getters.shared import Heading
 from tistreamlines.kernels.halves import Position, Rules, Run, Stopping
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.kernels.lanes import everywhere

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import tistreamlines as ts
 from tistreamlines.kernels.halves import CARRIED, POINT, Halves, Rules, Scratch, Walk
 from tistreamlines.kernels.interpolate import Volume
+from tistreamlines.kernels.lanes import OwnGrid, map_at, on_own_grid
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_own_grid
 from tistreamlines.linker.lang import Ints, Reals, Record, func, i32, real, stage, u32, vec3
 from tistreamlines.option import SEEDS, option
 from tistreamlines.tracking.parts import Rule
@@ -110,4 +110,4 @@ def prepare(maps, anisotropy, options, sides):
 ts.register("layers", StoppingRule(
     title="ends them where they leave a layer", prepare=prepare, options=LayersOptions, maps={"layers": 2},
     own_grids=("layers",),
-), "tistreamlines.kernels.stopping.own_grid")
+), "tistreamlines.kernels.lanes")

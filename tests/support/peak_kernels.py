@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from dialects import ints, reals, run
 
-from tistreamlines.kernels.getters.direction_codes import decoded, encoded
-from tistreamlines.kernels.getters.sd_stream import SdStream, SdStreamScratch, peak_from
+from tistreamlines.kernels.getters.along_peaks import SdStream, SdStreamScratch, peak_from
+from tistreamlines.kernels.getters.shared import decoded, encoded
 from tistreamlines.kernels.interpolate import ROW_CHUNKS
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, each, func, i32, put, vec3
 

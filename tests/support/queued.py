@@ -13,7 +13,7 @@ from tistreamlines.devices import Device, choose
 from tistreamlines.linker.coming import Coming
 from tistreamlines.linker.source import Source
 from tistreamlines.tracking.growth import growth as growth_module
-from tistreamlines.tracking.growth import room as room_module
+from tistreamlines.tracking.growth import memory as memory_module
 
 
 class Queued(NumbaProgram):
@@ -112,5 +112,5 @@ class Queued(NumbaProgram):
 def queued_device(monkeypatch: pytest.MonkeyPatch, copies_beside: bool = True) -> Device:
     """Let engines for the device that is returned use such programs."""
     monkeypatch.setattr(growth_module, "open_program", lambda device, source, **_: Queued(source, copies_beside))
-    monkeypatch.setattr(room_module, "free_memory", lambda _: 2**34)
+    monkeypatch.setattr(memory_module, "free_memory", lambda _: 2**34)
     return replace(choose("cpu"), arch="vulkan", software=False)

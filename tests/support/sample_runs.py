@@ -15,7 +15,7 @@ from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS
-from tistreamlines.tracking.stopping import binary
+from tistreamlines.tracking.stopping import threshold
 from tistreamlines.tracking.tables.given import Given
 
 REASONS = {
@@ -46,7 +46,7 @@ class Getter:
         named = {name: getattr(options, name) for name in ("max_angle", "use_f", "random_fibre", "modified_euler")}
         chosen = Parameters(dg="bedpostx", **named)
         mask = self.samples.mask.astype(np.float32)
-        stop = binary.prepare({"stop_mask": mask}, lambda: mask, chosen, sides)
+        stop = threshold.prepare_binary({"stop_mask": mask}, lambda: mask, chosen, sides)
         seeds = np.asarray(seeds, np.float32)
         given = Given(self.samples, stop, seeds.astype(float), step_mm=options.step_size, voxel_sizes=sides)
         made = AllLengths(

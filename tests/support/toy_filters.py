@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
-from tistreamlines.kernels.verdicts import Verdict
+from tistreamlines.kernels.stop_reasons import Verdict
 from tistreamlines.linker.lang import func, i32, real, vec3
 from tistreamlines.tracking.growth.chunk import Chunk
 from tistreamlines.tracking.parts import Selection

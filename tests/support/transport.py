@@ -11,7 +11,7 @@ from dipy.direction.pmf import SHCoeffPmfGen
 from distributions import fibres, unit
 from tables import prepare_ptt, probe
 
-from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
+from tistreamlines.kernels.getters.probes import binormal_after, onward, tangent_after
 from tistreamlines.linker.lang import Reals, func, i32, real, vec3
 from tistreamlines.tracking.getters.ptt import Probe
 

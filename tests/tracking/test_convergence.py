@@ -13,7 +13,7 @@ from scipy.linalg import expm
 from tables import prepare_det
 from transport import framed
 
-from tistreamlines.kernels.getters.arcs import binormal_after, onward, tangent_after
+from tistreamlines.kernels.getters.probes import binormal_after, onward, tangent_after
 from tistreamlines.kernels.lanes import cross, normalised
 from tistreamlines.linker.lang import Reals, func, i32, real, vec3
 from tistreamlines.tracking.growth.settings import Settings

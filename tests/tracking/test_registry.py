@@ -19,7 +19,8 @@ from tistreamlines.devices import ARCHS
 from tistreamlines.options.parameters import Parameters, applies_with
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.sphere import load_sphere
-from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, owners, table_rows, varying
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, owners, varying
+from tistreamlines.tracking.sources import described
 from tistreamlines.tracking.tables.given import OrientationFunctions
 
 SHAPE, LEVEL = (24, 20, 9), 0.6
@@ -99,7 +100,7 @@ def test_a_row_is_all_that_options_need():
     assert "straightest" in owners("pmf_threshold")["dg"]
     assert "straightest" in applies_with("sh")["dg"]
     assert "30 for boot or straightest" in varying("max_angle")
-    assert "straightest" in [name for name, *_ in table_rows()]
+    assert described(METHODS["straightest"].follows) == described(METHODS["prob"].follows)
     with pytest.raises(ts.ParameterError, match="straightest"):
         Parameters.given({"dg": "straightest", "det_rule": "max"})
     with pytest.raises(ts.ParameterError, match=", ".join(STOPPING_RULES)):

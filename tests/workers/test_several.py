@@ -28,7 +28,7 @@ from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.directions import initial_directions
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.selection.files import SphereRegion
+from tistreamlines.tracking.selection.places import SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote
 from tistreamlines.workers.pieces import Piece

@@ -14,7 +14,7 @@ from ..io.in_memory import unmasked
 from ..space.batch import Space
 from ..space.harmonics import BASES, frame_of
 from ..space.nearest_vertex import without_opposite
-from ..tracking.seeding.seeds import check_inside
+from ..tracking.seeding.files import check_inside
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

@@ -17,8 +17,8 @@ from dipy.tracking.stopping_criterion import StoppingCriterion, StreamlineStatus
 
 from ..aliases import Array
 from ..errors import InputError, ParameterError
-from ..tracking.recovery.particles import ParticleOptions
-from ..tracking.stopping import anatomy, binary, threshold
+from ..tracking.recovery.recoveries import ParticleOptions
+from ..tracking.stopping import anatomy, threshold
 from ..tracking.tables.given import StopTables
 from .volumes import volume
 
@@ -147,8 +147,8 @@ def tables_of(
         return threshold.of_map(_map(sc, "metric_map", shape), sc.threshold)
     if isinstance(sc, dipys.BinaryStoppingCriterion):
         mask = _map(sc, "mask", shape) if isinstance(sc, BinaryStoppingCriterion) else _read_mask(sc, shape)
-        options = binary.BinaryOptions(stop_mask="the mask of the BinaryStoppingCriterion")
-        return binary.prepare({"stop_mask": mask}, _no_fa, options, ())
+        options = threshold.BinaryOptions(stop_mask="the mask of the BinaryStoppingCriterion")
+        return threshold.prepare_binary({"stop_mask": mask}, _no_fa, options, ())
     if isinstance(sc, ActStoppingCriterion | CmcStoppingCriterion):
         maps = {name: _map(sc, name, shape) for name in anatomy.INCLUDED}
     elif isinstance(sc, dipys.ActStoppingCriterion | dipys.CmcStoppingCriterion):

@@ -17,7 +17,7 @@ from ..options.parameters import Parameters, options
 from ..run.log import Log, Watcher
 from ..run.setup import devices_of, selection_of, session_on, settings_of
 from ..space.batch import Space
-from ..tracking.recovery.particles import ParticleOptions
+from ..tracking.recovery.recoveries import ParticleOptions
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given
 from . import criteria, volumes

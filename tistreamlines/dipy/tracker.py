@@ -16,7 +16,7 @@ import numpy as np
 from ..aliases import Array
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
-from ..tracking.recovery.particles import ParticleOptions
+from ..tracking.recovery.recoveries import ParticleOptions
 from . import fields, volumes
 from .direction_getters import PEAKS
 from .fields import Field

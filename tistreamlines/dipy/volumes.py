@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ..cuslines.arrays import SHEAR_TOLERANCE, as_numbers
 from ..errors import InputError, ParameterError
 from ..space.batch import Space
-from ..tracking.seeding.seeds import check_inside
+from ..tracking.seeding.files import check_inside
 
 
 def volume(name: str, value: npt.ArrayLike, ndim: int, wanted: str) -> npt.NDArray[np.float32]:

@@ -3,13 +3,11 @@
 Each of these fills holes of ``grow`` with stages of its own.  A hole that is filled with None is left out.
 """
 
-from __future__ import annotations
-
 from ..linker.lang import *
 from .halves import *
 from .interpolate import inside
 from .orientation.peaks import LEAVES, NONE
-from .stop_reasons import Stop
+from .stop_reasons import GROWING, MAX_LENGTH, NO_DIRECTION, NOT_GROWN, OUTSIDE_IMAGE
 
 # the direction getter
 read = Hole("reads what the getter and the stopping rule need of the voxels' rows at a point, given the code of the last step")
@@ -48,8 +46,6 @@ store_recovery = Hole("stores what a half keeps for it")
 
 TRUNCATES = Constant("1: a streamline ends with its greatest number of steps, 0: both halves may have as many as rules allow")
 IN_VAIN = Constant("one bit for each stop reason: 1 if no streamline is accepted whose forward half ends for it")
-OUTSIDE_IMAGE, NO_DIRECTION = int(Stop.OUTSIDE_IMAGE), int(Stop.NO_DIRECTION)
-MAX_LENGTH, NOT_GROWN = int(Stop.MAX_LENGTH), int(Stop.NOT_GROWN)
 
 
 @func

@@ -5,12 +5,11 @@ to the direction getter (its ``State``), what regions its points lie in to the s
 look for another way to the recovery.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # since the linker reads the annotations of a Context as text
 
 from ..linker.lang import *
 from .interpolate import Volume
 from .orientation.peaks import NONE
-from .stop_reasons import Stop
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
@@ -36,7 +35,6 @@ CROPS = Constant("1: ends may lie within their last segments")
 PAGED = Constant("1: codes of many halves share a page of memory, see code_place; 0: those of one half follow one another")
 ABREAST = Constant("0: a team works on one half; 1: on 32 halves, one in each lane, as the host does to lay out points")
 
-GROWING = int(Stop.GROWING)
 # if PAGED: as many codes of a half follow one another, and as many halves have theirs together, 4 KB of them
 ROW_BITS, HALF_BITS = 6, 4
 IN_A_ROW, HALVES_A_PAGE = 1 << ROW_BITS, 1 << HALF_BITS

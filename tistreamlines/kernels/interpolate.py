@@ -1,7 +1,5 @@
 """Trilinear interpolation of the voxels' rows."""
 
-from __future__ import annotations
-
 from ..linker.lang import *
 
 ROW_CHUNKS = Constant("length of a voxel's row, in units of 32 reals")

@@ -1,21 +1,15 @@
 """The streamlines of a chunk: they begin at the initial directions of its seeds, and are judged when they have ended."""
 
-from __future__ import annotations
-
 from ..linker.lang import *
 from ..linker.rng import SEEDING, STREAM, philox
 from .halves import *
 from .interpolate import Volume, inside
 from .orientation.peaks import NONE
 from .selection.regions import DISORDER, EXCLUDE, MISSED_INCLUDE, MORE, all_beyond, fulfilled
-from .stop_reasons import Stop
-from .verdicts import Verdict
+from .stop_reasons import EXCLUDED, GROWING, NOT_GROWN, OUT_OF_TURN, REJECTED, SEED_OUTSIDE_LIMIT
 
 begin = Hole("the getter's initial directions at a seed; ``scratch.peaks.kept`` lists their codes, halved; its first number may be the code of a given direction before")
 ONE_WAY = Constant("1: there are no backward halves, 2: forward halves take one of both senses at random, 0: both halves grow")
-NOT_GROWN, REJECTED = int(Stop.NOT_GROWN), int(Stop.REJECTED)
-EXCLUDED, OUT_OF_TURN = int(Verdict.EXCLUDED), int(Verdict.OUT_OF_TURN)
-SEED_OUTSIDE_LIMIT = int(Verdict.SEED_OUTSIDE_LIMIT)
 
 
 @func

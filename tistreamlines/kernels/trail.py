@@ -1,7 +1,5 @@
 """A half that is followed again from its seed: what its steps have stored is enough to find its points once more."""
 
-from __future__ import annotations
-
 from ..linker.lang import *
 from .growth import move, note_point, set_out
 from .halves import *

@@ -13,13 +13,13 @@ from functools import cache
 from ..io.response import AUTO, FA
 from ..option import GROUPS, Option, flag, listed
 from ..tracking import registry
+from ..tracking.getters.along_peaks import FactOptions
 from ..tracking.getters.bedpostx import BedpostxOptions
 from ..tracking.getters.boot import BootOptions
-from ..tracking.getters.fact import FactOptions
 from ..tracking.getters.fod import Ifod2Options
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
-from ..tracking.growth.options import GrowthOptions
+from ..tracking.growth.settings import GrowthOptions
 from ..tracking.products.connectome.options import ConnectomeOptions
 from ..tracking.products.density.map import MapOptions
 from ..tracking.products.points.content import ContentOptions
@@ -29,13 +29,12 @@ from ..tracking.products.voxel_matrix.targets import TargetOptions
 from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.products.weighing import SIFT2, WEIGHABLE
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
-from ..tracking.seeding.surface_options import SurfaceOptions
+from ..tracking.seeding.surfaces import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping.act5 import Act5Options
 from ..tracking.stopping.anatomy import AnatomyOptions
-from ..tracking.stopping.binary import BinaryOptions
-from ..tracking.stopping.threshold import ThresholdOptions
+from ..tracking.stopping.threshold import BinaryOptions, ThresholdOptions
 from ..tracking.weights.options import DynamicOptions, Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 

@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
 from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..space.harmonics import BASES
-from ..tracking.getters.options import PeakOptions
+from ..tracking.getters.shared import PeakOptions
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 from ..tracking.sources import FITTED, SOURCES
 

@@ -23,10 +23,10 @@ from ..io.response import AUTO, is_file, response_text
 from ..option import ball_of, checked, companions, flag, listed, pairs, part_of, recorded, several
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
-from ..tracking.growth.options import SHORTEST
+from ..tracking.growth.settings import SHORTEST
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
-from ..tracking.selection.files import sphere_in
 from ..tracking.selection.options import SEEDS_EACH
+from ..tracking.selection.places import sphere_in
 from ..tracking.sources import FITTED, SOURCES
 from ..tracking.weights.options import TRACKED
 from .definitions import (

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..aliases import Json
 from ..errors import ParameterError
-from ..kernels.stop_reasons import Stop
-from ..kernels.verdicts import Verdict
+from ..kernels.stop_reasons import DROPPED, Stop, Verdict
 from ..option import flag
 from ..options.definitions import defaults, input_names, kind, options
 from ..options.parameters import Parameters
-from ..tracking.growth.statistics import DROPPED, LABELS
 from ..tracking.references import OF_OPTIONS, REFERENCES
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES, citations, default_method
 from ..tracking.sources import SOURCES
@@ -115,7 +113,7 @@ def method(record: Record) -> dict[str, str]:
 
 def ends(record: Record) -> list[tuple[str, int]]:
     """Return why the halves of the streamlines ended, and how many did, the most first."""
-    return _most_first(LABELS, record["result"]["written_stop_reasons"])
+    return _most_first(Stop, record["result"]["written_stop_reasons"])
 
 
 def dropped(record: Record) -> list[tuple[str, int]]:
@@ -123,9 +121,9 @@ def dropped(record: Record) -> list[tuple[str, int]]:
     return _most_first(DROPPED, record["result"]["dropped"])
 
 
-def _most_first(texts: Mapping[Stop, str] | Mapping[Verdict, str], counts: Mapping[str, int]) -> list[tuple[str, int]]:
+def _most_first(reasons: Iterable[Stop] | Iterable[Verdict], counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the texts of reasons and their counts, by name in lower case, the most first."""
-    rows = [(text, counts.get(reason.name.lower(), 0)) for reason, text in texts.items()]
+    rows = [(reason.text, counts.get(reason.name.lower(), 0)) for reason in reasons]
     return sorted((row for row in rows if row[1]), key=lambda row: -row[1])
 
 

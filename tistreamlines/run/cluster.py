@@ -39,7 +39,7 @@ from ..io.response import is_file
 from ..options.definitions import joined_options
 from ..options.objects import expanded
 from ..options.parameters import Parameters, input_names, kind, options
-from ..tracking.selection.files import sphere_in
+from ..tracking.selection.places import sphere_in
 from .api import track as track_here
 from .log import Watcher
 from .outputs import check_outputs

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ..kernels.stop_reasons import Stop
-from ..kernels.verdicts import Verdict
+from ..kernels.stop_reasons import DROPPED, Stop, Verdict
 from ..option import flag
 from ..options.parameters import Parameters, length_mm
 from ..space.sphere import SPHERES, load_sphere
-from ..tracking.growth.statistics import DROPPED, LABELS
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED
 
@@ -61,7 +59,7 @@ def nothing(seeds: int, dropped: Mapping[str, int], stop_reasons: Mapping[str, i
         A warning.
     """
     warning = f"no streamline was accepted from {seeds:,} seed{'s' if seeds != 1 else ''}"
-    ends = {reason: stop_reasons.get(reason.name.lower(), 0) for reason in LABELS if reason is not Stop.NOT_GROWN}
+    ends = {reason: stop_reasons.get(reason.name.lower(), 0) for reason in Stop if reason is not Stop.NOT_GROWN}
     total, halves = sum(dropped.values()), sum(ends.values())
     if not total:
         return (
@@ -69,11 +67,11 @@ def nothing(seeds: int, dropped: Mapping[str, int], stop_reasons: Mapping[str, i
             "lower the threshold of directions"
         )
     verdict = max(DROPPED, key=lambda reason: dropped.get(reason.name.lower(), 0))
-    warning += f"; most were dropped: {DROPPED[verdict]} ({dropped[verdict.name.lower()]:,} of {total:,})"
+    warning += f"; most were dropped: {verdict.text} ({dropped[verdict.name.lower()]:,} of {total:,})"
     advice = [WHERE_DROPPED[verdict]]
     if verdict in EARLY and halves:
         end = max(ends, key=lambda reason: ends[reason])
-        warning += f"; most halves ended: {LABELS[end]} ({ends[end] / halves:.0%})"
+        warning += f"; most halves ended: {end.text} ({ends[end] / halves:.0%})"
         advice += [WHERE_ENDED[end]] if end in WHERE_ENDED else []
     return f"{warning}; {', or '.join(advice)}"
 

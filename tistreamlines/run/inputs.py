@@ -29,7 +29,7 @@ from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES, StoppingRule
 from ..tracking.seeding.files import load_weights
 from ..tracking.sources import FITTED, OF_A_SERIES, SOURCES
-from ..tracking.stopping.own_grid import OwnMap
+from ..tracking.tables.given import OwnMap
 from .log import Log
 
 PathLike = str | os.PathLike[str]

@@ -21,8 +21,7 @@ from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular
 from ..io.trx import MEMBERS, POINTS_START, contents, crc32, member_of_points
-from ..kernels.stop_reasons import Stop
-from ..kernels.verdicts import Verdict
+from ..kernels.stop_reasons import Stop, Verdict
 from ..option import flag
 from ..options.definitions import names_affecting
 from ..space.batch import DATA, Batch, Space

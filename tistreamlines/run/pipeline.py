@@ -18,7 +18,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.growth.settings import Settings
 from ..tracking.products.points.content import Content, rounding_mm
-from ..tracking.selection.criteria import Criteria
+from ..tracking.selection.criteria import Criteria, thin_regions
 from ..workers.session import Session
 from . import bids
 from .inputs import Series
@@ -123,7 +123,6 @@ def _compile(
 
 def _tell(plan: Plan, parameters: Parameters, selection: Criteria, log: Log) -> None:
     """Say what an option does not change, what it changes, and what looks wrong about steps and regions."""
-    from ..tracking.selection.thin import thin_regions
     from .ends import doubts_of_steps
 
     if parameters.points == "float16":

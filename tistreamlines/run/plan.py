@@ -205,7 +205,7 @@ def _prepare(
     log.begin("prepare")
     follows = _followed(inputs, coefficients, parameters)
     if (tissues := rule.tissues(inputs.maps)) is not None:
-        from ..tracking.stopping.alignment import misplaced
+        from ..tracking.stopping.tissues import misplaced
 
         if doubt := misplaced(tissues, follows, None if fits is None else anisotropy, inputs.space):
             log.warn(doubt)

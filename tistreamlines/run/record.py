@@ -13,11 +13,9 @@ from ..aliases import Array, Json
 from ..io.source import source_hash, with_plugins
 from ..io.trx import contents
 from ..io.writer import explained
-from ..kernels.stop_reasons import Stop
-from ..kernels.verdicts import Verdict
+from ..kernels.stop_reasons import Stop, Verdict
 from ..options.parameters import Parameters, length_mm
 from ..space.batch import Space
-from ..tracking.growth.statistics import LABELS
 
 OURS = "tistreamlines"
 SEED_REJECTED = Verdict.SEED_OUTSIDE_LIMIT.name.lower()  # such streamlines are none of tckgen's total count
@@ -75,7 +73,7 @@ def record(
         "parameters": parameters.as_dict(),
         "step_mm": step_mm,
         "stop_threshold": parameters.threshold if parameters.applies("stop_threshold") else None,
-        "stop_reason_codes": {int(reason): text for reason, text in LABELS.items() if reason is not Stop.GROWING},
+        "stop_reason_codes": {int(reason): reason.text for reason in Stop if reason is not Stop.GROWING},
         "result": dict(stats),
     }
 

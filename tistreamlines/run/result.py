@@ -16,9 +16,9 @@ import numpy.typing as npt
 from ..aliases import Array, Json
 from ..errors import InputError
 from ..io.images import existing
+from ..kernels.stop_reasons import DROPPED, Stop
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
-from ..tracking.growth.statistics import DROPPED, LABELS
 from . import containers
 from .products import asked
 from .schema import Result, keys_of
@@ -284,14 +284,14 @@ class TrackResult(Result):
     def _dropped(self) -> str:
         """Say how many streamlines were dropped, and why."""
         count = sum(self.dropped.values())
-        reasons = {text: self.dropped[verdict.name.lower()] for verdict, text in DROPPED.items()}
+        reasons = {verdict.text: self.dropped[verdict.name.lower()] for verdict in DROPPED}
         why = (f"{text} ({number:,})" for text, number in reasons.items() if number)
         return f"{count:,} of {self.n_streamlines + count:,}" + (f": {', '.join(why)}" if count else "")
 
     def _ends(self) -> str:
         """Say why the halves of streamlines that were not dropped ended."""
         halves = max(2 * self.n_streamlines, 1)
-        ends = {text: self.written_stop_reasons.get(reason.name.lower(), 0) for reason, text in LABELS.items()}
+        ends = {reason.text: self.written_stop_reasons.get(reason.name.lower(), 0) for reason in Stop}
         return ", ".join(f"{text} ({count / halves:.1%})" for text, count in ends.items() if count) or "none"
 
     def __repr__(self) -> str:

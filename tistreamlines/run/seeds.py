@@ -12,10 +12,10 @@ from ..io.images import AnyPath, Tell, silent
 from ..option import ball_of
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..tracking.seeding.files import load_seeds
-from ..tracking.seeding.mask import SeedMask
+from ..tracking.seeding.files import load_seeds, seeds_in_file
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
-from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds, seeds_in_file
+from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds
+from ..tracking.seeding.surfaces import SeedMask, surface_seeds
 from ..tracking.weights.options import TRACKED
 
 
@@ -56,8 +56,6 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
 
         return interface_seeds(files["seed_gmwmi"], *region, space, draw)
     if surfaces := [file for name, file in files.items() if name.split()[0] == "seed_surface"]:
-        from ..tracking.seeding.surfaces import surface_seeds
-
         return surface_seeds(
             surfaces, space, draw, given=parameters.surface_space, direction=parameters.surface_direction,
             each=parameters.seeds_per_vertex, mask=_mask_of(region), note=note, warn=warn,

@@ -16,7 +16,7 @@ from ..options.parameters import Parameters
 from ..tracking.growth.settings import Settings, bytes_of, steps_within
 from ..tracking.registry import METHODS
 from ..tracking.selection.criteria import Criteria
-from ..tracking.selection.files import load_region
+from ..tracking.selection.places import load_region
 from ..tracking.selection.regions import ROLES
 from ..workers.session import Session
 from .inputs import limits_at_mask

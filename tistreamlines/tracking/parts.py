@@ -55,7 +55,7 @@ class Getter(Part):
     row : what is read of a voxel.
     begin, read, set_out, load_state, store_state, look_ahead, choose, move : see the holes of ``kernels/growth.py``.
     move_as_chosen : ``move`` for the step that has just been chosen; by default the same.
-    drop_dead_end, postpone, fall_due, drops_dead_end : see ``kernels/getters/dead_ends.py``.
+    drop_dead_end, postpone, fall_due, drops_dead_end : see ``kernels/getters/ptt.py``.
     note_step_again : notes what a step that is taken again does not tell.
     along, sharpness : what rules that cut streamlines ask, see ``kernels/stopping/act5.py``.
     code_bits : bits of a step's code.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .. import plugins
 from ..aliases import Array
@@ -17,28 +17,25 @@ from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
 from ..io.images import AnyPath, Tell
 from ..option import flag, listed
-from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
-from .getters.options import AngleOptions
+from ..space.batch import Space
+from .getters import along_peaks, bedpostx, boot, cone, fod, pmf, ptt
+from .getters.shared import AngleOptions
 from .parts import Getter, Rule
 from .products import waytotal
+from .products.collector import Collector
 from .products.connectome import connectome
 from .products.connectome import options as connectome_options
 from .products.density import map as density_map
+from .products.files import ProductFile
 from .products.samples import table as sample_table
 from .products.voxel_matrix import matrices as voxel_matrices
 from .products.voxel_matrix import targets
 from .references import ALWAYS, REFERENCES
-from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource, described
-from .stopping import act5, anatomy, binary, threshold
-from .stopping.own_grid import OwnMap
-from .tables.given import Given, Prepared, Scheme, StopTables
+from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource
+from .stopping import act5, anatomy, threshold
+from .tables.given import Given, OwnMap, Prepared, Scheme, StopTables
 from .tables.rows import Rows, tables_of
 from .weights import options as weight_options
-
-if TYPE_CHECKING:
-    from ..space.batch import Space
-    from .products.collector import Collector
-    from .products.files import ProductFile
 
 Options = TypeVar("Options")  # base class of Parameters that a row reads
 Map = TypeVar("Map")  # of a stopping rule: an array, or an OwnMap
@@ -114,11 +111,6 @@ class Method(Generic[Options]):
     dipys: Mapping[str, object] = field(default_factory=dict)
     low_order: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def needs(self) -> str:
-        """Its input, for tables."""
-        return described(self.follows)
-
     def prepare(self, given: Given, options: Options) -> Prepared:
         """Make its tables.
 
@@ -163,7 +155,7 @@ class StoppingRule(Generic[Map, Options]):
         Number of its maps that are stored in rows.
     own_grids : tuple of str
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
-        :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`.
+        :class:`~tistreamlines.tracking.tables.given.OwnMap`.
     read : callable or None
         Reads a map on a grid of its own, from what was opened and a function that receives warnings; returns values and
         grid. None for maps of any kind.
@@ -173,7 +165,7 @@ class StoppingRule(Generic[Map, Options]):
         Defaults of options whose own default is None, in place of those of other rules and of the direction getter.
     tissues : callable
         Returns the fractions of white matter, grey matter and fluid, (x, y, z, 3), from the maps, as an
-        :class:`~tistreamlines.tracking.stopping.own_grid.OwnMap`; None if they are not known. They are compared with
+        :class:`~tistreamlines.tracking.tables.given.OwnMap`; None if they are not known. They are compared with
         what streamlines follow.
     """
 
@@ -288,13 +280,13 @@ METHODS: dict[str, Method[Any]] = {
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
-        sd_stream.describe, fod.FodOptions, _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000},
-        ("csd",), ("Tournier 2012",), steps_draw=False, ends_at_cutoff=True,
-        ends_anywhere=True,
+        along_peaks.describe_sd_stream, fod.FodOptions,
+        _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",), ("Tournier 2012",),
+        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
     "fact": Method(
         "FACT", "peaks are given, such as those of TractSeg or of a tensor, or as for tckgen -algorithm FACT",
-        ("peaks",), fact.describe, fact.FactOptions,
+        ("peaks",), along_peaks.describe_fact, along_peaks.FactOptions,
         _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",),
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
     ),
@@ -305,7 +297,8 @@ STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
         {"stop_map": 0}, threshold.needs_fa, threshold.doubt, rule=threshold.rule_of, chosen_by=("fa_threshold",),
     ),
     "binary": StoppingRule(
-        "ends them outside a mask", binary.prepare, binary.BinaryOptions, {"stop_mask": 0}, rule=binary.rule_of,
+        "ends them outside a mask", threshold.prepare_binary, threshold.BinaryOptions, {"stop_mask": 0},
+        rule=threshold.binary_rule,
     ),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
@@ -485,14 +478,6 @@ def citations(dg: str, model: str | None) -> list[str]:
     """Return the references of a method, of its model, if any, and of the parts that every run uses."""
     names = [*METHODS[dg].references, *(MODELS[model].references if model else ()), *ALWAYS]
     return [REFERENCES[name] for name in names]
-
-
-def table_rows() -> list[tuple[str, ...]]:
-    """Return name, title, input, models, use and references of each method, for tables."""
-    return [
-        (name, row.title, row.needs, ", ".join(row.models) or "none", row.use, ", ".join(row.references))
-        for name, row in METHODS.items()
-    ]
 
 
 plugins.import_installed()  # at the end, since these modules import this one

@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS, DeviceError, choose
-from tistreamlines.kernels.getters.fact import Fact, peak_at
+from tistreamlines.kernels.getters.along_peaks import Fact, peak_at
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.run.from_arrays import prepare_arrays

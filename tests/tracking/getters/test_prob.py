@@ -41,8 +41,7 @@ from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.kernels.getters.prob import draw
 from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
-from tistreamlines.kernels.orientation.cone import first_chunk
-from tistreamlines.kernels.orientation.patches import CONE_CHUNKS
+from tistreamlines.kernels.orientation.patches import CONE_CHUNKS, first_chunk
 from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS, direction
 from tistreamlines.kernels.orientation.pmf import initial_directions, sample, toward
 from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, u32, vec3, where

@@ -21,7 +21,7 @@ from tistreamlines.kernels.orientation.peaks import NONE
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.harmonics import sampling_matrix, to_descoteaux
 from tistreamlines.space.polynomials import from_harmonics
-from tistreamlines.tracking.getters.sd_stream import great_circles
+from tistreamlines.tracking.getters.along_peaks import great_circles
 from tistreamlines.tracking.registry import METHODS
 from tistreamlines.tracking.tables.given import OrientationFunctions
 

@@ -8,9 +8,16 @@ import pytest
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import FEWEST_SELECTED, SPARE, seeds_for
-from tistreamlines.tracking.growth.chunk import Chunk, enlisted, tallied
-from tistreamlines.tracking.growth.ordering import exclusive_sum, exclusive_sum_in_order, near_together
-from tistreamlines.tracking.growth.started import Started, Waiting
+from tistreamlines.tracking.growth.chunk import (
+    Chunk,
+    Started,
+    Waiting,
+    enlisted,
+    exclusive_sum,
+    exclusive_sum_in_order,
+    near_together,
+    tallied,
+)
 from tistreamlines.tracking.products.points.unpacking import between
 
 RNG = np.random.default_rng(5)

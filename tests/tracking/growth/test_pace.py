@@ -16,7 +16,7 @@ from tistreamlines.linker.source import Source
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth import growth as growth_module
-from tistreamlines.tracking.growth import room as room_module
+from tistreamlines.tracking.growth import memory as memory_module
 from tistreamlines.tracking.growth.pace import AHEAD, MOST_AHEAD, Pace
 from tistreamlines.tracking.growth.settings import Settings
 
@@ -142,7 +142,7 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
         return Slow(source)
 
     monkeypatch.setattr(growth_module, "open_program", opened)
-    monkeypatch.setattr(room_module, "free_memory", lambda _: 2**34)
+    monkeypatch.setattr(memory_module, "free_memory", lambda _: 2**34)
     monkeypatch.setattr(growth_module, "Pace", lambda seconds: Pace(seconds, clock))
     gpu = replace(choose("cpu"), arch="vulkan")
     made = Engine(crossing(), space, gpu, settings)

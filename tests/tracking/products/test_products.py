@@ -12,7 +12,7 @@ from toy_filters import Below, EvenSeeds
 
 from tistreamlines.devices import choose
 from tistreamlines.kernels.halves import Halves
-from tistreamlines.kernels.verdicts import Verdict
+from tistreamlines.kernels.stop_reasons import Verdict
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine

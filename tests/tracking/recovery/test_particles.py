@@ -20,14 +20,14 @@ from tistreamlines.devices import ARCHS
 from tistreamlines.kernels import growth
 from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
-from tistreamlines.kernels.stopping import act
+from tistreamlines.kernels.stopping import row_maps
 from tistreamlines.linker.lang import Ints, barrier, func, i32, lane, put, real, take, u32
 from tistreamlines.linker.source import Arrays
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.parts import Layout, Row, Rule
-from tistreamlines.tracking.recovery.particles import particle_filtering_of
+from tistreamlines.tracking.recovery.recoveries import particle_filtering_of
 
 SHAPE, CHUNKS, KEY, FIRST_SEED = (11, 10, 9), 1, np.array([7, 9], np.int32), 3
 ROW = 32 * CHUNKS
@@ -51,7 +51,8 @@ def maps() -> np.ndarray:
 
 def layout_of(**named: Any) -> Layout:
     """How halves lie in memory that a walk grows with particle filtering."""
-    rule = Rule(stopping=act.Act(), classify=act.classify, recovery=particle_filtering_of(options(**named), 0.5))
+    recovery = particle_filtering_of(options(**named), 0.5)
+    rule = Rule(stopping=row_maps.Act(), classify=row_maps.classify_act, recovery=recovery)
     return layout_along_vertices(
         rule=rule, method=Walk(), scratch=WalkMemory, choose=choose_walk, move=move_walk,
         row=Row(row_chunks=CHUNKS, stop_channel=ROW - 2, stop_channels=2),

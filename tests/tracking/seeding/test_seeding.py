@@ -28,10 +28,10 @@ from tistreamlines.option import ball_of
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.registry import METHODS
-from tistreamlines.tracking.seeding.directed import initial_codes
+from tistreamlines.tracking.seeding.directed import along_voxel_axes, initial_codes
 from tistreamlines.tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsPerVoxel, WeightedSeeds
 from tistreamlines.tracking.seeding.place_seeds import draw_share, place_in_ball
-from tistreamlines.tracking.seeding.seeds import Draw, along_voxel_axes
+from tistreamlines.tracking.seeding.seeds import Draw
 
 SHAPE = (9, 8, 7)
 TURN = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]

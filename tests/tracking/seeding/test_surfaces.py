@@ -15,10 +15,9 @@ from tistreamlines.io.images import silent
 from tistreamlines.io.sidecar import sha256
 from tistreamlines.io.surfaces import Surface
 from tistreamlines.run import resume
-from tistreamlines.tracking.seeding.mask import SeedMask
-from tistreamlines.tracking.seeding.outside import senses_of
+from tistreamlines.tracking.seeding.directed import lengths_of, normals_of, senses_of
 from tistreamlines.tracking.seeding.seeds import Draw
-from tistreamlines.tracking.seeding.surfaces import AreaSeeds, lengths_of, normals_of, surface_seeds
+from tistreamlines.tracking.seeding.surfaces import AreaSeeds, SeedMask, surface_seeds
 
 SHAPE = (20, 22, 18)
 TURN = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]

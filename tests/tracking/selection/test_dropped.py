@@ -13,10 +13,8 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.devices import choose
-from tistreamlines.kernels.stop_reasons import VALID, Stop
-from tistreamlines.kernels.verdicts import Verdict
+from tistreamlines.kernels.stop_reasons import DROPPED, VALID, Stop, Verdict
 from tistreamlines.run import resume, setup
-from tistreamlines.tracking.growth.statistics import DROPPED, LABELS
 
 STEP = 2.5  # mm, half a voxel of the head
 
@@ -90,7 +88,7 @@ def named(counts: Counter[Verdict]) -> dict[str, int]:
 
 def ends_of(result: ts.TrackResult) -> dict[str, int]:
     counts = Counter(int(reason) for _, ends in rows(result) for reason in ends)
-    return {reason.name.lower(): counts[reason] for reason in LABELS if reason is not Stop.GROWING}
+    return {reason.name.lower(): counts[reason] for reason in Stop if reason is not Stop.GROWING}
 
 
 def test_each_streamline_is_dropped_for_the_first_reason_that_holds(tracked, plain, seeds):
@@ -228,7 +226,7 @@ def test_the_summary_and_the_record_say_so(track, tmp_path):
     result = json.loads((tmp_path / "a.json").read_text())["result"]
     _, dropped, ends = done.out.splitlines()
     numbers = {text: int(number.replace(",", "")) for text, number in re.findall(r"(\w[^(,:]+) \(([\d,]+)\)", dropped)}
-    by_text = {DROPPED[Verdict[name.upper()]]: number for name, number in result["dropped"].items() if number}
+    by_text = {Verdict[name.upper()].text: number for name, number in result["dropped"].items() if number}
     assert numbers == by_text
     assert len(numbers) >= 2
     count = sum(numbers.values())
@@ -236,7 +234,7 @@ def test_the_summary_and_the_record_say_so(track, tmp_path):
     shares = dict(re.findall(r"(?:Ends: |, )([^(]+) \(([\d.]+)%\)", ends))
     assert sum(map(float, shares.values())) == pytest.approx(100, abs=0.3)
     share = result["written_stop_reasons"]["end_point"] / (2 * result["streamlines"])
-    assert shares[LABELS[Stop.END_POINT]] == f"{100 * share:.1f}"
+    assert shares[Stop.END_POINT.text] == f"{100 * share:.1f}"
 
 
 def test_every_reason_has_its_words():

@@ -16,7 +16,7 @@ from tistreamlines.errors import InputError
 from tistreamlines.kernels.selection.regions import MIXED, MOST_INCLUDES, WORD_BITS
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.parts import Selection
-from tistreamlines.tracking.selection.files import MaskRegion
+from tistreamlines.tracking.selection.places import MaskRegion
 from tistreamlines.tracking.selection.regions import Regions
 
 COUNTS = (MOST_INCLUDES + 2, 40, MOST_INCLUDES + WORD_BITS + 1)
@@ -105,9 +105,9 @@ MARK = """
 import resource, sys, time
 import numpy as np
 from tistreamlines.tracking.selection.regions import Regions
-from tistreamlines.tracking.selection.files import load_region
+from tistreamlines.tracking.selection.places import load_region
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.selection.options import check_regions
+from tistreamlines.tracking.selection.criteria import check_regions
 
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -25,7 +25,7 @@ from tistreamlines.linker.lang import Hole, Ints, Reals, func, i32, vec3
 from tistreamlines.linker.records import spread
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.parts import Selection
-from tistreamlines.tracking.selection.files import MaskRegion, SphereRegion
+from tistreamlines.tracking.selection.places import MaskRegion, SphereRegion
 from tistreamlines.tracking.selection.regions import ROLES, Regions
 
 GETTERS = ("prob", "det", "boot", "ptt")

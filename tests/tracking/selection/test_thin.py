@@ -8,8 +8,8 @@ from small_runs import write_inputs
 
 import tistreamlines as ts
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.selection.files import MaskRegion, SphereRegion
-from tistreamlines.tracking.selection.thin import ROLES, thin_regions
+from tistreamlines.tracking.selection.criteria import PASSED, thin_regions
+from tistreamlines.tracking.selection.places import MaskRegion, SphereRegion
 
 SHAPE, SIDES = (30, 26, 22), (0.5, 0.7, 1.0)
 
@@ -59,7 +59,7 @@ def test_oblique_sheets_and_balls():
 def test_only_what_streamlines_pass_through_can_be_jumped_over():
     thin = [mask(slab(0, 1))]
     assert {name for name in ("include", "include_ordered", "exclude", "limit_mask", "ends_in")
-            if thin_regions({name: thin}, 2.0)} == set(ROLES)
+            if thin_regions({name: thin}, 2.0)} == set(PASSED)
 
 
 def test_a_run_jumps_over_a_sheet_and_says_so(tmp_path):

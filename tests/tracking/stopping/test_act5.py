@@ -35,7 +35,7 @@ from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.stopping.act5 import CUTS, with_sum
-from tistreamlines.tracking.stopping.own_grid import MapCount, OwnMap
+from tistreamlines.tracking.tables.given import MapCount, OwnMap
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 PRESENT = {one.arch for one in list_devices() if one.available}

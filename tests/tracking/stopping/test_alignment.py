@@ -15,9 +15,8 @@ from tistreamlines.io.nifti import load_dwi, load_mask
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.phantom.phantom import make_phantom
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.stopping.alignment import misplaced
-from tistreamlines.tracking.stopping.own_grid import OwnMap
-from tistreamlines.tracking.tables.given import OrientationFunctions
+from tistreamlines.tracking.stopping.tissues import misplaced
+from tistreamlines.tracking.tables.given import OrientationFunctions, OwnMap
 
 SIFT = DATA / "mrtrix_sift_phantom"
 EXCHANGED = [3, 1, 2, 0, 4]

@@ -22,7 +22,7 @@ from tistreamlines.kernels.growth import classify
 from tistreamlines.kernels.halves import Stopping
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.stop_reasons import VALID, Stop
-from tistreamlines.kernels.stopping import act, binary, cmc
+from tistreamlines.kernels.stopping import row_maps
 from tistreamlines.linker.lang import Ints, Reals, Record, barrier, func, i32, u32, vec3
 from tistreamlines.linker.parts import Part
 from tistreamlines.linker.source import Source
@@ -38,7 +38,8 @@ STATUSES = {
     StreamlineStatus.INVALIDPOINT: Stop.INVALID_END,
 }
 RECORDS: dict[str, tuple[Any, Any]] = {
-    "binary": (binary.Binary, binary.classify), "act": (act.Act, act.classify), "cmc": (cmc.Cmc, cmc.classify),
+    "binary": (row_maps.Binary, row_maps.classify_binary), "act": (row_maps.Act, row_maps.classify_act),
+    "cmc": (row_maps.Cmc, row_maps.classify_cmc),
 }
 
 

@@ -14,11 +14,11 @@ from scipy.ndimage import map_coordinates
 import tistreamlines as ts
 from tistreamlines import plugins
 from tistreamlines.devices import ARCHS, list_devices
+from tistreamlines.kernels.lanes import OwnGrid, map_at, on_own_grid
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.kernels.stopping.own_grid import OwnGrid, map_at, on_own_grid
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.tracking.registry import STOPPING_RULES
-from tistreamlines.tracking.stopping.own_grid import MapCount, OwnMap
+from tistreamlines.tracking.tables.given import MapCount, OwnMap
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 PRESENT = {one.arch for one in list_devices() if one.available}

@@ -13,12 +13,12 @@ from linked import Linked, layout_along_vertices
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
-from tistreamlines.kernels.getters.reads import read_row, read_stop
+from tistreamlines.kernels.getters.shared import read_row, read_stop
 from tistreamlines.kernels.halves import Position, Run
 from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_row
 from tistreamlines.kernels.lanes import interpolate_stop
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
-from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, Stop
+from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Constant, Ints, Reals, Record, func, i32, real, stage, u32, vec3
 from tistreamlines.linker.parts import Part
 from tistreamlines.linker.records import spread
@@ -152,7 +152,7 @@ def expected(reason: Stop, max_steps: int = STEPS) -> tuple[np.ndarray, np.ndarr
     drawn = run("python", shares, len(counters), values)["out"].reshape(HALVES, -1)
     goes_on = a > 0.5 * b * drawn
     ended = ~goes_on.all(axis=1)
-    steps = np.where(ended, goes_on.argmin(axis=1) + KEEPS_LAST_POINT[reason], len(at))
+    steps = np.where(ended, goes_on.argmin(axis=1) + Stop(reason).keeps_last_point, len(at))
     last = Stop.MAX_LENGTH if len(at) == max_steps else Stop.OUTSIDE_IMAGE
     return steps, np.where(ended, reason, last)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..lanes import cross, everywhere, normalised
-from ..orientation.harmonics import harmonic
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import VERTEX_CHUNKS, dot, vertex, vertices_from
 from .watershed import MERGES, Half, LobeScratch, lobe_of
 

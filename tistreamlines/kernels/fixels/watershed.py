@@ -9,7 +9,7 @@ not change positive ones, and nothing is made of them.
 from __future__ import annotations
 
 from ...linker.lang import *
-from ..orientation.harmonics import harmonic
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import NEIGHBOURS, VERTEX_CHUNKS, Sphere, dot, vertex, vertices_from
 
 LOBES = Constant("most lobes of a voxel, at most 126, so that four numbers of lobes fit a word")

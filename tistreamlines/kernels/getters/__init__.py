@@ -1,1 +1,1 @@
-"""Direction getters: one algorithm, one file, and what several of them share."""
+"""Direction getters: the algorithms, and what several of them share."""

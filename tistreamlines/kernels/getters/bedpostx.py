@@ -9,15 +9,13 @@ y, x), and those above are ``sample * FIBRES + fibre``.  The voxel's row gives t
 With the modified Euler method the code of a step has another direction above it, that one step ahead, plus one; 0 for none.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume, row_start
 from ..lanes import normalised
 from ..orientation.peaks import NONE
-from .headings import HeadingScratch
+from .shared import HeadingScratch
 
 FIBRES = Constant("fibres of a sample")
 DRAWN = Constant("samples of a voxel")

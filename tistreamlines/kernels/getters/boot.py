@@ -8,25 +8,12 @@ fit.  Fit and ODF are evaluated as polynomials of the directions.
 OPDT: Tristan-Vega et al. 2009, 2010.  CSA: Aganj et al. 2010.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import divide, log
 from ...linker.rng import philox
 from ..interpolate import STOP_CHANNEL
-from ..orientation.harmonics import harmonic
-from ..orientation.peaks import (
-    AGAIN,
-    NONE,
-    VERTEX_CHUNKS,
-    PeakRule,
-    PeakScratch,
-    Sphere,
-    closest_peak,
-    dot,
-    find_peaks,
-    vertices_from,
-)
+from ..orientation.amplitudes import harmonic
+from ..orientation.peaks import *
 
 SIGNAL_CHUNKS = Constant("number of diffusion-weighted signals, rounded up, in units of 32")
 PASSES = Constant("the same in units of 64, the signals of a pass")

@@ -7,8 +7,6 @@ touches reaches the greatest sample.  This counts if it is not below a share of 
 the greatest bound of a patch.  Where that does not tell, patches are sampled in the same order until the answer is known.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..halves import Method, Scratch
 from ..interpolate import Corners, Volume, find_corners

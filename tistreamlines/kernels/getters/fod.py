@@ -1,10 +1,8 @@
 """What iFOD1 and iFOD2 have in common: amplitudes of an FOD in any direction at any point, and directions drawn in a cone.
 
-An FOD is stored as the coefficients of polynomials (``orientation.harmonics``).  It is interpolated between the centres of
+An FOD is stored as the coefficients of polynomials (``orientation.amplitudes``).  It is interpolated between the centres of
 eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen does, not at vertices of a sphere.
 """
-
-from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
@@ -12,10 +10,8 @@ from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume, row_start
 from ..lanes import azimuth, corner_row, corner_weight, cross, everywhere, row_of
-from ..orientation.harmonics import harmonic
-from .direction_codes import decoded, encoded
-from .headings import HeadingScratch
-from .tries import draw_alone
+from ..orientation.amplitudes import harmonic
+from .shared import HeadingScratch, decoded, draw_alone, encoded
 
 AT_ONCE = Constant("directions, or arcs, that a team tries together")
 GRID = Constant("directions of the grid that bounds the rejection sampling")

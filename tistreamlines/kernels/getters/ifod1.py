@@ -5,18 +5,15 @@ the random directions that is accepted is taken, as in MRtrix3's tckgen.  Each l
 code of the step.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import exp, log
 from ...linker.rng import uniform
 from ..halves import *
 from ..lanes import either, everywhere, normalised
-from ..orientation.harmonics import harmonic
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import LEAVES, NONE
 from .fod import *
-from .headings import HeadingScratch
-from .tries import coded, draw_alone, drawn_with, try_number
+from .shared import HeadingScratch, coded, draw_alone, drawn_with, try_number
 
 
 @func

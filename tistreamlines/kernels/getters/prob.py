@@ -7,14 +7,11 @@ vertices by number; the probabilities are the same.
 Behrens et al. 2003, Parker et al. 2003 (the method); DIPY's ``probabilistic_propagator``.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import philox, uniform
 from ..halves import Method, Scratch
 from ..interpolate import Corners, Volume, find_corners
-from ..orientation.cone import bounds_beside, first_chunk, sample_cone
-from ..orientation.patches import CONE_CHUNKS, STORED, sample_next_patch
+from ..orientation.patches import CONE_CHUNKS, STORED, bounds_beside, first_chunk, sample_cone, sample_next_patch
 from ..orientation.peaks import NONE, VERTEX_CHUNKS
 from ..orientation.pmf import Pmf, PmfScratch, probability, sample, toward
 

@@ -7,17 +7,16 @@ the rejection sampling.  Of the TRIES after them, the first accepted one is take
 which the host draws the same curvatures.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
+from ..growth import TRUNCATES
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import cross, everywhere, normalised
 from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import PmfScratch, initial_directions
-from .arcs import binormal_after, onward, tangent_after
-from .probes import PARTS, STRICT, Ptt, accepted, bound_of, candidate, data_support, heard, sideways
-from .tries import coded, drawn_with, try_number
+from ..stop_reasons import ALL_INCLUDED, GROWING, MAX_LENGTH
+from .probes import *
+from .shared import coded, drawn_with, try_number
 
 whole_sphere = Hole("amplitudes of the orientation function at one point, at all vertices of the sphere")
 SAMPLES = 10
@@ -233,3 +232,40 @@ def begin_by_lanes(volume: Volume, p: vec3, method: Ptt, scratch: PttScratch, c0
     """Find the initial directions at a point; return their number (``scratch.peaks.kept`` lists the vertices)."""
     whole_sphere(volume, p, scratch.row)
     return initial_directions(method, scratch)
+
+
+# Dead ends: points where a getter finds no direction are dropped, as in DIPY's PTT.
+#
+# So an end at such a point that has another reason counts only if a direction is found there.
+
+
+@stage
+def drop_last_point(walk: Walk, bits: Bits, half: i32, halves: Halves):
+    """Drop the last point; a forward half that has none left but its seed has no first step."""
+    if walk.taken > 0:
+        bits.here = bits.before
+        bits.stays = 0
+    walk.taken = maximum(walk.taken - 1, 0)
+    if TAKES_BACK:
+        if (walk.taken == 0) & (walk.aside == 0) & ((half & 1) == 0):
+            halves.first[half >> 1] = NONE
+
+
+@stage
+def put_off(walk: Walk, rules: Rules):
+    """Put an end off that is not due to the stopping rule."""
+    if TRUNCATES | HAS_BITS:
+        early = (walk.status == MAX_LENGTH) & (walk.taken > 0) & (walk.taken < rules.max_steps)
+        if early | (walk.status == ALL_INCLUDED):
+            walk.due = walk.status
+            walk.status = GROWING
+
+
+@stage
+def end_in_time(walk: Walk):
+    """End a half for the reason that was put off, now that a direction is found."""
+    if TRUNCATES | HAS_BITS:
+        if (walk.due != GROWING) & (walk.choice >= 0):
+            walk.status = walk.due
+            walk.goes_on = 0
+            walk.choice = NONE

@@ -1,7 +1,5 @@
 """Peaks of an ODF sampled on a sphere (DIPY's ``peak_directions``) and the choice of the closest one."""
 
-from __future__ import annotations
-
 from ...linker.lang import *
 
 VERTEX_CHUNKS = Constant("number of the sphere's vertices, rounded up, in units of 32")

@@ -1,27 +1,13 @@
 """The distribution of directions at a point (PMF), sampled on the sphere, and its peaks: for prob and det.
 
-What a voxel's row holds is known to ``amplitudes`` alone: the samples (:mod:`.samples`, DIPY's ``SimplePmfGen``), or
-coefficients, which are evaluated at the sphere's vertices in each step (:mod:`.harmonics`, ``SHCoeffPmfGen``).  Samples below a fraction of the maximum, and negative
-ones, count as 0 (DIPY's ``prepare_pmf``).
+What a voxel's row holds is known to ``amplitudes`` alone (:mod:`.amplitudes`): the samples (DIPY's ``SimplePmfGen``), or
+coefficients, which are evaluated at the sphere's vertices in each step (``SHCoeffPmfGen``).  Samples below a fraction of the
+maximum, and negative ones, count as 0 (DIPY's ``prepare_pmf``).
 """
-
-from __future__ import annotations
 
 from ...linker.lang import *
 from ..halves import Method
-from .peaks import (
-    NONE,
-    SYMMETRIC,
-    VERTEX_CHUNKS,
-    PeakRule,
-    PeakScratch,
-    Sphere,
-    alike,
-    dot,
-    find_peaks,
-    vertex,
-    vertices_from,
-)
+from .peaks import *
 
 amplitudes = Hole("the orientation function at a point, which is in the team memory, at 32 of the sphere's vertices")
 

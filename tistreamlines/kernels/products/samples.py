@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import reciprocal_root
-from ..stopping.own_grid import OwnGrid, map_at, on_own_grid
+from ..lanes import OwnGrid, map_at, on_own_grid
 
 # numbers of a streamline: the mean is left as a sum, and what it is to be divided by
 TOTAL, WEIGHT, MEDIAN, LEAST, GREATEST = range(5)

@@ -7,14 +7,12 @@ differs so from its other algorithms.  The number of times that a half has gone 
 numbers.  Smith et al. 2012.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import PARTICLE
 from ..growth import load_state, store_state
 from ..halves import *
 from ..orientation.peaks import NONE
-from ..stop_reasons import Stop
+from ..stop_reasons import GROWING, INVALID_END, NO_DIRECTION
 from ..trail import *
 
 rejects = Hole("stage: 1 if the stopping rule does not accept where a half has ended, else 0")
@@ -22,7 +20,6 @@ TRIES = 3
 MOST_TIMES = 1 << 15  # what the counter has room for
 KEPT = 4  # numbers that a half keeps: the farthest it has come, steps back besides the first, tries with those, times
 STEPS_BEFORE = 24  # from the point that is kept in team memory to the one that a half has gone back to
-INVALID_END, NO_DIRECTION = int(Stop.INVALID_END), int(Stop.NO_DIRECTION)
 
 
 class Checkpoint(Record):

@@ -8,22 +8,19 @@ Two details are those of DIPY's source: the last point of the chosen particle is
 the particle leaves the image.  Girard et al. 2014.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.rng import PARTICLE, TRIAL
-from ..growth import NO_DIRECTION, OUTSIDE_IMAGE, load_state, store_state
+from ..growth import load_state, store_state
 from ..halves import *
 from ..orientation.peaks import NONE
-from ..stop_reasons import Stop
-from ..stopping.cmc import LEAST as NO_WHITE
+from ..stop_reasons import GROWING, INVALID_END, NO_DIRECTION, OUTSIDE_IMAGE, VALID_END
+from ..stopping.row_maps import LEAST as NO_WHITE
 from ..trail import *
 from .particles import *
 
 BACK_STEPS = Constant("steps that a half goes back, at most")
 FRONT_STEPS = Constant("steps of a particle beyond those, at most")
 TRIALS = Constant("how often particles may help a half")
-VALID_END = int(Stop.VALID_END)
 
 
 @func

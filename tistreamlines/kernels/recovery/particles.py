@@ -4,21 +4,17 @@ A particle's weight is the product of the shares of tissue where ends are not fo
 DIPY's ``_pft`` in ``localtrack.pyx``.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import divide
 from ...linker.rng import RESAMPLING, STREAM, philox, uniform
 from ..halves import CARRIED
 from ..interpolate import STOP_CHANNEL
 from ..orientation.peaks import NONE
-from ..stop_reasons import Stop
+from ..stop_reasons import GROWING, INVALID_END, MAX_LENGTH, NO_DIRECTION, OUTSIDE_IMAGE
 
 PARTICLES = Constant("number of particles that find a way on where a half ends invalidly, at most 32")
 MIN_WHITE = Constant("share of white matter that a half must reach before it may end validly; 0: none")
 
-GROWING, NO_DIRECTION, MAX_LENGTH = int(Stop.GROWING), int(Stop.NO_DIRECTION), int(Stop.MAX_LENGTH)
-INVALID_END, OUTSIDE_IMAGE = int(Stop.INVALID_END), int(Stop.OUTSIDE_IMAGE)
 LEAST = 1.0e-16  # weights below this are 0
 WHITE = 0  # in ``place``: the greatest share of white matter at the half's points, the seed excepted
 STATUS, TAKEN, LAST, NOW, FIRST, TURN, TURNS, LEFT, TRIED = range(9)  # in ``plan``

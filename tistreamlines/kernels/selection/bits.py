@@ -4,19 +4,15 @@ The bits of a point count once a step leads on from it, because the last point m
 points back, they are collected along the steps of a half that has ended.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..halves import *
-from ..stop_reasons import Stop
+from ..stop_reasons import ALL_INCLUDED, GROWING, OUTSIDE_LIMIT, REJECTED
 from ..trail import *
 from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
 
 bits_at = Hole("bits of a point, see the module regions")
 COLLECTS = Constant("1: points that a half leaves count, 0: only a limit mask is asked for, which needs no point but that looked at")
 ONE_WAY = Constant("not 0: there are no backward halves")
-OUTSIDE_LIMIT, REJECTED = int(Stop.OUTSIDE_LIMIT), int(Stop.REJECTED)
-ALL_INCLUDED = int(Stop.ALL_INCLUDED)
 
 
 @func

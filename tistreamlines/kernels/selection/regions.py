@@ -5,11 +5,9 @@ words: the bits of a half's points are then kept in memory, not in a register.  
 region; whether it has visited all include regions is known when it has ended.  The rules are those of MRtrix3's ``ROI``.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..interpolate import coordinate
-from ..verdicts import Verdict
+from ..stop_reasons import ACCEPTED, ENDS_ELSEWHERE, MISSED_INCLUDE
 
 EXCLUDE, LIMIT, FIRST_END, SECOND_END = 1, 2, 4, 8  # bits of unions of regions; those of include regions follow
 DISORDER = LIMIT  # in the bits that a streamline has visited, which have no LIMIT
@@ -17,8 +15,6 @@ INCLUDES = 4  # number of the first include region's bit
 MOST_INCLUDES = 26  # in the first word
 WORD_BITS = 30  # include regions in a further word
 MIXED = 1 << 30  # a voxel in which bits depend on the point
-MISSED_INCLUDE, ENDS_ELSEWHERE = int(Verdict.MISSED_INCLUDE), int(Verdict.ENDS_ELSEWHERE)
-ACCEPTED = int(Verdict.ACCEPTED)
 MET = 4  # what ``beyond`` answers if all regions are visited; EXCLUDE is 1
 MORE = Constant("further words of bits, for include regions beyond those of the first word")
 

@@ -6,27 +6,21 @@ fluid, and those without a direction in white matter, are not valid.  A half of 
 once; the backward half grows after the forward half, to know whether that one has.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import exp, reciprocal_root
 from ...linker.rng import STOPPING, STREAM, philox, uniform
-from ..growth import OUTSIDE_IMAGE
 from ..halves import *
 from ..interpolate import Volume
 from ..lanes import normalised
-from ..stop_reasons import Stop
+from ..stop_reasons import *
+from ..trail import *
 from .five_tissues import *
 
 along = Hole("the getter's function at a point in a direction, which tells where a half is cut; the same in all lanes")
 CUT = Constant("where a half is cut back to that has left subcortical grey matter, one of CUTS")
 CUTS = AT_ENTRY, AT_EXIT, AT_LEAST, AT_RANDOM, BY_CHANCE = 0, 1, 2, 3, 4
 SHARPNESS = Constant("one over the value of the getter's function below which it follows no direction")
-VALID_END, INVALID_END = int(Stop.VALID_END), int(Stop.INVALID_END)
-NO_DIRECTION = int(Stop.NO_DIRECTION)
-ENTERED_CORTEX, LEFT_SUBCORTEX = int(Stop.ENTERED_CORTEX), int(Stop.LEFT_SUBCORTEX)
-IN_SUBCORTEX, NOT_GROWN = int(Stop.IN_SUBCORTEX), int(Stop.NOT_GROWN)
-KEPT = 7  # numbers that a half keeps
+NUMBERS = 7  # that a half keeps
 ASIDE = 0.001  # mm from a seed at which the difference of grey and white matter is compared
 
 
@@ -214,3 +208,44 @@ def judge_end(walk: Walk, memory: Passed, stopping: Act5, rules: Rules):
     # a streamline that has not left the grey matter of its seed has met no white matter
     if (memory.backward == 1) & (memory.began == 1) & (memory.freed == 0):
         walk.status = INVALID_END
+
+
+# Ends in the cortex that are moved to its interface with white matter (MRtrix3's ``tckgen -crop_at_gmwmi``).
+ROUNDS = 10  # of bisection, whose places are 1/1024 of a segment apart
+
+
+@stage
+def keep_point_before(p: vec3, steps: i32, half: i32, halves: Halves):
+    """Keep the point of a half after so many steps, from which a step leads on."""
+    place = 6 * half + 3 * (steps & 1)
+    for axis in each(3):
+        halves.before[place + axis] = where(axis == 0, p[0], where(axis == 1, p[1], p[2]))
+
+
+@func
+def point_before(half: i32, steps: i32, halves: Halves) -> vec3:
+    """The point of a half after so many steps, one or two before its last one."""
+    place = 6 * half + 3 * (steps & 1)
+    return vec3(halves.before[place], halves.before[place + 1], halves.before[place + 2])
+
+
+@stage
+def crop_at_interface(walk: Walk, half: i32, halves: Halves, stopping: Act5):
+    """Find where the last segment of a half leaves white matter, by bisection of the curve through its last points."""
+    high = PARTS
+    if (walk.status == ENTERED_CORTEX) & (walk.taken > 0):
+        barrier()
+        trail = Trail()
+        trail.p = walk.p
+        trail.code = walk.code
+        trail.before = point_before(half, walk.taken - 1, halves)
+        trail.earlier = point_before(half, maximum(walk.taken - 2, 0), halves)
+        if (excess_at(stopping, trail.p) >= NEAR) & (excess_at(stopping, trail.before) < 0.0):
+            low = 0
+            for _ in range(ROUNDS):
+                middle = (low + high) >> 1
+                found = excess_at(stopping, cropped_end(trail, middle))
+                low = where(found < 0.0, middle, low)
+                high = where(found < 0.0, high, middle)
+                low = where((found >= 0.0) & (found < NEAR), high, low)
+    halves.cropped[half] = where(high < PARTS, high, 0)

@@ -3,13 +3,10 @@
 As MRtrix3's tckgen tells them.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside
-from ..lanes import corner_voxel, corner_weight
-from .own_grid import OwnGrid, map_around, on_own_grid
+from ..lanes import OwnGrid, corner_voxel, corner_weight, map_around, on_own_grid
 
 TISSUES = 5
 VALUES = TISSUES + 1  # of a voxel: the tissues and their sum

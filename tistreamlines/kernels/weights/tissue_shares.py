@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import floored
+from ..lanes import OwnGrid, map_around, on_own_grid
 from ..stopping.five_tissues import LEAST_SUM
-from ..stopping.own_grid import OwnGrid, map_around, on_own_grid
 
 SIDE = 10  # points along each side of a voxel
 POINTS = SIDE * SIDE * SIDE

@@ -18,12 +18,11 @@ import numpy as np
 from ...aliases import Array
 from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
-from ...kernels.verdicts import Verdict
+from ...kernels.stop_reasons import Verdict
 from ...space.batch import Batch, Space
-from ..growth.chunk import Chunk, counted
+from ..growth.chunk import Chunk, Coded, Launched, Started, Starting, Waiting, counted, split
 from ..growth.growth import Growth
 from ..growth.settings import Settings
-from ..growth.started import Coded, Launched, Started, Starting, Waiting, split
 from ..growth.statistics import Statistics
 from ..products.collector import Collector
 from ..products.points.on_host import points_on

@@ -12,11 +12,9 @@ from ...devices import Device
 from ...devices.threads import thread_pool
 from ...kernels.stop_reasons import Stop
 from ...space.batch import Space
-from ..growth.chunk import counted
+from ..growth.chunk import Started, counted, exclusive_sum, near_together
 from ..growth.growth import layout_on, open_kernels
-from ..growth.ordering import exclusive_sum, near_together
 from ..growth.settings import Settings
-from ..growth.started import Started
 from ..parts import Getter, ProductKernels, Rule, Selection
 from ..products.collector import Collector
 from ..products.points.on_host import PointsOnHost

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...aliases import Array
 from ...errors import ParameterError
 from ...kernels.getters import bedpostx
-from ...kernels.getters.reads import read_stop
+from ...kernels.getters.shared import read_stop
 from ...linker.lang import Func, Stage
-from ...option import FILES, MODEL, PathLike, option
+from ...option import FILES, MODEL, OneOrMore, PathLike, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
 from ..tables.given import Scheme
-from ..tables.rows import Rows
-from .options import AngleOptions
-from .shared import CarriesHeading
-
-if TYPE_CHECKING:
-    from ...option import OneOrMore
+from ..tables.rows import Rows, front
+from .shared import AngleOptions, CarriesHeading
 
 MOST_BITS = 30  # of a step's code
 PHILOX_OPERATIONS = 100  # operations for four random words
@@ -109,13 +103,10 @@ def describe(scheme: Scheme, options: BedpostxOptions) -> tuple[BedpostxGetter, 
     step = scheme.step_mm / np.asarray(scheme.voxel_sizes, float)
     reach = np.ceil(step).astype(int) * options.modified_euler
 
-    def fill_rows(values: Array, rows: Array) -> None:
-        rows[:, : values.shape[1]] = values
-
     getter = BedpostxGetter(
         method=bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle))),
         row=Row.of(padded(4 * count * fibres + maps), maps), fibres=fibres, drawn=count,
         first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
         modified_euler=int(options.modified_euler), code_bits=code,
     )
-    return getter, Rows(fill_rows, lambda _: reach)
+    return getter, Rows(front(), lambda _: reach)

@@ -13,7 +13,7 @@ from ...errors import InputError
 from ...fit import dipy_private
 from ...fit.shells import shells
 from ...kernels.getters import boot
-from ...kernels.getters.vertex_steps import prefetch_along
+from ...kernels.getters.shared import prefetch_along
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -23,8 +23,7 @@ from ...space.sphere import most_peaks, padded, sphere_tables
 from ..parts import Row
 from ..tables.given import Scheme
 from ..tables.rows import Rows
-from .options import VertexOptions
-from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
+from .shared import VertexGetter, VertexOptions, harmonic_operations, most_directions, peak_rule
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
@@ -112,7 +111,6 @@ def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array
     return np.asarray(csa.l_values, int), fit, bias
 
 
-@dataclass(frozen=True)
 class BootTables:
     """Shapes of the tables; the kernels' constants have the same names.
 
@@ -126,26 +124,12 @@ class BootTables:
         Number of differently transformed copies of the signals, one per degree for the OPDT.
     """
 
-    signals: int
-    coefficients: int
-    sets: int
-
-    @property
-    def groups(self) -> int:
-        return padded(self.coefficients) // 32
-
-    @property
-    def split(self) -> int:
+    def __init__(self, signals: int, coefficients: int, sets: int) -> None:
+        self.signals, self.coefficients, self.sets = signals, coefficients, sets
+        self.groups, self.chunks = padded(coefficients) // 32, padded(signals) // 32
         # with at most 8 lanes, the steps of a chunk are a multiple of 4
-        return 1 if self.groups > 1 else min(8, 2 ** int(math.log2(32 // self.coefficients)))
-
-    @property
-    def chunks(self) -> int:
-        return padded(self.signals) // 32
-
-    @property
-    def steps(self) -> int:
-        return 32 // self.split
+        self.split = 1 if self.groups > 1 else min(8, 2 ** int(math.log2(32 // coefficients)))
+        self.steps = 32 // self.split
 
     def pattern(self, degrees: Array) -> Array:
         """Return the index of the transformed signals at which each lane of each group begins."""
@@ -173,11 +157,15 @@ def _wide(table: Array, width: int) -> Array:
     return np.pad(table, [(0, 0)] * (table.ndim - 1) + [(0, width - table.shape[-1])])
 
 
-@dataclass(frozen=True)
 class _Residuals:
     """The linear fit from which residuals are drawn.
 
     Parameters
+    ----------
+    functions : ndarray, (signals, coefficients)
+        Monomials at the directions of the signals.
+
+    Attributes
     ----------
     fit : ndarray, (coefficients, signals)
         Gives the coefficients of the fit.
@@ -189,19 +177,13 @@ class _Residuals:
         Gives the mean of the corrected residuals.
     """
 
-    fit: Array
-    leverage: Array
-    centred: Array
-    mean: Array
-
-    @classmethod
-    def of(cls, monomials: Array) -> _Residuals:
+    def __init__(self, functions: Array) -> None:
         # monomials and harmonics span the same functions, so both have the hat matrix U U^T
-        basis = np.linalg.qr(monomials)[0]
-        leverage = np.sqrt(1 - (basis**2).sum(axis=1))
-        leveraged = (np.eye(len(basis)) - basis @ basis.T) / leverage[:, None]
-        mean = leveraged.mean(axis=0)
-        return cls(np.linalg.pinv(monomials), leverage, leveraged - mean, mean)
+        basis = np.linalg.qr(functions)[0]
+        self.fit, self.leverage = np.linalg.pinv(functions), np.sqrt(1 - (basis**2).sum(axis=1))
+        leveraged = (np.eye(len(basis)) - basis @ basis.T) / self.leverage[:, None]
+        self.mean = leveraged.mean(axis=0)
+        self.centred = leveraged - self.mean
 
 
 def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
@@ -237,7 +219,7 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
             f"({tables.coefficients} coefficients): {order_advice(tables.signals - 1, FEW)}"
         )
     gradients = gtab.bvecs[~gtab.b0s_mask]
-    residuals = _Residuals.of(monomials(gradients, options.sh_order))
+    residuals = _Residuals(monomials(gradients, options.sh_order))
     width = padded(tables.signals)
     row_width = width + padded(len(degrees) + 2 + maps)
     vertices, edges = scheme.vertices_and_edges

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...kernels.getters import det, prob
-from ...kernels.getters.vertex_steps import choose_in_cone
-from ...kernels.orientation import cone, patches
+from ...kernels.getters.shared import choose_in_cone
+from ...kernels.orientation import patches
 from ...linker.lang import Func, Stage
 from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
 from ...space.polynomials import monomials
@@ -73,9 +73,9 @@ def describe_prob(scheme: Scheme, options: PmfOptions) -> tuple[PmfGetter, Rows]
     shares = tables.shares | {"scratch_highest": ("scratch_peaks_candidates", 0)}
     shares |= {"scratch_cone": (f"scratch_{host_array}", 0)} if chunks <= room else {}
     return patches_of.described(
-        pick=prob.drawn_vertex, read=cone.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
-        method=cone.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
-        scratch=cone.ConeScratch, shares=shares,
+        pick=prob.drawn_vertex, read=patches.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
+        method=patches.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
+        scratch=patches.ConeScratch, shares=shares,
     )
 
 

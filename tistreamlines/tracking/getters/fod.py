@@ -15,7 +15,7 @@ from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
 from ...kernels.getters import fod, ifod1, ifod2
-from ...kernels.getters.reads import read_row, read_stop
+from ...kernels.getters.shared import read_row, read_stop
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -24,11 +24,10 @@ from ...space.harmonics import basis_of, order_of, to_descoteaux
 from ...space.polynomials import from_harmonics
 from ...space.sphere import padded
 from ..parts import Getter, Row, Rule
-from ..recovery.particles import ParticleFiltering
+from ..recovery.recoveries import ParticleFiltering
 from ..tables.given import Scheme
-from ..tables.rows import Rows
-from .options import AngleOptions
-from .shared import CarriesHeading, harmonic_operations, try_bits
+from ..tables.rows import Rows, front
+from .shared import AngleOptions, CarriesHeading, harmonic_operations, try_bits
 
 CUTOFF, ACT_FACTOR = 0.1, 0.5  # FOD amplitude, and what is left of it where the anatomy ends streamlines
 FARTHEST = 15  # voxels from a point to the end of an arc
@@ -281,10 +280,6 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
     if isinstance(scheme.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
     function, change = scheme.form, from_harmonics(order).T
-
-    def fill_rows(values: Array, rows: Array) -> None:
-        rows[:, : values.shape[1]] = to_descoteaux(values, function.basis) @ change
-
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
     row = Row.of(padded(function.count + scheme.maps), scheme.maps)
-    return row, Rows(fill_rows, all_values=True)
+    return row, Rows(front(lambda values: to_descoteaux(values, function.basis) @ change), all_values=True)

@@ -13,10 +13,9 @@ import numpy as np
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
-from ...kernels.getters.vertex_steps import prefetch_along
+from ...kernels.getters.shared import prefetch_along
 from ...kernels.orientation import pmf
-from ...kernels.orientation.harmonics import amplitudes_of_harmonics
-from ...kernels.orientation.samples import amplitudes_of_samples
+from ...kernels.orientation.amplitudes import amplitudes_of_harmonics, amplitudes_of_samples
 from ...linker.lang import Func, Record
 from ...linker.parts import host
 from ...option import FILES, MODEL, option
@@ -25,9 +24,8 @@ from ...space.polynomials import from_harmonics
 from ...space.sphere import SPHERES, Ball, most_peaks, padded, sphere_tables
 from ..parts import Row
 from ..tables.given import Scheme
-from ..tables.rows import Rows
-from .options import VertexOptions
-from .shared import VertexGetter, harmonic_operations, most_directions, peak_rule
+from ..tables.rows import Rows, front
+from .shared import VertexGetter, VertexOptions, harmonic_operations, most_directions, peak_rule
 
 COMMON = ("method", "ball", "row", "half_order", "symmetric", "candidates", "most_peaks", "most_directions", "shares")
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_around", "method_sphere_neighbours")
@@ -176,15 +174,11 @@ def pmf_tables(
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
     width = padded(rows.count + scheme.maps)
-
-    def fill_rows(values: Array, written: Array) -> None:
-        written[:, : rows.count] = rows.fill(values)
-
     return PmfTables(
         method, ball, Row.of(width, scheme.maps), rows.half_order, int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
         candidates=padded(len(vertices) // 3), most_peaks=peaks, most_directions=most_directions(peaks, options),
-        rows=Rows(fill_rows),
+        rows=Rows(front(rows.fill)),
     )
 
 

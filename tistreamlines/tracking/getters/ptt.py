@@ -9,9 +9,9 @@ import numpy as np
 
 from ...aliases import Array
 from ...errors import ParameterError
-from ...kernels.getters import dead_ends, ptt
-from ...kernels.getters.reads import read_stop
-from ...kernels.orientation.samples import amplitude_of_samples, sphere_of_samples
+from ...kernels.getters import ptt
+from ...kernels.getters.shared import read_stop
+from ...kernels.orientation.amplitudes import amplitude_of_samples, sphere_of_samples
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
@@ -59,7 +59,6 @@ class PttOptions(PmfOptions):
     )
 
 
-@dataclass(frozen=True)
 class Probe:
     """Lengths and curvatures of steps and probes.
 
@@ -72,41 +71,32 @@ class Probe:
     voxel_sizes : tuple of float, (3,)
         Sides of a voxel, mm.
     max_curvature : float or None
-        Greatest curvature, 1/mm. None is the value that follows from ``max_angle``.
+        Greatest curvature, 1/mm. None is the value that follows from ``max_angle``, as in DIPY's
+        ``min_radius_curvature_from_angle``.
     exact_arcs : bool
         Whether arcs are exact. DIPY's arcs are of second order: the more they bend, the more their lengths and angles
         are off.
+
+    Attributes
+    ----------
+    curvature : greatest curvature, 1/mm.
+    segment : length of a segment of a probe, mm.
+    scale : factors (3,) that convert a displacement of a probe from mm to voxels; DIPY multiplies by the voxel size.
+    stretch : greatest length of a step, in step sizes: DIPY's arcs of second order lead farther the more they bend.
     """
 
-    options: PttOptions
-    step_mm: float = 0.5
-    voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)
-    max_curvature: float | None = None
-    exact_arcs: bool = False
-
-    @property
-    def curvature(self) -> float:
-        """Greatest curvature, 1/mm; from the angle as in DIPY's ``min_radius_curvature_from_angle``."""
-        if self.max_curvature is not None:
-            return self.max_curvature
-        step = self.step_mm / float(np.mean(self.voxel_sizes))
-        return 2 * math.sin(math.radians(self.options.max_angle) / 2) / step
-
-    @property
-    def segment(self) -> float:
-        """Length of a segment of a probe, mm."""
-        return self.options.probe_length / (self.options.probe_quality - 1)
-
-    @property
-    def scale(self) -> Array:
-        """Factors (3,) that convert a displacement of a probe from mm to voxels; DIPY multiplies by the voxel size."""
-        sizes = np.asarray(self.voxel_sizes, float)
-        return 1 / sizes if self.options.probe_rule == "paper" else sizes
-
-    @property
-    def stretch(self) -> float:
-        """Greatest length of a step, in step sizes: DIPY's arcs of second order lead farther the more they bend."""
-        return math.hypot(1, self.curvature * self.step_mm / 2)
+    def __init__(
+        self, options: PttOptions, step_mm: float = 0.5, voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0),
+        max_curvature: float | None = None, exact_arcs: bool = False,
+    ) -> None:
+        self.options, self.step_mm, self.voxel_sizes, self.exact_arcs = options, step_mm, voxel_sizes, exact_arcs
+        step, sizes = step_mm / float(np.mean(voxel_sizes)), np.asarray(voxel_sizes, float)
+        if max_curvature is None:
+            max_curvature = 2 * math.sin(math.radians(options.max_angle) / 2) / step
+        self.curvature = max_curvature
+        self.segment = options.probe_length / (options.probe_quality - 1)
+        self.scale = 1 / sizes if options.probe_rule == "paper" else sizes
+        self.stretch = math.hypot(1, self.curvature * step_mm / 2)
 
     def reach(self, shape: tuple[int, ...]) -> Array:
         """Return how far a probe can go along each axis from the point of a streamline, voxels, (3,) int."""
@@ -151,9 +141,9 @@ class PttGetter(PmfGetter):
     move: Stage = ptt.move_by_try
     move_as_chosen: Stage = ptt.move_as_tried
     drops_dead_end: int = 1
-    drop_dead_end: Stage = dead_ends.drop_last_point
-    postpone: Stage = dead_ends.put_off
-    fall_due: Stage = dead_ends.end_in_time
+    drop_dead_end: Stage = ptt.drop_last_point
+    postpone: Stage = ptt.put_off
+    fall_due: Stage = ptt.end_in_time
     note_step_again: Func = ptt.support_of
     amplitude: Func = amplitude_of_samples
     whole_sphere: Func = sphere_of_samples

@@ -5,21 +5,71 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...kernels.getters import headings, vertex_steps
-from ...kernels.getters.reads import read_row
+from ...fit.models import FitOptions
+from ...kernels.getters import shared
 from ...kernels.orientation.peaks import PeakRule
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import Part, host
+from ...option import GROWTH, MODEL, option
 from ...space.sphere import Ball
 from ..parts import Getter, Rule
-from .options import VertexOptions
+
+
+# Options that several direction getters have: angle, number of directions, sphere and peaks.
+@dataclass(frozen=True)
+class SphereOptions:
+    """The option of methods whose directions are vertices of a sphere."""
+
+    sphere: str = option(
+        "default", MODEL, "Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.",
+        choices=("default", "full", "small"),
+    )
+
+
+@dataclass(frozen=True)
+class PeakOptions:
+    """Options of which directions of an orientation function are peaks. Defaults depend on the method."""
+
+    relative_peak_threshold: float = option(
+        None, MODEL, "Peaks below this share of the range of the ODF are ignored.", unit="share", low=0, high=1,
+    )
+    min_separation_angle: float = option(
+        None, MODEL, "Peaks closer than this to a higher peak are ignored.", unit="degrees", low=0, high=90,
+    )
+
+
+@dataclass(frozen=True)
+class DirectionOptions:
+    """The option of methods that find several initial directions at a seed."""
+
+    max_directions: int | None = option(
+        None, MODEL, "Greatest number of streamlines from a seed. They follow the highest peaks.", unit="directions",
+        low=1, high=1000, absent="one for each peak",
+    )
+
+
+@dataclass(frozen=True)
+class AngleOptions:
+    """The option of every method. Its default depends on the method."""
+
+    max_angle: float = option(
+        None, GROWTH, "Greatest angle between two steps. With ptt a step turns by at most this angle times the mean "
+        "voxel side in mm, as in DIPY. With prob it is 30 where few directions give a "
+        "model a lower order than its own.", unit="degrees", low=0, high=90, above=True, common=True,
+    )
+
+
+@dataclass(frozen=True)
+class VertexOptions(AngleOptions, DirectionOptions, PeakOptions, SphereOptions, FitOptions):
+    """Options of methods that follow a model or a series, whose directions are vertices of a sphere."""
+
 
 WITH_RECOVERY = 30  # bits of a code, one to a word
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VertexGetter(Getter):
-    """A getter whose directions are vertices of a sphere; see ``kernels/getters/vertex_steps.py``.
+    """A getter whose directions are vertices of a sphere; see ``kernels/getters/shared.py``.
 
     Parameters
     ----------
@@ -34,25 +84,25 @@ class VertexGetter(Getter):
     candidates: int
     most_peaks: int = host()
     negative_peak: int = 0
-    state: type[Record] = vertex_steps.Vertex
-    begin: Func = vertex_steps.begin_by_row
-    read: Func = read_row
-    read_all: Func = vertex_steps.read_whole_row
-    set_out: Stage = vertex_steps.set_out_along
+    state: type[Record] = shared.Vertex
+    begin: Func = shared.begin_by_row
+    read: Func = shared.read_row
+    read_all: Func = shared.read_whole_row
+    set_out: Stage = shared.set_out_along
     initial_directions: Func
     next_direction: Func | None = None
-    choose: Func = vertex_steps.choose_direction
-    move: Stage = vertex_steps.move_along
+    choose: Func = shared.choose_direction
+    move: Stage = shared.move_along
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CarriesHeading(Part):
     """What getters have in common that carry a direction from step to step."""
 
-    scratch: type[Record] = headings.HeadingScratch
-    state: type[Record] = headings.Heading
-    load_state: Stage = headings.load_heading
-    store_state: Stage = headings.store_heading
+    scratch: type[Record] = shared.HeadingScratch
+    state: type[Record] = shared.Heading
+    load_state: Stage = shared.load_heading
+    store_state: Stage = shared.store_heading
     carried: int = 3
 
 

@@ -2,6 +2,8 @@
 whole name of a module.
 """
 
+import numpy as np
+
 from tistreamlines.backends.numba.compiler import compiled
 
 
@@ -73,3 +75,52 @@ def tell(affine, first_seed, chunk, told):
         reasons[i, 0] = state[i, 1, 1]
         reasons[i, 1] = state[i, 0, 1]
     offset[seed.shape[0]] = point_number
+
+
+@compiled
+def exclusive(counts, out):
+    """Write the sum of all counts before each one."""
+    total = 0
+    for i in range(counts.shape[0]):
+        out[i] = total
+        total += counts[i]
+
+
+@compiled
+def exclusive_in_order(counts, order, out):
+    """Write for each count the sum of those that come before it in an order."""
+    total = 0
+    for i in order:
+        out[i] = total
+        total += counts[i]
+
+
+@compiled
+def along_curve(points, shift, keys, begins, order):
+    """Find the order of points along a curve through cells, see :func:`.chunk.near_together`."""
+    spread = (0, 1, 8, 9, 64, 65, 72, 73)  # the three bits of a number, two zeros before each
+    for i in range(points.shape[0]):
+        key = 0
+        for axis in range(3):
+            cell = np.int64(max(points[i, axis], 0)) >> shift
+            key |= (spread[cell & 7] | spread[cell >> 3 & 3] << 9) << axis
+        keys[i] = key
+        begins[key + 1] += 1
+    for key in range(begins.shape[0] - 1):
+        begins[key + 1] += begins[key]
+    for i in range(points.shape[0]):
+        order[begins[keys[i]]] = i
+        begins[keys[i]] += 1
+
+
+@compiled
+def judge_lengths(state, fewest, most, verdicts, found):
+    """Find the verdicts on streamlines by their steps: accepted, without a step, too short, too long."""
+    for i in range(state.shape[0]):
+        steps = state[i, 0, 0] + state[i, 1, 0]
+        if steps > most:
+            found[i] = verdicts[3]
+        elif steps >= fewest:
+            found[i] = verdicts[0]
+        else:
+            found[i] = verdicts[1 if steps == 0 else 2]

@@ -19,20 +19,16 @@ from ...devices.threads import thread_pool
 from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.interpolate import Volume
-from ...kernels.stop_reasons import Stop
-from ...kernels.verdicts import LAST_EARLY
+from ...kernels.stop_reasons import LAST_EARLY, Stop
 from ...linker.coming import Coming
 from ...linker.records import Arguments, spread
 from ..parts import Getter, Layout, ProductKernels, Rule, Selection
 from ..tables.given import Prepared
 from ..tables.rows import CUBE, interleaved
-from .chunk import Chunk, tallied
-from .memory import WORD, memory_for
-from .ordering import near_together
+from .chunk import Chunk, Launched, Started, near_together, split, tallied
+from .memory import WORD, Room, memory_for
 from .pace import Pace
-from .room import Room
 from .settings import Settings
-from .started import Launched, Started, split
 from .statistics import Statistics
 
 # well under the two seconds after which desktop systems reset a GPU, and what a GPU may take that the CPU emulates
@@ -147,7 +143,7 @@ class Growth:
         return most if halves is None else max(1, min(most, halves // 2))
 
     def ready(self, ahead: int = 0) -> int:
-        """Return how many seeds to begin together, if so many are left; see :meth:`.room.Room.ready`."""
+        """Return how many seeds to begin together, if so many are left; see :meth:`.memory.Room.ready`."""
         return self.room.ready(self._most_streamlines(), ahead)
 
     def halve(self, seeds: int) -> int:

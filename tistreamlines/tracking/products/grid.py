@@ -15,7 +15,7 @@ from ...kernels.products.points import Affine
 from ...linker.lang import LANES, fields_of
 from ...linker.records import spread
 from ...space.batch import Batch, Space
-from ..growth.ordering import exclusive_sum
+from ..growth.chunk import exclusive_sum
 from .point_kernels import listing, program_of
 
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits

@@ -1,4 +1,4 @@
-"""Seeds with given initial directions, in place of the peaks that the kernel ``start`` finds."""
+"""Initial directions of seeds in place of the peaks that the kernel ``start`` finds: normals of surfaces, and codes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,83 @@ import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
-from ...errors import ParameterError
+from ...errors import InputError, ParameterError
 from ...fit.threads import in_threads
+from ...io.images import Tell
+from ...io.surfaces import Surface
 from ...option import flag
+from ...space.batch import Space
 from ...space.nearest_vertex import closest_vertices
 from ..tables.given import Prepared
 
 BLOCK = 512  # directions that are compared with all vertices at once
 UNIT = 1e-3  # how far a length may be from 1
+Floats = npt.NDArray[np.float64]
+
+
+def senses_of(surface: Surface, note: Tell, warn: Tell) -> npt.NDArray[np.float64]:
+    """Return 1 or -1 for each triangle, by which its normal is multiplied to point out of the surface, (m,).
+
+    The volume that triangles enclose is the sum of those of tetrahedra with the origin, and negative if their vertices
+    are clockwise seen from outside.
+
+    Parameters
+    ----------
+    surface : Surface
+    note, warn : callable
+        Are told if normals are turned, and if the surface is not closed, so that its triangles alone say where its
+        outside is.
+
+    Raises
+    ------
+    InputError
+        If the triangles do not agree about the side.
+    """
+    triangles, count = surface.triangles, len(surface.vertices)
+    real = (triangles != np.roll(triangles, 1, axis=1)).all(axis=1)
+    ends = np.concatenate([triangles[real][:, pair] for pair in ([0, 1], [1, 2], [2, 0])])
+    edges = np.sort(ends @ [count, 1])
+    twice = np.flatnonzero(edges[1:] == edges[:-1])
+    if len(twice):
+        first, second = divmod(int(edges[twice[0]]), count)
+        raise InputError(
+            f"{surface.path}: two triangles pass the edge from vertex {first} to {second} in the same sense, so the "
+            f"surface has no outside; correct it, or leave out {flag('surface_direction')}"
+        )
+    sense = 1.0
+    if not np.array_equal(edges, np.sort(ends @ [1, count])):
+        warn(
+            f"{surface.path}: is not closed; its outside is taken to be where the vertices of its triangles are "
+            "counter-clockwise"
+        )
+    else:
+        first, second, third = (surface.vertices[triangles[:, number]] - surface.vertices[0] for number in range(3))
+        if (first * np.cross(second, third)).sum() < 0:
+            note(f"{surface.path}: the vertices of its triangles are clockwise seen from outside; normals are turned")
+            sense = -1.0
+    return np.full(len(triangles), sense)
+
+
+def normals_of(vertices: Floats, triangles: npt.NDArray[np.int64]) -> Floats:
+    """Return the normals of triangles (m, 3), as long as twice their areas."""
+    first, second, third = (vertices[triangles[:, number]] for number in range(3))
+    return np.cross(second - first, third - first)
+
+
+def lengths_of(vectors: Floats) -> Floats:
+    """Return the lengths of vectors (n, 3); sums in this order have the same bits everywhere."""
+    x, y, z = vectors.T
+    return np.sqrt(x * x + y * y + z * z)
+
+
+def along_voxel_axes(directions: npt.NDArray[np.float64], space: Space) -> npt.NDArray[np.float64]:
+    """Return unit vectors along the voxel axes (n, 3), of directions (n, 3) of any length in RAS.
+
+    A step along such a vector, in mm, leads along the direction in RASmm, also on a grid that is not rectangular.
+    """
+    directions = directions / np.abs(directions).max(axis=1, keepdims=True)  # their squares cannot overflow
+    turned = directions @ np.linalg.inv(space.affine[:3, :3]).T * space.voxel_sizes
+    return turned / np.linalg.norm(turned, axis=1, keepdims=True)
 
 
 def initial_codes(
@@ -36,7 +105,7 @@ def initial_codes(
     -------
     (n,) int32
         Twice the vertex, plus one where the direction is nearer to the opposite of the vertex, or a code of
-        :mod:`tistreamlines.kernels.getters.direction_codes`; -1 for a seed outside the image, which has no direction.
+        :func:`tistreamlines.kernels.getters.shared.encoded`; -1 for a seed outside the image, which has no direction.
 
     Raises
     ------
@@ -73,7 +142,7 @@ def initial_codes(
 def _encoded(directions: Array, threads: int | None) -> Array:
     """Return the codes of directions (n, 3), on the host."""
     from ...backends.numba.program import NumbaProgram
-    from ...kernels.getters.direction_codes import encode_directions
+    from ...kernels.getters.shared import encode_directions
     from ...linker.source import Source
 
     codes, given = np.empty(max(len(directions), 1), np.int32), np.ascontiguousarray(directions, np.float32).ravel()

@@ -1,10 +1,12 @@
-"""Reading of seeds: points, points with directions, and maps by whose values seeds are drawn."""
+"""Seeds at given points, perhaps with directions, and their files; maps by whose values seeds are drawn."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,11 @@ from ...io.in_memory import InMemory
 from ...io.nifti import load_map
 from ...option import FARTHEST
 from ...space.batch import Space
+from .directed import along_voxel_axes
+from .seeds import NumberedSeeds
+
+OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image
+SPACES = {"voxel": "voxel coordinates", "rasmm": "RASmm"}
 
 
 def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
@@ -130,3 +137,92 @@ def load_weights(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArra
     if not weights.any():
         raise InputError(f"{path}: all values are 0, so no voxel can have seeds; give a map with values above 0")
     return weights
+
+
+@dataclass(frozen=True, eq=False)
+class GivenSeeds(NumberedSeeds):
+    """Seeds at given points, the same number at each.
+
+    Seed k is at point k modulo the number of points, so each round visits all.
+
+    Parameters
+    ----------
+    voxel_points : (n, 3) float64, voxel
+    along : (n, 3) float64, optional
+        The one initial direction of each seed, a unit vector along the voxel axes.
+    each : seeds at a point.
+    """
+
+    voxel_points: npt.NDArray[np.float64]
+    along: npt.NDArray[np.float64] | None = None
+    each: int = 1
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """Number of seeds."""
+        return self.each * len(self.voxel_points)
+
+    def directions(self, first: int, count: int) -> npt.NDArray[np.float64] | None:
+        """Return the directions from number ``first`` on, if there are any."""
+        return self.sample(np.arange(first, first + self.within(first, count)))[1]
+
+    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.float64] | None]:
+        """Return the seeds of these numbers, and their directions."""
+        numbers = numbers % max(len(self.voxel_points), 1)
+        return self.voxel_points[numbers], None if self.along is None else self.along[numbers]
+
+    def reach(self) -> npt.NDArray[np.float64]:
+        """Return all points."""
+        return self.voxel_points
+
+
+def check_inside(points: Array, space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:
+    """Check that at least nine of ten seeds lie in the image, and suggest other coordinates if not.
+
+    Parameters
+    ----------
+    points : (n, 3), in the coordinates of ``given``.
+    space : grid of the image.
+    given : 'voxel' or 'rasmm'.
+    name : argument or file, for the message.
+
+    Raises
+    ------
+    InputError
+        If more than a tenth of the seeds lies outside.
+    """
+    inside = {"voxel": count_inside(points, space), "rasmm": count_inside(space.to_voxel(points), space)}
+    count, other = len(points), "rasmm" if given == "voxel" else "voxel"
+    most = (1 - OUTSIDE) * count
+    if inside[given] >= most:
+        return
+    if inside[other] >= most:
+        turn = "np.linalg.inv(affine)" if given == "voxel" else "affine"
+        advice = (
+            f"as {SPACES[other]} {inside[other]} lie inside: turn them into {SPACES[given]} with "
+            f"nibabel.affines.apply_affine({turn}, seeds)"
+        )
+    else:
+        advice = f"as {SPACES[other]} {count - inside[other]} do: give seeds of this image in {SPACES[given]}"
+    outside = count - inside[given]
+    raise InputError(f"{name}: as {SPACES[given]} {outside} of {count} seeds lie outside the image, {advice}")
+
+
+def count_inside(points: Array, space: Space) -> int:
+    """Count the points (n, 3), voxel, in the image."""
+    return int(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).sum())
+
+
+def seeds_in_file(rows: npt.NDArray[np.float64], space: Space, name: str) -> GivenSeeds:
+    """Return seeds at points in RASmm, of which at least nine in ten must lie in the image.
+
+    Parameters
+    ----------
+    rows : (n, 3) or (n, 6) float64
+        Points x y z, or points and directions dx dy dz of any length above 0, along the axes of RASmm.
+    space, name : grid of the image, and argument or file, for messages.
+    """
+    points = rows[:, :3]
+    check_inside(points, space, "rasmm", name)
+    along = along_voxel_axes(rows[:, 3:], space) if rows.shape[1] == 6 else None
+    return GivenSeeds(space.to_voxel(points), along)

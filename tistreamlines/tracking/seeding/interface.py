@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 from ...errors import InputError, ParameterError
 from ...fit.threads import in_threads, single_blas
@@ -24,9 +23,9 @@ from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, open_image
 from ...option import flag
 from ...space.batch import Space
-from .attempts import first_found
+from ..tables.rows import of_windows
 from .more_seeds import cells_around, voxels_by_share
-from .seeds import Draw, DrawnSeeds, corners_of
+from .seeds import Draw, DrawnSeeds, corners_of, first_found
 
 NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
@@ -68,8 +67,9 @@ class Segmentation:
         sides = (excess <= near) & (white > 0), (excess >= -near) & (grey > 0)
         if near == 0.0:
             sides = excess < 0, sides[1]
-        crossed = np.logical_and(*(_any_of_cells(np.pad(side, 1, mode="edge")) for side in sides))
-        return np.argwhere(_any_of_cells(crossed)).astype(np.int32)
+        any_of_cells = partial(of_windows, np.logical_or, sizes=(2, 2, 2))
+        crossed = np.logical_and(*(any_of_cells(np.pad(side, 1, mode="edge")) for side in sides))
+        return np.argwhere(any_of_cells(crossed)).astype(np.int32)
 
     def find(self, points: Floats, shifts: Floats, found: npt.NDArray[np.bool_]) -> None:
         """Move points (n, 3), RASmm, to the interface, along it by shifts (n, 2), mm, and back; tell which succeed."""
@@ -197,11 +197,3 @@ def interface_seeds(
     seeds = InterfaceSeeds(segmentation, voxels, weights, affine, space, draw)
     seeds.points(0, TRIED)
     return seeds
-
-
-def _any_of_cells(values: Array) -> npt.NDArray[np.bool_]:
-    """Return whether any of the eight corners of each cell is true, (x - 1, y - 1, z - 1)."""
-    for axis in range(3):
-        count = values.shape[axis]
-        values = values.take(range(1, count), axis) | values.take(range(count - 1), axis)
-    return values

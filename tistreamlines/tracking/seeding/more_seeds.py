@@ -14,7 +14,7 @@ from ...errors import ParameterError
 from ...option import flag
 from ...space.batch import Space
 from .place_seeds import draw_share, place_in_ball, place_in_voxel
-from .seeds import MOST, Draw, DrawnSeeds, Seeds, SeedsInVoxels, corners_of
+from .seeds import MOST, Draw, DrawnSeeds, NumberedSeeds, Seeds, SeedsInVoxels, corners_of
 
 Voxels = npt.NDArray[np.int32]
 Ball = tuple[float, float, float, float]
@@ -23,7 +23,7 @@ WIDE = 3  # cells along an axis; wider boxes are filled one by one
 
 
 @dataclass(frozen=True, eq=False)
-class SeedsPerVoxel(DrawnSeeds, SeedsInVoxels):
+class SeedsPerVoxel(DrawnSeeds, NumberedSeeds, SeedsInVoxels):
     """The same number of random seeds in each voxel.
 
     Seed k lies in voxel k modulo the number of voxels, so that each round visits all of them, as in DIPY's
@@ -49,18 +49,14 @@ class SeedsPerVoxel(DrawnSeeds, SeedsInVoxels):
         count = counted("--seeds-per-voxel", self.each, len(self.voxels), self.each)
         object.__setattr__(self, "draw", replace(self.draw, count=count))
 
-    def points(self, first: int, count: int) -> npt.NDArray[np.float32]:
-        """Return the seeds from number ``first`` on."""
-        numbers = np.arange(first, first + self.within(first, count))
-        return in_voxels(self.voxels, numbers % len(self.voxels), first, self.draw)
-
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, None]:
         """Return a seed in the voxel of each number."""
-        return in_voxels(self.voxels, numbers % len(self.voxels), int(numbers[0]), self.draw), None
+        first = int(numbers[0]) if len(numbers) else 0
+        return in_voxels(self.voxels, numbers % len(self.voxels), first, self.draw), None
 
 
 @dataclass(frozen=True, eq=False)
-class GridSeeds(SeedsInVoxels):
+class GridSeeds(NumberedSeeds, SeedsInVoxels):
     """A regular grid of seeds in each voxel, those of DIPY's ``seeds_from_mask`` in its order.
 
     Parameters
@@ -79,10 +75,6 @@ class GridSeeds(SeedsInVoxels):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", counted("--seed-grid", self.density, len(self.voxels), self.density**3))
-
-    def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Return the seeds from number ``first`` on."""
-        return self.sample(np.arange(first, first + self.within(first, count)))[0]
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], None]:
         """Return the seeds of these numbers."""

@@ -1,7 +1,5 @@
 """Random seeds, drawn from the same generator as the steps of streamlines."""
 
-from __future__ import annotations
-
 from ...kernels.halves import Rules
 from ...linker.lang import *
 from ...linker.rng import SEEDING, STREAM, philox, uniform

@@ -1,11 +1,10 @@
-"""Seeds: given points, or random points that depend only on the number of the seed and on the RNG seed."""
+"""Seeds, and random points that depend only on the number of the seed and on the RNG seed."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,13 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...errors import InputError
 from ...linker.lang import Func
-from ...space.batch import Batch, Space
+from ...space.batch import Batch
 from .place_seeds import draw_attempt, place_seed
 
-OUTSIDE = 0.1  # fraction of the seeds that may lie outside the image
+Numbers = npt.NDArray[np.int32]
+ATTEMPTS = 1000  # at one seed
+TOGETHER = 1 << 12  # attempts that are made before it is seen whether they are needed
 MOST = 2**32 - 1  # seeds of a run, whose numbers are counted with 32 bits
-SPACES = {"voxel": "voxel coordinates", "rasmm": "RASmm"}
 # offsets in a voxel: the voxels around these eight points are all that interpolation at any seed in the voxel can read
 _CORNERS = np.array(list(np.ndindex(2, 2, 2)), np.float64) * 0.5 - 0.25
 
@@ -148,6 +148,14 @@ class DrawnSeeds(Seeds):
         return self.draw.count
 
 
+class NumberedSeeds(Seeds):
+    """Seeds whose places follow from their numbers."""
+
+    def points(self, first: int, count: int) -> Array:
+        """Return the seeds from number ``first`` on."""
+        return self.sample(np.arange(first, first + self.within(first, count)))[0]
+
+
 class SeedsInVoxels(Seeds):
     """Seeds in voxels, (m, 3) int32."""
 
@@ -156,42 +164,6 @@ class SeedsInVoxels(Seeds):
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel."""
         return corners_of(self.voxels)
-
-
-@dataclass(frozen=True, eq=False)
-class GivenSeeds(Seeds):
-    """Seeds at given points.
-
-    Parameters
-    ----------
-    voxel_points : (n, 3) float64, voxel
-    along : (n, 3) float64, optional
-        The one initial direction of each seed, a unit vector along the voxel axes.
-    """
-
-    voxel_points: npt.NDArray[np.float64]
-    along: npt.NDArray[np.float64] | None = None
-
-    @property
-    def count(self) -> int:  # type: ignore[override]
-        """Number of seeds."""
-        return len(self.voxel_points)
-
-    def directions(self, first: int, count: int) -> npt.NDArray[np.float64] | None:
-        """Return the directions from number ``first`` on, if there are any."""
-        return None if self.along is None else self.along[first : first + count]
-
-    def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Return seeds from number ``first`` on."""
-        return self.voxel_points[first : first + count]
-
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.float64] | None]:
-        """Return the seeds of these numbers, and their directions."""
-        return self.voxel_points[numbers], None if self.along is None else self.along[numbers]
-
-    def reach(self) -> npt.NDArray[np.float64]:
-        """Return all seeds."""
-        return self.voxel_points
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,63 +186,33 @@ class RandomSeeds(DrawnSeeds, SeedsInVoxels):
         return self.draw.reals(place_seed, 3, first, count, voxels=voxels, voxel_count=len(self.voxels))
 
 
-def check_inside(points: Array, space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:
-    """Check that at least nine of ten seeds lie in the image, and suggest other coordinates if not.
+def first_found(
+    first: int, count: int, width: int,
+    attempt: Callable[[int, Numbers, Numbers], tuple[npt.NDArray[np.floating], npt.NDArray[np.bool_]]],
+    whose: str, reason: str,
+) -> npt.NDArray[np.float64]:
+    """Return what the first attempt that succeeds finds at each of ``count`` seeds, (count, width) float64.
 
     Parameters
     ----------
-    points : (n, 3), in the coordinates of ``given``.
-    space : grid of the image.
-    given : 'voxel' or 'rasmm'.
-    name : argument or file, for the message.
+    first, count, width : number of the first seed, of seeds, and of the reals that are found at each.
+    attempt : receives ``first``, seeds from 0 on and the numbers of their attempts, (n,) each; returns (n, width), and
+        which succeed.
+    whose, reason : what a message begins with, and why no attempt at a seed may succeed.
 
     Raises
     ------
     InputError
-        If more than a tenth of the seeds lies outside.
+        If there is a seed at which none of ATTEMPTS succeeds.
     """
-    inside = {"voxel": count_inside(points, space), "rasmm": count_inside(space.to_voxel(points), space)}
-    count, other = len(points), "rasmm" if given == "voxel" else "voxel"
-    most = (1 - OUTSIDE) * count
-    if inside[given] >= most:
-        return
-    if inside[other] >= most:
-        turn = "np.linalg.inv(affine)" if given == "voxel" else "affine"
-        advice = (
-            f"as {SPACES[other]} {inside[other]} lie inside: turn them into {SPACES[given]} with "
-            f"nibabel.affines.apply_affine({turn}, seeds)"
-        )
-    else:
-        advice = f"as {SPACES[other]} {count - inside[other]} do: give seeds of this image in {SPACES[given]}"
-    outside = count - inside[given]
-    raise InputError(f"{name}: as {SPACES[given]} {outside} of {count} seeds lie outside the image, {advice}")
-
-
-def count_inside(points: Array, space: Space) -> int:
-    """Count the points (n, 3), voxel, in the image."""
-    return int(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).sum())
-
-
-def seeds_in_file(rows: npt.NDArray[np.float64], space: Space, name: str) -> GivenSeeds:
-    """Return seeds at points in RASmm, of which at least nine in ten must lie in the image.
-
-    Parameters
-    ----------
-    rows : (n, 3) or (n, 6) float64
-        Points x y z, or points and directions dx dy dz of any length above 0, along the axes of RASmm.
-    space, name : grid of the image, and argument or file, for messages.
-    """
-    points = rows[:, :3]
-    check_inside(points, space, "rasmm", name)
-    along = along_voxel_axes(rows[:, 3:], space) if rows.shape[1] == 6 else None
-    return GivenSeeds(space.to_voxel(points), along)
-
-
-def along_voxel_axes(directions: npt.NDArray[np.float64], space: Space) -> npt.NDArray[np.float64]:
-    """Return unit vectors along the voxel axes (n, 3), of directions (n, 3) of any length in RAS.
-
-    A step along such a vector, in mm, leads along the direction in RASmm, also on a grid that is not rectangular.
-    """
-    directions = directions / np.abs(directions).max(axis=1, keepdims=True)  # their squares cannot overflow
-    turned = directions @ np.linalg.inv(space.affine[:3, :3]).T * space.voxel_sizes
-    return turned / np.linalg.norm(turned, axis=1, keepdims=True)
+    values, left, done = np.empty((count, width)), np.arange(count, dtype=np.int32), 0
+    while len(left) and done < ATTEMPTS:
+        several = min(max(TOGETHER // len(left), 1), ATTEMPTS - done)
+        attempts = np.arange(done, done + several, dtype=np.int32)
+        rows, reached = attempt(first, np.repeat(left, several), np.tile(attempts, len(left)))
+        reached = reached.reshape(-1, several)
+        values[left] = rows.reshape(-1, several, width)[np.arange(len(left)), reached.argmax(axis=1)]
+        left, done = left[~reached.any(axis=1)], done + several
+    if len(left):
+        raise InputError(f"{whose}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: {reason}")
+    return values

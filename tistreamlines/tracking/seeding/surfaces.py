@@ -5,26 +5,89 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
 from ...io.images import AnyPath, Tell, silent
-from ...io.surfaces import AUTO, Surface, load_surface
-from ...option import flag
+from ...io.surfaces import AUTO, SPACES, Surface, load_surface
+from ...option import SEEDS, OneOrMore, TableLike, flag, option
 from ...space.batch import Space
-from .attempts import first_found
-from .mask import SeedMask
+from .directed import along_voxel_axes, lengths_of, normals_of, senses_of
+from .files import GivenSeeds, count_inside
 from .more_seeds import cells_between, counted, voxels_by_share
-from .outside import senses_of
-from .seeds import Draw, DrawnSeeds, GivenSeeds, Seeds, along_voxel_axes, count_inside
-from .surface_options import FREE, NORMAL
+from .seeds import Draw, DrawnSeeds, Seeds, first_found
+
+FREE, NORMAL, INWARD = DIRECTIONS = ("free", "normal", "inward")
+
+
+@dataclass(frozen=True)
+class SurfaceOptions:
+    """Options of seeds on surfaces."""
+
+    seed_surface: OneOrMore[TableLike] | None = option(
+        None, SEEDS, "Surface on which random seeds are placed, uniformly by area over all that are given, such as "
+        "both hemispheres: GIFTI, or FreeSurfer's geometry (lh.white). With --seed-mask, seeds lie in the mask.",
+        unit="FILE", absent="as --seed-mask",
+        excludes=("seeds", "seed_sphere", "seed_image", "seed_gmwmi", "seeds_per_voxel", "seed_grid"),
+    )
+    seeds_per_vertex: int | None = option(
+        None, SEEDS, "Number of seeds at each vertex of the surfaces, instead of --nseeds random seeds on them.",
+        unit="seeds", low=1, high=1_000_000, absent="--nseeds in all", requires=("seed_surface",),
+        excludes=("nseeds", "seed_seed"),
+    )
+    surface_direction: str = option(
+        FREE, SEEDS, "Direction in which the one streamline of a seed of --seed-surface starts: along the normal, out "
+        "of the surface, or inward, into white matter. The other half starts in the opposite direction, without "
+        "--one-way. free starts along the peaks, as other seeds do.", choices=DIRECTIONS, requires=("seed_surface",),
+    )
+    surface_space: str = option(
+        AUTO, SEEDS, "Coordinates of --seed-surface: RASmm (scanner), or FreeSurfer's (tkras), which are moved to "
+        "RASmm by the geometry of their volume in the file. auto takes what the file says.", choices=SPACES,
+        requires=("seed_surface",),
+    )
+
 
 MOST_OUTSIDE = 0.5  # of the vertices of a surface, outside the image
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+
+class SeedMask(NamedTuple):
+    """Voxels outside of which no seed may lie.
+
+    Parameters
+    ----------
+    inside : (x, y, z) bool
+    space : Space
+        Their grid.
+    """
+
+    inside: Flags
+    space: Space
+
+    def holds(self, points: Floats) -> Flags:
+        """Return which points (n, 3), RASmm, lie in a voxel of the mask."""
+        voxels = np.floor(self.space.to_voxel(points) + 0.5)
+        within = ((voxels >= 0) & (voxels < self.inside.shape)).all(axis=1)
+        held = np.zeros(len(points), bool)
+        held[within] = self.inside[tuple(voxels[within].astype(int).T)]
+        return held
+
+    def touches(self, low: Floats, high: Floats) -> Flags:
+        """Return which boxes, from ``low`` to ``high``, (m, 3) in voxel coordinates, have a part in a voxel of it."""
+        sums = np.pad(self.inside, ((1, 0),) * 3).astype(np.int64)
+        for axis in range(3):
+            sums = sums.cumsum(axis)
+        ends = [np.clip(np.floor(side), 0, self.inside.shape).astype(int) for side in (low + 0.5, high + 1.5)]
+        count = np.zeros(len(low), np.int64)
+        for corner in np.ndindex(2, 2, 2):
+            place = tuple(ends[end][:, axis] for axis, end in enumerate(corner))
+            count += (-1) ** (3 - sum(corner)) * sums[place]
+        return count > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,46 +167,6 @@ class AreaSeeds(DrawnSeeds):
         return cells_between(low, high, self.space)
 
 
-@dataclass(frozen=True, eq=False)
-class VertexSeeds(Seeds):
-    """The same number of seeds at each vertex; seed k is at vertex k modulo their number, so each round visits all.
-
-    Parameters
-    ----------
-    vertices : GivenSeeds
-        One seed at each vertex.
-    each : seeds at a vertex.
-
-    Raises
-    ------
-    ParameterError
-        If there are more seeds than numbers.
-    """
-
-    vertices: GivenSeeds
-    each: int
-
-    def __post_init__(self) -> None:
-        count = counted(flag("seeds_per_vertex"), self.each, self.vertices.count, self.each, "vertices")
-        object.__setattr__(self, "count", count)
-
-    def points(self, first: int, count: int) -> Floats:
-        """Return the seeds from number ``first`` on."""
-        return self.sample(np.arange(first, first + self.within(first, count)))[0]
-
-    def directions(self, first: int, count: int) -> Floats | None:
-        """Return the directions from number ``first`` on, if there are any."""
-        return self.sample(np.arange(first, first + self.within(first, count)))[1]
-
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Floats, Floats | None]:
-        """Return the seeds of these numbers, and their directions."""
-        return self.vertices.sample(numbers % self.vertices.count)
-
-    def reach(self) -> Floats:
-        """Return all vertices."""
-        return self.vertices.reach()
-
-
 def surface_seeds(
     paths: Sequence[AnyPath], space: Space, draw: Draw, *, given: str = AUTO, direction: str = FREE,
     each: int | None = None, mask: SeedMask | None = None, note: Tell = silent, warn: Tell = silent,
@@ -157,7 +180,7 @@ def surface_seeds(
         Grid of the image.
     draw : number of random seeds, and their random numbers.
     given : space of the vertices, see :func:`tistreamlines.io.surfaces.load_surface`.
-    direction : one of ``surface_options.DIRECTIONS``.
+    direction : one of ``DIRECTIONS``.
     each : number of seeds at each vertex, in place of random ones.
     mask : seeds lie in it.
     note, warn : are told of vertices that are moved or lie outside the image.
@@ -206,7 +229,7 @@ def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: SeedMas
 def _at_vertices(
     vertices: Floats, triangles: npt.NDArray[np.int64], senses: Floats | None, space: Space, each: int,
     mask: SeedMask | None,
-) -> VertexSeeds:
+) -> GivenSeeds:
     """Return seeds at vertices, along the sums of the normals of their triangles, weighted by area."""
     keep = np.ones(len(vertices), bool) if mask is None else mask.holds(vertices)
     if not keep.any():
@@ -222,19 +245,8 @@ def _at_vertices(
                 f"{vertices[none[0]].round(3).tolist()}; leave out {flag('surface_direction')}"
             )
         along = along_voxel_axes(sums[keep], space)
-    return VertexSeeds(GivenSeeds(space.to_voxel(vertices[keep]), along), each)
-
-
-def normals_of(vertices: Floats, triangles: npt.NDArray[np.int64]) -> Floats:
-    """Return the normals of triangles (m, 3), as long as twice their areas."""
-    first, second, third = (vertices[triangles[:, number]] for number in range(3))
-    return np.cross(second - first, third - first)
-
-
-def lengths_of(vectors: Floats) -> Floats:
-    """Return the lengths of vectors (n, 3); sums in this order have the same bits everywhere."""
-    x, y, z = vectors.T
-    return np.sqrt(x * x + y * y + z * z)
+    counted(flag("seeds_per_vertex"), each, int(keep.sum()), each, "vertices")
+    return GivenSeeds(space.to_voxel(vertices[keep]), along, each)
 
 
 def _check_place(surface: Surface, space: Space, warn: Tell) -> None:

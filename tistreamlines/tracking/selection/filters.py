@@ -9,16 +9,13 @@ first word (0) and in ``more`` further ones.  An engine can have one such filter
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from ...aliases import Array
-from ...backends.numba.cache import Function, text_of
-from ...kernels.stop_reasons import VALID, Stop
-from ...kernels.verdicts import Verdict
-from ..growth.chunk import Chunk
+from ...kernels.stop_reasons import VALID, Stop, Verdict
+from ..growth.chunk import Chunk, judge_lengths
 from ..parts import Selection
 
 
@@ -30,12 +27,11 @@ class Filter(Protocol):
         return selection
 
     def verdicts(self, chunk: Chunk) -> Array:
-        """Return the :class:`...kernels.verdicts.Verdict` on each of the chunk's streamlines, (m,) integers."""
+        """Return the :class:`...kernels.stop_reasons.Verdict` on each of the chunk's streamlines, (m,) integers."""
         ...
 
 
 LENGTHS = (int(Verdict.ACCEPTED), int(Verdict.NO_STEP), int(Verdict.TOO_SHORT), int(Verdict.TOO_LONG))
-_judge_lengths = Function(text_of(Path(__file__).with_name("filters_kernels.py")), "judge_lengths")
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class Length(Filter):
     def verdicts(self, chunk: Chunk) -> Array:
         """Return the verdict on each of the chunk's streamlines, (m,)."""
         verdicts = np.empty(len(chunk.state), np.int8)
-        _judge_lengths(chunk.state, self.fewest, self.most, LENGTHS, verdicts)
+        judge_lengths(chunk.state, self.fewest, self.most, LENGTHS, verdicts)
         return verdicts
 
 

@@ -19,9 +19,8 @@ from ...linker.lang import Func, Stage
 from ...space.batch import Space
 from ..growth.chunk import Chunk
 from ..parts import Selection
-from .files import MaskRegion, Region, SphereRegion, box_around
 from .filters import Filter
-from .voxel_bits import mark_ball, mark_voxels
+from .places import MaskRegion, Region, SphereRegion, box_around, mark_ball, mark_voxels
 
 Asked = Mapping[str, Sequence[Region]]  # by the name of the option
 Marked = tuple[MaskRegion, int, int]  # with its word and its bit in it

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
-from ...kernels.stopping import act5, cropping, five_tissues
+from ...kernels.stopping import act5, five_tissues
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
-from ...option import SEEDS, option
+from ...option import SEEDS, ImageLike, option
 from ..parts import Recovery, Rule
-from ..recovery.backtracking import Backtracking, BacktrackOptions
-from ..tables.given import StopTables
-from .own_grid import OwnMap
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
+from ..recovery.recoveries import Backtracking, BacktrackOptions
+from ..tables.given import OwnMap, StopTables
 
 NAME = "act5"
 MOST_LOOKED_AT = 1_000_000  # voxels
@@ -58,7 +53,7 @@ class FiveTissues(Rule):
     store_memory: Stage = act5.store_passed
     fluid_at: Func = five_tissues.fluid_at
     shuns_fluid: int = 1
-    for_rule: int = act5.KEPT
+    for_rule: int = act5.NUMBERS
     maps: int = five_tissues.VALUES
     takes_back: bool = host(default=True)
     in_turn: bool = host(default=True)
@@ -71,7 +66,7 @@ def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: OwnMap = UN
     return FiveTissues(
         stopping=five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(tissues).fields()),
         cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
-        crop=cropping.crop_at_interface if crops else None, note_point=cropping.keep_point_before if crops else None,
+        crop=act5.crop_at_interface if crops else None, note_point=act5.keep_point_before if crops else None,
         recovery=Backtracking(rejects=act5.rejects_end) if options.backtrack else Recovery(),
     )
 
@@ -84,7 +79,7 @@ def prepare(
     Parameters
     ----------
     maps : mapping
-        ``act``, an :class:`tistreamlines.tracking.stopping.own_grid.OwnMap` of five volumes.
+        ``act``, an :class:`tistreamlines.tracking.tables.given.OwnMap` of five volumes.
     anisotropy : unused
         See :class:`tistreamlines.tracking.registry.StoppingRule`.
     options : Act5Options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,12 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...kernels.recovery.backtracking import rejects_invalid
-from ...kernels.stopping import act, cmc
+from ...kernels.stopping import row_maps
 from ...linker.lang import Func, Record
-from ...option import SEEDS, flag, option
+from ...option import SEEDS, ImageLike, flag, option
 from ..parts import Recovery, Rule
-from ..recovery.backtracking import Backtracking, BacktrackOptions
-from ..recovery.particles import ParticleOptions, particle_filtering_of
-from ..tables.given import StopTables
-from .own_grid import OwnMap
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
+from ..recovery.recoveries import Backtracking, BacktrackOptions, ParticleOptions, particle_filtering_of
+from ..tables.given import OwnMap, StopTables
 
 INCLUDED = ("include_map", "exclude_map")
 TISSUES = ("pve_wm", "pve_gm", "pve_csf")
@@ -67,13 +62,13 @@ class AnatomyOptions(BacktrackOptions, ParticleOptions, FractionOptions):
 
 def act_of(options: Any, sides: tuple[float, ...]) -> Rule:
     """Return the rule of ACT, from its options and the step size, and the sides of a voxel, mm."""
-    return _rule(act.Act(), act.classify, options, sides)
+    return _rule(row_maps.Act(), row_maps.classify_act, options, sides)
 
 
 def cmc_of(options: Any, sides: tuple[float, ...]) -> Rule:
     """Return the rule of CMC, as :func:`act_of` does that of ACT."""
     exponent = options.step_mm(sides) / float(np.mean(sides))
-    return _rule(cmc.Cmc(exponent=exponent), cmc.classify, options, sides)
+    return _rule(row_maps.Cmc(exponent=exponent), row_maps.classify_cmc, options, sides)
 
 
 def _rule(record: Record, classify: Func, options: Any, sides: tuple[float, ...]) -> Rule:
@@ -114,7 +109,7 @@ def prepare_act(
     """
     both = _include_exclude(maps, options)
     # a point where the interpolated map is at most this has a voxel beside it where the map is
-    alive = both[..., 0] <= act.MOST
+    alive = both[..., 0] <= row_maps.MOST
     if options.pft and options.pft_min_wm > 0:  # a half goes on to meet white matter
         alive |= both.sum(axis=-1) < 1
     return _tables(act_of(options, sides), both, alive, options)

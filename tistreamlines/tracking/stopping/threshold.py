@@ -1,22 +1,18 @@
-"""The stopping rule that ends streamlines at a threshold of a map, as DIPY's ``ThresholdStoppingCriterion``."""
+"""The stopping rules of one map: a threshold of a map, and a mask, as those of DIPY's stopping criteria."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...aliases import Array
-from ...errors import InputError
-from ...kernels.stopping import threshold
-from ...option import SEEDS, flag, option
+from ...errors import InputError, ParameterError
+from ...kernels.stopping import row_maps
+from ...option import SEEDS, ImageLike, flag, option
 from ..parts import Rule
 from ..tables.given import StopTables
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
 
 MUCH = 100  # times the threshold: the median of FA is about 3 times, that of a fraction of white matter 10 times 0.1
 LEAST = 0.01  # a lower threshold stands for 0
@@ -52,7 +48,7 @@ def rule_of(options: ThresholdOptions, sides: tuple[float, ...]) -> Rule:
 
 
 def _above(value: float) -> Rule:
-    return Rule(stopping=threshold.Threshold(threshold=value), classify=threshold.classify)
+    return Rule(stopping=row_maps.Threshold(threshold=value), classify=row_maps.classify_threshold)
 
 
 def needs_fa(options: ThresholdOptions) -> bool:
@@ -127,3 +123,58 @@ def of_map(stop_map: Array, value: float) -> StopTables:
     alive = None if value < 0 else stop_map > value
     channels = np.asarray(stop_map, np.float32)[..., None]
     return StopTables(_above(value), channels, alive)
+
+
+# The stopping rule that ends streamlines outside a mask, as DIPY's ``BinaryStoppingCriterion``.
+@dataclass(frozen=True)
+class BinaryOptions:
+    """Options of the stopping rule, a part of :class:`tistreamlines.Parameters`."""
+
+    stop_mask: ImageLike | None = option(
+        None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; from 0.5 on it is "
+        "inside.", unit="FILE", absent="--mask; one of them is needed, but not with ifod1, ifod2, sd_stream",
+        common=True,
+    )
+
+
+def binary_rule(options: BinaryOptions, sides: tuple[float, ...]) -> Rule:
+    """Return the rule, which depends on nothing."""
+    del options, sides
+    return Rule(stopping=row_maps.Binary(), classify=row_maps.classify_binary)
+
+
+def prepare_binary(
+    maps: Mapping[str, Array], anisotropy: Callable[[], Array], options: BinaryOptions, sides: tuple[float, ...]
+) -> StopTables:
+    """Make the tables of the rule.
+
+    Parameters
+    ----------
+    maps : mapping
+        ``stop_mask``, an ndarray (x, y, z).
+    anisotropy, sides : unused
+        See :class:`tistreamlines.tracking.registry.StoppingRule`.
+    options : BinaryOptions
+        Options of the rule.
+
+    Returns
+    -------
+    StopTables
+        The tables.
+
+    Raises
+    ------
+    ParameterError
+        If there is no mask.
+    InputError
+        If the mask is empty.
+    """
+    if "stop_mask" not in maps:
+        raise ParameterError(
+            "--stopping binary needs --stop-mask, or --mask for it: give the mask of the brain, or of the voxels that "
+            "have an orientation function"
+        )
+    inside = maps["stop_mask"] > 0
+    if not inside.any():
+        raise InputError(f"{options.stop_mask}: no voxel is above 0, so no streamline could grow: give another mask")
+    return StopTables(binary_rule(options, sides), inside.astype(np.float32)[..., None], inside)

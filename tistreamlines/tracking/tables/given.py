@@ -25,7 +25,6 @@ from ..parts import Getter, Layout, Rule
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
-
 @dataclass(frozen=True, eq=False)
 class Signals:
     """A diffusion series, for methods that fit the signals during tracking.
@@ -267,3 +266,40 @@ class Prepared:
     def source(self, roots: Sequence[Func], layout: Layout | None = None, parts: Sequence[Part] = ()) -> Source:
         """Return kernels that are linked with the parts, for the getter and the rule alone if no layout is given."""
         return (layout or Layout.of(self.getter, self.rule)).source(roots, parts)
+
+
+# Maps of a stopping rule on a grid of their own.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MapCount(Part):
+    """Number of maps on a grid of their own, for kernels that are linked without a rule."""
+
+    maps: int
+
+
+@dataclass(frozen=True, eq=False)
+class OwnMap:
+    """An image on a grid of its own, as a rule's ``prepare`` receives it.
+
+    Parameters
+    ----------
+    values : ndarray, (x, y, z) or (x, y, z, n), float32
+        The map, or maps.
+    to_grid : ndarray, (4, 4), float64
+        From voxel coordinates of the tracked image (centre of voxel = integer) to those of the map.
+    """
+
+    values: npt.NDArray[np.float32]
+    to_grid: Array
+
+    @property
+    def count(self) -> int:
+        """Number of maps."""
+        return int(np.prod(self.values.shape[3:], dtype=int))
+
+    def fields(self) -> dict[str, Array]:
+        """Return the fields of :class:`tistreamlines.kernels.lanes.OwnGrid`."""
+        return {
+            "maps": np.ascontiguousarray(self.values, np.float32).ravel(),
+            "sides": np.array(self.values.shape[:3], np.int32),
+            "to_grid": self.to_grid[:3].astype(np.float32).ravel(),
+        }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,15 @@ MOST_NUMBERS = 2**30  # greatest size of an array, so that the address of each b
 
 
 Fill = Callable[[Array, Array], None]  # writes rows (m, width) of values (m, n) in float64
+
+
+def front(numbers: Callable[[Array], Array] = lambda values: values) -> Fill:
+    """Return what writes numbers of each voxel, (m, k), to the front of its row; they are the values by default."""
+    def fill(values: Array, rows: Array) -> None:
+        made = numbers(values)
+        rows[:, : made.shape[1]] = made
+
+    return fill
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +129,7 @@ def touched(
     near = np.logical_and.reduce([(x >= -0.5) & (x < side - 0.5) for x, side in zip(seeds.T, shape, strict=True)])
     low = np.zeros(np.asarray(shape) + 1, bool)  # whether a seed lies between a voxel's predecessor and the voxel
     low[tuple(np.floor(x[near]).astype(np.int64) + 1 for x in seeds.T)] = True
-    return near_marks(alive, (1, 1, 1)) | _any_in_window(low, (2, 2, 2))
+    return near_marks(alive, (1, 1, 1)) | of_windows(np.logical_or, low, (2, 2, 2))
 
 
 def kept(
@@ -156,16 +166,17 @@ def kept(
 
 def near_marks(marks: npt.NDArray[np.bool_], reach: Sequence[int] | npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
     """Return the voxels (x, y, z) within ``reach`` voxels of a marked one along each axis."""
-    return _any_in_window(np.pad(marks, [(side, side) for side in reach]), [2 * side + 1 for side in reach])
+    wide = np.pad(marks, [(side, side) for side in reach])
+    return of_windows(np.logical_or, wide, [2 * side + 1 for side in reach])
 
 
-def _any_in_window(marks: npt.NDArray[np.bool_], sizes: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return whether a mark is in each window; the result is smaller than the marks by sizes - 1."""
+def of_windows(choose: np.ufunc, values: Array, sizes: Iterable[int]) -> Array:
+    """Return what ``choose`` leaves of each window of so many voxels, by its first voxel."""
     for axis, size in enumerate(sizes):
-        moved = np.moveaxis(marks, axis, 0)
+        moved = np.moveaxis(values, axis, 0)
         shifted = [moved[first : len(moved) - size + 1 + first] for first in range(size)]
-        marks = np.moveaxis(np.logical_or.reduce(shifted), 0, axis)
-    return marks
+        values = np.moveaxis(reduce(choose, shifted), 0, axis)
+    return values
 
 
 def _from_a_cache_line(shape: tuple[int, int]) -> npt.NDArray[np.float32]:

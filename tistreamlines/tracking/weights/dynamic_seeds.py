@@ -22,10 +22,10 @@ from ...devices.threads import thread_pool
 from ...fit.threads import single_blas
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
-from ..seeding.attempts import first_found
+from ..seeding.directed import along_voxel_axes
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
-from ..seeding.seeds import Draw, DrawnSeeds, along_voxel_axes, corners_of
+from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_found
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .followed import Fods, given_fods
 from .visits import Visitor

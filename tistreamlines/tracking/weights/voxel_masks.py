@@ -17,7 +17,7 @@ from ...linker.lang import LANES
 from ...linker.records import INTS, spread
 from ...linker.source import Source
 from ...space.batch import Space
-from ..stopping.own_grid import MapCount, OwnMap
+from ..tables.given import MapCount, OwnMap
 
 TOGETHER = 2**15  # voxels in a launch
 SAME = 1e-4  # difference of affines of one grid, mm

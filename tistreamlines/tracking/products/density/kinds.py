@@ -15,7 +15,7 @@ from ....aliases import Array
 from ....backends.program import Program
 from ....errors import ParameterError
 from ....space.batch import Batch, Space, last_points, of_each
-from ...stopping.own_grid import OwnMap
+from ...tables.given import OwnMap
 from ..grid import Passage, no_amounts, passages
 from ..samples.sampler import Sampler, unit_of
 from ..weighing import weight_unit

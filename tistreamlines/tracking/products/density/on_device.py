@@ -13,10 +13,9 @@ from ....linker.lang import Func
 from ....linker.parts import Part
 from ....linker.records import INTS, Arguments, spread
 from ....space.batch import Space
-from ...growth.chunk import Chunk
+from ...growth.chunk import Chunk, exclusive_sum
 from ...growth.growth import Growth
 from ...growth.memory import PART_WORDS, WORD, memory_for
-from ...growth.ordering import exclusive_sum
 from ..collector import Collector
 from ..grid import MapGrid, affine_of, in_parts
 from ..point_kernels import Listing

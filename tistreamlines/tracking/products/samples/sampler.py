@@ -15,13 +15,13 @@ from ....errors import InputError
 from ....io.images import AnyPath, Tell, grid_of, open_image, silent
 from ....io.nifti import load_map
 from ....io.trx import member_names
+from ....kernels.lanes import OwnGrid
 from ....kernels.products.samples import GREATEST, LEAST, MEDIAN, NUMBERS, TOTAL, WEIGHT, sample_points
-from ....kernels.stopping.own_grid import OwnGrid
 from ....linker.lang import LANES
 from ....linker.records import Arguments, spread
 from ....option import file_of
 from ....space.batch import Batch, of_each
-from ...stopping.own_grid import MapCount, OwnMap
+from ...tables.given import MapCount, OwnMap
 from ..backlog import thread_count
 from ..point_kernels import points_of, program_of
 

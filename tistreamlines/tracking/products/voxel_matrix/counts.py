@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....aliases import Array
-from ...growth.ordering import exclusive_sum
+from ...growth.chunk import exclusive_sum
 from ..grid import in_parts
 
 if TYPE_CHECKING:

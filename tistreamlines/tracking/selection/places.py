@@ -1,20 +1,123 @@
-"""Voxels of the tracked image that lie wholly inside or outside each region, with the bits of those that hold them.
-
-A point in such a voxel has the voxel's bits. In the others, which the border of a region crosses, spheres and masks on
-other grids are looked at.
-"""
+"""Regions of interest, which are mask images on any grid and spheres, and the voxels that they mark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from ...aliases import Array
+from ...io.images import AnyPath, Tell, grid_of, open_image, silent
+from ...io.nifti import load_mask
 from ...kernels.selection.regions import MIXED
+from ...option import ball_of
+from ...space.batch import Space
+from ..tables.rows import of_windows
 
+
+@dataclass(frozen=True, eq=False)
+class SphereRegion:
+    """A sphere.
+
+    Parameters
+    ----------
+    name : str
+        What the user gave, for messages.
+    centre : (3,) float64
+        RASmm.
+    radius : float
+        mm.
+    """
+
+    name: str
+    centre: npt.NDArray[np.float64]
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class MaskRegion:
+    """The voxels of a mask image.
+
+    Parameters
+    ----------
+    name : str
+        What the user gave, for messages.
+    space : Space
+        Grid of the mask.
+    voxels : (x, y, z) bool
+        Those of the region.
+    """
+
+    name: str
+    space: Space
+    voxels: npt.NDArray[np.bool_]
+
+
+Region = SphereRegion | MaskRegion
+
+
+def box_around(voxels: Array) -> tuple[npt.NDArray[np.int_], npt.NDArray[np.int_]]:
+    """Return the first voxel of the smallest box around the voxels that are not 0, and the one after its last."""
+    held = [np.flatnonzero(voxels.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
+    return np.array([along[0] for along in held]), np.array([along[-1] + 1 for along in held])
+
+
+def sphere_in(name: str, region: object) -> SphereRegion | None:
+    """Return the sphere of a text 'x,y,z,r' in RASmm, or None if the text is none of four numbers.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    region : object
+        Text, path, or what stands in for a path.
+
+    Raises
+    ------
+    ParameterError
+        If the radius is not above 0, or a number too large.
+    """
+    try:
+        numbers = [float(part) for part in str(region).split(",")]
+    except ValueError:
+        return None
+    if len(numbers) != 4:
+        return None
+    *centre, radius = ball_of(name, region)
+    return SphereRegion(str(region), np.array(centre), radius)
+
+
+def load_region(name: str, region: AnyPath, note: Tell = silent, warn: Tell | None = None) -> Region:
+    """Read a region.
+
+    Parameters
+    ----------
+    name : str
+        Python name of the option.
+    region : str, Path or InMemory
+        A mask image of any grid, of which every voxel of at least 0.5 is inside, as in MRtrix3, or the text 'x,y,z,r'.
+    note, warn : callable
+        See :func:`tistreamlines.io.nifti.load_mask`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, or the mask is empty.
+    ParameterError
+        If the text is no sphere.
+    """
+    if (sphere := sphere_in(name, region)) is not None:
+        return sphere
+    space = grid_of(*open_image(region))
+    return MaskRegion(str(region), space, load_mask(region, space, note, warn, labels=True))
+
+
+# Voxels of the tracked image that lie wholly inside or outside each region, with the bits of those that hold them.
+#
+# A point in such a voxel has the voxel's bits. In the others, which the border of a region crosses, spheres and masks
+# on other grids are looked at.
 SLACK = 1e-3  # voxels or mm: more than the rounding of points, which have float32
 
 
@@ -33,7 +136,7 @@ def mark_voxels(voxels: Array, bits: Array, to_grid: Array) -> None:
     block = np.maximum(reach // 2, 1).astype(int)
     window = np.ceil(2 * reach / block).astype(int) + 1
     least, greatest = (
-        _of_windows(choose, np.pad(_of_blocks(choose, bits, block), [(size, size) for size in window]), window)
+        of_windows(choose, np.pad(_of_blocks(choose, bits, block), [(size, size) for size in window]), window)
         for choose in (np.minimum, np.maximum)
     )
     corners = np.array(list(product(*([-1 - far, size + far] for far, size in zip(reach, bits.shape, strict=True)))))
@@ -56,15 +159,6 @@ def _of_blocks(choose: np.ufunc, bits: Array, block: Array) -> Array:
             last = (*[slice(None)] * axis, -1)
             bits[last] = choose(bits[last], 0)
     return bits
-
-
-def _of_windows(choose: Callable[[Array, Array], Array], values: Array, window: Array) -> Array:
-    """Return what ``choose`` leaves of each window of so many voxels, by its first voxel."""
-    for axis, size in enumerate(window):
-        turned = np.moveaxis(values, axis, 0)
-        count = len(turned) - size + 1
-        values = np.moveaxis(reduce(choose, [turned[shift : shift + count] for shift in range(size)]), 0, axis)
-    return values
 
 
 def mark_ball(voxels: Array, centre: Array, radius: float, bit: int, sides: Array) -> None:

@@ -1,4 +1,4 @@
-"""SD_STREAM: makes the tables of the kernels, which follow the peaks of FODs as MRtrix3's tckgen does."""
+"""SD_STREAM and FACT, which follow peaks as MRtrix3's tckgen does: makes the tables of the kernels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...aliases import Array
-from ...kernels.getters import sd_stream
-from ...kernels.getters.direction_codes import HALF
-from ...kernels.getters.headings import HeadingScratch
-from ...kernels.getters.reads import read_row
-from ...kernels.getters.vertex_steps import Vertex
+from ...kernels.getters import along_peaks
+from ...kernels.getters.shared import HALF, HeadingScratch, Vertex, read_row, read_stop
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import Part, host
+from ...option import MODEL, option
+from ...space.sphere import padded
+from ..parts import Getter, Row
 from ..tables.given import Scheme
-from ..tables.rows import Rows
-from .fod import FodGetter, FodOptions, fod_rows, order_of_fods
+from ..tables.rows import Rows, front
+from .fod import CutoffOptions, FodGetter, FodOptions, fod_rows, order_of_fods
 from .shared import harmonic_operations
 
 CIRCLES = 3  # great circles, as many as a quadratic form of two variables has numbers
@@ -31,20 +31,20 @@ class FollowsPeaks(Part):
 
     scratch: type[Record] = HeadingScratch
     state: type[Record] = Vertex
-    set_out: Stage = sd_stream.set_out_to_peak
-    move: Stage = sd_stream.move_to_peak
+    set_out: Stage = along_peaks.set_out_to_peak
+    move: Stage = along_peaks.move_to_peak
     code_bits: int = 2 * HALF
     aimed: bool = host(default=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SdStreamGetter(FollowsPeaks, FodGetter):
-    """SD_STREAM; see the constants of ``kernels/getters/sd_stream.py``."""
+    """SD_STREAM; see the constants of ``kernels/getters/along_peaks.py``."""
 
-    scratch: type[Record] = sd_stream.SdStreamScratch
-    begin: Func = sd_stream.begin_at_peak
+    scratch: type[Record] = along_peaks.SdStreamScratch
+    begin: Func = along_peaks.begin_at_peak
     read: Func = read_row
-    choose: Func = sd_stream.choose_peak
+    choose: Func = along_peaks.choose_peak
     circle_chunks: int
     circle_points: int
     laid_out_abreast: bool = host(default=False)
@@ -57,13 +57,13 @@ class SdStreamGetter(FollowsPeaks, FodGetter):
         return 32 * channels, 16 * channels + rounds * (amplitudes + 2 * self.circle_points + ROUND_OPERATIONS)
 
 
-def describe(scheme: Scheme, options: FodOptions) -> tuple[SdStreamGetter, Rows]:
+def describe_sd_stream(scheme: Scheme, options: FodOptions) -> tuple[SdStreamGetter, Rows]:
     """Return the getter and its rows; see :func:`tistreamlines.tracking.getters.fod.fod_rows`."""
     order = order_of_fods(scheme)
     parts, weights = great_circles(order)
     chunks, least = -(-len(parts) // 32), options.least(scheme.rule)
     columns = np.concatenate([parts, np.repeat(parts[:1], 32 * chunks - len(parts), axis=0)]).reshape(chunks, 32, 3)
-    method = sd_stream.SdStream(
+    method = along_peaks.SdStream(
         threshold=least, cos_angle=math.cos(math.radians(options.max_angle)),
         circles=columns.swapaxes(1, 2).ravel(), weights=np.pad(weights, ((0, 0), (0, 32 - weights.shape[1]))).ravel(),
     )
@@ -107,3 +107,56 @@ def great_circles(order: int) -> tuple[Array, Array]:
     bends = np.kron(form.T, bend[1:, None])
     pole = np.append([0, 0], bend[0] * form.sum(axis=1))
     return np.vstack([[1, 0, 0], parts]), np.vstack([pole, np.hstack([slopes, bends])])
+
+
+PEAK_OPERATIONS = 20  # operations that compare a peak
+
+
+@dataclass(frozen=True)
+class FactOptions(CutoffOptions):
+    """Options of FACT, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
+
+    peaks_between: str = option(
+        "nearest", MODEL, "Follow the peaks of the nearest voxel (nearest), as tckgen does, or blend those of the "
+        "eight voxels around a point that are most collinear with the last step (linear).",
+        choices=("nearest", "linear"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FactGetter(FollowsPeaks, Getter):
+    """FACT; see the constants of ``kernels/getters/along_peaks.py``."""
+
+    begin: Func = along_peaks.begin_at_fixel
+    read: Func = read_stop
+    choose: Func = along_peaks.choose_fixel
+    peaks: int
+    blends: int
+
+    def count_step(self) -> tuple[int, int]:
+        """Return a lower bound of the bytes read and the operations done for a step."""
+        voxels, maps = (8 if self.blends else 1), self.row.stop_channels
+        return 12 * voxels * self.peaks + 32 * maps, voxels * self.peaks * PEAK_OPERATIONS + 16 * maps
+
+
+def describe_fact(scheme: Scheme, options: FactOptions) -> tuple[FactGetter, Rows]:
+    """Return the getter and its rows.
+
+    Parameters
+    ----------
+    scheme : Scheme
+        What is known of the inputs, which are peaks.
+    options : FactOptions
+        Options of the method.
+    """
+    count, maps = scheme.form.count, scheme.maps
+    # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
+    width = padded(max(count, 32 * (maps > 1)) + maps)
+    method = along_peaks.Fact(
+        threshold=options.least(scheme.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
+    )
+    getter = FactGetter(
+        method=method, row=Row.of(width, maps), peaks=count // 3, blends=int(options.peaks_between == "linear"),
+    )
+    # a voxel without a row has no peak, which ends streamlines, so each that has one needs its row
+    return getter, Rows(front(), all_values=True)

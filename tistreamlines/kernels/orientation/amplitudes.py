@@ -1,12 +1,10 @@
-"""A function on the sphere, given by the coefficients of ``polynomials.monomials``, at 32 directions at once.
-
-They are the amplitudes of orientation functions whose coefficients are stored: the rows hold them.
-"""
-
-from __future__ import annotations
+"""Amplitudes of orientation functions, of which the rows hold coefficients (of ``polynomials.monomials``) or samples."""
 
 from ...linker.lang import *
-from ..halves import Scratch
+from ..halves import Method, Scratch
+from ..interpolate import Volume
+from ..lanes import interpolated, nearest_vertex
+from .peaks import VERTEX_CHUNKS
 
 ADDRESS_MASK = 0x1FFFFFFF  # shows compilers for GPUs that no address overflows, so that they can fold constant offsets
 HALF_ORDER = Constant("half the order of the spherical harmonics")
@@ -45,3 +43,23 @@ def harmonic(c: Reals, first: i32, x: real, y: real, z: real) -> real:
 def amplitudes_of_harmonics(scratch: Scratch, c: i32, x: real, y: real, z: real) -> real:
     """Amplitudes in 32 directions, which are those of the sphere's vertices from number ``c`` on."""
     return harmonic(scratch.row, 0, x, y, z)
+
+
+@func
+def amplitudes_of_samples(scratch: Scratch, c: i32, x: real, y: real, z: real) -> real:
+    """Amplitudes at 32 vertices of the sphere, from number ``c`` on."""
+    return at(scratch.row, c)
+
+
+@func
+def amplitude_of_samples(method: Method, volume: Volume, p: vec3, d: vec3) -> real:
+    """Amplitude at each lane's point in its direction: that of the nearest vertex, as in DIPY's PTT."""
+    return interpolated(volume, p, nearest_vertex(method.sphere.vertices, method.cells, d))
+
+
+@func
+def sphere_of_samples(volume: Volume, p: vec3, row: Reals):
+    """Amplitudes at all vertices of the sphere at one point."""
+    here = vec3(lanes(p[0]), lanes(p[1]), lanes(p[2]))
+    for chunk in range(VERTEX_CHUNKS):
+        put(row, 32 * chunk, interpolated(volume, here, lane() + 32 * chunk))

@@ -1,4 +1,4 @@
-"""Particle filtering of streamlines that follow tissue fractions, as DIPY's ``ParticleFilteringTracking``."""
+"""Backtracking, as MRtrix3's ``tckgen -backtrack``, and particle filtering, as DIPY's ``ParticleFilteringTracking``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ...errors import ParameterError
-from ...kernels.recovery import particle_filtering
+from ...kernels.recovery import backtracking, particle_filtering
 from ...kernels.recovery.particles import Particles
 from ...kernels.stop_reasons import KEPT, KEPT_ENDS
 from ...linker.lang import LANES, Record, Stage
@@ -14,6 +14,31 @@ from ...linker.parts import host
 from ...option import SEEDS, option
 from ..parts import Recovery
 
+
+@dataclass(frozen=True)
+class BacktrackOptions:
+    """The option of backtracking, a part of the options of the stopping rules that tell valid from invalid ends."""
+
+    backtrack: bool = option(
+        False, SEEDS, "Where a streamline ends invalidly, it goes back a little and takes other steps, farther back "
+        "after every third failure, as in MRtrix3's tckgen.", excludes=("pft", "stop_when_included"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Backtracking(Recovery):
+    """Goes back where a half ends that ``rejects``, a stage of the rule, does not accept."""
+
+    rejects: Stage
+    recovery: type[Record] = backtracking.Checkpoint
+    load_recovery: Stage = backtracking.load_times
+    recover: Stage = backtracking.backtrack
+    for_recovery: int = backtracking.KEPT
+    takes_back: bool = host(default=True)
+    in_turn: bool = host(default=True)  # a backward half sets out when it is certain how the forward half begins
+
+
+# Particle filtering of streamlines that follow tissue fractions, as DIPY's ``ParticleFilteringTracking``.
 MOST_STEPS = 64  # of a particle, which a team keeps in its memory
 ROUNDING = 1e-6  # relative error of a length in steps: images store voxel sizes in float32
 
