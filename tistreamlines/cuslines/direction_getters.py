@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
     from dipy.core.sphere import Sphere
 
-    from ..options.keywords import Options
+    from ..options.objects import Options
 
 PMF_THRESHOLD = 0.05  # cuslines' PMF_THRESHOLD_P
 

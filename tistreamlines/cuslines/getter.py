@@ -15,7 +15,7 @@ from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signa
 from . import arrays
 
 if TYPE_CHECKING:
-    from ..options.keywords import Options
+    from ..options.objects import Options
 
 
 class DirectionGetter:

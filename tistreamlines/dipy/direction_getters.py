@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dipy.tracking.direction_getter import DirectionGetter
     from typing_extensions import Self, Unpack
 
-    from ..options.keywords import Options
+    from ..options.objects import Options
     from .keywords import GetterOptions, Model
 
 PEAKS: Options = {"relative_peak_threshold": 0.5, "min_separation_angle": 25.0}  # defaults of DIPY's peak_directions

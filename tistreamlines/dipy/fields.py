@@ -19,7 +19,7 @@ from .volumes import volume
 if TYPE_CHECKING:
     from dipy.core.sphere import Sphere
 
-    from ..options.keywords import Options
+    from ..options.objects import Options
     from .keywords import Model
 
 MODEL_NAMES = {"OpdtModel": "opdt", "CsaOdfModel": "csa"}

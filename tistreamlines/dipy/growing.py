@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dipy.tracking.stopping_criterion import StoppingCriterion
 
     from ..option import OneOrMore
-    from ..options.keywords import ImageLike, Options
+    from ..options.objects import ImageLike, Options
 
     LikeRegion = TypeVar("LikeRegion", bound=OneOrMore[ImageLike] | None)
     Streamline = Array | tuple[Array, Array]  # points (m, 3), or these and their seed (3,)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..aliases import Array
     from ..option import OneOrMore
-    from ..options.keywords import ImageLike
+    from ..options.objects import ImageLike
 
     RegionLike = OneOrMore[ImageLike]
     Model = OpdtModel | CsaOdfModel

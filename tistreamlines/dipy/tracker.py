@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dipy.tracking.stopping_criterion import StoppingCriterion
     from typing_extensions import Unpack
 
-    from ..options.keywords import Options
+    from ..options.objects import Options
     from .growing import Streamline
     from .keywords import Bootstrap, Eudx, OfPeaks, Pft, PttTracking, Tracking
 

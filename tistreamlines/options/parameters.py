@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..aliases import Json
-    from .keywords import Options
+    from .objects import Options
 
 __all__ = ["Parameters", "absent", "applies_with", "defaults", "input_names", "kind", "options"]
 

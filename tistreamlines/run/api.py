@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..option import ImageLike, PointsLike
-    from ..options.keywords import Options
+    from ..options.objects import Options
 
     class Arguments(Options, total=False):
         """The keywords that track, stream and estimate have in common."""

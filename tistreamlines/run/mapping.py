@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..option import ImageLike
-    from ..options.keywords import ProductOptions
+    from ..options.objects import ProductOptions
     from .reporting import Shown
 
     class MapOptions(ProductOptions, total=False):

@@ -34,7 +34,7 @@ from .schema import PartRecord
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..options.keywords import ProductOptions
+    from ..options.objects import ProductOptions
 
 TOLD = 10  # missing parts that are named
 
