@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsInt, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsInt, TypeAlias, TypeVar
 
 from .aliases import Array
 from .errors import ParameterError
@@ -17,13 +17,13 @@ from .errors import ParameterError
 if TYPE_CHECKING:
     from nibabel.spatialimages import SpatialImage
 
-    PointsLike = str | os.PathLike[str] | Array | Sequence[object]
-    ImageLike = str | os.PathLike[str] | Array | SpatialImage
-    BallLike = str | Sequence[float]  # x, y, z and a radius
-    Value = TypeVar("Value")
-    OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
+Value = TypeVar("Value")
+OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
 PathLike = str | Path
 TableLike = PathLike  # of an input that is no image
+PointsLike = str | os.PathLike[str] | Array | Sequence[object]
+ImageLike: TypeAlias = "str | os.PathLike[str] | Array | SpatialImage"
+BallLike = str | Sequence[float]  # x, y, z and a radius
 # headings of the help, in its order
 GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
-from ..option import listed
+from ..option import OneOrMore, listed
 from ..options.parameters import defaults
 from ..options.signatures import with_keywords
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
     from ..aliases import Array
-    from ..option import OneOrMore
     from ..options.objects import ImageLike
 
     RegionLike = OneOrMore[ImageLike]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from dipy.core.sphere import Sphere
+from dipy.direction.peaks import PeaksAndMetrics
 
 from ..aliases import Array
 from ..errors import InputError, ParameterError
-
-if TYPE_CHECKING:
-    from dipy.core.sphere import Sphere
-    from dipy.direction.peaks import PeaksAndMetrics
 
 
 @dataclass(frozen=True, eq=False)

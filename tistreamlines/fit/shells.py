@@ -21,13 +21,12 @@ import numpy.typing as npt
 
 from ..aliases import Array, Json
 from ..errors import InputError, ParameterError
-from ..io.nifti import B0_THRESHOLD
+from ..io.nifti import B0_THRESHOLD, Dwi
 from ..option import flag
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable
 
-    from ..io.nifti import Dwi
 
 Volumes = npt.NDArray[np.bool_]
 # s/mm2, below which two b-values are neighbours, and neighbours that a b-value needs, itself included; MRtrix3's

@@ -20,7 +20,7 @@ from ..io.labels import read_labels, whole
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
 from ..io.writer import check_target
-from ..option import flag
+from ..option import ImageLike, PathLike, flag
 from ..space.batch import Space
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
 from ..tracking.stopping.anatomy import doubt
@@ -29,7 +29,6 @@ from .outputs import check_name, taken_by
 if TYPE_CHECKING:
     from nibabel.nifti1 import Nifti1Image
 
-    from ..option import ImageLike, PathLike
 
 # FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
 LABELS = {

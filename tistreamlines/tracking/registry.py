@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .. import plugins
 from ..aliases import Array
@@ -17,13 +17,16 @@ from ..io import maps, matrices, sparse, tabular
 from ..io.five_tissues import load_five_tissues
 from ..io.images import AnyPath, Tell
 from ..option import flag, listed
+from ..space.batch import Space
 from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .parts import Getter, Rule
 from .products import waytotal
+from .products.collector import Collector
 from .products.connectome import connectome
 from .products.connectome import options as connectome_options
 from .products.density import map as density_map
+from .products.files import ProductFile
 from .products.samples import table as sample_table
 from .products.voxel_matrix import matrices as voxel_matrices
 from .products.voxel_matrix import targets
@@ -34,11 +37,6 @@ from .stopping.own_grid import OwnMap
 from .tables.given import Given, Prepared, Scheme, StopTables
 from .tables.rows import Rows, tables_of
 from .weights import options as weight_options
-
-if TYPE_CHECKING:
-    from ..space.batch import Space
-    from .products.collector import Collector
-    from .products.files import ProductFile
 
 Options = TypeVar("Options")  # base class of Parameters that a row reads
 Map = TypeVar("Map")  # of a stopping rule: an array, or an OwnMap

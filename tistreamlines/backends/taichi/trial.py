@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...devices import alone, choose
+from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
 from ...linker.lang import *
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ...aliases import Json
-    from ...devices import Device
 
     Reals32 = npt.NDArray[np.float32]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,16 +12,13 @@ from ...errors import ParameterError
 from ...kernels.getters import bedpostx
 from ...kernels.getters.reads import read_stop
 from ...linker.lang import Func, Stage
-from ...option import FILES, MODEL, PathLike, option
+from ...option import FILES, MODEL, OneOrMore, PathLike, option
 from ...space.sphere import padded
 from ..parts import Getter, Row
 from ..tables.given import Scheme
 from ..tables.rows import Rows
 from .options import AngleOptions
 from .shared import CarriesHeading
-
-if TYPE_CHECKING:
-    from ...option import OneOrMore
 
 MOST_BITS = 30  # of a step's code
 PHILOX_OPERATIONS = 100  # operations for four random words

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...io.surfaces import AUTO, SPACES
-from ...option import SEEDS, option
-
-if TYPE_CHECKING:
-    from ...option import OneOrMore, TableLike
+from ...option import SEEDS, OneOrMore, TableLike, option
 
 FREE, NORMAL, INWARD = DIRECTIONS = ("free", "normal", "inward")
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ...option import REGIONS, flag, option
+from ...option import REGIONS, ImageLike, OneOrMore, flag, option
 from ...space.batch import Space
 from .files import MaskRegion, Region, SphereRegion, box_around
 from .regions import ROLES, Asked
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...option import ImageLike, OneOrMore
 
 SEEDS_EACH = 1000  # of a streamline of --select, as MRtrix3's -select
 SPEC = "FILE|x,y,z,r"

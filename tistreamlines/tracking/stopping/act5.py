@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,14 +12,11 @@ from ...errors import InputError, ParameterError
 from ...kernels.stopping import act5, cropping, five_tissues
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
-from ...option import SEEDS, option
+from ...option import SEEDS, ImageLike, option
 from ..parts import Recovery, Rule
 from ..recovery.backtracking import Backtracking, BacktrackOptions
 from ..tables.given import StopTables
 from .own_grid import OwnMap
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
 
 NAME = "act5"
 MOST_LOOKED_AT = 1_000_000  # voxels

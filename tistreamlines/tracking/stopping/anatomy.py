@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,12 @@ from ...errors import InputError, ParameterError
 from ...kernels.recovery.backtracking import rejects_invalid
 from ...kernels.stopping import act, cmc
 from ...linker.lang import Func, Record
-from ...option import SEEDS, flag, option
+from ...option import SEEDS, ImageLike, flag, option
 from ..parts import Recovery, Rule
 from ..recovery.backtracking import Backtracking, BacktrackOptions
 from ..recovery.particles import ParticleOptions, particle_filtering_of
 from ..tables.given import StopTables
 from .own_grid import OwnMap
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
 
 INCLUDED = ("include_map", "exclude_map")
 TISSUES = ("pve_wm", "pve_gm", "pve_csf")

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...kernels.stopping import binary
-from ...option import SEEDS, option
+from ...option import SEEDS, ImageLike, option
 from ..parts import Rule
 from ..tables.given import StopTables
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
-
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError
 from ...kernels.stopping import threshold
-from ...option import SEEDS, flag, option
+from ...option import SEEDS, ImageLike, flag, option
 from ..parts import Rule
 from ..tables.given import StopTables
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
 
 MUCH = 100  # times the threshold: the median of FA is about 3 times, that of a fraction of white matter 10 times 0.1
 LEAST = 0.01  # a lower threshold stands for 0

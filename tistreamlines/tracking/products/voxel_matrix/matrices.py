@@ -17,7 +17,7 @@ from ....io.images import AnyPath
 from ....io.maps import write_map
 from ....io.sparse import SUFFIXES, write_coordinates, write_sparse
 from ....kernels.products.lengths import UNITS
-from ....option import OUTPUT, file_of, of_each, option, pairs_of, values_of
+from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
 from ..backlog import Backlog, thread_count
 from ..files import Checked, ProductFile
@@ -30,7 +30,6 @@ from .mask import VoxelMask
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-    from ....option import ImageLike, OneOrMore, PathLike
 
 WAITING = 2  # batches for each thread, besides the one that it adds
 
