@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from ..run import containers
 from ..run.setup import settings_of
 from ..space.batch import Batch, Space
 from ..tracking.growth.settings import Settings
+from ..tracking.products.points.content import compressed
 from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched
@@ -199,7 +201,11 @@ class Tracker:
         ParameterError
             If ``pos_dtype`` is another type.
         """
-        self._packing = containers.Packing(np.dtype(pos_dtype), linearize, tol_error, max_segment_length)
+        self._dtype = np.dtype(pos_dtype)
+        if self._dtype not in (np.float16, np.float32):
+            raise ParameterError(f"pos_dtype is {self._dtype}: give float16 or float32")
+        linear = partial(compressed, tolerance_mm=tol_error, segment_mm=max_segment_length)
+        self._content = linear if linearize else None
 
     def generate_sft(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> StatefulTractogram:
         """Track and return all streamlines in memory.
@@ -241,7 +247,7 @@ class Tracker:
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
-            return containers.mapped_trx(batches, space, self._packing)
+            return containers.mapped_trx(batches, space, self._dtype, self._content)
 
     def batches(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> Iterator[Batch]:
         """Track and return the streamlines batch by batch.
@@ -257,8 +263,7 @@ class Tracker:
             Streamlines in RASmm. Each batch is tracked when it is taken.
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
-        points = arrays.check_seeds(seeds, space)
-        return self._grow(points, space)
+        return self._grow(arrays.check_seeds("seeds", seeds, space, "voxel"), space)
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
         # Each call has an engine with its own buffers, so that several calls can be active.

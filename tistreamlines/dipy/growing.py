@@ -9,8 +9,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from dipy.tracking.stopping_criterion import StoppingCriterion
 
 from ..aliases import Array
+from ..cuslines import arrays
 from ..errors import ParameterError
 from ..options.objects import Mask
 from ..options.parameters import Parameters, options
@@ -20,19 +22,15 @@ from ..space.batch import Space
 from ..tracking.recovery.particles import ParticleOptions
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given
-from . import criteria, volumes
+from . import criteria
 from .fields import Field
 from .keywords import MORE_NAMES, REGIONS, More
 
 if TYPE_CHECKING:
-    from dipy.tracking.stopping_criterion import StoppingCriterion
+    from ..options.objects import Options
 
-    from ..option import OneOrMore
-    from ..options.objects import ImageLike, Options
-
-    LikeRegion = TypeVar("LikeRegion", bound=OneOrMore[ImageLike] | None)
-    Streamline = Array | tuple[Array, Array]  # points (m, 3), or these and their seed (3,)
-
+Streamline = Array | tuple[Array, Array]  # points (m, 3), or these and their seed (3,)
+LikeRegion = TypeVar("LikeRegion")
 MOST_STEPS = 10_000  # of a half, as with max_steps
 
 
@@ -190,7 +188,7 @@ class Streamlines:
         self, field: Field, sc: StoppingCriterion, seeds: Array, space: Space, growth: LocalGrowth,
         directions: Array | None = None,
     ) -> None:
-        sides = volumes.sides_of(growth.voxel_size, space)
+        sides = arrays.sides_of(growth.voxel_size, space)
         options: Options = {"dg": field.dg, **field.options, **growth.options(len(seeds), space)}
         parameters = Parameters(**options)
         if growth.particles is not None:

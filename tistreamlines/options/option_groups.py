@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from ..devices import ARCHS, NUMBERED
 from ..devices.host import INTERPRETED
 from ..errors import ParameterError
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
-from ..option import (
-    FILES,
-    MODEL,
-    OUTPUT,
-    RUNNING,
-    SEEDS,
-    BallLike,
-    ImageLike,
-    OneOrMore,
-    PathLike,
-    PointsLike,
-    flag,
-    listed,
-    option,
-)
+from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
 from ..space.harmonics import BASES
 from ..tracking.getters.options import PeakOptions
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 from ..tracking.sources import FITTED, SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..option import BallLike, ImageLike, OneOrMore, PointsLike
 
 _NO_TENSOR = "no tensor is fitted: give det or prob, which tell crossing fibres apart, or fact and the tensor's --peaks"
 GETTERS_ELSEWHERE = {  # of MRtrix3's tckgen, DIPY and FSL
