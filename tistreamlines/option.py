@@ -9,13 +9,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsInt, TypeAlias, TypeVar
+from typing import Any, Literal, SupportsFloat, SupportsInt, TypeAlias, TypeVar
 
-from .aliases import Array
+from .aliases import Array, SpatialImage
 from .errors import ParameterError
-
-if TYPE_CHECKING:
-    from nibabel.spatialimages import SpatialImage
 
 Value = TypeVar("Value")
 OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, GradientTable, Nifti1Header, SpatialImage, Sphere, StatefulTractogram
 from ..errors import InputError, ParameterError
 from ..io.in_memory import unmasked
 from ..space.batch import Space
@@ -16,15 +16,7 @@ from ..space.harmonics import BASES, frame_of
 from ..space.nearest_vertex import without_opposite
 from ..tracking.seeding.seeds import check_inside
 
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from dipy.core.sphere import Sphere
-    from dipy.io.stateful_tractogram import StatefulTractogram
-    from nibabel.nifti1 import Nifti1Header
-    from nibabel.spatialimages import SpatialImage
-
-    Reference = str | SpatialImage | Nifti1Header | StatefulTractogram  # of a grid, as DIPY takes it
-
+Reference: TypeAlias = "str | SpatialImage | Nifti1Header | StatefulTractogram"  # of a grid, as DIPY takes it
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 HALF = 0.25  # the mean of the vertices of half a sphere is 0.5 from the centre, that of a whole sphere 0
 DATAF = "the array (x, y, z, n): the diffusion series for boot, else the PMF or ODF at the sphere's vertices"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, StatefulTractogram
 from ..devices import choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
@@ -39,10 +39,7 @@ from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDire
 from .getter import DirectionGetter, check_getter
 
 if TYPE_CHECKING:
-    from dipy.io.stateful_tractogram import StatefulTractogram
     from trx.trx_file_memmap import TrxFile
-
-    from .arrays import Reference
 
 __all__ = ["BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
 
@@ -207,7 +204,7 @@ class Tracker:
         linear = partial(compressed, tolerance_mm=tol_error, segment_mm=max_segment_length)
         self._content = linear if linearize else None
 
-    def generate_sft(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> StatefulTractogram:
+    def generate_sft(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> StatefulTractogram:
         """Track and return all streamlines in memory.
 
         Parameters
@@ -232,7 +229,7 @@ class Tracker:
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
             return containers.tractogram(batches, ref_img)
 
-    def generate_trx(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> TrxFile:
+    def generate_trx(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> TrxFile:
         """Track into a temporary file, so that memory holds only one chunk of streamlines.
 
         Parameters
@@ -249,7 +246,7 @@ class Tracker:
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
             return containers.mapped_trx(batches, space, self._dtype, self._content)
 
-    def batches(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> Iterator[Batch]:
+    def batches(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> Iterator[Batch]:
         """Track and return the streamlines batch by batch.
 
         Parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dipy.core.sphere import Sphere
@@ -13,12 +12,10 @@ from ..aliases import Array
 from ..cuslines import arrays
 from ..errors import InputError, ParameterError
 from ..fit.dipy_private import fit_matrices
+from ..options.objects import Options
 from ..space.harmonics import BASES
 from ..tracking.tables.given import OrientationFunctions, Signals
 from .keywords import Model
-
-if TYPE_CHECKING:
-    from ..options.objects import Options
 
 MODEL_NAMES = {"OpdtModel": "opdt", "CsaOdfModel": "csa"}
 RESIDUALS_ORDER = 4  # of DIPY's BootDirectionGetter, unless the model has an attribute sh_order

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from dipy.tracking.stopping_criterion import StoppingCriterion
@@ -14,7 +14,7 @@ from dipy.tracking.stopping_criterion import StoppingCriterion
 from ..aliases import Array
 from ..cuslines import arrays
 from ..errors import ParameterError
-from ..options.objects import Mask
+from ..options.objects import Mask, Options
 from ..options.parameters import Parameters, options
 from ..run.log import Log, Watcher
 from ..run.setup import devices_of, selection_of, session_on, settings_of
@@ -25,9 +25,6 @@ from ..tracking.tables.given import Given
 from . import criteria
 from .fields import Field
 from .keywords import MORE_NAMES, REGIONS, More
-
-if TYPE_CHECKING:
-    from ..options.objects import Options
 
 Streamline = Array | tuple[Array, Array]  # points (m, 3), or these and their seed (3,)
 LikeRegion = TypeVar("LikeRegion")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from dipy.tracking.direction_getter import DirectionGetter
 from dipy.tracking.stopping_criterion import StoppingCriterion
 
-from ..aliases import Array
+from ..aliases import Array, Unpack
 from ..cuslines import arrays
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
@@ -20,9 +19,6 @@ from .direction_getters import field_of
 from .fields import Field
 from .growing import Lengths, LocalGrowth, Streamline, Streamlines
 from .keywords import Local, like_local
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class LocalTracking:

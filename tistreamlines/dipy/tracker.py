@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Unpack
 from ..cuslines import arrays
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
@@ -27,7 +27,6 @@ from .local_tracking import local_streamlines, spread
 
 if TYPE_CHECKING:
     from dipy.tracking.stopping_criterion import StoppingCriterion
-    from typing_extensions import Unpack
 
     from ..options.objects import Options
     from .keywords import Bootstrap, Eudx, OfPeaks, Pft, PttTracking, Tracking

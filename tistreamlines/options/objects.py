@@ -125,6 +125,7 @@ class Product(Choice):
 
 
 Region = Sphere | Mask
+Options = ProductOptions = dict[str, object]  # for annotations; the stub has the keywords and their types
 
 
 def expanded(named: Mapping[str, object]) -> dict[str, object]:

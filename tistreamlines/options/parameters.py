@@ -12,8 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Json, Unpack
 from ..errors import ParameterError
 from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
@@ -42,15 +45,7 @@ from .definitions import (
     options,
     without_effect,
 )
-from .objects import MADE, expanded
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from typing_extensions import Unpack
-
-    from ..aliases import Json
-    from .objects import Options
+from .objects import MADE, Options, expanded
 
 __all__ = ["Parameters", "absent", "applies_with", "defaults", "input_names", "kind", "options"]
 

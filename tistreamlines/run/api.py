@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
@@ -39,9 +40,6 @@ from .result import TrackResult
 from .setup import bar_or
 
 if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from typing_extensions import Unpack
-
     from ..option import ImageLike, PointsLike
     from ..options.objects import Options
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Nifti1Image, StatefulTractogram
 from ..errors import InputError
 from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
@@ -19,8 +19,6 @@ from ..space.batch import PER_STREAMLINE, Batch, Space
 from .saving import write
 
 if TYPE_CHECKING:
-    from dipy.io.stateful_tractogram import StatefulTractogram
-    from nibabel.nifti1 import Nifti1Image
     from nibabel.streamlines.array_sequence import ArraySequence
     from trx.trx_file_memmap import TrxFile
 

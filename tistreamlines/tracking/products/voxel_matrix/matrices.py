@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....aliases import Array
+from ....aliases import Array, csr_matrix
 from ....errors import OutputError
 from ....io import sidecar
 from ....io.images import AnyPath
@@ -26,10 +25,6 @@ from ..keyed_sums import KeyedSums
 from ..point_kernels import lengths_of
 from .counts import VoxelCounts, pairs_within
 from .mask import VoxelMask
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
 
 WAITING = 2  # batches for each thread, besides the one that it adds
 
