@@ -17,16 +17,7 @@ from ..aliases import GradientTable
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
-from .images import (
-    AnyPath,
-    Tell,
-    existing,
-    grid_of,
-    open_image,
-    read_signals,
-    reading,
-    silent,
-)
+from .images import AnyPath, Tell, existing, grid_of, open_image, read_signals, reading, silent
 from .in_memory import InMemory
 from .pipes import Drained, as_file
 from .stored import Image, StoredImage
