@@ -46,8 +46,9 @@ from tistreamlines.io.trk import PROPERTIES
 from tistreamlines.io.trx import MEMBERS, POINTS
 from tistreamlines.kernels.stop_reasons import KEEPS_LAST_POINT, VALID, Stop
 from tistreamlines.option import flag
+from tistreamlines.options.definitions import kind, options
 from tistreamlines.options.objects import TABLES, class_name, own_options
-from tistreamlines.options.parameters import Parameters, kind, options
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.run import schema
 from tistreamlines.run.record import record
 from tistreamlines.run.result import TrackResult

@@ -162,7 +162,7 @@ def checked(name: str, option: Option, value: object, sort: str) -> object:
     value : object
         The value.
     sort : str
-        Type of the option, see :func:`tistreamlines.options.parameters.kind`.
+        Type of the option, see :func:`tistreamlines.options.definitions.kind`.
 
     Returns
     -------

@@ -17,9 +17,8 @@ from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
 from tistreamlines.options import objects
-from tistreamlines.options.definitions import joined_options, names_in_memory
+from tistreamlines.options.definitions import joined_options, names_in_memory, options
 from tistreamlines.options.objects import MADE, TABLES
-from tistreamlines.options.parameters import options
 from tistreamlines.run import tables
 from tistreamlines.space.sphere import load_sphere
 

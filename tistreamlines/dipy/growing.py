@@ -14,8 +14,9 @@ from dipy.tracking.stopping_criterion import StoppingCriterion
 from ..aliases import Array
 from ..cuslines import arrays
 from ..errors import ParameterError
+from ..options.definitions import options
 from ..options.objects import Mask, Options
-from ..options.parameters import Parameters, options
+from ..options.parameters import Parameters
 from ..run.log import Log, Watcher
 from ..run.setup import devices_of, selection_of, session_on, settings_of
 from ..space.batch import Space

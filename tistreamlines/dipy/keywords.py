@@ -11,8 +11,8 @@ from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
 from ..aliases import Array
 from ..option import ImageLike, OneOrMore, listed
+from ..options.definitions import defaults
 from ..options.objects import Region
-from ..options.parameters import defaults
 from ..options.signatures import with_keywords
 
 AnyRegion: TypeAlias = "ImageLike | Region"

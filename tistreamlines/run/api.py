@@ -19,10 +19,10 @@ from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
 from ..io.writer import SINKS
-from ..options.definitions import names_in_memory
+from ..options.definitions import defaults, input_names, kind, names_in_memory
+from ..options.definitions import options as known_options
 from ..options.objects import MADE
-from ..options.parameters import Parameters, defaults, input_names, kind
-from ..options.parameters import options as known_options
+from ..options.parameters import Parameters
 from ..options.signatures import listing
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine

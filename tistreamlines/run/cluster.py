@@ -37,9 +37,9 @@ from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
 from ..option import ImageLike, PointsLike
-from ..options.definitions import joined_options
+from ..options.definitions import input_names, joined_options, kind, options
 from ..options.objects import expanded
-from ..options.parameters import Parameters, input_names, kind, options
+from ..options.parameters import Parameters
 from ..tracking.selection.files import sphere_in
 from .api import track as track_here
 from .log import Watcher

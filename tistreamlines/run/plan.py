@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ..aliases import Array, Json
 from ..io import pipes
 from ..io.cache import Cache
-from ..options.definitions import names_affecting
-from ..options.parameters import Parameters, input_names
+from ..options.definitions import input_names, names_affecting
+from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
