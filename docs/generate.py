@@ -1,6 +1,6 @@
 """Renew the generated parts of the documents from the code, the examples and the results: python docs/generate.py.
 
-It also writes the files of ``stub.py``.
+It also writes the stub of ``stub.py``.
 
 A part lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. A test,
 ``tests/repository/test_documents.py``, compares the committed parts with what this script makes.
@@ -47,8 +47,9 @@ from tistreamlines.io.trk import PROPERTIES
 from tistreamlines.io.trx import MEMBERS, POINTS
 from tistreamlines.kernels.stop_reasons import DROPPED, Stop
 from tistreamlines.option import flag
+from tistreamlines.options.definitions import kind, options
 from tistreamlines.options.objects import TABLES, class_name, own_options
-from tistreamlines.options.parameters import Parameters, kind, options
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.run import schema
 from tistreamlines.run.record import record
 from tistreamlines.run.result import TrackResult
@@ -331,9 +332,8 @@ def documents() -> list[Path]:
 
 
 if __name__ == "__main__":
-    from stub import KEYWORDS, STUB, keywords, stub
+    from stub import STUB, stub
 
     STUB.write_text(stub(), encoding="utf-8")
-    KEYWORDS.write_text(keywords(), encoding="utf-8")
     for path in documents():
         path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")

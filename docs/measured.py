@@ -16,7 +16,8 @@ from truth.means import SCAN, means
 from tistreamlines.fit.models import MODELS
 from tistreamlines.io.trx import TrxSink
 from tistreamlines.option import flag
-from tistreamlines.options.parameters import Parameters, options
+from tistreamlines.options.definitions import options
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.registry import METHODS
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"

@@ -1,6 +1,6 @@
-"""What editors and type checkers know of the options: the keywords, and the stub of their objects.
+"""What editors and type checkers know of the options: the stub of the keywords and their objects.
 
-``docs/generate.py`` writes both files, and ``tests/options/test_objects.py`` compares them with what this makes.
+``docs/generate.py`` writes it, and ``tests/options/test_objects.py`` compares it with what this makes.
 """
 
 from __future__ import annotations
@@ -16,52 +16,23 @@ from tistreamlines.options.definitions import joined_options, options
 from tistreamlines.options.parameters import Parameters
 
 SOURCE = Path(objects.__file__)
-STUB, KEYWORDS = SOURCE.with_suffix(".pyi"), SOURCE.with_name("keywords.py")
+STUB = SOURCE.with_suffix(".pyi")
 WIDTH = 120  # of a line
-KEYWORDS_HEAD = '''\
-"""The keywords of :func:`tistreamlines.track` and :func:`tistreamlines.stream`, for editors and type checkers.
+HEAD = '''"""Keywords, and objects beside them. This file is written by ``python docs/generate.py``.
 
-This file is written by ``python docs/generate.py``. The keywords are the fields of :class:`tistreamlines.Parameters`,
-which has their defaults and checks their values. Names that come from a registry are any string here, or an object of
-``objects``. None stands for the default.
+The keywords are the fields of :class:`tistreamlines.Parameters`, which has their defaults and checks their values.
+Names that come from a registry are any string here, or an object. None stands for the default.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal, TypedDict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .. import option
-    from ..option import OneOrMore, PathLike, PointsLike, TableLike
-    from .objects import Choice, Mask, Product, Sphere
-
-    ImageLike = option.ImageLike | Mask | Sphere
-    BallLike = option.BallLike | Sphere
-
-
-class ProductOptions(TypedDict, total=False):
-    """Options of what a tractogram holds, and of what is made of the streamlines besides."""
-
-'''
-OPTIONS_HEAD = '''
-
-class Options(ProductOptions, total=False):
-    """All options of :func:`tistreamlines.track`: those of products, and the others in the order of the help."""
-
-'''
-HEAD = '''"""Objects beside keywords. This file is written by ``python docs/generate.py``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
 import numpy.typing as npt
 
 from .. import option
 from ..fit.models import Model
-from ..option import OneOrMore, PathLike, PointsLike, TableLike  # noqa: F401  (an option of any row may need them)
+from ..option import OneOrMore, PathLike, PointsLike, TableLike
 from ..tracking import registry
 
 Row = registry.Method | registry.StoppingRule | registry.Product | Model
@@ -69,6 +40,17 @@ MADE: str
 KINDS: dict[str, str]
 TABLES: dict[str, Mapping[str, Row]]
 
+'''
+KEYWORDS = '''\
+class ProductOptions(TypedDict, total=False):
+    """Options of what a tractogram holds, and of what is made of the streamlines besides."""
+
+{products}
+
+class Options(ProductOptions, total=False):
+    """All options of :func:`tistreamlines.track`: those of products, and the others in the order of the help."""
+
+{others}
 '''
 
 
@@ -87,13 +69,13 @@ def types() -> dict[str, str]:
 
 
 def keywords() -> str:
-    """Return the text of the keywords."""
+    """Return the classes of the keywords."""
     kinds, joined = types(), joined_options()
     products = _fields({name: kind for name, kind in kinds.items() if name in joined})
     others = _fields({name: kind for name, kind in kinds.items() if name not in joined})
     others += ["# objects that stand for several options", f"{objects.MADE}: Sequence[Product] | None"]
-    products, others = (textwrap.indent("\n".join(lines), " " * 4) + "\n" for lines in (products, others))
-    return KEYWORDS_HEAD + products + OPTIONS_HEAD + others
+    products, others = (textwrap.indent("\n".join(lines), " " * 4) for lines in (products, others))
+    return KEYWORDS.format(products=products, others=others)
 
 
 def _fields(kinds: dict[str, str]) -> list[str]:
@@ -114,7 +96,8 @@ def _fields(kinds: dict[str, str]) -> list[str]:
 def stub() -> str:
     """Return the text of the stub."""
     parts = [_shape(getattr(objects, name)) for name in ("Choice", "Sphere", "Mask", "Product")]
-    parts.append("Region = Sphere | Mask\nImageLike = option.ImageLike | Region\n")
+    parts.append("Region = Sphere | Mask\nImageLike = option.ImageLike | Region\nBallLike = option.BallLike | Sphere\n")
+    parts.append(keywords())
     functions = ("expanded", "choice", "own_options", "arguments_of", "class_name")
     parts += [_function(getattr(objects, name)) for name in functions]
     for keyword, table in objects.TABLES.items():

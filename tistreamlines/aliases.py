@@ -1,10 +1,34 @@
-"""Types of values that many modules hand on: arrays of any shape and kind, and objects of JSON."""
+"""Types that many modules name: arrays of any shape and kind, objects of JSON, and classes that take long to import."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
 
+if sys.version_info >= (3, 11):
+    from typing import Self as Self
+    from typing import Unpack as Unpack
+else:  # nibabel brings it
+    from typing_extensions import Self as Self
+    from typing_extensions import Unpack as Unpack
+
+if TYPE_CHECKING:
+    from dipy.core import gradients, sphere
+    from dipy.io import stateful_tractogram
+    from dipy.reconst import csdeconv
+    from nibabel import nifti1, spatialimages
+    from scipy import sparse
+
 Array = npt.NDArray[Any]
 Json = dict[str, Any]  # an object of JSON, such as what a record says of a file
+# for annotations alone, which import nothing
+GradientTable: TypeAlias = "gradients.GradientTable"
+Sphere: TypeAlias = "sphere.Sphere"
+StatefulTractogram: TypeAlias = "stateful_tractogram.StatefulTractogram"
+AxSymShResponse: TypeAlias = "csdeconv.AxSymShResponse"
+SpatialImage: TypeAlias = "spatialimages.SpatialImage"
+Nifti1Image: TypeAlias = "nifti1.Nifti1Image"
+Nifti1Header: TypeAlias = "nifti1.Nifti1Header"
+csr_matrix: TypeAlias = "sparse.csr_matrix"

@@ -9,23 +9,18 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsInt, TypeVar
+from typing import Any, Literal, SupportsFloat, SupportsInt, TypeAlias, TypeVar
 
-from .aliases import Array
+from .aliases import Array, SpatialImage
 from .errors import ParameterError
 
-if TYPE_CHECKING:
-    from nibabel.spatialimages import SpatialImage
-
-    PointsLike = str | os.PathLike[str] | Array | Sequence[object]
-    ImageLike = str | os.PathLike[str] | Array | SpatialImage
-    BallLike = str | Sequence[float]  # x, y, z and a radius
-    Value = TypeVar("Value")
-    OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
-else:  # annotations of options are not evaluated, and nibabel takes time to import
-    PointsLike = ImageLike = BallLike = Value = OneOrMore = object
+Value = TypeVar("Value")
+OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
 PathLike = str | Path
 TableLike = PathLike  # of an input that is no image
+PointsLike = str | os.PathLike[str] | Array | Sequence[object]
+ImageLike: TypeAlias = "str | os.PathLike[str] | Array | SpatialImage"
+BallLike = str | Sequence[float]  # x, y, z and a radius
 # headings of the help, in its order
 GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",
@@ -167,7 +162,7 @@ def checked(name: str, option: Option, value: object, sort: str) -> object:
     value : object
         The value.
     sort : str
-        Type of the option, see :func:`tistreamlines.options.parameters.kind`.
+        Type of the option, see :func:`tistreamlines.options.definitions.kind`.
 
     Returns
     -------

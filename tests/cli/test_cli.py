@@ -13,7 +13,7 @@ from written import STEP, read, save
 from tistreamlines.devices import ARCHS
 from tistreamlines.devices.compilers import Compiler
 from tistreamlines.option import companions, flag
-from tistreamlines.options.parameters import defaults, options
+from tistreamlines.options.definitions import defaults, options
 
 STATS = {
     "arch", "device", "seeds", "streamlines", "points", "mean_points", "median_points", "mean_mm", "stop_reasons",

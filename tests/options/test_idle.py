@@ -5,7 +5,7 @@ from __future__ import annotations
 import idle
 import pytest
 
-from tistreamlines.options.parameters import options
+from tistreamlines.options.definitions import options
 
 # a quarter of them, for time; the class fuzz-idle of tests.attack tries all
 KINDS = (*tuple(idle.kinds())[::6], "det of peaks, a surface")

@@ -15,8 +15,9 @@ from getters import ON_A_SERIES
 from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
 from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several, whole
+from tistreamlines.options.definitions import absent, defaults, kind, options
 from tistreamlines.options.objects import choice
-from tistreamlines.options.parameters import Parameters, absent, defaults, kind, options
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, rule_for
 from tistreamlines.tracking.sources import SOURCES
 

@@ -19,7 +19,8 @@ import tistreamlines as ts
 from tistreamlines.cli.main import COMMANDS, cli
 from tistreamlines.cli.options import explanation, given
 from tistreamlines.option import bounds, flag
-from tistreamlines.options.parameters import Parameters, options
+from tistreamlines.options.definitions import options
+from tistreamlines.options.parameters import Parameters
 
 PACKAGE = ROOT / "tistreamlines"
 RESULTS = ROOT / "benchmarks" / "results"

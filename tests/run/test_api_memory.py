@@ -1,10 +1,12 @@
 """``track`` and ``stream`` on arrays and images in memory give what they give on files of the same values."""
 
+import ast
 import inspect
 import json
 import re
 from collections.abc import KeysView
 from dataclasses import fields
+from pathlib import Path
 from xml.etree import ElementTree
 
 import nibabel as nib
@@ -14,10 +16,9 @@ from dipy.core.gradients import gradient_table
 from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
-from tistreamlines.options.definitions import joined_options, names_in_memory
-from tistreamlines.options.keywords import Options
+from tistreamlines.options import objects
+from tistreamlines.options.definitions import joined_options, names_in_memory, options
 from tistreamlines.options.objects import MADE, TABLES
-from tistreamlines.options.parameters import options
 from tistreamlines.run import plan
 from tistreamlines.space.sphere import load_sphere
 
@@ -170,11 +171,11 @@ class TestParameters:
             name: f"Literal[{', '.join(map(repr, words[name]))}]" if words.get(name) else types[name]
             for name in (*options(), MADE)
         }
-        said = {name: row.__forward_arg__ for name, row in Options.__annotations__.items()}
-        plain = {name: re.sub(r"\[\s+|,\s+\]", lambda found: found[0].strip(" \n,"), row) for name, row in said.items()}
-        assert {name: row.replace('"', "'").replace("\n", " ") for name, row in plain.items()} == {
-            name: f"{row} | None" for name, row in expected.items()
-        }
+        stub = ast.parse(Path(objects.__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+        classes = {row.name: row.body[1:] for row in stub if isinstance(row, ast.ClassDef)}  # without the docstring
+        rows = [*classes["ProductOptions"], *classes["Options"]]
+        said = {row.target.id: ast.unparse(row.annotation) for row in rows}
+        assert said == {name: f"{row} | None" for name, row in expected.items()}
         assert list(said) == sorted(expected, key=lambda name: name not in joined_options())
         for function in (ts.track, ts.stream):
             shown = inspect.signature(function).parameters

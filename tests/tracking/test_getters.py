@@ -7,7 +7,7 @@ from places import ROOT
 
 from tistreamlines.fit.models import MODELS
 from tistreamlines.option import listed
-from tistreamlines.options.parameters import absent
+from tistreamlines.options.definitions import absent
 from tistreamlines.tracking.references import REFERENCES
 from tistreamlines.tracking.registry import METHODS, citations, table_rows, varying
 

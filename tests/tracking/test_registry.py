@@ -16,7 +16,8 @@ from toys import CHANCE, FADING, STRAIGHTEST
 
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS
-from tistreamlines.options.parameters import Parameters, applies_with
+from tistreamlines.options.definitions import applies_with
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, owners, varying

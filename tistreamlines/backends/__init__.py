@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..devices import ON_HOST
+from ..devices import ON_HOST, Device
 from ..devices.compilers import compilers_for as compilers_for
 from ..devices.compilers import take_compiler as take_compiler
 from ..errors import DeviceError
@@ -14,7 +14,6 @@ from ..linker.store import notes as notes
 
 if TYPE_CHECKING:
     from ..aliases import Json
-    from ..devices import Device
     from ..linker.source import Source
     from .program import Program
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ..aliases import Json
 from .cases import METHODS
 
 Columns = dict[str, Callable[[Json], "str | None"]]
 
-if TYPE_CHECKING:
-    from typing import TypeGuard
 
 UNKNOWN = "–"
 

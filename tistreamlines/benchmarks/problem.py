@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, GradientTable
 from ..fit import csd, shells
 from ..fit.frames import place_gradients
 from ..fit.response import csd_response
@@ -22,9 +21,6 @@ from ..space.batch import Space
 from ..space.harmonics import highest_order
 from ..space.sphere import load_sphere
 from .cases import SEED_FA, Case, TimedMethod
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
 
 
 @dataclass

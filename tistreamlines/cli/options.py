@@ -1,4 +1,4 @@
-"""Command-line options, generated from the definitions in ``options/parameters.py``."""
+"""Command-line options, generated from the definitions in ``options/definitions.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from ..aliases import Json
 from ..option import Option, bounds, companions, flag, whole
-from ..options.parameters import absent, applies_with, defaults, kind, options
+from ..options.definitions import absent, applies_with, defaults, kind, options
 from .hints import refuse_foreign
 
 Function = TypeVar("Function", bound=Callable[..., object])

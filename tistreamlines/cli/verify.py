@@ -14,8 +14,8 @@ from ..errors import ParameterError
 from ..io import sidecar
 from ..io.writer import check_target
 from ..option import listed
-from ..options.definitions import joined_options
-from ..options.parameters import Parameters, options
+from ..options.definitions import joined_options, options
+from ..options.parameters import Parameters
 from ..run.inputs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS

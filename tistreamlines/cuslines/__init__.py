@@ -15,7 +15,7 @@ differ from :class:`.tracker.Tracker` in one point: ``generate_sft`` returns str
 """
 
 # Imports are absolute, so that the modules that are loaded again under the name "cuslines" share these classes.
-from tistreamlines.cuslines._trackers import Tracker
+from tistreamlines.cuslines._trackers import Tracker, backend
 from tistreamlines.cuslines.tracker import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
 
 __all__ = ["BACKEND", "BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
@@ -26,6 +26,4 @@ BACKEND: str | None  # cuslines' name of the arch; devices are searched when it 
 def __getattr__(name: str) -> str | None:
     if name != "BACKEND":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tistreamlines.cuslines._trackers import backend
-
     return backend()

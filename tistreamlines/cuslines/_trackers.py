@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy.typing as npt
 
+from tistreamlines.aliases import StatefulTractogram
 from tistreamlines.cuslines import tracker as api
+from tistreamlines.cuslines.arrays import Reference
 from tistreamlines.devices import choose
 from tistreamlines.errors import ParameterError
-
-if TYPE_CHECKING:
-    from dipy.io.stateful_tractogram import StatefulTractogram
-
-    from tistreamlines.cuslines.arrays import Reference
 
 # cuslines' names of the archs; it reaches an AMD GPU through WebGPU
 BACKENDS = {"cuda": "cuda", "metal": "metal", "amdgpu": "webgpu", "vulkan": "webgpu", "cpu": None}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, GradientTable, Nifti1Header, SpatialImage, Sphere, StatefulTractogram
 from ..errors import InputError, ParameterError
 from ..io.in_memory import unmasked
 from ..space.batch import Space
@@ -16,20 +16,15 @@ from ..space.harmonics import BASES, frame_of
 from ..space.nearest_vertex import without_opposite
 from ..tracking.seeding.files import check_inside
 
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from dipy.core.sphere import Sphere
-    from dipy.io.stateful_tractogram import StatefulTractogram
-    from nibabel.nifti1 import Nifti1Header
-    from nibabel.spatialimages import SpatialImage
-
-    Reference = str | SpatialImage | Nifti1Header | StatefulTractogram  # of a grid, as DIPY takes it
-
+Reference: TypeAlias = "str | SpatialImage | Nifti1Header | StatefulTractogram"  # of a grid, as DIPY takes it
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 HALF = 0.25  # the mean of the vertices of half a sphere is 0.5 from the centre, that of a whole sphere 0
 DATAF = "the array (x, y, z, n): the diffusion series for boot, else the PMF or ODF at the sphere's vertices"
 STOP_MAP = "the map as an array (x, y, z): streamlines continue where it is above stop_threshold, 0.5 for a mask"
-SEEDS = "an array (n, 3) of voxel coordinates, centre of voxel = integer"
+SEEDS = {
+    "voxel": ("an array (n, 3) of voxel coordinates, centre of voxel = integer", "voxel coordinates, (n, 3)"),
+    "rasmm": ("points (n, 3) in the space of the affine", "points (n, 3) in the space of the affine"),
+}
 
 
 def to_degrees(name: str, angle: float) -> float:
@@ -50,6 +45,16 @@ def as_numbers(name: str, value: npt.ArrayLike, wanted: str) -> Array:
         array = np.array(None)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} is of the kind {type(value).__name__}: give {wanted}")
+    return array
+
+
+def volume(name: str, value: npt.ArrayLike, ndim: int, wanted: str) -> npt.NDArray[np.float32]:
+    """Return an array of ``ndim`` axes as float32; ``wanted`` says in errors what to give."""
+    array = np.ascontiguousarray(as_numbers(name, value, wanted), np.float32)
+    if array.ndim != ndim:
+        raise InputError(f"{name} has the shape {array.shape}: give {wanted}")
+    if not all(np.isfinite(plane).all() for plane in array):
+        raise InputError(f"{name} has NaN or infinite values: replace them with numbers, e.g. with numpy.nan_to_num")
     return array
 
 
@@ -172,13 +177,27 @@ def is_symmetric(vertices: Array, sphere_symm: bool, asymmetric: bool | None = N
     return half or sphere_symm if asymmetric is None else not asymmetric
 
 
-def check_seeds(seeds: npt.ArrayLike, space: Space) -> npt.NDArray[np.float64]:
-    """Return seeds (n, 3) in voxel coordinates as float64; most of them must lie in the image."""
-    points = as_numbers("seeds", seeds, SEEDS).astype(np.float64)
+def check_seeds(
+    name: str, value: npt.ArrayLike, space: Space, frame: Literal["voxel", "rasmm"]
+) -> npt.NDArray[np.float64]:
+    """Return seeds (n, 3) as float64, voxel coordinates or in the space of the affine; most must lie in the image."""
+    wanted, advice = SEEDS[frame]
+    points = as_numbers(name, value, wanted).astype(np.float64)
     if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
-        raise InputError(f"seeds has the shape {points.shape}: give finite voxel coordinates, (n, 3)")
-    check_inside(points, space, "voxel", "seeds")
+        raise InputError(f"{name} has the shape {points.shape}: give finite {advice}")
+    check_inside(points, space, frame, name)
     return points
+
+
+def grid(affine: npt.ArrayLike, shape: tuple[int, ...], *, regular: bool) -> Space:
+    """Return the voxel grid of an affine, (4, 4), which must not be sheared if ``regular``."""
+    matrix = as_numbers("affine", affine, "the (4, 4) array that transforms voxel coordinates to those of the seeds")
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all() or not np.linalg.det(matrix):
+        raise InputError(f"affine is {matrix.tolist()}: give an array (4, 4) that can be inverted")
+    space = Space(matrix, shape)  # type: ignore[arg-type]
+    if regular and not space.shear <= SHEAR_TOLERANCE:
+        raise InputError(f"affine {matrix.tolist()} is sheared: resample the data to a regular grid")
+    return space
 
 
 def space_of(reference: Reference | None, shape: tuple[int, ...]) -> Space:
@@ -219,3 +238,11 @@ def space_of(reference: Reference | None, shape: tuple[int, ...]) -> Space:
     if not space.shear <= SHEAR_TOLERANCE:  # written with "not" so that NaN is refused too
         raise InputError(f"ref_img: affine {space.affine.tolist()} is sheared or singular: resample to a regular grid")
     return space
+
+
+def sides_of(voxel_size: npt.ArrayLike | None, space: Space) -> tuple[float, ...]:
+    """Return the sides of a voxel, mm; by default those of the affine."""
+    sides = space.voxel_sizes if voxel_size is None else np.asarray(voxel_size, np.float64)
+    if sides.shape != (3,) or not (sides > 0).all():
+        raise ParameterError(f"voxel_size is {voxel_size}: give the three sides of a voxel, mm")
+    return tuple(map(float, sides))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, GradientTable, Sphere
 from ..errors import ParameterError
+from ..options.objects import Options
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..space.harmonics import BASES, turned
@@ -19,12 +20,6 @@ from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signa
 from ..tracking.tables.rows import tables_of
 from . import arrays
 from .getter import DirectionGetter
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from dipy.core.sphere import Sphere
-
-    from ..options.keywords import Options
 
 PMF_THRESHOLD = 0.05  # cuslines' PMF_THRESHOLD_P
 

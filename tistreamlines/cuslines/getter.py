@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..aliases import Array
 from ..errors import ParameterError
+from ..options.objects import Options
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
 from . import arrays
-
-if TYPE_CHECKING:
-    from ..options.keywords import Options
 
 
 class DirectionGetter:

@@ -15,12 +15,13 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, StatefulTractogram
 from ..devices import choose, choose_several
 from ..errors import ParameterError
 from ..options.parameters import Parameters
@@ -28,6 +29,7 @@ from ..run import containers
 from ..run.setup import settings_of
 from ..space.batch import Batch, Space
 from ..tracking.growth.settings import Settings
+from ..tracking.products.points.content import compressed
 from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched
@@ -37,10 +39,7 @@ from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDire
 from .getter import DirectionGetter, check_getter
 
 if TYPE_CHECKING:
-    from dipy.io.stateful_tractogram import StatefulTractogram
     from trx.trx_file_memmap import TrxFile
-
-    from .arrays import Reference
 
 __all__ = ["BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker"]
 
@@ -199,9 +198,13 @@ class Tracker:
         ParameterError
             If ``pos_dtype`` is another type.
         """
-        self._packing = containers.Packing(np.dtype(pos_dtype), linearize, tol_error, max_segment_length)
+        self._dtype = np.dtype(pos_dtype)
+        if self._dtype not in (np.float16, np.float32):
+            raise ParameterError(f"pos_dtype is {self._dtype}: give float16 or float32")
+        linear = partial(compressed, tolerance_mm=tol_error, segment_mm=max_segment_length)
+        self._content = linear if linearize else None
 
-    def generate_sft(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> StatefulTractogram:
+    def generate_sft(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> StatefulTractogram:
         """Track and return all streamlines in memory.
 
         Parameters
@@ -226,7 +229,7 @@ class Tracker:
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
             return containers.tractogram(batches, ref_img)
 
-    def generate_trx(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> TrxFile:
+    def generate_trx(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> TrxFile:
         """Track into a temporary file, so that memory holds only one chunk of streamlines.
 
         Parameters
@@ -241,9 +244,9 @@ class Tracker:
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
-            return containers.mapped_trx(batches, space, self._packing)
+            return containers.mapped_trx(batches, space, self._dtype, self._content)
 
-    def batches(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> Iterator[Batch]:
+    def batches(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> Iterator[Batch]:
         """Track and return the streamlines batch by batch.
 
         Parameters
@@ -257,8 +260,7 @@ class Tracker:
             Streamlines in RASmm. Each batch is tracked when it is taken.
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
-        points = arrays.check_seeds(seeds, space)
-        return self._grow(points, space)
+        return self._grow(arrays.check_seeds("seeds", seeds, space, "voxel"), space)
 
     def _grow(self, seeds: npt.NDArray[np.float64], space: Space) -> Iterator[Batch]:
         # Each call has an engine with its own buffers, so that several calls can be active.

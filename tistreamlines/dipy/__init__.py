@@ -10,12 +10,7 @@ getters are DIPY's own classes, which also keep the arrays that they are made of
 functions too.
 """
 
-from .criteria import (
-    ActStoppingCriterion,
-    BinaryStoppingCriterion,
-    CmcStoppingCriterion,
-    ThresholdStoppingCriterion,
-)
+from .criteria import ActStoppingCriterion, BinaryStoppingCriterion, CmcStoppingCriterion, ThresholdStoppingCriterion
 from .direction_getters import (
     BootDirectionGetter,
     ClosestPeakDirectionGetter,
@@ -35,21 +30,8 @@ from .tracker import (
 )
 
 __all__ = [
-    "ActStoppingCriterion",
-    "BinaryStoppingCriterion",
-    "BootDirectionGetter",
-    "ClosestPeakDirectionGetter",
-    "CmcStoppingCriterion",
-    "DeterministicMaximumDirectionGetter",
-    "LocalTracking",
-    "PTTDirectionGetter",
-    "ProbabilisticDirectionGetter",
-    "ThresholdStoppingCriterion",
-    "bootstrap_tracking",
-    "closestpeak_tracking",
-    "deterministic_tracking",
-    "eudx_tracking",
-    "pft_tracking",
-    "probabilistic_tracking",
-    "ptt_tracking",
+    "ActStoppingCriterion", "BinaryStoppingCriterion", "BootDirectionGetter", "ClosestPeakDirectionGetter",
+    "CmcStoppingCriterion", "DeterministicMaximumDirectionGetter", "LocalTracking", "PTTDirectionGetter",
+    "ProbabilisticDirectionGetter", "ThresholdStoppingCriterion", "bootstrap_tracking", "closestpeak_tracking",
+    "deterministic_tracking", "eudx_tracking", "pft_tracking", "probabilistic_tracking", "ptt_tracking",
 ]

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from dipy.tracking.stopping_criterion import StoppingCriterion, StreamlineStatus
 
 from ..aliases import Array
+from ..cuslines.arrays import volume
 from ..errors import InputError, ParameterError
 from ..tracking.recovery.recoveries import ParticleOptions
 from ..tracking.stopping import anatomy, threshold
 from ..tracking.tables.given import StopTables
-from .volumes import volume
 
 WANTED = "an array (x, y, z)"
 HALF, SURE = 0.5, 0.45  # share of white matter at which an exponent shows best, and how far from it it still shows

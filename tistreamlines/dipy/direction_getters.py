@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from dipy import direction as dipys
 from dipy.data import default_sphere
+from dipy.tracking.direction_getter import DirectionGetter
 
-from ..aliases import Array
+from ..aliases import Array, Self, Sphere, Unpack
 from ..errors import ParameterError
+from ..options.objects import Options
 from ..tracking.getters.boot import ATTEMPTS
 from . import fields
 from .fields import Field
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dipy.core.sphere import Sphere
-    from dipy.tracking.direction_getter import DirectionGetter
-    from typing_extensions import Self, Unpack
-
-    from ..options.keywords import Options
-    from .keywords import GetterOptions, Model
+from .keywords import GetterOptions, Model
 
 PEAKS: Options = {"relative_peak_threshold": 0.5, "min_separation_angle": 25.0}  # defaults of DIPY's peak_directions
 B_TOL = 20

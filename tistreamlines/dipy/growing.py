@@ -6,33 +6,29 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from dipy.tracking.stopping_criterion import StoppingCriterion
 
 from ..aliases import Array
+from ..cuslines import arrays
 from ..errors import ParameterError
-from ..options.objects import Mask
-from ..options.parameters import Parameters, options
+from ..options.definitions import options
+from ..options.objects import Mask, Options
+from ..options.parameters import Parameters
 from ..run.log import Log, Watcher
 from ..run.setup import devices_of, selection_of, session_on, settings_of
 from ..space.batch import Space
 from ..tracking.recovery.recoveries import ParticleOptions
 from ..tracking.registry import METHODS
 from ..tracking.tables.given import Given
-from . import criteria, volumes
+from . import criteria
 from .fields import Field
 from .keywords import MORE_NAMES, REGIONS, More
 
-if TYPE_CHECKING:
-    from dipy.tracking.stopping_criterion import StoppingCriterion
-
-    from ..option import OneOrMore
-    from ..options.keywords import ImageLike, Options
-
-    LikeRegion = TypeVar("LikeRegion", bound=OneOrMore[ImageLike] | None)
-    Streamline = Array | tuple[Array, Array]  # points (m, 3), or these and their seed (3,)
-
+Streamline = Array | tuple[Array, Array]  # points (m, 3), or these and their seed (3,)
+LikeRegion = TypeVar("LikeRegion")
 MOST_STEPS = 10_000  # of a half, as with max_steps
 
 
@@ -190,7 +186,7 @@ class Streamlines:
         self, field: Field, sc: StoppingCriterion, seeds: Array, space: Space, growth: LocalGrowth,
         directions: Array | None = None,
     ) -> None:
-        sides = volumes.sides_of(growth.voxel_size, space)
+        sides = arrays.sides_of(growth.voxel_size, space)
         options: Options = {"dg": field.dg, **field.options, **growth.options(len(seeds), space)}
         parameters = Parameters(**options)
         if growth.particles is not None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from typing import Final, Literal, TypeAlias, TypedDict
 
-from ..option import listed
-from ..options.parameters import defaults
+from dipy.core.sphere import Sphere
+from dipy.direction.peaks import PeaksAndMetrics
+from dipy.reconst.shm import CsaOdfModel, OpdtModel
+
+from ..aliases import Array
+from ..option import ImageLike, OneOrMore, listed
+from ..options.definitions import defaults
+from ..options.objects import Region
 from ..options.signatures import with_keywords
 
-if TYPE_CHECKING:
-    from dipy.core.sphere import Sphere
-    from dipy.direction.peaks import PeaksAndMetrics
-    from dipy.reconst.shm import CsaOdfModel, OpdtModel
-
-    from ..aliases import Array
-    from ..option import OneOrMore
-    from ..options.keywords import ImageLike
-
-    RegionLike = OneOrMore[ImageLike]
-    Model = OpdtModel | CsaOdfModel
+AnyRegion: TypeAlias = "ImageLike | Region"
+RegionLike = OneOrMore[AnyRegion]
+Model = OpdtModel | CsaOdfModel
 
 
 class More(TypedDict, total=False):

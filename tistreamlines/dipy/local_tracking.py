@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from dipy.tracking.direction_getter import DirectionGetter
+from dipy.tracking.stopping_criterion import StoppingCriterion
 
-from ..aliases import Array
+from ..aliases import Array, Unpack
+from ..cuslines import arrays
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
-from . import volumes
 from .direction_getters import field_of
 from .fields import Field
-from .growing import Lengths, LocalGrowth, Streamlines
-from .keywords import like_local
-
-if TYPE_CHECKING:
-    from dipy.tracking.direction_getter import DirectionGetter
-    from dipy.tracking.stopping_criterion import StoppingCriterion
-    from typing_extensions import Unpack
-
-    from .growing import Streamline
-    from .keywords import Local
+from .growing import Lengths, LocalGrowth, Streamline, Streamlines
+from .keywords import Local, like_local
 
 
 class LocalTracking:
@@ -122,8 +115,8 @@ def local_streamlines(
     Streamlines
         The streamlines.
     """
-    space = volumes.grid(affine, field.shape, regular=True)
-    points, directions = volumes.seeds_of(name, seeds, space), None
+    space = arrays.grid(affine, field.shape, regular=True)
+    points, directions = arrays.check_seeds(name, seeds, space, "rasmm"), None
     if initial_directions is None:
         field = replace(field, options={**field.options, "max_directions": max_cross})
     else:

@@ -13,24 +13,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Unpack
+from ..cuslines import arrays
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
 from ..tracking.recovery.recoveries import ParticleOptions
-from . import fields, volumes
+from . import fields
 from .direction_getters import PEAKS
-from .fields import Field
-from .growing import Lengths, LocalGrowth, Streamlines, points_of
+from .fields import Field, Peaks
+from .growing import Lengths, LocalGrowth, Streamline, Streamlines, points_of
 from .keywords import PROBE_NAMES, like_bootstrap, like_closestpeak, like_eudx, like_pft, like_ptt, like_tracker
 from .local_tracking import local_streamlines, spread
-from .peaks import Peaks, coefficients_of
 
 if TYPE_CHECKING:
     from dipy.tracking.stopping_criterion import StoppingCriterion
-    from typing_extensions import Unpack
 
-    from ..options.keywords import Options
-    from .growing import Streamline
+    from ..options.objects import Options
     from .keywords import Bootstrap, Eudx, OfPeaks, Pft, PttTracking, Tracking
 
 # lengths are nearest to EuDX's with these
@@ -184,7 +182,7 @@ def pft_tracking(
     asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     if asked.pam is not None:
         _check_alone(asked)
-        asked.sh = coefficients_of(asked.pam)
+        asked.sh = fields.coefficients_of(asked.pam)
     particles = ParticleOptions(
         True, asked.pft_back_tracking_dist, asked.pft_front_tracking_dist, asked.particle_count, asked.pft_max_trial,
         asked.min_wm_pve_before_stopping,
@@ -231,8 +229,9 @@ def _grown(
     field: Field, asked: SimpleNamespace, peaks: Peaks | None = None, max_cross: int | None = None
 ) -> Iterator[Streamline]:
     """Track what a getter follows; with ``peaks``, seeds without a direction start along those of their voxel."""
-    space = volumes.grid(asked.affine, field.shape, regular=False)
-    seeds, directions = volumes.seeds_of("seed_positions", asked.seed_positions, space), asked.seed_directions
+    space = arrays.grid(asked.affine, field.shape, regular=False)
+    seeds = arrays.check_seeds("seed_positions", asked.seed_positions, space, "rasmm")
+    directions = asked.seed_directions
     if directions is not None:
         seeds, directions = _with_unit_vectors(seeds, directions)
     elif peaks is not None:

@@ -13,14 +13,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
+from ..aliases import Array, GradientTable
 
 STEPS = 4  # of a path, each as long as the smallest voxel size
 PLACES = 4000  # maximum number of voxels in which paths start

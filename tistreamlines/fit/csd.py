@@ -17,25 +17,23 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Json
+from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..devices import usable_cores
 from ..errors import InputError
 from ..space.harmonics import order_of
 from .dipy_private import csd_design, csd_normal
 
 if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvModel
+    from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
 
     from .cholesky import Deconvolution
 
-    Response = tuple[Array, float] | AxSymShResponse
-
+Response: TypeAlias = "tuple[Array, float] | AxSymShResponse"
 POLL = 0.1  # s between two reports of progress
 MOST_SOLUTIONS = 50  # DIPY's default
 DIPYS_WEIGHT = 1.0  # its lambda_

@@ -24,21 +24,15 @@ Efraimidis, Spirakis. Weighted random sampling with a reservoir. Information Pro
 from __future__ import annotations
 
 from itertools import permutations, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
-from .csd import DIPYS_WEIGHT, Deconvolved, System, deconvolved
+from ..aliases import Array, GradientTable
+from .csd import DIPYS_WEIGHT, Deconvolved, Response, System, deconvolved
 from .response import response_fa
 from .tensor import anisotropy
 from .threads import in_threads, single_blas
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-
-    from .csd import Response
 
 HALVINGS = 3  # of DIPY's weight, that are tried
 WIDTH = 0.04  # by which the logarithm of GCV must be higher for a weight to count e times less

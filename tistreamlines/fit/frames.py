@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array, Json
+from ..aliases import Array, GradientTable, Json
 from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
 from ..space.sphere import load_sphere
 from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, AxisField, coherence, field_of, lead, middle, tensor_field
 
 if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-
     from ..io.nifti import Dwi
     from ..io.orientations import Orientations
     from ..space.batch import Space

@@ -7,25 +7,20 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Json
+from ..aliases import Array, GradientTable, Json
 from ..errors import InputError, ParameterError
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice
-from .csd import DIPYS_WEIGHT, fit_csd
+from .csd import DIPYS_WEIGHT, Response, fit_csd
 from .csd_weight import chosen_weight
 from .response import FEWEST_FIBRES, csd_response, described, iterative_response
 from .threads import in_threads, single_blas
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-
-    from .csd import Response
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"

@@ -11,24 +11,17 @@ high-angular-resolution diffusion-weighted imaging. NMR in Biomedicine 26, 2013.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Json
+from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix
 from ..space.sphere import load_sphere
-from .csd import DIPYS_WEIGHT, System, checked_series, deconvolved
+from .csd import DIPYS_WEIGHT, Response, System, checked_series, deconvolved
 from .tensor import anisotropy
 from .threads import in_threads, single_blas
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from dipy.reconst.csdeconv import AxSymShResponse
-
-    from .csd import Response
 
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre

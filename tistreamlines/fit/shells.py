@@ -14,20 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Json
+from ..aliases import Array, GradientTable, Json
 from ..errors import InputError, ParameterError
-from ..io.nifti import B0_THRESHOLD
+from ..io.nifti import B0_THRESHOLD, Dwi
 from ..option import flag
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-
-    from ..io.nifti import Dwi
 
 Volumes = npt.NDArray[np.bool_]
 # s/mm2, below which two b-values are neighbours, and neighbours that a b-value needs, itself included; MRtrix3's

@@ -12,16 +12,12 @@ Chung, Lu, Henry. Comparison of bootstrap approaches for estimation of uncertain
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, GradientTable
 from .threads import in_threads
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
 
 BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
 LEAST_SIGNAL, LEAST_EIGENVALUE = 1e-4, 1e-6  # DIPY's; the eigenvalue is in units of 1 / the greatest b-value

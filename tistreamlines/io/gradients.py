@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from ..errors import InputError
 from ..option import flag
 from ..space.harmonics import order_of
 from .images import existing, open_image, read_array
-
-if TYPE_CHECKING:
-    from .stored import Image
+from .stored import Image
 
 SIGNED = 0.2  # of the values: so many of harmonics and peaks are negative, and hardly any of signals
 

@@ -7,17 +7,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, SpatialImage
 from ..errors import ParameterError
 from ..option import flag
-
-if TYPE_CHECKING:
-    from nibabel.spatialimages import SpatialImage
 
 T = TypeVar("T")
 

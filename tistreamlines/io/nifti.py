@@ -9,30 +9,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import GradientTable
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
-from .images import (
-    AnyPath,
-    Tell,
-    existing,
-    grid_of,
-    open_image,
-    read_signals,
-    reading,
-    silent,
-)
+from .images import AnyPath, Tell, existing, grid_of, open_image, read_signals, reading, silent
 from .in_memory import InMemory
 from .pipes import Drained, as_file
 from .stored import Image, StoredImage
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
 
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 GRADIENT_SUFFIXES = (".bval", ".bvals", ".bvec", ".bvecs")

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, Nifti1Header
 from ..errors import TrackingError
 from .images import AnyPath, open_image
 from .in_memory import InMemory
-
-if TYPE_CHECKING:
-    from nibabel.nifti1 import Nifti1Header
 
 SUFFIXES = {".nii", ".hdr", ".mif", ".mih"}  # of headers that say where an image lies
 TOLERANCE = 0.1  # of a voxel's side: MRtrix3 warns of shifts from 0.1 to 0.15 on; float32 explains 0.001 of it

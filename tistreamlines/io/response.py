@@ -6,17 +6,15 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import AxSymShResponse
 from ..errors import InputError, ParameterError
 from ..option import flag
 from .images import existing, reading
-
-if TYPE_CHECKING:
-    from dipy.reconst.csdeconv import AxSymShResponse
 
 WAYS = AUTO, FA, TOURNIER = "auto", "fa", "tournier"  # to estimate a response, in place of one that is given
 FASTEST = 0.1  # mm2/s; water at 40 degrees diffuses at 0.003

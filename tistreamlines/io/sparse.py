@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array
+from ..aliases import Array, csr_matrix
 from .tabular import LINES_AT_ONCE, write_lines
 from .writer import completed
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 SUFFIXES = (".npz", ".dot")
 TABLES = {".csv": ",", ".tsv": "\t"}

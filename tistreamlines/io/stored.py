@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, SpatialImage
 from ..devices import host_memory, usable_cores
 from ..devices.threads import thread_pool
-
-if TYPE_CHECKING:
-    from nibabel.spatialimages import SpatialImage
 
 BLOCK = 1 << 21  # bytes of values that a thread converts at a time, which its cache holds
 LINE = 64  # bytes

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TextIO
+from typing import ClassVar, TextIO
 
 import numpy as np
 
+from ..aliases import Unpack
 from ..space.batch import Batch, Space
 from .tabular import write_rows
 from .trx import Details, crc32
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 1024  # room of the header, whose counts are known at the end; the points begin after it

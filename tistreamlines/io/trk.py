@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Unpack
 from ..space.batch import Batch, Space
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from .trx import Details
+from .trx import Details
 
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
 # so a seed number is exact only below 2**24, about 16.8 million; TRX has no such limit.

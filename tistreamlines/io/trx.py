@@ -17,17 +17,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count, pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, ClassVar, TypedDict
+from typing import IO, ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Unpack
 from ..space.batch import Batch, Space
 from .stored import quick_zlib
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters

@@ -10,17 +10,7 @@ from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import Space
 from ..space.resampling import resampled
-from .images import (
-    AnyPath,
-    Tell,
-    check_finite,
-    grid_of,
-    open_image,
-    ordering,
-    read_array,
-    reading,
-    without_nan,
-)
+from .images import AnyPath, Tell, check_finite, grid_of, open_image, ordering, read_array, reading, without_nan
 from .in_memory import InMemory
 
 TRACKED = "the series or orientations"

@@ -11,8 +11,9 @@ from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from ..aliases import Unpack
 from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import hidden_folder
@@ -20,9 +21,6 @@ from .regular import may_replace, name_of_user
 from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import Details, TrxSink
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class Sink(Protocol):

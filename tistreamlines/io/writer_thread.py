@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Full, Queue
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from ..aliases import Unpack
 from ..devices.threads import thread_pool
 from ..space.batch import Batch, Space
 from .trx import Details
 from .writer import TractogramWriter
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from typing_extensions import Unpack
 
 WAITING = 6  # batches in the queue at most, besides the one being written
 MAKERS = 6  # threads that make of batches what is written of them

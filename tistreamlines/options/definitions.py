@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import Field, dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 
+from ..io.in_memory import source_of
 from ..io.response import AUTO, FA
-from ..option import GROUPS, Option, flag, listed
+from ..option import GROUPS, Option, flag, listed, pairs, several
 from ..tracking import registry
 from ..tracking.getters.along_peaks import FactOptions
 from ..tracking.getters.bedpostx import BedpostxOptions
@@ -77,11 +78,6 @@ def names_in_memory() -> tuple[str, ...]:
     return _named(IMAGES, _classes(), tuple(SOURCES))
 
 
-def is_table(name: str) -> bool:
-    """Whether an option takes points, which may be given as lists."""
-    return _type(name).startswith("PointsLike")
-
-
 def product_options() -> tuple[str, ...]:
     """Return the options of all products, in the order of the help."""
     own = {one.name for row in PRODUCTS.values() for one in fields(row.options)}
@@ -110,13 +106,8 @@ def applies_with(name: str) -> dict[str, Collection[str]]:
     if name in SOURCES:
         only["dg"] = tuple(key for key, row in METHODS.items() if name in row.follows)
     if name == "asymmetric":
-        only["dg"] = able_asymmetric()
+        only["dg"] = tuple(key for key, row in METHODS.items() if row.asymmetric)
     return only
-
-
-def able_asymmetric() -> tuple[str, ...]:
-    """Return the methods that can keep opposite directions apart."""
-    return tuple(key for key, row in METHODS.items() if row.asymmetric)
 
 
 def absent(name: str) -> str:
@@ -139,6 +130,17 @@ def kind(name: str) -> str:
     words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
     first = annotation.split(" ")[0]
     return words.get(first, first)
+
+
+def sources_of(name: str, value: object) -> object:
+    """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
+    points = _type(name).startswith("PointsLike")  # which may be given as lists
+    wrap = partial(source_of, name, lists=points) if name in names_in_memory() else (lambda value: value)
+    if kind(name) == "pairs":
+        return tuple(
+            (wrap(pair[0]), *pair[1:]) if isinstance(pair, list | tuple) and pair else pair for pair in pairs(value)
+        )
+    return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
 
 
 def without_effect(name: str, chosen: OwnOptions) -> str:

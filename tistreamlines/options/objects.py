@@ -10,20 +10,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import ParameterError, python_names
 from ..fit.models import MODELS, FitOptions, Model
-from ..option import flag, listed
+from ..option import ImageLike, PathLike, flag, listed
 from ..tracking import registry
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ..option import ImageLike, PathLike
 
 Row = registry.Method | registry.StoppingRule | registry.Product | Model
 MADE = "products"  # the keyword that no option has
@@ -129,6 +125,7 @@ class Product(Choice):
 
 
 Region = Sphere | Mask
+Options = ProductOptions = dict[str, object]  # for annotations; the stub has the keywords and their types
 
 
 def expanded(named: Mapping[str, object]) -> dict[str, object]:

@@ -10,17 +10,18 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Json, Unpack
 from ..errors import ParameterError
 from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
-from ..io.in_memory import source_of
 from ..io.orientations import default_basis
 from ..io.response import AUTO, is_file, response_text
-from ..option import ball_of, checked, companions, flag, listed, pairs, part_of, recorded, several
+from ..option import ball_of, checked, companions, flag, listed, part_of, recorded
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
 from ..tracking.growth.settings import SHORTEST
@@ -29,30 +30,8 @@ from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.selection.places import sphere_in
 from ..tracking.sources import FITTED, SOURCES
 from ..tracking.weights.options import TRACKED
-from .definitions import (
-    OwnOptions,
-    able_asymmetric,
-    absent,
-    applies_with,
-    defaults,
-    input_names,
-    is_table,
-    kind,
-    names_in_memory,
-    options,
-    without_effect,
-)
-from .objects import MADE, expanded
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from typing_extensions import Unpack
-
-    from ..aliases import Json
-    from .keywords import Options
-
-__all__ = ["Parameters", "absent", "applies_with", "defaults", "input_names", "kind", "options"]
+from .definitions import OwnOptions, applies_with, defaults, input_names, kind, options, sources_of, without_effect
+from .objects import MADE, Options, expanded
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -102,7 +81,7 @@ class Parameters(OwnOptions):
         for name, option in options().items():
             value = getattr(self, name)
             if value is not None or missing[name] is not None:
-                self._set(name, checked(name, option, self._sources(name, value), kind(name)))
+                self._set(name, checked(name, option, sources_of(name, value), kind(name)))
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
             raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, e.g. 4")
@@ -122,16 +101,6 @@ class Parameters(OwnOptions):
             ball_of("seed_sphere", text)
         if self.part is not None:
             part_of(self.part)
-
-    @staticmethod
-    def _sources(name: str, value: object) -> object:
-        """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
-        wrap = partial(source_of, name, lists=is_table(name)) if name in names_in_memory() else (lambda value: value)
-        if kind(name) == "pairs":
-            return tuple(
-                (wrap(pair[0]), *pair[1:]) if isinstance(pair, list | tuple) and pair else pair for pair in pairs(value)
-            )
-        return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
 
     def __repr__(self) -> str:
         """Return the options that were given."""
@@ -189,7 +158,7 @@ class Parameters(OwnOptions):
             name = f"--sh-basis {self.sh_basis}" if full else "--asymmetric"
             raise ParameterError(f"{name} keeps opposite directions apart, which needs --sphere full")
         if full and not METHODS[self.dg].asymmetric:
-            able = companions("dg", able_asymmetric())
+            able = companions("dg", applies_with("asymmetric")["dg"])
             raise ParameterError(f"--sh-basis {self.sh_basis} keeps opposite directions apart: give {able}")
         if full and self.pmf_rows == "sh":
             raise ParameterError(

@@ -33,17 +33,10 @@ def with_keywords(
     callable
         Decorator of the function. The decorated function raises a TypeError if arguments are missing or unknown.
     """
-    annotations = {name: getattr(hint, "__forward_arg__", hint) for name, hint in types.__annotations__.items()}
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations[name])
-        for name, default in defaults.items()
-    ]
 
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         complete: Callable[..., Result] = function
-        bare = inspect.signature(function)
-        arguments = [argument for argument in bare.parameters.values() if argument.kind is not argument.VAR_KEYWORD]
-        signature = bare.replace(parameters=[*arguments, *options])
+        signature = inspect.signature(listing(defaults, types, whole=True)(function))
 
         @functools.wraps(function)
         def called(*values: Arguments.args, **named: Arguments.kwargs) -> Result:
@@ -55,27 +48,37 @@ def with_keywords(
             bound.apply_defaults()
             return complete(**bound.arguments)
 
-        called.__dict__["__signature__"] = signature
         return called
 
     return decorated
 
 
-def listing(keywords: Mapping[str, object], *, whole: bool = False) -> Callable[[Function], Function]:
+def listing(
+    keywords: Mapping[str, object], types: type | None = None, *, whole: bool = False
+) -> Callable[[Function], Function]:
     """List keywords with their defaults in a function's signature, from which notebooks complete them.
 
     Parameters
     ----------
     keywords : dict
         Defaults of keywords that the function takes together, by name.
+    types : type, optional
+        TypedDict of the keywords, whose types the signature then has.
     whole : bool
         Whether these are all keywords that it takes so.
     """
+    hints = {} if types is None else types.__annotations__
+    added = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default,
+            annotation=getattr(hints.get(name), "__forward_arg__", inspect.Parameter.empty),
+        )
+        for name, default in keywords.items()
+    ]
 
     def listed(function: Function) -> Function:
         signature = inspect.signature(function)
         *named, others = signature.parameters.values()
-        added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=v) for name, v in keywords.items()]
         arguments = [*named, *added, *([] if whole else [others])]
         function.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]
         return function

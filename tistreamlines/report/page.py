@@ -11,19 +11,17 @@ from datetime import datetime, timezone
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..aliases import Array, Json
 from ..io.picture import DIRECTIONS, LETTERS, VIEWS
+from ..tracking.products.connectome.matrix import Matrix
 from . import content, weighing
 from .histogram import bins, nice
 from .matrix import connectomes
 from .views import ReportScene, ramp_of
-
-if TYPE_CHECKING:
-    from ..tracking.products.connectome.matrix import Matrix
 
 HERE = Path(__file__).parent
 QUALITY = 82  # of pictures in JPEG

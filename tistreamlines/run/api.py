@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
 from ..io.images import open_image
 from ..io.in_memory import InMemory, source_of, unmasked
 from ..io.readers import has_gradients
 from ..io.writer import SINKS
-from ..options.definitions import names_in_memory
+from ..options.definitions import defaults, input_names, kind, names_in_memory
+from ..options.definitions import options as known_options
 from ..options.objects import MADE
-from ..options.parameters import Parameters, defaults, input_names, kind
-from ..options.parameters import options as known_options
+from ..options.parameters import Parameters
 from ..options.signatures import listing
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
@@ -39,11 +40,8 @@ from .result import TrackResult
 from .setup import bar_or
 
 if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-    from typing_extensions import Unpack
-
     from ..option import ImageLike, PointsLike
-    from ..options.keywords import Options
+    from ..options.objects import Options
 
     class Arguments(Options, total=False):
         """The keywords that track, stream and estimate have in common."""

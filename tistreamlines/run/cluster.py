@@ -21,7 +21,7 @@ from os import PathLike
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
 try:
@@ -36,18 +36,16 @@ from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
-from ..options.definitions import joined_options
+from ..option import ImageLike, PointsLike
+from ..options.definitions import input_names, joined_options, kind, options
 from ..options.objects import expanded
-from ..options.parameters import Parameters, input_names, kind, options
+from ..options.parameters import Parameters
 from ..tracking.selection.places import sphere_in
 from .api import track as track_here
 from .log import Watcher
 from .outputs import check_outputs
 from .parts import join
 from .products import asked
-
-if TYPE_CHECKING:
-    from ..option import ImageLike, PointsLike
 
 EACH = 4  # parts for each worker: the last one to end is waited for, and one of a killed worker is tracked again
 SERIES = ("dwi", "bvals", "bvecs")

@@ -3,52 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
-from ..errors import InputError, ParameterError
+from ..aliases import Array, Nifti1Image, StatefulTractogram
+from ..errors import InputError
 from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
-from ..tracking.products.points.content import compressed
 from .saving import write
 
 if TYPE_CHECKING:
-    from dipy.io.stateful_tractogram import StatefulTractogram
-    from nibabel.nifti1 import Nifti1Image
     from nibabel.streamlines.array_sequence import ArraySequence
     from trx.trx_file_memmap import TrxFile
-
-POINTS_AT_ONCE = 1 << 20
-
-
-@dataclass(frozen=True)
-class Packing:
-    """How the points of a TrxFile are stored.
-
-    Parameters
-    ----------
-    dtype : float16 or float32.
-    linearize : whether to remove points that lie on a line between others.
-    tolerance_mm, segment_mm : maximum distance from that line, and maximum length of the line.
-    """
-
-    dtype: np.dtype[Any]
-    linearize: bool
-    tolerance_mm: float
-    segment_mm: float
-
-    def __post_init__(self) -> None:
-        if self.dtype not in (np.float16, np.float32):
-            raise ParameterError(f"pos_dtype is {self.dtype}: give float16 or float32")
 
 
 def sequence(points: Array, lengths: npt.NDArray[np.int64]) -> ArraySequence:
@@ -121,28 +93,33 @@ def reference_image(space: Space) -> Nifti1Image:
     return nib.Nifti1Image(np.broadcast_to(np.uint8(0), space.shape), space.affine)
 
 
-def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxFile:
-    """Write batches to a TRX file in a temporary folder and map it; closing the TrxFile removes the folder."""
+def mapped_trx(
+    batches: Iterable[Batch], space: Space, dtype: np.dtype[Any], content: Callable[[Batch], Batch] | None
+) -> TrxFile:
+    """Write batches to a TRX file in a temporary folder and map it; closing the TrxFile removes the folder.
+
+    Parameters
+    ----------
+    batches, space
+        The streamlines, and their grid.
+    dtype : float16 or float32
+        Type of the points.
+    content : callable or None
+        What of a batch is written; None is all of it.
+    """
     from trx import trx_file_memmap
 
     folder = tempfile.TemporaryDirectory(prefix="tistreamlines-")
     try:
         path = Path(folder.name) / "tractogram.trx"
-        linear = partial(compressed, tolerance_mm=packing.tolerance_mm, segment_mm=packing.segment_mm)
-        write(WriterThread(path, space, content=linear if packing.linearize else None), batches)
+        write(WriterThread(path, space, content=content), batches)
         trx: Any = trx_file_memmap.load(str(path))
-        if packing.dtype != np.float32 and len(trx.streamlines):
-            trx.streamlines._data = _converted(trx.streamlines._data, packing.dtype, Path(folder.name) / "points")
+        if dtype != np.float32 and len(trx.streamlines):
+            points = trx.streamlines._data
+            trx.streamlines._data = np.memmap(Path(folder.name) / "points", dtype, "w+", shape=points.shape)
+            trx.streamlines._data[:] = points
         trx._uncompressed_folder_handle = folder
     except BaseException:
         folder.cleanup()
         raise
     return trx
-
-
-def _converted(points: Array, dtype: np.dtype[Any], path: Path) -> Array:
-    """Copy points in blocks to a memory-mapped file of another type."""
-    out = np.memmap(path, dtype, "w+", shape=points.shape)
-    for first in range(0, len(points), POINTS_AT_ONCE):
-        out[first : first + POINTS_AT_ONCE] = points[first : first + POINTS_AT_ONCE]
-    return out

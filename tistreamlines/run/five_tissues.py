@@ -6,12 +6,11 @@ import warnings
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Nifti1Image
 from ..errors import InputError, OutputError, ParameterError
 from ..io.five_tissues import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, TOLERANCE, WHITE, check_fractions
 from ..io.images import Opened, grid_of, open_image
@@ -20,16 +19,11 @@ from ..io.labels import read_labels, whole
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
 from ..io.writer import check_target
-from ..option import flag
+from ..option import ImageLike, PathLike, flag
 from ..space.batch import Space
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
 from ..tracking.stopping.anatomy import doubt
 from .outputs import check_name, taken_by
-
-if TYPE_CHECKING:
-    from nibabel.nifti1 import Nifti1Image
-
-    from ..option import ImageLike, PathLike
 
 # FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
 LABELS = {

@@ -8,11 +8,12 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Unpack
 from ..backends import take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError
@@ -22,32 +23,10 @@ from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.images import LARGEST
 from ..io.in_memory import source_of
 from ..io.nifti import load_mask
-from ..option import flag, listed
+from ..option import ImageLike, PathLike, flag, listed
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, listing
 from ..space.batch import Space
-
-if TYPE_CHECKING:
-    from typing import TypedDict
-
-    from typing_extensions import Unpack
-
-    from ..option import ImageLike, PathLike
-
-    class FixelOptions(TypedDict, total=False):
-        """Options of lobes, of files and of devices."""
-
-        fmls_peak_value: float
-        fmls_integral: float
-        fmls_merge_ratio: float
-        peak_amp: bool
-        disp: bool
-        format: str
-        arch: str
-        compiler: str
-        threads: int | None
-        force: bool
-
 
 LOBES = {
     "fmls_peak_value": Thresholds.peak_value, "fmls_integral": Thresholds.integral,
@@ -56,6 +35,21 @@ LOBES = {
 RUNNING = {"arch": "cpu", "compiler": "auto", "threads": None}
 KEYWORDS = {**LOBES, "peak_amp": False, "disp": False, "format": FORMATS[0], **RUNNING, "force": False}
 DENSITY, PEAK, DISPERSION = "afd", "peak_amp", "disp"  # images of fod2fixel
+
+
+class FixelOptions(TypedDict, total=False):
+    """Options of lobes, of files and of devices."""
+
+    fmls_peak_value: float
+    fmls_integral: float
+    fmls_merge_ratio: float
+    peak_amp: bool
+    disp: bool
+    format: str
+    arch: str
+    compiler: str
+    threads: int | None
+    force: bool
 
 
 @dataclass(frozen=True, eq=False)

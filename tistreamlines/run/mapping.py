@@ -24,7 +24,7 @@ from ..io.tractograms import (
     stored_batches,
 )
 from ..io.writer import all_or_none
-from ..option import flag, listed
+from ..option import ImageLike, flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, listing
@@ -44,8 +44,7 @@ from .setup import bar_or
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..option import ImageLike
-    from ..options.keywords import ProductOptions
+    from ..options.objects import ProductOptions
     from .reporting import Shown
 
     class MapOptions(ProductOptions, total=False):

@@ -9,14 +9,14 @@ from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..aliases import Json
+from ..aliases import Json, Unpack
 from ..errors import InputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
 from ..io.writer_thread import WriterThread
 from ..options.definitions import joined_options
+from ..options.objects import ProductOptions
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords
 from ..tracking.growth.statistics import Statistics
@@ -30,11 +30,6 @@ from .products import gathered_of, products_of
 from .record import header_fields, inputs_of, tractogram
 from .saving import write
 from .schema import PartRecord
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from ..options.keywords import ProductOptions
 
 TOLD = 10  # missing parts that are named
 

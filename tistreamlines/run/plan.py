@@ -22,9 +22,9 @@ from ..io import nifti, pipes
 from ..io.cache import Cache
 from ..io.picture import grey
 from ..io.samples import Samples
-from ..options.definitions import names_affecting
+from ..options.definitions import input_names, names_affecting
 from ..options.option_groups import BESIDE_A_MASK, SEED_FA
-from ..options.parameters import Parameters, input_names
+from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Json
+from ..aliases import Array, Json, StatefulTractogram
 from ..errors import InputError
 from ..io.images import existing
 from ..kernels.stop_reasons import DROPPED, Stop
@@ -24,7 +24,6 @@ from .products import asked
 from .schema import Result, keys_of
 
 if TYPE_CHECKING:
-    from dipy.io.stateful_tractogram import StatefulTractogram
     from ipyniivue import NiiVue
     from nibabel.streamlines.array_sequence import ArraySequence
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..aliases import GradientTable
 from ..fit.models import BASIS, MODELS, order_for
 from ..fit.shells import gradients_on_shell, gradients_only, shell_of_models
+from ..io.stored import Image
 from ..option import flag
 from ..options.parameters import Parameters
 from ..space.harmonics import count_of
 from ..tracking.engine.kernels import KernelParts
+from ..tracking.products.collector import Collector
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.criteria import Criteria
 from ..tracking.sources import SIGNALS, SOURCES
@@ -21,12 +23,6 @@ from ..tracking.tables.given import Form, Scheme
 from .inputs import Headers
 from .products import all_or_nothing, asked
 from .setup import settings_on
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
-
-    from ..io.stored import Image
-    from ..tracking.products.collector import Collector
 
 
 @dataclass(frozen=True)

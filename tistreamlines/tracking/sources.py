@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,11 @@ from ..fit.samples import place_samples
 from ..io.images import AnyPath, Opened, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
 from ..io.samples import SampleFiles, Samples, listed_files, load_samples, sample_files
+from ..io.stored import Image
 from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import BASES
 from .tables.given import Form, OrientationFunctions, Signals
-
-if TYPE_CHECKING:
-    from ..io.stored import Image
 
 Tell = Callable[[str], object]
 Input = TypeVar("Input")  # what was opened

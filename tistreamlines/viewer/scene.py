@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,14 +15,12 @@ from ..aliases import Array
 from ..errors import InputError
 from ..io.images import grid_of, open_image, read_array
 from ..io.tck import TckSink
+from ..option import ImageLike
 from ..space.batch import Batch, Space
 from ..tracking.products.density.density import Density
 from ..tracking.products.extent import Extent
 from ..tracking.products.grid import MOST_SIDE, MOST_VOXELS
 from .sample import Sample
-
-if TYPE_CHECKING:
-    from ..option import ImageLike
 
 BRIGHTEST = 99.5  # percentile of the voxels with streamlines that has the brightest colour
 GZIP_LEVEL = 4

@@ -20,7 +20,8 @@ from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.errors import ParameterError
-from tistreamlines.options.parameters import Parameters, applies_with, options
+from tistreamlines.options.definitions import applies_with, options
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan
 

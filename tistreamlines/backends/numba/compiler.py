@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import ZipFile
 
 from ...errors import DeviceError
@@ -23,12 +23,10 @@ except ValueError as error:  # an environment variable with a wrong value
     raise DeviceError(f"Numba cannot start ({error}): unset the environment variables NUMBA_...") from error
 
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 
 from ..tried import is_tried, tell_slower
 from .kinds import Kind, TupleKind
-
-if TYPE_CHECKING:
-    from numba.core.dispatcher import Dispatcher
 
 config: Any = numba_config  # whose attributes are made when it is imported
 if config.DISABLE_JIT:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
 
+from llvmlite.binding import ModuleRef
 from numba.core import errors
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.targetconfig import ConfigStack
-
-if TYPE_CHECKING:
-    from llvmlite.binding import ModuleRef
 
 
 @contextmanager

@@ -15,11 +15,12 @@ from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from ...devices import alone, choose
+from ...aliases import Json
+from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
 from ...linker.lang import *
@@ -34,14 +35,7 @@ from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from ...aliases import Json
-    from ...devices import Device
-
-    Reals32 = npt.NDArray[np.float32]
-
+Reals32 = npt.NDArray[np.float32]
 COMPILING = tuple(f"{room}/*.py" for room in ("backends/cuda", "backends/driven", "backends/taichi", "backends/vulkan", "linker"))  # files that decide what the test compiles
 SECONDS = 300  # time limit of the test: drivers may hang
 TEAMS, TURNS, ROW, VOTES = 60, 3, 32, 40  # a block of 20 teams, three times

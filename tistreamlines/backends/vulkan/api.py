@@ -29,7 +29,6 @@ class Structure(c.Structure):
     number: ClassVar[int | None]
     kept: list[object]
     if TYPE_CHECKING:
-
         def __getattr__(self, name: str) -> int: ...
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...aliases import Array
+from ...aliases import Array, GradientTable
 from ...errors import InputError
 from ...fit import dipy_private
 from ...fit.shells import shells
@@ -24,9 +23,6 @@ from ..parts import Row
 from ..tables.given import Scheme
 from ..tables.rows import Rows
 from .shared import VertexGetter, VertexOptions, harmonic_operations, most_directions, peak_rule
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
 
 ATTEMPTS = 5  # greatest number of bootstrap samples for a step, as in DIPY
 FEW = "give --dg prob, det or ptt, which need no residuals, or a series of more directions"

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Array
+from ...aliases import Array, GradientTable
 from ...errors import InputError
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
@@ -22,8 +22,6 @@ from ...linker.source import Arrays, Source
 from ...space.sphere import load_sphere
 from ..parts import Getter, Layout, Rule
 
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
 
 @dataclass(frozen=True, eq=False)
 class Signals:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...errors import ParameterError
 from ...fit.fod_image import FodImage, load_fods
 from ...io.images import Tell, silent
 from ...io.samples import Samples
+from ...option import ImageLike
 from .options import TRACKED
-
-if TYPE_CHECKING:
-    from ...option import ImageLike
 
 Fods = FodImage | Samples
 NEEDED = "give an image of fibre orientation distributions in place of tracked"

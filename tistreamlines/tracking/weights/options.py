@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ParameterError
-from ...option import OUTPUT, SEEDS, option
+from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option
 from .rules import Sift2Rules
 
 if TYPE_CHECKING:
     from ...io.images import AnyPath
-    from ...option import ImageLike, OneOrMore, PathLike
 
 TRACKED = "tracked"  # in place of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ....errors import ParameterError
 from ....io.matrices import beside
-from ....option import OUTPUT, listed, of_each, option, pairs_of, values_of
+from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, TableLike, listed, of_each, option, pairs_of, values_of
 from ..samples.sampler import names_of
 from .matrix import MEASURES, Measure, mean_sample, written
 from .parcellation import END_VOXEL, RADIAL, REVERSE
-
-if TYPE_CHECKING:
-    from ....option import ImageLike, OneOrMore, PathLike, TableLike
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from ....errors import InputError, ParameterError
 from ....io import sidecar
 from ....io.images import AnyPath, grid_of, open_image
 from ....io.maps import write_map
-from ....option import OUTPUT, PathLike, file_of, option
+from ....option import OUTPUT, ImageLike, PathLike, file_of, option
 from ....space.batch import Batch, Space
 from ...growth.settings import Settings, bytes_of
 from ..files import ProductFile
@@ -24,9 +23,6 @@ from ..samples.sampler import load_sampled
 from ..weighing import are_weighted, check_weights, known_weights
 from .density import Density, Ends, check_memory
 from .on_device import DeviceDensity, DeviceEnds
-
-if TYPE_CHECKING:
-    from ....option import ImageLike
 
 MAPS = ("density", "ends")
 KINDS = ("count", "direction", "length", "mean-length", "sample")

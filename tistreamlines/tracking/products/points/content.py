@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,10 @@ from ....errors import OutputError, ParameterError
 from ....io.images import Tell, silent
 from ....io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
 from ....kernels.products.thinning import find_seed, thin
-from ....option import OUTPUT, flag, option, values_of
+from ....option import OUTPUT, ImageLike, OneOrMore, flag, option, values_of
 from ....space.batch import Batch, Groups, Space
 from ..point_kernels import points_of, program_of
 from ..samples.sampler import STATISTICS, Sampler, names_of
-
-if TYPE_CHECKING:
-    from ....option import ImageLike, OneOrMore
 
 SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default
 SPARSE = ("endpoints_only", "compress", "downsample")  # options that leave points out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +18,11 @@ from ....kernels.lanes import OwnGrid
 from ....kernels.products.samples import GREATEST, LEAST, MEDIAN, NUMBERS, TOTAL, WEIGHT, sample_points
 from ....linker.lang import LANES
 from ....linker.records import Arguments, spread
-from ....option import file_of
+from ....option import ImageLike, file_of
 from ....space.batch import Batch, of_each
 from ...tables.given import MapCount, OwnMap
 from ..backlog import thread_count
 from ..point_kernels import points_of, program_of
-
-if TYPE_CHECKING:
-    from ....option import ImageLike
 
 Values = npt.NDArray[np.float32]
 STATISTICS = ("mean", "median", "min", "max")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ....aliases import Array
+from ....aliases import Array, csr_matrix
 from ...growth.chunk import exclusive_sum
 from ..grid import in_parts
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 PAIRS_AT_ONCE = 1 << 20
 

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....aliases import Array
+from ....aliases import Array, csr_matrix
 from ....errors import OutputError
 from ....io import sidecar
 from ....io.images import AnyPath
 from ....io.maps import write_map
 from ....io.sparse import SUFFIXES, write_coordinates, write_sparse
 from ....kernels.products.lengths import UNITS
-from ....option import OUTPUT, file_of, of_each, option, pairs_of, values_of
+from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
 from ..backlog import Backlog, thread_count
 from ..files import Checked, ProductFile
@@ -26,11 +25,6 @@ from ..keyed_sums import KeyedSums
 from ..point_kernels import lengths_of
 from .counts import VoxelCounts, pairs_within
 from .mask import VoxelMask
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
-    from ....option import ImageLike, OneOrMore, PathLike
 
 WAITING = 2  # batches for each thread, besides the one that it adds
 

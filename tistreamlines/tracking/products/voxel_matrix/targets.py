@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,15 +14,12 @@ from ....io.images import AnyPath
 from ....io.in_memory import InMemory
 from ....io.maps import write_map
 from ....io.sparse import TABLES, write_coordinates, write_voxel_table
-from ....option import OUTPUT, file_of, option, pairs_of, values_of
+from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, option, pairs_of, values_of
 from ....space.batch import Batch, Space
 from ..files import Checked, first_of
 from .counts import TargetCounts
 from .mask import MaskImage, VoxelMask, numbers_passed, read_mask
 from .matrices import PairMatrix, VoxelMatrices, beside
-
-if TYPE_CHECKING:
-    from ....option import ImageLike, OneOrMore, PathLike
 
 SUFFIXES = (*TABLES, ".txt", "")  # FSL's file has none
 
