@@ -20,7 +20,7 @@ from ..tracking.getters.fod import Ifod2Options
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
-from ..tracking.products.connectome.options import ConnectomeOptions
+from ..tracking.products.connectome.connectome import ConnectomeOptions
 from ..tracking.products.density.map import MapOptions
 from ..tracking.products.points.content import ContentOptions
 from ..tracking.products.samples.table import TableOptions

@@ -37,7 +37,7 @@ from ..tracking.registry import PRODUCTS
 from .inputs import doubts_of_places, hashing
 from .log import Watcher
 from .outputs import Outputs, check_names, reserved, taken_by
-from .products import Products, products_of
+from .products import Products, makers_of, products_of
 from .record import OURS, inputs_of, versions
 from .setup import bar_or
 
@@ -136,8 +136,7 @@ def map_tractogram(
     check = partial(check_names, outputs, taken_by(files.values()), force=force)
     with bar_or(watcher, progress=progress) as display, reserved(outputs, check):
         display.stage("load")
-        for name in outputs.products:
-            PRODUCTS[name].check(chosen)
+        read = makers_of(chosen)
         take_compiler(chosen.compiler)
         # the device is there, or an error says why not before the tractogram is read
         hashes, device, space = hashing(files), choose(chosen.arch), _grid(path, chosen, outputs)
@@ -148,7 +147,7 @@ def map_tractogram(
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
         of_maps = _covering(path, extent, chosen) if space is None else space, longest
         # what maps need to know must not change other products
-        makers = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
+        makers = products_of(chosen, NO_GRID, longest if step is None else step, read, of_maps=of_maps)
         if makers.follows:
             display.stage("fixels")
             makers.follow(progress=display.fixels)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
-from weakref import finalize
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from ..growth.settings import Settings
 from .collector import Collector
 
 Options = TypeVar("Options")
-Inputs = TypeVar("Inputs")
 NAMED = 5  # names that a warning gives
 
 
@@ -110,22 +108,9 @@ class Weighing(ProductFile):
         raise NotImplementedError
 
 
-class Checked(Generic[Options, Inputs]):
-    """Inputs of a product that a check has read, until a run takes them or the options are gone.
+Maker = Callable[[Space, float, int | None], ProductFile]  # from grid, step size and threads, see registry.Product
 
-    Parameters
-    ----------
-    read : returns the inputs, from the options; raises an error if they are wrong.
-    """
 
-    def __init__(self, read: Callable[[Options], Inputs]) -> None:
-        self._read, self._known = read, dict[int, Inputs]()  # by the identity of the options
-
-    def check(self, options: Options) -> None:
-        """Read the inputs: an error of a small file comes before the work."""
-        self._known[id(options)] = self._read(options)
-        finalize(options, self._known.pop, id(options), None)
-
-    def take(self, options: Options) -> Inputs:
-        """Return what was read of these options, or read it."""
-        return self._known.pop(id(options)) if id(options) in self._known else self._read(options)
+def at_once(read: Callable[[Options], Maker]) -> Callable[[Options, Space, float, int | None], ProductFile]:
+    """Return a function that reads the inputs of a product and makes it."""
+    return lambda options, space, step_mm, threads: read(options)(space, step_mm, threads)

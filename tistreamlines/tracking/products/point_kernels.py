@@ -13,8 +13,7 @@ from ...backends import open_program
 from ...backends.program import Program
 from ...devices import Device
 from ...errors import DeviceMemoryError
-from ...kernels.products.density import count_points
-from ...kernels.products.ends import count_end_points
+from ...kernels.products.density import count_end_points, count_points
 from ...kernels.products.lengths import measure_points
 from ...linker.lang import Func
 from ...linker.parts import Part

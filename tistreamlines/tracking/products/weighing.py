@@ -1,38 +1,15 @@
-"""What products ask of the option --weights: whether streamlines are weighted, and by which weights."""
+"""What products ask of the option --weights."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import ParameterError
-from ...io.weights import load_weights
 
 SIFT2 = "sift2"  # the weights of the product of this name
 SUM_BITS, PART_BITS = 61, 30  # rounding up or down adds less than a bit
 WEIGHABLE = ("connectome", "density", "ends")  # products that weigh streamlines
-
-
-class WeighingOptions(Protocol):
-    """Options that say by what streamlines are weighted."""
-
-    @property
-    def weights(self) -> str | None: ...
-
-    @property
-    def sift2(self) -> object: ...
-
-
-def are_weighted(options: WeighingOptions) -> bool:
-    """Return whether streamlines are weighted."""
-    return options.weights is not None
-
-
-def known_weights(options: WeighingOptions) -> npt.NDArray[np.float64] | None:
-    """Return the weights of a file, (n,); None if there are none, or if they come when all streamlines have."""
-    return None if options.weights in (None, SIFT2) else load_weights(options.weights)
 
 
 def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> float:
@@ -55,7 +32,7 @@ def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> floa
     return 2.0 ** (SUM_BITS - bits)
 
 
-def check_weights(options: WeighingOptions) -> None:
+def check_weights(weights: str | None, sift2: object) -> None:
     """Raise a ParameterError if the weights of SIFT2 are asked for, but not SIFT2."""
-    if options.weights == SIFT2 and options.sift2 is None:
+    if weights == SIFT2 and sift2 is None:
         raise ParameterError("--weights sift2 needs --sift2 FOD FILE; a file of this name is ./sift2")

@@ -22,7 +22,7 @@ from .matrix import Edges
 AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
 ADDED = 1 << 15  # streamlines that a thread adds at once
 WAITING = 4  # of these for each thread, at most
-Delta = list[tuple[KeyedSums, int, int]]  # see EdgeSums.take
+Delta = list[KeyedSums]
 
 
 class DeviceConnectomes(Collector):
@@ -85,9 +85,9 @@ class DeviceConnectomes(Collector):
         """Return the sums since the last call."""
         self._settle()
         self._backlog.wait()
-        return [edges.sums.take() for edges in self._connectomes]
+        return [edges.sums.keyed.take() for edges in self._connectomes]
 
     def merge(self, delta: Delta) -> None:
         """Add the sums of another one."""
         for edges, taken in zip(self._connectomes, delta, strict=True):
-            edges.sums.merge(taken)
+            edges.sums.keyed.merge(taken)

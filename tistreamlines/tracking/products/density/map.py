@@ -15,15 +15,15 @@ from ....errors import InputError, ParameterError
 from ....io import sidecar
 from ....io.images import AnyPath, grid_of, open_image
 from ....io.maps import write_map
+from ....io.weights import load_weights
 from ....option import OUTPUT, PathLike, file_of, option
 from ....space.batch import Batch, Space
 from ...growth.settings import Settings, bytes_of
 from ..files import ProductFile
 from ..grid import check_size, finer
 from ..samples.sampler import load_sampled
-from ..weighing import are_weighted, check_weights, known_weights
-from .density import Density, Ends, check_memory
-from .on_device import DeviceDensity, DeviceEnds
+from ..weighing import SIFT2, check_weights
+from .density import Density, DeviceDensity, DeviceEnds, Ends, check_memory
 
 if TYPE_CHECKING:
     from ....option import ImageLike
@@ -156,7 +156,7 @@ class CountMap(ProductFile):
 
 def _density(kind: str, options: DensityInputs, space: Space, step_mm: float, threads: int | None) -> Density:
     """Return what the host counts with."""
-    if kind in COUNTS and not are_weighted(options):
+    if kind in COUNTS and options.weights is None:
         return COUNTS[kind][0](space, step_mm, threads)
     from .kinds import SUMS, CountOfEnds
 
@@ -164,12 +164,13 @@ def _density(kind: str, options: DensityInputs, space: Space, step_mm: float, th
     sampled = None
     if kind == "sample" and options.density_sample is not None:
         sampled = load_sampled(file_of(options.density_sample))
-    return sums(space, step_mm, threads, sampled, are_weighted(options), known_weights(options))
+    known = None if options.weights in (None, SIFT2) else load_weights(options.weights)
+    return sums(space, step_mm, threads, sampled, options.weights is not None, known)
 
 
 def collector_of(kind: str, options: DensityInputs) -> type[DeviceDensity] | None:
     """Return what counts where streamlines are tracked; None if a map of this kind needs points."""
-    return None if kind not in COUNTS or are_weighted(options) else COUNTS[kind][1]
+    return None if kind not in COUNTS or options.weights is not None else COUNTS[kind][1]
 
 
 def density_map(options: DensityInputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
@@ -187,7 +188,7 @@ def check(options: DensityInputs) -> None:
     """Open the images that maps need: an error of a small file comes before the work."""
     if options.density_grid is not None:
         grid_of_map(file_of(options.density_grid))
-    check_weights(options)
+    check_weights(options.weights, options.sift2)
     check_sample(options)
     if options.density_sample is not None:
         load_sampled(file_of(options.density_sample))
