@@ -30,8 +30,7 @@ from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, listing
 from ..space.batch import Batch, Space
 from ..tracking.products.density.map import MAPS
-from ..tracking.products.extent import Extent
-from ..tracking.products.grid import around
+from ..tracking.products.grid import Extent, around
 from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
 from .inputs import doubts_of_places, hashing

@@ -71,8 +71,9 @@ class Products:
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._count += len(batch)
-        for product in self._made.values() if batch.has_points else ():  # else the device makes all of it
-            product.add(batch)
+        for product in self._made.values():
+            if batch.has_points or not product.needs_points:  # else the device makes it
+                product.add(batch)
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the groups of the streamlines of a batch, of all products that have some."""

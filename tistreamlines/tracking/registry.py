@@ -21,6 +21,7 @@ from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions
 from .parts import Getter, Rule
 from .products import waytotal
+from .products.collector import Collector
 from .products.connectome import connectome
 from .products.density import map as density_map
 from .products.files import Maker, ProductFile, at_once
@@ -37,7 +38,6 @@ from .weights import options as weight_options
 
 if TYPE_CHECKING:
     from ..space.batch import Space
-    from .products.collector import Collector
 
 Options = TypeVar("Options")  # base class of Parameters that a row reads
 Map = TypeVar("Map")  # of a stopping rule: an array, or an OwnMap
@@ -374,7 +374,7 @@ PRODUCTS: dict[str, Product[Any]] = {
     ),
     "waytotal": Product(
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES,
-        lambda _: waytotal.DeviceCount, needs_step=False,
+        lambda _: Collector, needs_step=False,
     ),
 }
 

@@ -18,8 +18,7 @@ from ..io.images import grid_of, open_image, read_array
 from ..io.tck import TckSink
 from ..space.batch import Batch, Space
 from ..tracking.products.density.density import Density
-from ..tracking.products.extent import Extent
-from ..tracking.products.grid import MOST_SIDE, MOST_VOXELS
+from ..tracking.products.grid import MOST_SIDE, MOST_VOXELS, Extent
 from .sample import Sample
 
 if TYPE_CHECKING:

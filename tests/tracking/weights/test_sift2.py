@@ -17,7 +17,7 @@ import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
 from tistreamlines.tracking.weights import sift2 as module
-from tistreamlines.tracking.weights.rules import Sift2Rules
+from tistreamlines.tracking.weights.options import Sift2Rules
 from tistreamlines.tracking.weights.sift2 import sift2
 from tistreamlines.tracking.weights.visits import Visitor
 
@@ -267,7 +267,7 @@ def test_better_weights_may_reach_less_of_the_fibre_density():
     first, visits = np.array([4.0, 2, 0, 9]), np.array([2, 2, 0, 3])
     compared = vars(module)["_Compared"](fibres, masks, first, visits, 0.5, np.zeros(4, bool))
     cost = compared.cost
-    assert (compared.explained, compared.excess) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert compared.shares == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     compared.update(np.array([[2.2, 0], [1.6, 0], [0, 0], [0, 0]]))
     assert compared.cost < cost
-    assert (compared.explained, compared.excess) == (pytest.approx(1.8 / 3), pytest.approx(0.1 / 3))
+    assert compared.shares == (pytest.approx(1.8 / 3), pytest.approx(0.1 / 3))

@@ -14,10 +14,9 @@ from visited import STEP, curves, fixel_table, fixels_with
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError, OutputError, ParameterError
-from tistreamlines.tracking.weights.room import A_LANE, A_TEAM, VisitBuffer, VisitMemory
-from tistreamlines.tracking.weights.rules import Sift2Rules
+from tistreamlines.tracking.weights.options import Sift2Rules
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_file import StoredWords, VisitFile
+from tistreamlines.tracking.weights.visit_memory import A_LANE, A_TEAM, StoredWords, VisitBuffer, VisitFile, VisitMemory
 from tistreamlines.tracking.weights.visits import VisitList, Visitor
 
 COUNT = 2000

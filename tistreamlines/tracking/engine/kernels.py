@@ -19,8 +19,7 @@ from ..growth.settings import Settings
 from ..growth.started import Started
 from ..parts import Getter, ProductKernels, Rule, Selection
 from ..products.collector import Collector
-from ..products.points.on_host import PointsOnHost
-from ..products.points.points import Outlines, Points
+from ..products.points.points import Outlines, Points, PointsOnHost
 from ..products.points.unpacking import open_unpacker
 from ..selection.filters import Filter, Length
 

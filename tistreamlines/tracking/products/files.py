@@ -41,10 +41,12 @@ class ProductFile:
     doubts : why it may be wrong, as warnings, once it is written.
     nowhere : why it may be wrong if there are streamlines, once it is written.
     follows : whether it may need what streamlines follow, see :meth:`follow`.
+    needs_points : whether ``add`` needs the points of streamlines; without them, batches may be outlines.
     """
 
     nowhere: str = ""
     follows: bool = False
+    needs_points: bool = True
 
     def __init__(self, *paths: Path) -> None:
         self.paths = paths
@@ -53,7 +55,7 @@ class ProductFile:
         self.doubts: tuple[str, ...] = ()
 
     def add(self, batch: Batch) -> None:
-        """Take the streamlines of a batch into account, if their points come back to the host."""
+        """Take the streamlines of a batch into account, if their points come back to the host or are not needed."""
         raise NotImplementedError
 
     def write(self, *, force: bool) -> None:

@@ -1,4 +1,4 @@
-"""Grids of voxels for the kernels, and the voxels of a grid that streamlines pass."""
+"""Grids of voxels, for the kernels and around points, and the voxels of a grid that streamlines pass."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .point_kernels import listing, program_of
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
 MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which NIfTI bounds
 OF_A_MAP = "the density map: give --density-voxel, or a --density-grid, with larger voxels"
+VOXEL_MM, MOST_CELLS = 2.0, 1 << 24  # of an image's stand-in: the side of voxels, and how many before they are larger
 LISTED = 1 << 22  # voxels that are listed at once, for some streamlines: 16 MB
 
 
@@ -189,3 +190,34 @@ def passages(
         row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
         yield Passage(visited[row], first + streamline, amounts[row])
         first += count
+
+
+class Extent:
+    """The box around all points, and the longest distance between two points of a streamline.
+
+    Attributes
+    ----------
+    low, high : (3,) corners of the box, mm; infinite without points.
+    step_mm : the distance, mm.
+    """
+
+    def __init__(self) -> None:
+        self.low, self.high = np.full(3, np.inf), np.full(3, -np.inf)
+        self.step_mm = 0.0
+
+    def add(self, batch: Batch) -> None:
+        """Take the points of a batch into account."""
+        columns = batch.points.T  # whose least and greatest are found faster than along the first axis
+        self.low = np.minimum(self.low, columns.min(axis=1, initial=np.inf))
+        self.high = np.maximum(self.high, columns.max(axis=1, initial=-np.inf))
+        self.step_mm = max(self.step_mm, batch.longest_step)
+
+    def grid(self) -> Space:
+        """Return cubes that cover the box, of 2 mm unless they were too many; one if there is no point."""
+        if not np.isfinite(self.low).all():
+            return Space(np.eye(4), (1, 1, 1))
+        size = self.high - self.low
+        side = max(VOXEL_MM, float(np.cbrt(np.prod(size + VOXEL_MM) / MOST_CELLS)), float(size.max()) / (MOST_SIDE / 2))
+        affine = np.diag([side, side, side, 1.0])
+        affine[:3, 3] = self.low
+        return Space(affine, tuple(int(n) for n in np.ceil(size / side) + 1))  # type: ignore[arg-type]

@@ -1,16 +1,14 @@
-"""Options of weights of streamlines, and of seeds where their density is too low."""
+"""Options of weights of streamlines, the rules that they give, and options of seeds where their density is too low."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ParameterError
-from ...option import OUTPUT, SEEDS, option
-from .rules import Sift2Rules
+from ...option import OUTPUT, SEEDS, option, values_of
 
 if TYPE_CHECKING:
     from ...io.images import AnyPath
@@ -21,6 +19,49 @@ SUFFIXES = (".txt", ".csv")
 NEEDS: dict[str, object] = {"requires": ("sift2",), "affects": "run"}
 SEEDED: dict[str, object] = {"requires": ("seed_dynamic",), "affects": "growth"}
 ITERATED: dict[str, object] = {**NEEDS, "excludes": ("sift2_linear",)}
+
+
+@dataclass(frozen=True)
+class Sift2Rules:
+    """Options of SIFT2, with the names that MRtrix3's tcksift2 gives them.
+
+    Parameters
+    ----------
+    reg_tikhonov, reg_tv : float
+        Factors of the regularisation: of coefficients, and of their differences from the mean of each fixel.
+    min_td_frac : float
+        A fixel takes no part if the density of its streamlines is less than this part of that of its fibres.
+    min_iters, max_iters : int
+        Fewest and most iterations.
+    min_coeff, max_coeff : float
+        Bounds of a coefficient, whose exponential is the weight. At the lower one, the weight is 0.
+    max_coeff_step : float
+        Greatest change of a coefficient in an iteration.
+    min_cf_decrease : float
+        Iterations go on while the cost falls by more than this part of the first one.
+    fd_thresh : float
+        Fixels with less fibre density do not count.
+    remove_untracked : bool
+        Fixels that no streamline visits do not count.
+    linear : bool
+        Estimate weights in one pass, without iterations.
+    statistics : bool
+        Also tell how steps and coefficients of each iteration are spread.
+    """
+
+    reg_tikhonov: float = 0.0
+    reg_tv: float = 0.1
+    min_td_frac: float = 0.1
+    min_iters: int = 10
+    max_iters: int = 1000
+    min_coeff: float = -math.inf
+    max_coeff: float = math.inf
+    max_coeff_step: float = 1.0
+    min_cf_decrease: float = 2.5e-5
+    fd_thresh: float = 0.0
+    remove_untracked: bool = False
+    linear: bool = False
+    statistics: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,9 +149,9 @@ class Sift2Options:
         "with tcksift2 -no_dilate_lut; by default, other directions belong to a lobe nearby.", **NEEDS,
     )
     sift2_make_null_lobes: bool = option(
-        False, OUTPUT, "For --sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit "
-        "in directions outside all lobes, as with tcksift2 -make_null_lobes.",
-        requires=("sift2_no_dilate_lut",), affects="run",
+        False, OUTPUT, "For --sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit in "
+        "directions outside all lobes, as with tcksift2 -make_null_lobes.", requires=("sift2_no_dilate_lut",),
+        affects="run",
     )
 
 
@@ -122,8 +163,7 @@ class DynamicOptions:
         None, SEEDS, "Image of fibre orientation distributions, or tracked for those that are tracked, in whose fixels "
         "random seeds are placed, more of them where streamlines so far are less dense than fibres, as by MRtrix3's "
         "tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.", unit="FOD",
-        absent="as --seed-mask",
-        one_of="place of seeds",
+        absent="as --seed-mask", one_of="place of seeds",
         excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
     )
     seed_dynamic_basis: str | None = option(
@@ -148,17 +188,12 @@ def rules_of(options: Sift2Options) -> Sift2Rules:
 def files(options: Sift2Options) -> tuple[Path, ...]:
     """Return all files that are written, the weights first."""
     others = (options.sift2_csv, options.sift2_mu, options.sift2_coeffs)
-    return (Path(pairs_of(options)[0][1]), *(Path(path) for path in others if path is not None))
-
-
-def pairs_of(options: Any) -> Sequence[tuple[ImageLike, PathLike]]:
-    """Return the images of FODs and the files of weights; more than one pair is refused by :func:`check`."""
-    return options.sift2 or ()
+    return (Path(values_of(options.sift2)[0][1]), *(Path(path) for path in others if path is not None))
 
 
 def check(options: Sift2Options) -> None:
     """Raise a ParameterError if options do not fit each other."""
-    if (count := len(pairs_of(options))) > 1:
+    if (count := len(values_of(options.sift2))) > 1:
         raise ParameterError(f"--sift2 is there {count} times: give one image of FODs and one file")
     if options.sift2_fd_scale_gm and tissues_of(options) is None:
         raise ParameterError("--sift2-fd-scale-gm needs five tissues: give --sift2-act")
@@ -172,4 +207,4 @@ def tissues_of(options: Sift2Options) -> AnyPath | None:
 
 def are_followed(options: Any) -> bool:
     """Return whether an option asks for the FODs, or the samples of fibres, that streamlines follow."""
-    return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in pairs_of(options)))
+    return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in values_of(options.sift2)))

@@ -21,8 +21,8 @@ from ...errors import InputError
 from ...kernels.weights.sift2 import HIGHEST
 from .device_weights import DeviceWeights
 from .fixels import Fixels
-from .room import VisitMemory
-from .rules import Sift2Rules
+from .options import Sift2Rules
+from .visit_memory import VisitMemory
 from .visits import VisitList
 
 Told = Callable[[int, float, float], object]
@@ -149,16 +149,11 @@ class _Compared:
         return float(np.sum(self.masks * (self.density - self.fibres) ** 2))
 
     @property
-    def explained(self) -> float:
-        """Share of the fibre density that streamlines reach; what exceeds it in a fixel does not count."""
-        whole = float(np.sum(self.masks * self.fibres))
-        return float(np.sum(self.masks * np.minimum(self.density, self.fibres))) / whole
-
-    @property
-    def excess(self) -> float:
-        """By how much streamlines exceed the fibre density of fixels, as a share of all of it."""
-        whole = float(np.sum(self.masks * self.fibres))
-        return float(np.sum(self.masks * np.maximum(self.density - self.fibres, 0))) / whole
+    def shares(self) -> tuple[float, float]:
+        """Shares of the whole fibre density: what of it streamlines reach, and by how much they exceed it in fixels."""
+        parts = self.fibres, np.minimum(self.density, self.fibres), np.maximum(self.density - self.fibres, 0)
+        whole, explained, excess = (float(np.sum(self.masks * part)) for part in parts)
+        return explained / whole, excess / whole
 
     def rows(self) -> Array:
         """Return what kernels read of each fixel."""
@@ -243,8 +238,7 @@ def _iterated(
     least, most = max(rules.min_coeff, -NO_BOUND), min(rules.max_coeff, HIGHEST)
     bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
     visiting = int(np.count_nonzero(held.fetched("share") > 0))
-    rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()), fixels.explained,
-                      fixels.excess)]
+    rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()), *fixels.shares)]
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
@@ -257,7 +251,7 @@ def _iterated(
         square, rough, above = held.regularisation(least)
         rows.append(Iteration(
             len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()),
-            fixels.explained, fixels.excess, **spread,
+            *fixels.shares, **spread,
         ))
         told(rows[-1].number, rows[-1].data / rows[0].total, rows[-1].regularisation / rows[0].total)
         falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total

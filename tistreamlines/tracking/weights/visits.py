@@ -21,7 +21,7 @@ from ...linker.records import INTS, Arguments, spread
 from ...linker.source import Source
 from ...space.batch import Batch
 from .fixel_grid import FixelTable
-from .visit_file import StoredWords, adjoin, in_memory, joined
+from .visit_memory import StoredWords, adjoin, in_memory, joined
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve

@@ -49,8 +49,8 @@ class ConnectomeOptions:
     )
     connectome_assignment: str = option(
         RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius, that "
-        "of its own voxel, or the first one on the way back to the middle.",
-        choices=(RADIAL, END_VOXEL, REVERSE), requires=("connectome",), affects="run",
+        "of its own voxel, or the first one on the way back to the middle.", choices=(RADIAL, END_VOXEL, REVERSE),
+        requires=("connectome",), affects="run",
     )
     connectome_radius: float | None = option(
         None, OUTPUT, "How far a node of --connectome is looked for.", unit="mm", low=0, above=True,

@@ -40,8 +40,8 @@ class DensityOptions:
 
     density: PathLike | None = option(
         None, OUTPUT, "Write a map of how many streamlines pass through each voxel, .nii or .nii.gz. A streamline "
-        "counts once in each voxel that it passes. Without --output, only maps are written.",
-        unit="FILE", absent="not written", affects="run",
+        "counts once in each voxel that it passes. Without --output, only maps are written.", unit="FILE",
+        absent="not written", affects="run",
     )
     density_voxel: float | None = option(
         None, OUTPUT, "Side of the voxels of --density and --ends. They cover the image that is tracked, along its "
@@ -69,8 +69,7 @@ class EndsOptions:
 
     ends: PathLike | None = option(
         None, OUTPUT, "Write a map of how many streamlines end in each voxel, .nii or .nii.gz. Both ends of a "
-        "streamline count. Without --output, only maps are written.", unit="FILE",
-        absent="not written", affects="run",
+        "streamline count. Without --output, only maps are written.", unit="FILE", absent="not written", affects="run",
     )
 
 

@@ -33,7 +33,7 @@ class Grown:
     Parameters
     ----------
     chunk : the streamlines.
-    words, slot : codes, several to a word, and the first word of each half; or see :mod:`.on_host`.
+    words, slot : codes, several to a word, and the first word of each half; or see :class:`.points.PointsOnHost`.
     offsets : (m + 1,) the number of points before each streamline, and of all.
     """
 
