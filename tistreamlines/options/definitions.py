@@ -22,12 +22,12 @@ from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.options import GrowthOptions
 from ..tracking.products.connectome.connectome import ConnectomeOptions
 from ..tracking.products.density.map import MapOptions
+from ..tracking.products.files import SIFT2, WEIGHABLE
 from ..tracking.products.points.content import ContentOptions
 from ..tracking.products.samples.table import TableOptions
 from ..tracking.products.voxel_matrix.matrices import SeedMatrixOptions, VoxelMatrixOptions
 from ..tracking.products.voxel_matrix.targets import TargetOptions
 from ..tracking.products.waytotal import WaytotalOptions
-from ..tracking.products.weighing import SIFT2, WEIGHABLE
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.seeding.surface_options import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions

@@ -19,8 +19,7 @@ from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.products.density.map import MAPS
-from ..tracking.products.files import Maker, ProductFile, Weighing
-from ..tracking.products.weighing import SIFT2
+from ..tracking.products.files import SIFT2, Maker, ProductFile, Weighing
 from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED
 

@@ -68,19 +68,14 @@ class MapGrid:
             }, int(sizes[part].sum())
 
 
-def affine_record(matrix: Array) -> Affine:
+def affine_of(matrix: Array) -> Affine:
     """Return the kernels' record of an affine matrix, (3, 4) or (4, 4)."""
     return Affine(**dict(zip(fields_of(Affine), matrix[:3].ravel().tolist(), strict=True)))
 
 
-def affine_of(space: Space) -> Affine:
-    """Return the kernels' record of the affine from voxels to RASmm."""
-    return affine_record(space.affine)
-
-
 def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
     """Return the kernels' record of a grid."""
-    return Grid(**vars(affine_record(to_voxel)), across=shape[0], deep=shape[1], high=shape[2])
+    return Grid(**vars(affine_of(to_voxel)), across=shape[0], deep=shape[1], high=shape[2])
 
 
 def in_parts(begins: Array, most: int) -> list[slice]:

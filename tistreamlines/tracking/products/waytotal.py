@@ -38,7 +38,6 @@ class Waytotal(ProductFile):
     needs_points = False
 
     def __init__(self, options: WaytotalOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
-        del space, step_mm, threads
         assert options.waytotal is not None
         super().__init__(Path(options.waytotal))
         self.value: int = 0
@@ -49,7 +48,6 @@ class Waytotal(ProductFile):
 
     def collector(self, space: Space, settings: Settings) -> Collector:
         """Have devices make nothing, and no points come back."""
-        del space, settings
         return Collector()
 
     def write(self, *, force: bool) -> None:

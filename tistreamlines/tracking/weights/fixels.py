@@ -22,8 +22,8 @@ from ...option import flag
 from ...space.batch import Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import padded
-from .fixel_grid import FixelTable
 from .followed import Fods
+from .visits import FixelTable
 from .voxel_masks import given_mask, tissue_mask
 
 LEAST = 0.05  # mean volume fraction of a fibre that counts, as for FSL's images of dyads

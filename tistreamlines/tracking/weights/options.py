@@ -1,9 +1,9 @@
-"""Options of weights of streamlines, the rules that they give, and options of seeds where their density is too low."""
+"""Options of weights of streamlines, and of seeds where their density is too low."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,49 +19,6 @@ SUFFIXES = (".txt", ".csv")
 NEEDS: dict[str, object] = {"requires": ("sift2",), "affects": "run"}
 SEEDED: dict[str, object] = {"requires": ("seed_dynamic",), "affects": "growth"}
 ITERATED: dict[str, object] = {**NEEDS, "excludes": ("sift2_linear",)}
-
-
-@dataclass(frozen=True)
-class Sift2Rules:
-    """Options of SIFT2, with the names that MRtrix3's tcksift2 gives them.
-
-    Parameters
-    ----------
-    reg_tikhonov, reg_tv : float
-        Factors of the regularisation: of coefficients, and of their differences from the mean of each fixel.
-    min_td_frac : float
-        A fixel takes no part if the density of its streamlines is less than this part of that of its fibres.
-    min_iters, max_iters : int
-        Fewest and most iterations.
-    min_coeff, max_coeff : float
-        Bounds of a coefficient, whose exponential is the weight. At the lower one, the weight is 0.
-    max_coeff_step : float
-        Greatest change of a coefficient in an iteration.
-    min_cf_decrease : float
-        Iterations go on while the cost falls by more than this part of the first one.
-    fd_thresh : float
-        Fixels with less fibre density do not count.
-    remove_untracked : bool
-        Fixels that no streamline visits do not count.
-    linear : bool
-        Estimate weights in one pass, without iterations.
-    statistics : bool
-        Also tell how steps and coefficients of each iteration are spread.
-    """
-
-    reg_tikhonov: float = 0.0
-    reg_tv: float = 0.1
-    min_td_frac: float = 0.1
-    min_iters: int = 10
-    max_iters: int = 1000
-    min_coeff: float = -math.inf
-    max_coeff: float = math.inf
-    max_coeff_step: float = 1.0
-    min_cf_decrease: float = 2.5e-5
-    fd_thresh: float = 0.0
-    remove_untracked: bool = False
-    linear: bool = False
-    statistics: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,23 +59,18 @@ class Sift2Options:
         False, OUTPUT, "Estimate the weights of --sift2 in one pass, without iterations.", **NEEDS
     )
     sift2_reg_tikhonov: float = option(
-        Sift2Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor",
-        low=0, **ITERATED,
+        0.0, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor", low=0, **ITERATED
     )
     sift2_reg_tv: float = option(
-        Sift2Rules.reg_tv, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the "
-        "mean of each fixel.", unit="factor", low=0, **ITERATED,
+        0.1, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the mean of each "
+        "fixel.", unit="factor", low=0, **ITERATED,
     )
     sift2_min_td_frac: float = option(
-        Sift2Rules.min_td_frac, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less "
-        "than this part of that of its fibres.", unit="share", low=0, high=1, **ITERATED,
+        0.1, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less than this part of "
+        "that of its fibres.", unit="share", low=0, high=1, **ITERATED,
     )
-    sift2_min_iters: int = option(
-        Sift2Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED
-    )
-    sift2_max_iters: int = option(
-        Sift2Rules.max_iters, OUTPUT, "Most iterations of --sift2.", unit="iterations", low=1, **ITERATED
-    )
+    sift2_min_iters: int = option(10, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED)
+    sift2_max_iters: int = option(1000, OUTPUT, "Most iterations of --sift2.", unit="iterations", low=1, **ITERATED)
     sift2_min_factor: float = option(
         0.0, OUTPUT, "Weights of --sift2 below this become 0.", unit="weight", low=0, high=1, **NEEDS
     )
@@ -126,20 +78,19 @@ class Sift2Options:
         None, OUTPUT, "Greatest weight of --sift2.", unit="weight", low=1, absent="22,026, which is e^10", **ITERATED
     )
     sift2_max_coeff_step: float = option(
-        Sift2Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.",
-        unit="coefficient", low=0, above=True, **ITERATED,
+        1.0, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.", unit="coefficient", low=0,
+        above=True, **ITERATED,
     )
     sift2_min_cf_decrease: float = option(
-        Sift2Rules.min_cf_decrease, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part "
-        "of the first one.", unit="share", low=0, high=1, **ITERATED,
+        2.5e-5, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part of the first one.",
+        unit="share", low=0, high=1, **ITERATED,
     )
     sift2_fd_scale_gm: bool = option(
         False, OUTPUT, "Lower fibre densities where there is grey matter, as tcksift2 -fd_scale_gm. This needs five "
         "tissues.", **NEEDS,
     )
     sift2_fd_thresh: float = option(
-        Sift2Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0,
-        **NEEDS,
+        0.0, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0, **NEEDS
     )
     sift2_remove_untracked: bool = option(
         False, OUTPUT, "Fixels that no streamline visits do not count for --sift2.", **NEEDS
@@ -176,13 +127,10 @@ class DynamicOptions:
     )
 
 
-def rules_of(options: Sift2Options) -> Sift2Rules:
-    """Return the rules that the options give."""
-    names = [rule.name for rule in fields(Sift2Rules) if hasattr(options, f"sift2_{rule.name}")]
-    known = {name: getattr(options, f"sift2_{name}") for name in names}
+def bounds_of(options: Sift2Options) -> tuple[float, float]:
+    """Return the least and the greatest coefficient, the logarithms of the factors; at the least one, a weight is 0."""
     least, most = options.sift2_min_factor, options.sift2_max_factor
-    least, most = -math.inf if not least else math.log(least), math.inf if most is None else math.log(most)
-    return Sift2Rules(**known, min_coeff=least, max_coeff=most, statistics=options.sift2_csv is not None)
+    return math.log(least) if least else -math.inf, math.inf if most is None else math.log(most)
 
 
 def files(options: Sift2Options) -> tuple[Path, ...]:

@@ -23,7 +23,7 @@ from ..products.backlog import Backlog
 from ..products.files import Weighing
 from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
-from .options import files, rules_of, tissues_of
+from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
 from .visit_memory import VisitMemory
 from .visits import VisitList, Visitor
@@ -100,7 +100,7 @@ class Sift2Weights(Weighing):
         self._backlog.wait()
         del self._visitor  # whose memory is not needed any more
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
-        weighed = self._fixels, self._parts, self._count, self._device, rules_of(self._options)
+        weighed = self._fixels, self._parts, self._count, self._device, self._options
         try:
             with closing(self._room):
                 return sift2(*weighed, told=self.watch, room=self._room)

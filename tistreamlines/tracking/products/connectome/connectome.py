@@ -20,10 +20,9 @@ from ....option import OUTPUT, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Groups, Space
 from ...growth.settings import Settings
 from ..backlog import Backlog, thread_count
-from ..files import Maker, ProductFile
+from ..files import Maker, ProductFile, check_weights, weight_unit
 from ..point_kernels import lengths_of
 from ..samples.sampler import SampledMeans, names_of
-from ..weighing import check_weights, weight_unit
 from .matrix import MEASURES, Edges, Matrix, Measure, measures_of, weighted, weighted_columns, written
 from .on_device import DeviceConnectomes
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
@@ -209,7 +208,6 @@ class Connectomes(ProductFile):
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
-        del settings
         return None if self._collector is None else self._collector(space, self._edges, self._threads)
 
     def write(self, *, force: bool) -> None:

@@ -39,7 +39,7 @@ class DeviceConnectomes(Collector):
     bytes = 2 * 7 * WORD * AT_ONCE
 
     def __init__(self, space: Space, connectomes: Sequence[Edges], threads: int = 1) -> None:
-        self._affine, self._connectomes = spread("affine", affine_of(space)), tuple(connectomes)
+        self._affine, self._connectomes = spread("affine", affine_of(space.affine)), tuple(connectomes)
         self._arrays: Arguments = {}
         self._last: list[tuple[Array, Array]] = []  # parts of a chunk that may be taken back
         self._backlog = Backlog[None]("connectome", threads, WAITING * threads)

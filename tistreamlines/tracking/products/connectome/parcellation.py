@@ -74,7 +74,7 @@ class Parcellation:
             raise InputError(f"{path}: has no label of {table}; check that the table belongs to it")
         self.rule, self._radius = rule, radius
         grid = grid_of(np.linalg.inv(self.space.affine), self.space.shape)
-        parcels = Parcels(**vars(grid), back=affine_of(self.space), nodes=rows)
+        parcels = Parcels(**vars(grid), back=affine_of(self.space.affine), nodes=rows)
         search = _search(self.space, radius if rule == RADIAL else 0.0)
         self._values = spread("parcels", parcels) | spread("search", search)
 

@@ -86,7 +86,6 @@ class Density:
 
     def _add(self, batch: Batch, chosen: slice, before: int) -> None:
         """Count some streamlines of a batch, which so many come before; the additions of threads are atomic."""
-        del before
         program = self._program or program_of(self.kernel, part=COUNTING)
         for values, most in self._grid.listed(batch, chosen):
             arguments = self._grid.values | values | self._arrays
@@ -168,7 +167,7 @@ class DeviceDensity(Collector):
         self._grid = MapGrid(grid, step_mm)
         self._by_steps = self._sizes(np.arange(most_steps + 1))  # voxels that are listed of a streamline
         self._longest = int(self._by_steps[-1])
-        self._spaces = spread("affine", affine_of(space)) | self._grid.values
+        self._spaces = spread("affine", affine_of(space.affine)) | self._grid.values
         self._listed = min(PART_WORDS, self.most_listed)
         # lists, and counts twice, since compilers need a copy that is made for the host
         self.bytes = WORD * (2 * self._grid.voxels + self._longest + self._listed)

@@ -16,9 +16,9 @@ from ....backends.program import Program
 from ....errors import ParameterError
 from ....space.batch import Batch, Space, last_points, of_each
 from ...stopping.own_grid import OwnMap
+from ..files import weight_unit
 from ..grid import Passage, no_amounts, passages
 from ..samples.sampler import Sampler, unit_of
-from ..weighing import weight_unit
 from .density import Density
 
 OF_MM = float(1 << 16)  # a length of 1 mm

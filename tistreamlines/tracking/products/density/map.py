@@ -19,10 +19,9 @@ from ....io.weights import load_weights
 from ....option import OUTPUT, PathLike, file_of, option
 from ....space.batch import Batch, Space
 from ...growth.settings import Settings, bytes_of
-from ..files import ProductFile
+from ..files import SIFT2, ProductFile, check_weights
 from ..grid import check_size, finer
 from ..samples.sampler import load_sampled
-from ..weighing import SIFT2, check_weights
 from .density import Density, DeviceDensity, DeviceEnds, Ends, check_memory
 
 if TYPE_CHECKING:
