@@ -153,13 +153,8 @@ class Passage:
     amounts: Array
 
 
-def no_amounts(points: Array, offsets: Array) -> Array:
-    """Return nothing for the segment that begins at each point, (p, 0) int32."""
-    return np.zeros((len(points), 0), np.int32)
-
-
 def passages(
-    grid: MapGrid, batch: Batch, shares: int = 0, spans: Callable[[Array, Array], Array] = no_amounts
+    grid: MapGrid, batch: Batch, shares: int = 0, spans: Callable[[Array, Array], Array] | None = None
 ) -> Iterator[Passage]:
     """Yield the voxels that the streamlines of a batch pass, for as many at a time as can be listed.
 
@@ -173,12 +168,13 @@ def passages(
     program, first = program_of(count_points, part=listing(shares)), 0
     for values, most in grid.listed(batch, slice(0, len(batch))):
         count, visited, slot = len(values["slot"]), np.empty(most, np.int32), values["slot"]
-        listed = np.zeros(count, np.int32)
-        amounts = np.empty((len(visited), shares), np.int32)
+        listed, amounts = np.zeros(count, np.int32), np.empty((most, shares), np.int32)
         passage = {
             "listed": listed, "here": np.empty(count, np.int32), "shared": np.zeros(count * shares, np.int32),
-            "spans": spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(), "amounts": amounts.ravel(),
+            "spans": np.zeros(0, np.int32), "amounts": amounts.ravel(),
         }
+        if spans is not None:
+            passage["spans"] = spans(values["points"].reshape(-1, 3), values["offsets"]).ravel()
         arrays = {"visited": visited} | {f"passage_{name}": array for name, array in passage.items()}
         program.run("count_points", count, grid.values | values | arrays)
         streamline = np.repeat(np.arange(count), listed)

@@ -139,9 +139,10 @@ class Connectomes(ProductFile):
         parcellations, self._sampled = inputs or inputs_of(options)
         self._measures, self._collector = asked_measures(options), collector_of(options)
         self._units = self._sampled.units
-        self._held: list[_Joined] | None = None  # streamlines that wait for their weights
-        if options.weights is not None:
-            self._held = []
+        self._weighted = options.weights is not None
+        self._held: list[_Joined] = []  # streamlines that wait for their weights
+        self._nodes: list[list[Array]] = []  # of each batch, if pairs are written
+        if self._weighted:
             self._measures = {name: weighted(measure) for name, measure in self._measures.items()}
         self._edges = [
             Edges(parcellation, path, self._measures)
@@ -167,7 +168,7 @@ class Connectomes(ProductFile):
         lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
         nodes = [edges.parcellation.of_batch(batch) for edges in self._edges]
         joined = _Joined(nodes, lengths, batch.seed_number, samples)
-        if self._held is None:
+        if not self._weighted:
             self._sum(joined, samples)
         return joined
 
@@ -178,15 +179,13 @@ class Connectomes(ProductFile):
     def _keep(self, joined: _Joined) -> None:
         """Keep what is needed of a batch, in the order of the streamlines."""
         if self._pairs:
-            for edges, nodes in zip(self._edges, joined.nodes, strict=True):
-                edges.pairs.append(nodes)
-        if self._held is not None:
+            self._nodes.append(joined.nodes)
+        if self._weighted:
             self._held.append(joined)
 
     def take_weights(self, weights: Array) -> None:
         """Sum the streamlines that have come, weighted, (n,)."""
         self._backlog.wait()
-        assert self._held is not None
         most = np.zeros(3 + len(self._sampled.units))
         for joined in self._held:
             most = np.maximum(most, np.abs(weighted_columns(joined.lengths, joined.samples)).max(axis=0, initial=0))
@@ -216,12 +215,12 @@ class Connectomes(ProductFile):
         self.value = tuple(edges.matrix(self._measures, self._units) for edges in self._edges)
         doubts = [*self._many_groups, *self._sampled.doubts]
         self.details = {"matrices": [], "files": []}
-        for edges, matrix in zip(self._edges, self.value, strict=True):
+        for place, (edges, matrix) in enumerate(zip(self._edges, self.value, strict=True)):
             if self._zero_diagonal:
                 for values in (*matrix.values.values(), *matrix.errors.values()):
                     np.fill_diagonal(values, 0)
             if self._pairs:
-                edges.write_pairs(force)
+                edges.write_pairs((nodes[place] for nodes in self._nodes), force=force)
             details, written = edges.write(matrix, self._measures, force=force)
             self.details["matrices"].append(details)
             self.details["files"] += written

@@ -182,17 +182,9 @@ class EdgeSums:
         """
         row, column = (choose(*nodes.T).astype(np.int64) - 1 for choose in (np.minimum, np.maximum))
         edge = np.where(row < 0, self._edges, row * (2 * self.nodes - row - 1) // 2 + column)  # see nodes_of
-        sums = np.empty((len(edge), len(self._kept)), np.int64)
-        for place, kind in enumerate(self._kept):
-            if kind == COUNT:
-                sums[:, place] = 1
-            elif kind == LENGTH:
-                sums[:, place] = lengths
-            elif kind == INVERSE_LENGTH:
-                inverse = np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(edge)))
-                sums[:, place] = np.rint(inverse)
-            elif samples is not None:
-                sums[:, place] = samples[:, kind - SAMPLED]
+        inverse = np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(edge)))
+        columns = [np.ones(len(edge), int), lengths, np.rint(inverse), *(() if samples is None else samples.T)]
+        sums = np.stack([columns[kept] for kept in self._kept], axis=1, dtype=np.int64, casting="unsafe")
         self.keyed.add(edge << BLOCK_BITS | numbers & (BLOCKS - 1), sums)
 
     def matrices(
@@ -264,7 +256,6 @@ class Edges:
     def __init__(self, parcellation: Parcellation, path: Path, measures: Mapping[str, Measure]) -> None:
         self.parcellation, self.path = parcellation, path
         self.sums = EdgeSums(len(parcellation.nodes), measures)
-        self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
 
     def matrix(self, measures: Mapping[str, Measure], units: Sequence[float]) -> Matrix:
         """Return the matrix of all streamlines so far; see :meth:`EdgeSums.matrices`."""
@@ -290,11 +281,10 @@ class Edges:
         write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force)
         return details, files
 
-    def write_pairs(self, force: bool) -> None:
-        """Write the labels of the two nodes of each streamline, 0 for none."""
-        labels = np.append(0, self.parcellation.nodes)
-        pairs = [labels[nodes] for nodes in self.pairs] or [np.zeros((0, 2), int)]
-        write_pairs(beside(self.path, "_pairs", ".tsv"), np.concatenate(pairs), force=force)
+    def write_pairs(self, nodes: Iterable[Array], *, force: bool) -> None:
+        """Write the labels of the two nodes of each streamline, 0 for none; ``nodes``: those of each batch, (n, 2)."""
+        pairs = np.append(0, self.parcellation.nodes)[np.concatenate([np.zeros((0, 2), int), *nodes])]
+        write_pairs(beside(self.path, "_pairs", ".tsv"), pairs, force=force)
 
     def doubts(self, matrix: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""
