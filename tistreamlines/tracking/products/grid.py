@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -93,14 +94,19 @@ def narrowest(counts: Array) -> Array:
     return counts.astype(np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64)
 
 
+def excess(space: Space) -> str:
+    """Return what is too large about a grid, in words; nothing if a map or a mask can have it."""
+    if math.prod(space.shape) <= MOST_VOXELS and max(space.shape) <= MOST_SIDE:
+        return ""
+    shape = " x ".join(map(str, space.shape))
+    return f"of {shape} voxels is too large, beyond {MOST_VOXELS:,} or {MOST_SIDE:,} along an axis"
+
+
 def check_size(space: Space) -> int:
     """Return the number of voxels of a grid; raise a ParameterError if a map cannot have so many."""
-    voxels = int(np.prod([int(side) for side in space.shape], dtype=object))
-    if voxels > MOST_VOXELS or max(space.shape) > MOST_SIDE:
-        shape = " x ".join(map(str, space.shape))
-        raise ParameterError(f"a density map of {shape} voxels is too large, beyond {MOST_VOXELS:,} or {MOST_SIDE:,} "
-                             "along an axis: give a --density-voxel or --density-grid of larger voxels")
-    return voxels
+    if text := excess(space):
+        raise ParameterError(f"a density map {text}: give a --density-voxel or --density-grid of larger voxels")
+    return math.prod(space.shape)
 
 
 def finer(space: Space, voxel_mm: float) -> Space:

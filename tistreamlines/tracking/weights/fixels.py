@@ -142,9 +142,13 @@ def fixels_of(
         assert lobes.words is not None
         numbers, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
     if not len(fibres):
-        raise InputError(f"{name_of(followed)}: no fixel lies where voxels count")
-    if rules.null_lobes:
-        numbers, fibres, directions = _with_null_lobes(numbers, fibres, directions, words)
+        name = "samples" if isinstance(followed, Samples) else followed.name
+        raise InputError(f"{name}: no fixel lies where voxels count")
+    if rules.null_lobes:  # one behind the others of each voxel, to which directions outside all lobes belong
+        lobe_of, ends = words.view(np.uint8), np.cumsum(numbers)
+        np.copyto(lobe_of, numbers[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
+        fibres, directions = np.insert(fibres, ends, 0.0), np.insert(directions, ends, 0.0, axis=0)
+        numbers = numbers + 1
     counts = np.zeros(inside.shape, np.int32)
     counts[inside] = numbers
     table = FixelTable(space, counts, inside, words)
@@ -205,17 +209,6 @@ def _mean_fibres(values: Array) -> tuple[Array, Array]:
     return values[..., 3].mean(axis=1), np.linalg.eigh(dyads)[1][..., -1]
 
 
-def _with_null_lobes(numbers: Array, fibres: Array, directions: Array, words: Array) -> tuple[Array, Array, Array]:
-    """Add a fixel of fibre density 0 to each voxel, behind its others.
-
-    In ``words``, directions outside all lobes then belong to it.
-    """
-    lobe_of = words.view(np.uint8)
-    np.copyto(lobe_of, numbers[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
-    ends = np.cumsum(numbers)
-    return numbers + 1, np.insert(fibres, ends, 0.0), np.insert(directions, ends, 0.0, axis=0)
-
-
 def _key(followed: Fods, *rules: object) -> tuple[object, ...]:
     """Return what fixels depend on: the content of FODs, and names of files, or objects in memory themselves."""
     named = (str(rule) if isinstance(rule, str | Path) else rule for rule in rules)
@@ -231,8 +224,3 @@ def inside_of(followed: Fods) -> tuple[npt.NDArray[np.bool_], Space]:
     if isinstance(followed, Samples):
         return followed.mask.copy(), followed.space
     return followed.harmonics.values[..., 0] > 0, followed.harmonics.space
-
-
-def name_of(followed: Fods) -> str:
-    """Return the name for messages."""
-    return "samples" if isinstance(followed, Samples) else followed.name

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Json
 from ...devices import Device, choose
 from ...io import sidecar
 from ...io.weights import write_numbers
@@ -95,8 +95,9 @@ class Sift2Weights(Weighing):
         """Return the visits of the streamlines of a batch, in memory or in a file."""
         return [self._room.keep(part.moved(first)) for part in self._visitor.parts(batch)]
 
-    def _weigh(self) -> Weights:
-        """Weigh the streamlines that have come."""
+    @cached_property
+    def _weighed(self) -> Weights:
+        """Weights of the streamlines that have come."""
         self._backlog.wait()
         del self._visitor  # whose memory is not needed any more
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
@@ -112,15 +113,11 @@ class Sift2Weights(Weighing):
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Weigh the streamlines; see :class:`..products.files.Weighing`."""
-        if self.value is None:
-            self.value = self._weigh()
-        return self.value.weights
+        return self._weighed.weights
 
     def write(self, *, force: bool) -> None:
         """Weigh the streamlines, and write the files."""
-        self.weights()
-        result = self.value
-        assert result is not None
+        result = self.value = self._weighed
         options, (path, *_) = self._options, self.paths
         write_numbers(path, result.weights, force=force)
         if options.sift2_coeffs is not None:
@@ -129,29 +126,26 @@ class Sift2Weights(Weighing):
             write_numbers(Path(options.sift2_mu), [result.mu], force=force)
         if options.sift2_csv is not None:
             _write_table(Path(options.sift2_csv), result.iterations, self._count, force=force)
+        iterations = result.iterations
         self.details = {
             "files": [{"path": str(path), "sha256": sidecar.sha256(path)} for path in self.paths],
             "fod": str(self._fod), "fixels": self._fixels.table.count, "streamlines": self._count,
-            "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(result.iterations) - 1, 0),
-        } | _costs(result.iterations)
-        known = result.iterations[0].streamlines if result.iterations else 0 if np.isnan(result.mu) else self._count
+            "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(iterations) - 1, 0),
+        }
+        known = 0 if np.isnan(result.mu) else self._count
+        if iterations:
+            first, last = iterations[0], iterations[-1]
+            known = first.streamlines
+            self.details |= {
+                "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
+                "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
+                "excess": [first.excess, last.excess],
+            }
         if known < FEW * self._count:
             self.doubts += (
                 f"{self._fod}: {self._count - known:,} of {self._count:,} streamlines visit no fixel that counts, and "
                 "have the weight 1: check that FODs and streamlines lie in one space",
             )
-
-
-def _costs(iterations: tuple[Iteration, ...]) -> Json:
-    """Return what the record says of the first and the last state."""
-    if not iterations:
-        return {}
-    first, last = iterations[0], iterations[-1]
-    return {
-        "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
-        "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
-        "excess": [first.excess, last.excess],
-    }
 
 
 def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, force: bool) -> None:

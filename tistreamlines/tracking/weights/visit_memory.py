@@ -136,17 +136,10 @@ def in_memory(words: Array | StoredWords, room: Array | None = None) -> Array:
 
 
 def adjoin(first: Array | StoredWords, second: Array | StoredWords) -> bool:
-    """Whether :func:`joined` can join them: both are in memory, or the second one follows the first one in a file."""
+    """Whether they can be joined: both are in memory, or the second ones follow the first ones in a file."""
     if isinstance(first, StoredWords) and isinstance(second, StoredWords):
         return first.first + first.count == second.first
     return not isinstance(first, StoredWords) and not isinstance(second, StoredWords)
-
-
-def joined(words: list[Array | StoredWords]) -> Array | StoredWords:
-    """Return words one after another, of which each two neighbours :func:`adjoin`."""
-    if isinstance(words[0], StoredWords):
-        return StoredWords(words[0].file, words[0].first, sum(map(len, words)))
-    return np.concatenate([in_memory(part) for part in words])
 
 
 class VisitMemory:

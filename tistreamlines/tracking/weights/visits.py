@@ -26,7 +26,7 @@ from ...space.geodesic import half_sphere
 from ...space.nearest_vertex import CellSizes, cell_table
 from ...space.sphere import Ball, sphere_tables
 from ..products.grid import affine_of
-from .visit_memory import StoredWords, adjoin, in_memory, joined
+from .visit_memory import StoredWords, adjoin, in_memory
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
@@ -176,7 +176,12 @@ def together(parts: list[VisitList], most: int) -> VisitList:
     starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
     begins = [part.begin + first for part, first in zip(taken, starts, strict=True)]
     order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, joined([part.words for part in taken]))
+    first = taken[0].words
+    if isinstance(first, StoredWords):
+        together = StoredWords(first.file, first.first, words)
+    else:
+        together = np.concatenate([in_memory(part.words) for part in taken])
+    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, together)
 
 
 def blend(ratio: int) -> Array:

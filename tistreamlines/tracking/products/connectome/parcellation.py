@@ -78,11 +78,6 @@ class Parcellation:
         search = _search(self.space, radius if rule == RADIAL else 0.0)
         self._values = spread("parcels", parcels) | spread("search", search)
 
-    @property
-    def needs_points(self) -> bool:
-        """Whether its rule looks at other points than the ends."""
-        return self.rule == REVERSE
-
     def of_words(self, words: Array) -> Array:
         """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0."""
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
@@ -90,7 +85,7 @@ class Parcellation:
 
     def of_batch(self, batch: Batch) -> Array:
         """Return the node of each end of the streamlines of a batch, (n, 2); 0 for none."""
-        if not self.needs_points:
+        if self.rule != REVERSE:  # which looks at other points than the ends
             full, nodes = np.flatnonzero(batch.lengths), np.zeros((len(batch), 2), np.int32)
             ends = batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)]
             nodes[full] = self.of_words(ends.view(np.int32).reshape(-1, 6))
