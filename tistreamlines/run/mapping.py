@@ -29,9 +29,9 @@ from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, listing
 from ..space.batch import Batch, Space
+from ..tracking.products.batch_work import program_on
 from ..tracking.products.density.map import MAPS
 from ..tracking.products.grid import Extent, around
-from ..tracking.products.point_kernels import program_on
 from ..tracking.registry import PRODUCTS
 from .inputs import doubts_of_places, hashing
 from .log import Watcher

@@ -17,7 +17,7 @@ from ...linker.lang import LANES, fields_of
 from ...linker.records import spread
 from ...space.batch import Batch, Space
 from ..growth.ordering import exclusive_sum
-from .point_kernels import listing, program_of
+from .batch_work import Listing, program_of
 
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
 MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which NIfTI bounds
@@ -171,7 +171,7 @@ def passages(
     shares : amounts of a segment that are shared among its voxels.
     spans : returns these amounts, (p, shares) int32, from points and offsets.
     """
-    program, first = program_of(count_points, part=listing(shares)), 0
+    program, first = program_of(count_points, part=Listing(lists=1, shares=shares)), 0
     for values, most in grid.listed(batch, slice(0, len(batch))):
         count, visited, slot = len(values["slot"]), np.empty(most, np.int32), values["slot"]
         listed, amounts = np.zeros(count, np.int32), np.empty((most, shares), np.int32)

@@ -19,7 +19,7 @@ from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
-from ..products.backlog import Backlog
+from ..products.batch_work import Backlog
 from ..products.files import Weighing
 from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods

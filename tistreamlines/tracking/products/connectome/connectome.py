@@ -19,9 +19,8 @@ from ....io.trx import member_names
 from ....option import OUTPUT, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Groups, Space
 from ...growth.settings import Settings
-from ..backlog import Backlog, thread_count
+from ..batch_work import Backlog, lengths_of, thread_count
 from ..files import Maker, ProductFile, check_weights, weight_unit
-from ..point_kernels import lengths_of
 from ..samples.sampler import SampledMeans, names_of
 from .matrix import MEASURES, Edges, Matrix, Measure, measures_of, weighted, weighted_columns, written
 from .on_device import DeviceConnectomes

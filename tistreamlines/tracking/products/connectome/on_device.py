@@ -13,7 +13,7 @@ from ....space.batch import Space
 from ...growth.chunk import Chunk
 from ...growth.growth import Growth
 from ...growth.memory import WORD, memory_for
-from ..backlog import Backlog
+from ..batch_work import Backlog
 from ..collector import Collector
 from ..grid import affine_of
 from ..keyed_sums import KeyedSums

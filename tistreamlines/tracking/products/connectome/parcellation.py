@@ -14,8 +14,8 @@ from ....kernels.products.nodes import NodeSearch, Parcels, nearest_node, node_a
 from ....linker.records import Arguments, spread
 from ....option import TableLike
 from ....space.batch import Batch, Space
+from ..batch_work import program_of
 from ..grid import affine_of, grid_of
-from ..point_kernels import program_of
 
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's

@@ -24,10 +24,9 @@ from ...growth.chunk import Chunk
 from ...growth.growth import Growth
 from ...growth.memory import PART_WORDS, WORD, memory_for
 from ...growth.ordering import exclusive_sum
-from ..backlog import MOST_THREADS, Backlog, thread_count
+from ..batch_work import COUNTING, MOST_THREADS, Backlog, launch, program_of, thread_count
 from ..collector import Collector
 from ..grid import LISTED, MapGrid, affine_of, check_size, in_parts, narrowest
-from ..point_kernels import COUNTING, launch, program_of
 
 STREAMLINES = 1 << 30  # after which counts are summed up, since they have 32 bits
 WAITING = 2  # batches for each thread, besides the one that it counts

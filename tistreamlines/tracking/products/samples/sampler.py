@@ -22,8 +22,7 @@ from ....linker.records import Arguments, spread
 from ....option import file_of
 from ....space.batch import Batch, of_each
 from ...stopping.own_grid import MapCount, OwnMap
-from ..backlog import thread_count
-from ..point_kernels import points_of, program_of
+from ..batch_work import points_of, program_of, thread_count
 
 if TYPE_CHECKING:
     from ....option import ImageLike

@@ -22,11 +22,10 @@ from ....kernels.products.lengths import UNITS
 from ....option import OUTPUT, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
 from ...growth.ordering import exclusive_sum
-from ..backlog import Backlog, thread_count
+from ..batch_work import Backlog, lengths_of, thread_count
 from ..files import Maker, ProductFile
 from ..grid import in_parts, narrowest
 from ..keyed_sums import KeyedSums
-from ..point_kernels import lengths_of
 from .mask import VoxelMask
 
 if TYPE_CHECKING:
