@@ -90,11 +90,11 @@ class Failing(DeviceDensity):
         super().__init__(*given)
         self.left = 0
 
-    def _launch(self, growth, earlier, count, by):
+    def _launch(self, growth, part, by):
         self.left -= by == 1
         if self.left == 0 and by == 1:
             raise DeviceMemoryError("planted")
-        super()._launch(growth, earlier, count, by)
+        super()._launch(growth, part, by)
 
 
 @pytest.mark.parametrize("launches", [1, 2, 5])

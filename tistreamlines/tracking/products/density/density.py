@@ -172,7 +172,7 @@ class DeviceDensity(Collector):
         self.bytes = WORD * (2 * self._grid.voxels + self._longest + self._listed)
         self._arrays: Arguments = {}
         self.total: Array = np.zeros(0, np.int64)
-        self._launched: list[tuple[int, int]] = []
+        self._launched: list[slice] = []
         self._streamlines = 0
 
     def _sizes(self, steps: Array) -> Array:
@@ -203,17 +203,18 @@ class DeviceDensity(Collector):
             slot = np.concatenate([begins[part] - begins[part.start] for part in parts]).astype(np.int32)
             growth.program.upload(growth.room.accepted.hold("words_slot", count), slot)
             for part in parts:
-                self._launch(growth, part.start, part.stop - part.start, 1)
-                self._launched.append((part.start, part.stop - part.start))
+                self._launch(growth, part, 1)
+                self._launched.append(part)
 
-    def _launch(self, growth: Growth, earlier: int, count: int, by: int) -> None:
+    def _launch(self, growth: Growth, part: slice, by: int) -> None:
         values = growth.values | self._spaces | self._arrays | {"slot": growth.room.accepted.hold("words_slot", 1)}
-        growth.program.run(self.roots[0].__name__, count, values | {"earlier": earlier, "by": by})
+        count = part.stop - part.start
+        growth.program.run(self.roots[0].__name__, count, values | {"earlier": part.start, "by": by})
 
     def undo(self, growth: Growth) -> None:
         """Take the streamlines of the last chunk back."""
-        for earlier, count in self._launched:
-            self._launch(growth, earlier, count, -1)
+        for part in self._launched:
+            self._launch(growth, part, -1)
         self._launched.clear()
 
     def take(self, growth: Growth) -> Delta:
