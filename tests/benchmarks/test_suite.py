@@ -29,7 +29,7 @@ from tistreamlines.benchmarks.targets import Target
 from tistreamlines.devices import choose
 from tistreamlines.errors import InputError
 from tistreamlines.space.harmonics import order_of, sampling_matrix
-from tistreamlines.tracking.products.points.on_host import PointsOnHost
+from tistreamlines.tracking.products.points.points import PointsOnHost
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 RESULTS = ROOT / "benchmarks" / "results"

@@ -5,8 +5,8 @@ import numpy as np
 from tistreamlines.kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.geodesic import half_sphere
-from tistreamlines.tracking.weights.fixel_grid import FixelTable
 from tistreamlines.tracking.weights.fixels import Fixels
+from tistreamlines.tracking.weights.visits import FixelTable
 
 SHAPE = (12, 10, 9)
 AFFINE = np.array([[1.6, 0.5, -0.2, -8.0], [-0.5, 1.5, 0.4, 3.0], [0.3, -0.3, 1.9, -20.0], [0, 0, 0, 1]])

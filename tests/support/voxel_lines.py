@@ -21,7 +21,9 @@ def saved(path, voxels, affine):
 def made(name, batches, **options):
     """What a product makes of batches, without files."""
     chosen = Parameters(**options)
-    product = PRODUCTS[name].make(chosen, TURNED, 1.0, 2)
+    row = PRODUCTS[name]
+    product = row.make(chosen, TURNED, 1.0, 2)
+    assert product.paths == row.files(chosen)
     for batch in batches:
         product.add(batch)
     product.write(force=False)

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..space.batch import Space
 from .images import AnyPath, Tell, existing, grid_of, open_image, read_series, silent
 from .nifti import load_mask
 from .orientations import check_space, open_on_grid
+from .stored import Image
 
 Floats = npt.NDArray[np.float32]
 MERGED = "merged"
@@ -45,6 +47,11 @@ class SampleFiles:
 
     fibres: tuple[dict[str, Path], ...]
     mask: AnyPath | None = None
+
+    @cached_property
+    def image(self) -> Image:
+        """Header of the first fibre's fractions."""
+        return open_image(self.fibres[0]["f"]).image
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,13 @@ def normalised(v: vec3) -> vec3:
 
 
 @func
+def length_of(v: vec3) -> real:
+    """Length of a vector, to within 3 units in the last place."""
+    square = dot(v, v)
+    return square * reciprocal_root(square)
+
+
+@func
 def either(first: i32, a: vec3, b: vec3) -> vec3:
     """Each lane's ``a`` where ``first`` is above 0, else its ``b``."""
     return vec3(where(first > 0, a[0], b[0]), where(first > 0, a[1], b[1]), where(first > 0, a[2], b[2]))

@@ -21,14 +21,14 @@ from ..tracking.getters.fod import Ifod2Options
 from ..tracking.getters.pmf import DetOptions
 from ..tracking.getters.ptt import PttOptions
 from ..tracking.growth.settings import GrowthOptions
-from ..tracking.products.connectome.options import ConnectomeOptions
+from ..tracking.products.connectome.connectome import ConnectomeOptions
 from ..tracking.products.density.map import MapOptions
+from ..tracking.products.files import SIFT2, WEIGHABLE
 from ..tracking.products.points.content import ContentOptions
 from ..tracking.products.samples.table import TableOptions
 from ..tracking.products.voxel_matrix.matrices import SeedMatrixOptions, VoxelMatrixOptions
 from ..tracking.products.voxel_matrix.targets import TargetOptions
 from ..tracking.products.waytotal import WaytotalOptions
-from ..tracking.products.weighing import SIFT2, WEIGHABLE
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.seeding.surfaces import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions

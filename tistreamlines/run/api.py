@@ -35,7 +35,7 @@ from .inputs import Series, needs_series, refuse_idle
 from .log import Watcher
 from .outputs import Outputs, check_outputs, reserved
 from .pipeline import Run, carry_out, start
-from .products import asked, with_weights
+from .products import asked, makers_of, with_weights
 from .result import TrackResult
 from .setup import bar_or
 
@@ -284,11 +284,10 @@ def _start(
         held.enter_context(reserved(Outputs.of(path, chosen), check))
     series, chosen = _located(series, chosen, options.get("affine"))
     chosen = chosen.changed(resume=chosen.resume and held is not None)
-    for name in products:
-        PRODUCTS[name].check(chosen)
+    makers = makers_of(chosen)
     # a report shows streamlines, so their points are needed
     only_products = bool(products) and path is None and not keeps and held is not None and chosen.report is None
-    return start(series, chosen, watcher, only_products=only_products, notes=notes), path
+    return start(series, chosen, watcher, makers, only_products=only_products, notes=notes), path
 
 
 def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Series, list[str]]:

@@ -29,15 +29,14 @@ from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, listing
 from ..space.batch import Batch, Space
+from ..tracking.products.batch_work import program_on
 from ..tracking.products.density.map import MAPS
-from ..tracking.products.extent import Extent
-from ..tracking.products.grid import around
-from ..tracking.products.point_kernels import program_on
+from ..tracking.products.grid import Extent, around
 from ..tracking.registry import PRODUCTS
 from .inputs import doubts_of_places, hashing
 from .log import Watcher
 from .outputs import Outputs, check_names, reserved, taken_by
-from .products import Products, products_of
+from .products import Products, makers_of, products_of
 from .record import OURS, inputs_of, versions
 from .setup import bar_or
 
@@ -135,8 +134,7 @@ def map_tractogram(
     check = partial(check_names, outputs, taken_by(files.values()), force=force)
     with bar_or(watcher, progress=progress) as display, reserved(outputs, check):
         display.stage("load")
-        for name in outputs.products:
-            PRODUCTS[name].check(chosen)
+        read = makers_of(chosen)
         take_compiler(chosen.compiler)
         # the device is there, or an error says why not before the tractogram is read
         hashes, device, space = hashing(files), choose(chosen.arch), _grid(path, chosen, outputs)
@@ -147,7 +145,7 @@ def map_tractogram(
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
         of_maps = _covering(path, extent, chosen) if space is None else space, longest
         # what maps need to know must not change other products
-        makers = products_of(chosen, NO_GRID, longest if step is None else step, of_maps=of_maps)
+        makers = products_of(chosen, NO_GRID, longest if step is None else step, read, of_maps=of_maps)
         if makers.follows:
             display.stage("fixels")
             makers.follow(progress=display.fixels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,6 +17,7 @@ from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.growth.settings import Settings
+from ..tracking.products.files import Maker
 from ..tracking.products.points.content import Content, rounding_mm
 from ..tracking.selection.criteria import Criteria, thin_regions
 from ..workers.session import Session
@@ -48,7 +49,8 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
 
 
 def start(
-    series: Series, parameters: Parameters, watcher: Watcher, *, only_products: bool = False, notes: Iterable[str] = (),
+    series: Series, parameters: Parameters, watcher: Watcher, makers: Mapping[str, Maker | None], *,
+    only_products: bool = False, notes: Iterable[str] = (),
 ) -> Run:
     """Describe the run, compile its kernels while the inputs are read, and prepare all that tracks.
 
@@ -57,6 +59,7 @@ def start(
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if none is needed.
     parameters : all options.
     watcher : is told of stages, notes and warnings.
+    makers : what makes products whose inputs were read, see :func:`.products.makers_of`.
     only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
     notes : choices that were made for the user before this.
     """
@@ -84,7 +87,7 @@ def start(
         log.begin("compile")
         wait(begun)  # an error occurs again below
         step_mm = parameters.step_mm(plan.space.voxel_sizes)
-        products = products_of(parameters, plan.space, step_mm)
+        products = products_of(parameters, plan.space, step_mm, makers)
         if products.follows or parameters.seed_dynamic is not None:
             log.begin("fixels")
             plan.seeds.prepare(watcher.fixels)

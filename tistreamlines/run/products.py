@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,8 +19,7 @@ from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.products.density.map import MAPS
-from ..tracking.products.files import ProductFile, Weighing
-from ..tracking.products.weighing import SIFT2
+from ..tracking.products.files import SIFT2, Maker, ProductFile, Weighing
 from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED
 
@@ -70,8 +70,9 @@ class Products:
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._count += len(batch)
-        for product in self._made.values() if batch.has_points else ():  # else the device makes all of it
-            product.add(batch)
+        for product in self._made.values():
+            if batch.has_points or not product.needs_points:  # else the device makes it
+                product.add(batch)
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the groups of the streamlines of a batch, of all products that have some."""
@@ -158,16 +159,25 @@ def with_weights(parameters: Parameters, output: Path | None) -> Parameters:
     return parameters.changed(sift2=(TRACKED, output.with_name(f"{output.stem}_weights.txt")))
 
 
+def makers_of(parameters: Parameters) -> dict[str, Maker | None]:
+    """Check the options of products; return what makes those that have read inputs, by the name of the product."""
+    return {name: PRODUCTS[name].check(parameters) for name in asked(parameters)}
+
+
 def products_of(
-    parameters: Parameters, space: Space, step_mm: float, *, of_maps: tuple[Space, float] | None = None
+    parameters: Parameters, space: Space, step_mm: float, makers: Mapping[str, Maker | None] | None = None, *,
+    of_maps: tuple[Space, float] | None = None,
 ) -> Products:
     """Return the products that the options ask for, of an image with this grid, tracked with this step size.
 
-    They need :meth:`Products.follow` before the first streamlines. ``of_maps`` is the grid of maps and the longest
-    distance of two points, where these are others.
+    They need :meth:`Products.follow` before the first streamlines. ``makers`` are what :func:`makers_of` has returned,
+    if it was called; ``of_maps`` is the grid of maps and the longest distance of two points, where these are others.
     """
     grids = {name: of_maps if of_maps and name in MAPS else (space, step_mm) for name in asked(parameters)}
-    files = {name: PRODUCTS[name].make(parameters, *grid, parameters.threads) for name, grid in grids.items()}
+    files = {
+        name: ((makers or {}).get(name) or partial(PRODUCTS[name].make, parameters))(*grid, parameters.threads)
+        for name, grid in grids.items()
+    }
     if others := [name for name, file in files.items() if not isinstance(file, ProductFile)]:
         raise ParameterError(f"the product {others[0]} of a plugin is no ProductFile: let its class inherit from that")
     return Products(files, parameters.weights)

@@ -21,7 +21,7 @@ from ..tracking.engine.directions import fod_peaks, initial_directions
 from ..tracking.engine.engine import Engine
 from ..tracking.getters.fod import FodGetter
 from ..tracking.products.density.kinds import norms, segments
-from ..tracking.products.extent import Extent
+from ..tracking.products.grid import Extent
 from ..tracking.tables.given import Prepared
 from ..viewer.scene import opened_image
 

@@ -24,9 +24,8 @@ from .parts import Getter, Rule
 from .products import waytotal
 from .products.collector import Collector
 from .products.connectome import connectome
-from .products.connectome import options as connectome_options
 from .products.density import map as density_map
-from .products.files import ProductFile
+from .products.files import Maker, ProductFile, at_once
 from .products.samples import table as sample_table
 from .products.voxel_matrix import matrices as voxel_matrices
 from .products.voxel_matrix import targets
@@ -206,7 +205,8 @@ class Product(Generic[Options]):
         Returns the class of its collector from the options, so that kernels can be compiled before the inputs are read,
         or None if points are needed with these options; None if they always are.
     check : callable
-        Raises an error that the options can tell before the work begins.
+        Raises an error that the options can tell before the work begins. It may read inputs, and return what makes the
+        product of them in the place of ``make``.
     files : callable
         Returns the paths of all files from the options; None if there is one, which the first option names.
     needs_seeds : bool
@@ -220,7 +220,7 @@ class Product(Generic[Options]):
     make: Callable[[Options, Space, float, int | None], ProductFile]
     suffixes: tuple[str, ...]
     collector: Callable[[Options], type[Collector] | None] | None = None
-    check: Callable[[Options], None] = lambda _: None
+    check: Callable[[Options], Maker | None] = lambda _: None
     files: Callable[[Options], tuple[Path, ...]] | None = None
     needs_seeds: bool = False
     needs_step: bool = True
@@ -338,8 +338,8 @@ PRODUCTS: dict[str, Product[Any]] = {
         needs_step=False,
     ),
     "connectome": Product(
-        "matrices of how many streamlines join two nodes of a parcellation", connectome_options.ConnectomeOptions,
-        connectome.Connectomes, matrices.SUFFIXES, connectome.collector_of, connectome.check, connectome_options.files,
+        "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
+        connectome.Connectomes, matrices.SUFFIXES, connectome.collector_of, connectome.check, connectome.files,
         needs_step=False,
     ),
     "sample_table": Product(
@@ -348,16 +348,17 @@ PRODUCTS: dict[str, Product[Any]] = {
     ),
     "seed_matrix": Product(
         "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
-        voxel_matrices.seed_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.SEEDS.check,
+        at_once(voxel_matrices.seed_matrices), (*sparse.SUFFIXES, ""), None, voxel_matrices.seed_matrices,
         voxel_matrices.seed_files, needs_seeds=True, needs_step=False,
     ),
     "seeds_to_targets": Product(
-        "how many streamlines from each seed voxel reach each of several masks", targets.TargetOptions, targets.make,
-        targets.SUFFIXES, None, targets.INPUTS.check, targets.files, needs_seeds=True,
+        "how many streamlines from each seed voxel reach each of several masks", targets.TargetOptions,
+        at_once(targets.seeds_to_targets), targets.SUFFIXES, None, targets.seeds_to_targets, targets.files,
+        needs_seeds=True,
     ),
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
-        voxel_matrices.voxel_matrices, (*sparse.SUFFIXES, ""), None, voxel_matrices.MASKS.check,
+        at_once(voxel_matrices.voxel_matrices), (*sparse.SUFFIXES, ""), None, voxel_matrices.voxel_matrices,
         voxel_matrices.voxel_files, needs_step=False,
     ),
     "sift2": Product(
@@ -366,7 +367,7 @@ PRODUCTS: dict[str, Product[Any]] = {
     ),
     "waytotal": Product(
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES,
-        lambda _: waytotal.DeviceCount, needs_step=False,
+        lambda _: Collector, needs_step=False,
     ),
 }
 

@@ -15,8 +15,7 @@ from ..fit.frames import Placing, place_orientations
 from ..fit.samples import place_samples
 from ..io.images import AnyPath, Opened, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
-from ..io.samples import SampleFiles, Samples, listed_files, load_samples, sample_files
-from ..io.stored import Image
+from ..io.samples import Samples, listed_files, load_samples, sample_files
 from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import BASES
@@ -105,19 +104,6 @@ def _file(
     )
 
 
-@dataclass(frozen=True)
-class _OpenedSamples:
-    """The files of bedpostX's samples, and the header of the first fibre's fractions."""
-
-    files: SampleFiles
-    image: Image
-
-
-def _open_samples(paths: AnyPath | Sequence[AnyPath]) -> _OpenedSamples:
-    files = sample_files(paths)
-    return _OpenedSamples(files, open_image(files.fibres[0]["f"]).image)
-
-
 def _sample_parts(path: AnyPath) -> list[Path]:
     return [Path(path)] if Path(path).is_file() else listed_files(sample_files(path))
 
@@ -136,10 +122,9 @@ _FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {
 }
 SOURCES: dict[str, OrientationSource[Any, Any, Any]] = _FILES | {
     "bedpostx": OrientationSource(
-        "samples of bedpostX", lambda opened, _, space, note: load_samples(opened.files, space, note),
-        lambda read, _: read, lambda opened, _: Form("samples", opened.image.shape[3], fibres=len(opened.files.fibres)),
-        lambda read, _, name: (read, place_samples(read, name)), _open_samples,
-        _sample_parts, lambda read: read.mask,
+        "samples of bedpostX", lambda files, _, space, note: load_samples(files, space, note), lambda read, _: read,
+        lambda files, _: Form("samples", files.image.shape[3], fibres=len(files.fibres)),
+        lambda read, _, name: (read, place_samples(read, name)), sample_files, _sample_parts, lambda read: read.mask,
     ),
 }
 FUNCTIONS = (FITTED, *_FILES)  # all that have an orientation function in each voxel

@@ -18,8 +18,7 @@ from ..io.tck import TckSink
 from ..option import ImageLike
 from ..space.batch import Batch, Space
 from ..tracking.products.density.density import Density
-from ..tracking.products.extent import Extent
-from ..tracking.products.grid import MOST_SIDE, MOST_VOXELS
+from ..tracking.products.grid import MOST_SIDE, MOST_VOXELS, Extent
 from .sample import Sample
 
 BRIGHTEST = 99.5  # percentile of the voxels with streamlines that has the brightest colour

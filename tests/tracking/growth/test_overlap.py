@@ -19,8 +19,8 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth import memory
 from tistreamlines.tracking.growth.memory import PARTS_AHEAD
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.products.density import on_device
-from tistreamlines.tracking.products.density.on_device import DeviceDensity, DeviceEnds
+from tistreamlines.tracking.products.density import density
+from tistreamlines.tracking.products.density.density import DeviceDensity, DeviceEnds
 
 SPACE = Space(np.eye(4), (24, 24, 5))
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))
@@ -113,7 +113,7 @@ def test_a_device_that_has_come_to_the_end_is_not_kept_waiting(plain, monkeypatc
 @pytest.mark.parametrize(("chunk_size", "soon"), [(7, False), (7, True), (50, False)])
 def test_products_are_the_same(plain, points, chunk_size, soon, monkeypatch):
     """Those of the device, several at once, whose arrays hold one chunk after the other."""
-    monkeypatch.setattr(on_device, "PART_WORDS", 40)
+    monkeypatch.setattr(density, "PART_WORDS", 40)
     monkeypatch.setattr(Queued, "soon", soon)
     found = []
     for opened in (lambda: choose("cpu"), lambda: queued_device(monkeypatch)):

@@ -148,9 +148,10 @@ def test_standard_errors_are_those_of_leaving_a_block_out(folder):
     found, lengths, numbers = rng.integers(0, 4, (500, 2)), rng.integers(1, 1 << 22, 500), rng.integers(0, 900, 500)
     samples = rng.integers(-900, 900, (500, 2))
     measures = {name: MEASURES[name] for name in ("count", "mean-length")} | {"MD_mean": mean_sample("MD", 1)}
-    whole = EdgeSums(3, measures, (8.0, 16.0))
+    whole = EdgeSums(3, measures)
     whole.add(found, lengths, numbers, samples)
-    values, errors = whole.matrices(measures, np.ones(3))
+    values, errors, unassigned, streamlines = whole.matrices(measures, np.ones(3), (8.0, 16.0))
+    assert (unassigned, streamlines) == ((found == 0).any(axis=1).sum(), 500)
     edge = np.sort(found, axis=1) == [1, 3]
     mine = edge.all(axis=1)
     assert values["count"][0, 2] == values["count"][2, 0] == mine.sum() > BLOCKS
@@ -172,21 +173,20 @@ def test_sums_do_not_depend_on_parts(direct, monkeypatch):
     found, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
     added = found, lengths, numbers, rng.integers(-(1 << 31), 1 << 31, (2000, 1))
     measures = MEASURES | {"MD_mean": mean_sample("MD", 0)}
-    whole, parts, other = (EdgeSums(8, measures, [1.0]) for _ in range(3))
+    whole, parts, other = (EdgeSums(8, measures) for _ in range(3))
     whole.add(*added)
     other.add(*(one[700:] for one in added))
-    parts.merge(pickle.loads(pickle.dumps(other.take())))
+    parts.keyed.merge(pickle.loads(pickle.dumps(other.keyed.take())))
     parts.add(*(one[:700] for one in added))
-    assert other.streamlines == 0
-    ours, *counts = parts.take()
-    theirs, *expected = whole.take()
-    assert counts == expected
+    assert not len(other.keyed.sorted()[0])
+    ours, theirs = parts.keyed.take(), whole.keyed.take()
+    assert theirs.sorted()[1][:, 0].sum() == 2000
     for one, same in zip(ours.sorted(), theirs.sorted(), strict=True):
         np.testing.assert_array_equal(one, same)
-    again = EdgeSums(8, measures, [1.0])
-    for taken in ((ours, *counts), (theirs, *expected)):
-        again.merge(taken)
-    np.testing.assert_array_equal(again.take()[0].sorted()[1], 2 * same)
+    again = EdgeSums(8, measures)
+    for taken in (ours, theirs):
+        again.keyed.merge(taken)
+    np.testing.assert_array_equal(again.keyed.take().sorted()[1], 2 * same)
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 84, 1000])
@@ -197,7 +197,7 @@ def test_edges_have_their_nodes(nodes):
     sums = EdgeSums(nodes, {"count": MEASURES["count"]})
     found = np.stack([columns, rows], axis=1)[:: max(1, nodes // 9)] + 1
     sums.add(found, np.ones(len(found), int), np.arange(len(found)))
-    made = sums.matrices({"count": MEASURES["count"]}, np.ones(nodes))[0]["count"]
+    made = sums.matrices({"count": MEASURES["count"]}, np.ones(nodes), ())[0]["count"]
     assert (made == made.T).all() and (made[tuple(found.T - 1)] == 1).all() and np.triu(made).sum() == len(found)
 
 

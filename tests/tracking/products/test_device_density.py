@@ -16,9 +16,8 @@ from tistreamlines.errors import DeviceMemoryError
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.products.density import on_device
-from tistreamlines.tracking.products.density.density import Density, Ends
-from tistreamlines.tracking.products.density.on_device import DeviceDensity, DeviceEnds
+from tistreamlines.tracking.products.density import density
+from tistreamlines.tracking.products.density.density import Density, DeviceDensity, DeviceEnds, Ends
 from tistreamlines.workers.several import Several
 
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -49,7 +48,7 @@ def expected():
 @pytest.mark.parametrize("part", [None, 40])
 def test_counts_are_those_of_the_points(expected, more, part, monkeypatch):
     """In chunks of any size, and launches of any number of listed voxels."""
-    monkeypatch.setattr(on_device, "PART_WORDS", part or on_device.PART_WORDS)
+    monkeypatch.setattr(density, "PART_WORDS", part or density.PART_WORDS)
     chosen = settings(**more)
     made = product(chosen)
     engine = Engine(crossing(), SPACE, choose("cpu"), chosen, products=[made], points=False)
@@ -91,16 +90,16 @@ class Failing(DeviceDensity):
         super().__init__(*given)
         self.left = 0
 
-    def _launch(self, growth, earlier, count, by):
+    def _launch(self, growth, part, by):
         self.left -= by == 1
         if self.left == 0 and by == 1:
             raise DeviceMemoryError("planted")
-        super()._launch(growth, earlier, count, by)
+        super()._launch(growth, part, by)
 
 
 @pytest.mark.parametrize("launches", [1, 2, 5])
 def test_a_chunk_that_is_tried_again_counts_once(expected, launches, monkeypatch):
-    monkeypatch.setattr(on_device, "PART_WORDS", 500)
+    monkeypatch.setattr(density, "PART_WORDS", 500)
     chosen, notes = settings(), []
     made = Failing(SPACE, GRID, chosen.step_mm, 2 * chosen.max_steps)
     engine = Engine(crossing(), SPACE, choose("cpu"), chosen, (), [made], notes.append, points=True)

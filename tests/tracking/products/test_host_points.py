@@ -13,7 +13,7 @@ from tistreamlines.devices import choose
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.products.points.on_host import PointsOnHost
+from tistreamlines.tracking.products.points.points import PointsOnHost
 from tistreamlines.tracking.products.points.unpacking import Unpacker
 
 SEEDS = np.tile(CIRCLE_SEEDS, (3, 1))

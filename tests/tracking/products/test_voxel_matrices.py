@@ -11,7 +11,7 @@ from voxel_lines import TURNED, lines_on, made, numbered, saved, seeded
 
 from tistreamlines.errors import InputError, OutputError, ParameterError
 from tistreamlines.tracking.products import keyed_sums
-from tistreamlines.tracking.products.voxel_matrix import counts
+from tistreamlines.tracking.products.voxel_matrix import matrices
 from tistreamlines.tracking.products.voxel_matrix.mask import VoxelMask
 
 
@@ -40,7 +40,7 @@ def test_pairs_of_a_mask(case, tmp_path, monkeypatch):
     assert [tuple(voxel) for voxel in found.rows.tolist()] == list(number)
     assert found.counted == sum(sum(voxel in number for voxel in voxels) > 1 for voxels in passed)
     # in other parts and another order, the file has the same bytes
-    monkeypatch.setattr(counts, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(matrices, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(keyed_sums, "FEWEST", 5)
     made("voxel_matrix", batches[::-1], voxel_matrix=(paths[0], tmp_path / "b.npz"))
     assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "a.npz").read_bytes()

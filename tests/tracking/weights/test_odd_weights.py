@@ -7,7 +7,7 @@ from commands import one_line
 from visited import AFFINE, SHAPE, curves
 
 import tistreamlines as ts
-from tistreamlines.tracking.products.weighing import weight_unit
+from tistreamlines.tracking.products.files import weight_unit
 
 MEASURES = ("count", "length", "mean-length", "inverse-length", "inverse-volume")
 KINDS = ("count", "direction", "length", "mean-length", "sample")

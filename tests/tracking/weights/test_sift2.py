@@ -17,7 +17,7 @@ import tistreamlines as ts
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
 from tistreamlines.tracking.weights import sift2 as module
-from tistreamlines.tracking.weights.rules import Sift2Rules
+from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
 from tistreamlines.tracking.weights.visits import Visitor
 
@@ -100,7 +100,8 @@ def problem(threads=None, arch="cpu", parts=1, **rules):
     for some in np.array_split(np.arange(len(lines)), parts):
         made += [part.moved(int(some[0])) for part in visitor.parts(lines[some])]
     fixels = fixels_with(table, fibres, mask)
-    return sift2(fixels, made, len(lines), choose(arch), Sift2Rules(**rules), threads=threads)
+    options = Sift2Options(**{f"sift2_{name}": value for name, value in rules.items()})
+    return sift2(fixels, made, len(lines), choose(arch), options, threads=threads)
 
 
 def test_weights_depend_neither_on_threads_nor_on_parts():
@@ -131,7 +132,7 @@ def test_the_cost_falls_to_that_of_an_optimiser():
 
 def compute(arch):
     """Weights on an arch, with all that rules may ask for."""
-    made = {"plain": problem(arch=arch), "bounds": problem(arch=arch, max_coeff=0.4, min_coeff=-0.5, reg_tikhonov=0.1)}
+    made = {"plain": problem(arch=arch), "bounds": problem(arch=arch, max_factor=1.5, min_factor=0.6, reg_tikhonov=0.1)}
     return {name: one.coefficients for name, one in made.items()}
 
 
@@ -150,7 +151,7 @@ def test_streamlines_that_visit_nothing_are_an_error():
     parts = Visitor(table, STEP, choose("cpu")).parts(lines)
     nothing = np.zeros(table.counts.shape)
     with pytest.raises(InputError, match="in one space"):
-        sift2(fixels_with(table, np.ones(table.count), nothing), parts, len(lines), choose("cpu"))
+        sift2(fixels_with(table, np.ones(table.count), nothing), parts, len(lines), choose("cpu"), Sift2Options())
 
 
 # ------------------------------------------------------------------------------------------------------------- in a run
@@ -267,7 +268,7 @@ def test_better_weights_may_reach_less_of_the_fibre_density():
     first, visits = np.array([4.0, 2, 0, 9]), np.array([2, 2, 0, 3])
     compared = vars(module)["_Compared"](fibres, masks, first, visits, 0.5, np.zeros(4, bool))
     cost = compared.cost
-    assert (compared.explained, compared.excess) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert compared.shares == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     compared.update(np.array([[2.2, 0], [1.6, 0], [0, 0], [0, 0]]))
     assert compared.cost < cost
-    assert (compared.explained, compared.excess) == (pytest.approx(1.8 / 3), pytest.approx(0.1 / 3))
+    assert compared.shares == (pytest.approx(1.8 / 3), pytest.approx(0.1 / 3))

@@ -14,10 +14,9 @@ from visited import STEP, curves, fixel_table, fixels_with
 
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError, OutputError, ParameterError
-from tistreamlines.tracking.weights.room import A_LANE, A_TEAM, VisitBuffer, VisitMemory
-from tistreamlines.tracking.weights.rules import Sift2Rules
+from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_file import StoredWords, VisitFile
+from tistreamlines.tracking.weights.visit_memory import A_LANE, A_TEAM, StoredWords, VisitBuffer, VisitFile, VisitMemory
 from tistreamlines.tracking.weights.visits import VisitList, Visitor
 
 COUNT = 2000
@@ -39,7 +38,8 @@ def problem(folder, threads=None, arch="cpu", batches=1, left=None, masks=1.0, *
     mask = masks * np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape)
     try:
         fixels = fixels_with(table, fibres, mask)
-        return sift2(fixels, parts, len(lines), device, Sift2Rules(**rules), room=room), stored
+        options = Sift2Options(**{f"sift2_{name}": value for name, value in rules.items()})
+        return sift2(fixels, parts, len(lines), device, options, room=room), stored
     finally:
         room.close()
 
@@ -98,7 +98,7 @@ def test_without_need_nothing_is_fetched(tmp_path, passes, whole):
 def compute(arch, left=20_000):
     """Weights on an arch under a limit, with visits in a file and in the host's memory."""
     with tempfile.TemporaryDirectory() as folder:
-        found, stored = problem(Path(folder), arch=arch, batches=9, left=left, max_iters=4, min_iters=4, max_coeff=0.4)
+        found, stored = problem(Path(folder), arch=arch, batches=9, left=left, max_iters=4, min_iters=4, max_factor=1.5)
     assert stored or left is None
     return {"coefficients": found.coefficients}
 
@@ -136,7 +136,8 @@ def weigh_many(folder, limit_gb):
     parts = [room.keep(made_up(number, table.count)) for number in range(PARTS)]
     stored = sum(isinstance(part.words, StoredWords) for part in parts)
     fixels = fixels_with(table, np.linspace(0.1, 1.0, table.count), np.ones(table.counts.shape))
-    found = sift2(fixels, parts, PARTS * 32 * TEAMS, device, Sift2Rules(max_iters=2, min_iters=2), room=room)
+    options = Sift2Options(sift2_max_iters=2, sift2_min_iters=2)
+    found = sift2(fixels, parts, PARTS * 32 * TEAMS, device, options, room=room)
     room.close()
     return found.coefficients, peak_gb(), stored
 

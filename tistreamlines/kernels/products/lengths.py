@@ -6,8 +6,8 @@ Lengths are whole numbers of 2^-16 mm, one for each segment, so that sums depend
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import reciprocal_root
 from ..halves import *
+from ..lanes import length_of
 from ..trail import *
 from .points import Affine, transformed
 
@@ -18,11 +18,8 @@ FARTHEST = 16384.0  # mm; no segment is longer
 @func
 def segment(a: vec3, b: vec3) -> i32:
     """Distance between two points in RASmm, in 2^-16 mm."""
-    x = b[0] - a[0]
-    y = b[1] - a[1]
-    z = b[2] - a[2]
-    squared = (x * x + y * y) + z * z
-    return i32(floor(minimum(squared * reciprocal_root(squared), FARTHEST) * UNITS + 0.5))
+    length = length_of(vec3(b[0] - a[0], b[1] - a[1], b[2] - a[2]))
+    return i32(floor(minimum(length, FARTHEST) * UNITS + 0.5))
 
 
 @func

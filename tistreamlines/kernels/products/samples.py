@@ -7,23 +7,12 @@ the length of the segments on both sides of it, and the other statistics do not 
 from __future__ import annotations
 
 from ...linker.lang import *
-from ...linker.maths import reciprocal_root
-from ..lanes import OwnGrid, map_at, on_own_grid
+from ..lanes import OwnGrid, length_of, map_at, on_own_grid
 
 # numbers of a streamline: the mean is left as a sum, and what it is to be divided by
 TOTAL, WEIGHT, MEDIAN, LEAST, GREATEST = range(5)
 NUMBERS = 5
 FAR = 3.0e38  # beyond any value of a map
-
-
-@func
-def segment(points: Reals, place: i32) -> real:
-    """Length of the segment from a point to the next one, to within 3 units in the last place."""
-    x = points[place + 3] - points[place]
-    y = points[place + 4] - points[place + 1]
-    z = points[place + 5] - points[place + 2]
-    square = (x * x + y * y) + z * z
-    return square * reciprocal_root(square)
 
 
 @func
@@ -67,7 +56,10 @@ def sample_points(item: i32, points: Reals, offsets: Ints, map: OwnGrid, values:
         value = values[first + k]
         after = 0.0
         if k < count - 1:
-            after = segment(points, 3 * (first + k))
+            place = 3 * (first + k)
+            after = length_of(vec3(
+                points[place + 3] - points[place], points[place + 4] - points[place + 1], points[place + 5] - points[place + 2]
+            ))
         total = total + value * (0.5 * (before + after))
         weight = weight + 0.5 * (before + after)
         plain = plain + value

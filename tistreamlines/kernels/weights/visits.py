@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
-from ..lanes import Cells, either, nearest_vertex, normalised
+from ..lanes import Cells, either, length_of, nearest_vertex, normalised
 from ..products.points import Affine, transformed
 
 FIXEL_BITS = 24  # of a word; the others are the length
@@ -133,13 +133,6 @@ def border_met(p: real, q: real, voxel: i32) -> real:
     way = q - p
     part = minimum(maximum(ahead * reciprocal_root(way * way), 0.0), 1.0)
     return where(up | (q < centre - 0.5), part, 2.0)
-
-
-@func
-def length_of(way: vec3) -> real:
-    """Length of a way."""
-    square = (way[0] * way[0] + way[1] * way[1]) + way[2] * way[2]
-    return square * reciprocal_root(square)
 
 
 @func

@@ -25,8 +25,7 @@ from ..growth.growth import Growth
 from ..growth.settings import Settings
 from ..growth.statistics import Statistics
 from ..products.collector import Collector
-from ..products.points.on_host import points_on
-from ..products.points.points import Batches, Outlines
+from ..products.points.points import Batches, Outlines, points_on
 from ..seeding.directed import initial_codes
 from ..selection.filters import Filter
 from ..tables.given import Prepared

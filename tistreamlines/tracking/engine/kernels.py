@@ -17,8 +17,7 @@ from ..growth.growth import layout_on, open_kernels
 from ..growth.settings import Settings
 from ..parts import Getter, ProductKernels, Rule, Selection
 from ..products.collector import Collector
-from ..products.points.on_host import PointsOnHost
-from ..products.points.points import Outlines, Points
+from ..products.points.points import Outlines, Points, PointsOnHost
 from ..products.points.unpacking import open_unpacker
 from ..selection.filters import Filter, Length
 

@@ -16,7 +16,7 @@ from ..growth.growth import Growth
 
 
 class Collector:
-    """Something made of the accepted streamlines; a subclass says what it needs, and replaces what it does.
+    """Something made of the accepted streamlines; a subclass says what it needs, and replaces what it does: nothing.
 
     Attributes
     ----------
@@ -40,11 +40,9 @@ class Collector:
 
         The first steps of the next chunk may be under way, so what is uploaded ``beside`` kernels may not be in use.
         """
-        raise NotImplementedError
 
     def undo(self, growth: Growth) -> None:
         """Take the streamlines of the last chunk back, also if the device ran out of memory while they were added."""
-        raise NotImplementedError
 
     def take(self, growth: Growth) -> Any:
         """Return what was collected since the last call; nothing by default."""

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
-from weakref import finalize
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Json
 from ...backends.program import Program
+from ...errors import ParameterError
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
 from .collector import Collector
 
 Options = TypeVar("Options")
-Inputs = TypeVar("Inputs")
 NAMED = 5  # names that a warning gives
+SIFT2 = "sift2"  # the weights of the product of this name
+SUM_BITS, PART_BITS = 61, 30  # rounding up or down adds less than a bit
+WEIGHABLE = ("connectome", "density", "ends")  # products that weigh streamlines
 
 
 def first_of(names: Sequence[object]) -> str:
@@ -43,10 +45,12 @@ class ProductFile:
     doubts : why it may be wrong, as warnings, once it is written.
     nowhere : why it may be wrong if there are streamlines, once it is written.
     follows : whether it may need what streamlines follow, see :meth:`follow`.
+    needs_points : whether ``add`` needs the points of streamlines; without them, batches may be outlines.
     """
 
     nowhere: str = ""
     follows: bool = False
+    needs_points: bool = True
 
     def __init__(self, *paths: Path) -> None:
         self.paths = paths
@@ -55,7 +59,7 @@ class ProductFile:
         self.doubts: tuple[str, ...] = ()
 
     def add(self, batch: Batch) -> None:
-        """Take the streamlines of a batch into account, if their points come back to the host."""
+        """Take the streamlines of a batch into account, if their points come back to the host or are not needed."""
         raise NotImplementedError
 
     def write(self, *, force: bool) -> None:
@@ -110,22 +114,35 @@ class Weighing(ProductFile):
         raise NotImplementedError
 
 
-class Checked(Generic[Options, Inputs]):
-    """Inputs of a product that a check has read, until a run takes them or the options are gone.
+Maker = Callable[[Space, float, int | None], ProductFile]  # from grid, step size and threads, see registry.Product
+
+
+def at_once(read: Callable[[Options], Maker]) -> Callable[[Options, Space, float, int | None], ProductFile]:
+    """Return a function that reads the inputs of a product and makes it."""
+    return lambda options, space, step_mm, threads: read(options)(space, step_mm, threads)
+
+
+def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> float:
+    """Return by how much weights times some values are multiplied to be whole numbers, a power of two.
+
+    Sums of these then have at most 62 bits, whatever is summed in which order.
 
     Parameters
     ----------
-    read : returns the inputs, from the options; raises an error if they are wrong.
+    weights : (n,) from 0 on, of all streamlines.
+    greatest : the greatest size of the values.
     """
+    most = float(weights.max(initial=0))
+    if not most > 0 or not greatest > 0:
+        return 1.0
+    exponent = int(np.frexp(most)[1])
+    # parts of a power of two that no weight exceeds, rounded up: their sum does not depend on the order
+    parts = np.ceil(np.ldexp(weights, PART_BITS - exponent)).astype(np.int64)
+    bits = int(parts.sum()).bit_length() - PART_BITS + exponent + int(np.frexp(greatest)[1])
+    return 2.0 ** (SUM_BITS - bits)
 
-    def __init__(self, read: Callable[[Options], Inputs]) -> None:
-        self._read, self._known = read, dict[int, Inputs]()  # by the identity of the options
 
-    def check(self, options: Options) -> None:
-        """Read the inputs: an error of a small file comes before the work."""
-        self._known[id(options)] = self._read(options)
-        finalize(options, self._known.pop, id(options), None)
-
-    def take(self, options: Options) -> Inputs:
-        """Return what was read of these options, or read it."""
-        return self._known.pop(id(options)) if id(options) in self._known else self._read(options)
+def check_weights(weights: str | None, sift2: object) -> None:
+    """Raise a ParameterError if the weights of SIFT2 are asked for, but not SIFT2."""
+    if weights == SIFT2 and sift2 is None:
+        raise ParameterError("--weights sift2 needs --sift2 FOD FILE; a file of this name is ./sift2")

@@ -1,7 +1,8 @@
-"""Grids of voxels for the kernels, and the voxels of a grid that streamlines pass."""
+"""Grids of voxels, for the kernels and around points, and the voxels of a grid that streamlines pass."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,11 +17,12 @@ from ...linker.lang import LANES, fields_of
 from ...linker.records import spread
 from ...space.batch import Batch, Space
 from ..growth.chunk import exclusive_sum
-from .point_kernels import listing, program_of
+from .batch_work import Listing, program_of
 
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
 MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which NIfTI bounds
 OF_A_MAP = "the density map: give --density-voxel, or a --density-grid, with larger voxels"
+VOXEL_MM, MOST_CELLS = 2.0, 1 << 24  # of an image's stand-in: the side of voxels, and how many before they are larger
 LISTED = 1 << 22  # voxels that are listed at once, for some streamlines: 16 MB
 
 
@@ -67,19 +69,14 @@ class MapGrid:
             }, int(sizes[part].sum())
 
 
-def affine_record(matrix: Array) -> Affine:
+def affine_of(matrix: Array) -> Affine:
     """Return the kernels' record of an affine matrix, (3, 4) or (4, 4)."""
     return Affine(**dict(zip(fields_of(Affine), matrix[:3].ravel().tolist(), strict=True)))
 
 
-def affine_of(space: Space) -> Affine:
-    """Return the kernels' record of the affine from voxels to RASmm."""
-    return affine_record(space.affine)
-
-
 def grid_of(to_voxel: Array, shape: tuple[int, int, int]) -> Grid:
     """Return the kernels' record of a grid."""
-    return Grid(**vars(affine_record(to_voxel)), across=shape[0], deep=shape[1], high=shape[2])
+    return Grid(**vars(affine_of(to_voxel)), across=shape[0], deep=shape[1], high=shape[2])
 
 
 def in_parts(begins: Array, most: int) -> list[slice]:
@@ -97,14 +94,19 @@ def narrowest(counts: Array) -> Array:
     return counts.astype(np.int32 if counts.max(initial=0) <= np.iinfo(np.int32).max else np.int64)
 
 
+def excess(space: Space) -> str:
+    """Return what is too large about a grid, in words; nothing if a map or a mask can have it."""
+    if math.prod(space.shape) <= MOST_VOXELS and max(space.shape) <= MOST_SIDE:
+        return ""
+    shape = " x ".join(map(str, space.shape))
+    return f"of {shape} voxels is too large, beyond {MOST_VOXELS:,} or {MOST_SIDE:,} along an axis"
+
+
 def check_size(space: Space) -> int:
     """Return the number of voxels of a grid; raise a ParameterError if a map cannot have so many."""
-    voxels = int(np.prod([int(side) for side in space.shape], dtype=object))
-    if voxels > MOST_VOXELS or max(space.shape) > MOST_SIDE:
-        shape = " x ".join(map(str, space.shape))
-        raise ParameterError(f"a density map of {shape} voxels is too large, beyond {MOST_VOXELS:,} or {MOST_SIDE:,} "
-                             "along an axis: give a --density-voxel or --density-grid of larger voxels")
-    return voxels
+    if text := excess(space):
+        raise ParameterError(f"a density map {text}: give a --density-voxel or --density-grid of larger voxels")
+    return math.prod(space.shape)
 
 
 def finer(space: Space, voxel_mm: float) -> Space:
@@ -157,13 +159,8 @@ class Passage:
     amounts: Array
 
 
-def no_amounts(points: Array, offsets: Array) -> Array:
-    """Return nothing for the segment that begins at each point, (p, 0) int32."""
-    return np.zeros((len(points), 0), np.int32)
-
-
 def passages(
-    grid: MapGrid, batch: Batch, shares: int = 0, spans: Callable[[Array, Array], Array] = no_amounts
+    grid: MapGrid, batch: Batch, shares: int = 0, spans: Callable[[Array, Array], Array] | None = None
 ) -> Iterator[Passage]:
     """Yield the voxels that the streamlines of a batch pass, for as many at a time as can be listed.
 
@@ -174,18 +171,50 @@ def passages(
     shares : amounts of a segment that are shared among its voxels.
     spans : returns these amounts, (p, shares) int32, from points and offsets.
     """
-    program, first = program_of(count_points, part=listing(shares)), 0
+    program, first = program_of(count_points, part=Listing(lists=1, shares=shares)), 0
     for values, most in grid.listed(batch, slice(0, len(batch))):
         count, visited, slot = len(values["slot"]), np.empty(most, np.int32), values["slot"]
-        listed = np.zeros(count, np.int32)
-        amounts = np.empty((len(visited), shares), np.int32)
+        listed, amounts = np.zeros(count, np.int32), np.empty((most, shares), np.int32)
         passage = {
             "listed": listed, "here": np.empty(count, np.int32), "shared": np.zeros(count * shares, np.int32),
-            "spans": spans(values["points"].reshape(-1, 3), values["offsets"]).ravel(), "amounts": amounts.ravel(),
+            "spans": np.zeros(0, np.int32), "amounts": amounts.ravel(),
         }
+        if spans is not None:
+            passage["spans"] = spans(values["points"].reshape(-1, 3), values["offsets"]).ravel()
         arrays = {"visited": visited} | {f"passage_{name}": array for name, array in passage.items()}
         program.run("count_points", count, grid.values | values | arrays)
         streamline = np.repeat(np.arange(count), listed)
         row = np.arange(len(streamline)) + np.repeat(slot - exclusive_sum(listed), listed)
         yield Passage(visited[row], first + streamline, amounts[row])
         first += count
+
+
+class Extent:
+    """The box around all points, and the longest distance between two points of a streamline.
+
+    Attributes
+    ----------
+    low, high : (3,) corners of the box, mm; infinite without points.
+    step_mm : the distance, mm.
+    """
+
+    def __init__(self) -> None:
+        self.low, self.high = np.full(3, np.inf), np.full(3, -np.inf)
+        self.step_mm = 0.0
+
+    def add(self, batch: Batch) -> None:
+        """Take the points of a batch into account."""
+        columns = batch.points.T  # whose least and greatest are found faster than along the first axis
+        self.low = np.minimum(self.low, columns.min(axis=1, initial=np.inf))
+        self.high = np.maximum(self.high, columns.max(axis=1, initial=-np.inf))
+        self.step_mm = max(self.step_mm, batch.longest_step)
+
+    def grid(self) -> Space:
+        """Return cubes that cover the box, of 2 mm unless they were too many; one if there is no point."""
+        if not np.isfinite(self.low).all():
+            return Space(np.eye(4), (1, 1, 1))
+        size = self.high - self.low
+        side = max(VOXEL_MM, float(np.cbrt(np.prod(size + VOXEL_MM) / MOST_CELLS)), float(size.max()) / (MOST_SIDE / 2))
+        affine = np.diag([side, side, side, 1.0])
+        affine[:3, 3] = self.low
+        return Space(affine, tuple(int(n) for n in np.ceil(size / side) + 1))  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 import numpy as np
 
@@ -26,14 +26,10 @@ class KeyedSums:
     ----------
     columns : how many sums each key has.
     keys : how many keys there may be. A table holds those that are there, until most may be: then each has its place.
-
-    Attributes
-    ----------
-    lock : held by a thread that changes the sums, or what is counted with them.
     """
 
     def __init__(self, columns: int, keys: int) -> None:
-        self._columns, self._keys, self.lock = columns, keys, Lock()
+        self._columns, self._keys, self._lock = columns, keys, RLock()
         self._clear()
 
     def __getstate__(self) -> tuple[int, int, Array, Array]:
@@ -61,19 +57,16 @@ class KeyedSums:
 
     def add(self, keys: Array, sums: Array) -> None:
         """Add sums, (n, columns) int64, of keys, (n,) int64 from 0 on; one may be there several times."""
-        with self.lock:
-            self._add(keys, sums)
-
-    def _add(self, keys: Array, sums: Array) -> None:
-        if not len(self._totals):
-            self._make_room(FEWEST)
-        self._state[1] = 0
-        _insert(self._slots, self._totals, self._state, keys, sums)
-        if (done := int(self._state[1])) < len(keys):
-            taken = self._taken()
-            self._make_room(int(len(taken[0]) * GROWTH) + FEWEST)
-            self._add(*taken)
-            self._add(keys[done:], sums[done:])
+        with self._lock:
+            if not len(self._totals):
+                self._make_room(FEWEST)
+            self._state[1] = 0
+            _insert(self._slots, self._totals, self._state, keys, sums)
+            if (done := int(self._state[1])) < len(keys):
+                taken = self._taken()
+                self._make_room(int(len(taken[0]) * GROWTH) + FEWEST)
+                self.add(*taken)
+                self.add(keys[done:], sums[done:])
 
     def _taken(self) -> tuple[Array, Array]:
         """Return all keys and their sums; those of a table in any order."""
@@ -85,17 +78,14 @@ class KeyedSums:
 
     def sorted(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns)."""
-        with self.lock:
+        with self._lock:
             keys, sums = self._taken()
-            direct = not len(self._slots)
-        if direct:
-            return keys, sums
-        order = np.argsort(keys)
+        order = np.argsort(keys) if len(self._slots) else slice(None)
         return keys[order], sums[order]
 
     def merge(self, other: KeyedSums) -> None:
         """Add the sums of another one, which is not used any more."""
-        with self.lock:
+        with self._lock:
             if not len(self._totals):
                 self._adopt(other)
                 return
@@ -104,7 +94,7 @@ class KeyedSums:
     def take(self) -> KeyedSums:
         """Return the sums so far, and begin anew."""
         taken = KeyedSums(self._columns, self._keys)
-        with self.lock:
+        with self._lock:
             taken._adopt(self)
             self._clear()
         return taken

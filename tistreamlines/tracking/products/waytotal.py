@@ -9,8 +9,6 @@ from ...io import sidecar
 from ...io.writer import completed
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
-from ..growth.chunk import Chunk
-from ..growth.growth import Growth
 from ..growth.settings import Settings
 from .collector import Collector
 from .files import ProductFile
@@ -28,32 +26,6 @@ class WaytotalOptions:
     )
 
 
-class DeviceCount(Collector):
-    """Counts accepted streamlines, of which nothing comes back."""
-
-    def __init__(self) -> None:
-        self.total = self._counted = self._last = 0
-
-    def collect(self, growth: Growth, accepted: Chunk) -> None:
-        """Count the streamlines of a chunk."""
-        self._last = len(accepted.number)
-        self._counted += self._last
-
-    def undo(self, growth: Growth) -> None:
-        """Take the streamlines of the last chunk back."""
-        self._counted -= self._last
-        self._last = 0
-
-    def take(self, growth: Growth) -> int:
-        """Return what was counted since the last call."""
-        taken, self._counted, self._last = self._counted, 0, 0
-        return taken
-
-    def merge(self, delta: int) -> None:
-        """Add what was counted on some device."""
-        self.total += delta
-
-
 class Waytotal(ProductFile):
     """Counts streamlines, and writes their number; see :class:`.files.ProductFile`.
 
@@ -63,25 +35,23 @@ class Waytotal(ProductFile):
     space, step_mm, threads : of the image that is tracked, the step size and the threads; not needed.
     """
 
+    needs_points = False
+
     def __init__(self, options: WaytotalOptions, space: Space, step_mm: float, threads: int | None = None) -> None:
-        del space, step_mm, threads
         assert options.waytotal is not None
         super().__init__(Path(options.waytotal))
-        self._device = DeviceCount()
         self.value: int = 0
 
     def add(self, batch: Batch) -> None:
         """Count the streamlines of a batch."""
         self.value += len(batch)
 
-    def collector(self, space: Space, settings: Settings) -> DeviceCount:
-        """Count them where they are tracked."""
-        del space, settings
-        return self._device
+    def collector(self, space: Space, settings: Settings) -> Collector:
+        """Have devices make nothing, and no points come back."""
+        return Collector()
 
     def write(self, *, force: bool) -> None:
         """Write the number in a line."""
-        self.value += self._device.total
         (path,) = self.paths
         with completed(path, force=force) as draft:
             draft.write_text(f"{self.value}\n", encoding="ascii", newline="")

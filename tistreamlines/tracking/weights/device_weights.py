@@ -18,8 +18,7 @@ from ...linker.lang import LANES
 from ...linker.parts import Part
 from ...linker.records import INTS, REALS, Arguments, spread
 from ...linker.source import Source
-from .room import VisitBuffer, VisitMemory
-from .visit_file import StoredWords, in_memory
+from .visit_memory import StoredWords, VisitBuffer, VisitMemory, in_memory
 from .visits import VisitList, together
 
 WORD_BITS = 32

@@ -140,22 +140,20 @@ class DynamicSeeds(DrawnSeeds):
         """Take what streamlines follow."""
         self._followed = followed
 
-    def prepare(self, told: Callable[[float], object]) -> None:
-        """Find the fixels."""
-        self._comparison = self._compared(told)
-
     def _fods(self, note: Tell | None = None) -> Fods:
         return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
 
     @cached_property
     def _comparison(self) -> Comparison:
-        return self._compared(lambda _: None)
+        self.prepare(lambda _: None)
+        return self._comparison
 
-    def _compared(self, progress: Callable[[float], object]) -> Comparison:
+    def prepare(self, told: Callable[[float], object]) -> None:
+        """Find the fixels."""
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
-        fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
+        fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), told)
         fixels.check_overlap(self.space, str(self.fod))
-        return Comparison(fixels, self.target)
+        self._comparison = Comparison(fixels, self.target)
 
     @cached_property
     def _visitor(self) -> Visitor:
@@ -176,8 +174,7 @@ class DynamicSeeds(DrawnSeeds):
 
     def heed(self, batch: Batch) -> None:
         """Take streamlines into account from the next round on; their visits are found in another thread."""
-        work = thread_pool("dynamic", 1).submit(self._units_of, batch)
-        self._made.append((len(batch), work))
+        self._made.append((len(batch), thread_pool("dynamic", 1).submit(self._units_of, batch)))
 
     def _units_of(self, batch: Batch) -> Array:
         """Return the length of the streamlines of a batch in each fixel, in units."""

@@ -20,11 +20,14 @@ from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
 from ...option import flag
 from ...space.batch import Space
-from .fixel_grid import FixelTable
+from ...space.geodesic import half_sphere
+from ...space.sphere import padded
 from .followed import Fods
-from .sticks import sticks
+from .visits import FixelTable
 from .voxel_masks import given_mask, tissue_mask
 
+LEAST = 0.05  # mean volume fraction of a fibre that counts, as for FSL's images of dyads
+TOGETHER = 1 << 12  # voxels whose fibres are compared with all directions at once
 _IN_USE: WeakValueDictionary[tuple[object, ...], Fixels] = WeakValueDictionary()
 
 
@@ -139,9 +142,13 @@ def fixels_of(
         assert lobes.words is not None
         numbers, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
     if not len(fibres):
-        raise InputError(f"{name_of(followed)}: no fixel lies where voxels count")
-    if rules.null_lobes:
-        numbers, fibres, directions = _with_null_lobes(numbers, fibres, directions, words)
+        name = "samples" if isinstance(followed, Samples) else followed.name
+        raise InputError(f"{name}: no fixel lies where voxels count")
+    if rules.null_lobes:  # one behind the others of each voxel, to which directions outside all lobes belong
+        lobe_of, ends = words.view(np.uint8), np.cumsum(numbers)
+        np.copyto(lobe_of, numbers[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
+        fibres, directions = np.insert(fibres, ends, 0.0), np.insert(directions, ends, 0.0, axis=0)
+        numbers = numbers + 1
     counts = np.zeros(inside.shape, np.int32)
     counts[inside] = numbers
     table = FixelTable(space, counts, inside, words)
@@ -151,15 +158,55 @@ def fixels_of(
     return fixels
 
 
-def _with_null_lobes(numbers: Array, fibres: Array, directions: Array, words: Array) -> tuple[Array, Array, Array]:
-    """Add a fixel of fibre density 0 to each voxel, behind its others.
+def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array, Array]:
+    """Return fixels of some voxels.
 
-    In ``words``, directions outside all lobes then belong to it.
+    The direction of a fibre is the principal one of the mean dyadic tensor of its samples, as in FSL (Jbabdi et al.
+    2010). A direction of the half sphere belongs to the fibre of the voxel that is nearest to it.
+
+    Parameters
+    ----------
+    samples : Samples
+        Directions are along the voxel axes.
+    inside : (x, y, z) bool
+        Voxels of the samples' mask.
+
+    Returns
+    -------
+    counts : (voxels,) int32
+        Fixels of each voxel.
+    fibres : (n,) float64
+        Mean volume fraction of each.
+    directions : (n, 3) float32
+        Unit vectors along the scanner's axes.
+    words : (voxels, 321) int32
+        The fixel of each direction of :func:`.geodesic.half_sphere`, four to a word.
     """
-    lobe_of = words.view(np.uint8)
-    np.copyto(lobe_of, numbers[:, None].astype(np.uint8), where=lobe_of == NO_LOBE)
-    ends = np.cumsum(numbers)
-    return numbers + 1, np.insert(fibres, ends, 0.0), np.insert(directions, ends, 0.0, axis=0)
+    rows = np.flatnonzero(inside[samples.mask])
+    half = half_sphere()[0]
+    width = padded(len(half), 4)
+    lobes = np.full((len(rows), width), NO_LOBE, np.uint8)
+    counts, fibres, directions = np.zeros(len(rows), np.int32), [np.zeros(0)], [np.zeros((0, 3), np.float32)]
+    for first in range(0, len(rows), TOGETHER):
+        block = slice(first, first + TOGETHER)
+        means, along = _mean_fibres(samples.values[rows[block]].astype(float))
+        along = along @ samples.space.axes.T
+        along /= np.linalg.norm(along, axis=-1, keepdims=True)
+        kept = means >= LEAST
+        counts[block] = kept.sum(axis=1)
+        fibres.append(means[kept])
+        directions.append(along[kept].astype(np.float32))
+        cosines = np.where(kept[:, None], np.abs(np.einsum("dx,vfx->vdf", half, along)), -1.0)
+        # numbers of the fibres that are kept
+        numbers = np.take_along_axis(np.cumsum(kept, axis=1) - 1, cosines.argmax(axis=2), axis=1)
+        lobes[block, : len(half)] = np.where(counts[block, None] > 0, numbers, NO_LOBE)
+    return counts, np.concatenate(fibres), np.concatenate(directions), lobes.view(np.int32)
+
+
+def _mean_fibres(values: Array) -> tuple[Array, Array]:
+    """Return the mean fraction, (v, fibres), and the principal direction, (v, fibres, 3), of (v, n, fibres, 4)."""
+    dyads = np.einsum("vnfx,vnfy->vfxy", values[..., :3], values[..., :3])
+    return values[..., 3].mean(axis=1), np.linalg.eigh(dyads)[1][..., -1]
 
 
 def _key(followed: Fods, *rules: object) -> tuple[object, ...]:
@@ -177,8 +224,3 @@ def inside_of(followed: Fods) -> tuple[npt.NDArray[np.bool_], Space]:
     if isinstance(followed, Samples):
         return followed.mask.copy(), followed.space
     return followed.harmonics.values[..., 0] > 0, followed.harmonics.space
-
-
-def name_of(followed: Fods) -> str:
-    """Return the name for messages."""
-    return "samples" if isinstance(followed, Samples) else followed.name

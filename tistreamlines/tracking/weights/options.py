@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ParameterError
-from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option
-from .rules import Sift2Rules
+from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option, values_of
 
 if TYPE_CHECKING:
     from ...io.images import AnyPath
@@ -60,23 +58,18 @@ class Sift2Options:
         False, OUTPUT, "Estimate the weights of --sift2 in one pass, without iterations.", **NEEDS
     )
     sift2_reg_tikhonov: float = option(
-        Sift2Rules.reg_tikhonov, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor",
-        low=0, **ITERATED,
+        0.0, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor", low=0, **ITERATED
     )
     sift2_reg_tv: float = option(
-        Sift2Rules.reg_tv, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the "
-        "mean of each fixel.", unit="factor", low=0, **ITERATED,
+        0.1, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the mean of each "
+        "fixel.", unit="factor", low=0, **ITERATED,
     )
     sift2_min_td_frac: float = option(
-        Sift2Rules.min_td_frac, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less "
-        "than this part of that of its fibres.", unit="share", low=0, high=1, **ITERATED,
+        0.1, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less than this part of "
+        "that of its fibres.", unit="share", low=0, high=1, **ITERATED,
     )
-    sift2_min_iters: int = option(
-        Sift2Rules.min_iters, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED
-    )
-    sift2_max_iters: int = option(
-        Sift2Rules.max_iters, OUTPUT, "Most iterations of --sift2.", unit="iterations", low=1, **ITERATED
-    )
+    sift2_min_iters: int = option(10, OUTPUT, "Fewest iterations of --sift2.", unit="iterations", low=0, **ITERATED)
+    sift2_max_iters: int = option(1000, OUTPUT, "Most iterations of --sift2.", unit="iterations", low=1, **ITERATED)
     sift2_min_factor: float = option(
         0.0, OUTPUT, "Weights of --sift2 below this become 0.", unit="weight", low=0, high=1, **NEEDS
     )
@@ -84,20 +77,19 @@ class Sift2Options:
         None, OUTPUT, "Greatest weight of --sift2.", unit="weight", low=1, absent="22,026, which is e^10", **ITERATED
     )
     sift2_max_coeff_step: float = option(
-        Sift2Rules.max_coeff_step, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.",
-        unit="coefficient", low=0, above=True, **ITERATED,
+        1.0, OUTPUT, "Greatest change of a coefficient in an iteration of --sift2.", unit="coefficient", low=0,
+        above=True, **ITERATED,
     )
     sift2_min_cf_decrease: float = option(
-        Sift2Rules.min_cf_decrease, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part "
-        "of the first one.", unit="share", low=0, high=1, **ITERATED,
+        2.5e-5, OUTPUT, "Iterations of --sift2 go on while the cost falls by more than this part of the first one.",
+        unit="share", low=0, high=1, **ITERATED,
     )
     sift2_fd_scale_gm: bool = option(
         False, OUTPUT, "Lower fibre densities where there is grey matter, as tcksift2 -fd_scale_gm. This needs five "
         "tissues.", **NEEDS,
     )
     sift2_fd_thresh: float = option(
-        Sift2Rules.fd_thresh, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0,
-        **NEEDS,
+        0.0, OUTPUT, "Fixels with less fibre density do not count for --sift2.", unit="density", low=0, **NEEDS
     )
     sift2_remove_untracked: bool = option(
         False, OUTPUT, "Fixels that no streamline visits do not count for --sift2.", **NEEDS
@@ -107,9 +99,9 @@ class Sift2Options:
         "with tcksift2 -no_dilate_lut; by default, other directions belong to a lobe nearby.", **NEEDS,
     )
     sift2_make_null_lobes: bool = option(
-        False, OUTPUT, "For --sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit "
-        "in directions outside all lobes, as with tcksift2 -make_null_lobes.",
-        requires=("sift2_no_dilate_lut",), affects="run",
+        False, OUTPUT, "For --sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit in "
+        "directions outside all lobes, as with tcksift2 -make_null_lobes.", requires=("sift2_no_dilate_lut",),
+        affects="run",
     )
 
 
@@ -121,8 +113,7 @@ class DynamicOptions:
         None, SEEDS, "Image of fibre orientation distributions, or tracked for those that are tracked, in whose fixels "
         "random seeds are placed, more of them where streamlines so far are less dense than fibres, as by MRtrix3's "
         "tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.", unit="FOD",
-        absent="as --seed-mask",
-        one_of="place of seeds",
+        absent="as --seed-mask", one_of="place of seeds",
         excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
     )
     seed_dynamic_basis: str | None = option(
@@ -135,29 +126,21 @@ class DynamicOptions:
     )
 
 
-def rules_of(options: Sift2Options) -> Sift2Rules:
-    """Return the rules that the options give."""
-    names = [rule.name for rule in fields(Sift2Rules) if hasattr(options, f"sift2_{rule.name}")]
-    known = {name: getattr(options, f"sift2_{name}") for name in names}
+def bounds_of(options: Sift2Options) -> tuple[float, float]:
+    """Return the least and the greatest coefficient, the logarithms of the factors; at the least one, a weight is 0."""
     least, most = options.sift2_min_factor, options.sift2_max_factor
-    least, most = -math.inf if not least else math.log(least), math.inf if most is None else math.log(most)
-    return Sift2Rules(**known, min_coeff=least, max_coeff=most, statistics=options.sift2_csv is not None)
+    return math.log(least) if least else -math.inf, math.inf if most is None else math.log(most)
 
 
 def files(options: Sift2Options) -> tuple[Path, ...]:
     """Return all files that are written, the weights first."""
     others = (options.sift2_csv, options.sift2_mu, options.sift2_coeffs)
-    return (Path(pairs_of(options)[0][1]), *(Path(path) for path in others if path is not None))
-
-
-def pairs_of(options: Any) -> Sequence[tuple[ImageLike, PathLike]]:
-    """Return the images of FODs and the files of weights; more than one pair is refused by :func:`check`."""
-    return options.sift2 or ()
+    return (Path(values_of(options.sift2)[0][1]), *(Path(path) for path in others if path is not None))
 
 
 def check(options: Sift2Options) -> None:
     """Raise a ParameterError if options do not fit each other."""
-    if (count := len(pairs_of(options))) > 1:
+    if (count := len(values_of(options.sift2))) > 1:
         raise ParameterError(f"--sift2 is there {count} times: give one image of FODs and one file")
     if options.sift2_fd_scale_gm and tissues_of(options) is None:
         raise ParameterError("--sift2-fd-scale-gm needs five tissues: give --sift2-act")
@@ -171,4 +154,4 @@ def tissues_of(options: Sift2Options) -> AnyPath | None:
 
 def are_followed(options: Any) -> bool:
     """Return whether an option asks for the FODs, or the samples of fibres, that streamlines follow."""
-    return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in pairs_of(options)))
+    return TRACKED in (str(options.seed_dynamic), *(str(fod) for fod, _ in values_of(options.sift2)))

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ...aliases import Json
 from ...devices import Device, choose
-from ...devices.threads import thread_pool
 from ...io import sidecar
 from ...io.weights import write_numbers
 from ...io.writer import completed
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
+from ..products.batch_work import Backlog
 from ..products.files import Weighing
 from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
-from .options import files, pairs_of, rules_of, tissues_of
-from .room import VisitMemory
+from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
+from .visit_memory import VisitMemory
 from .visits import VisitList, Visitor
 
-WAITING = 2  # batches that may wait until their visits are found
+WAITING = 1  # batches whose visits are being found when another one comes
 FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned
 COLUMNS = (
     "Iteration", "Cost_data", "Cost_reg_tik", "Cost_reg_tv", "Cost_reg", "Cost_total", "Streamlines", "Fixels_excluded",
@@ -55,19 +54,19 @@ class Sift2Weights(Weighing):
     """
 
     follows = True
-    _fixels: Fixels  # these two once it is known what is followed
+    _fixels: Fixels  # these three once it is known what is followed
     _room: VisitMemory
+    _visitor: Visitor
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
         super().__init__(*files(options))
         self._options, self._threads, self._space, self._step_mm = options, threads, space, step_mm
         self._located = max(space.shape) > 1
         self._device: Device = choose(options.arch)
-        self._fod = pairs_of(options)[0][0]
-        self._visitor: Visitor | None = None
+        ((self._fod, _),) = options.sift2
         self.watch: Told = lambda *_: None
-        self._made: list[Future[list[VisitList]]] = []
-        self._count = 0
+        self._parts: list[VisitList] = []
+        self._backlog, self._count = Backlog("visits", 1, WAITING, self._parts.extend), 0
         self.value: Weights | None = None
 
     def follow(self, followed: object, progress: Callable[[float], object] = lambda _: None) -> None:
@@ -89,26 +88,23 @@ class Sift2Weights(Weighing):
 
     def add(self, batch: Batch) -> None:
         """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""
-        if len(self._made) > WAITING:
-            self._made[-WAITING].result()
-        self._made.append(thread_pool("visits", 1).submit(self._found, batch, self._count))
+        self._backlog.submit(self._found, batch, self._count)
         self._count += len(batch)
 
     def _found(self, batch: Batch, first: int) -> list[VisitList]:
         """Return the visits of the streamlines of a batch, in memory or in a file."""
-        assert self._visitor is not None
         return [self._room.keep(part.moved(first)) for part in self._visitor.parts(batch)]
 
-    def _weigh(self) -> Weights:
-        """Weigh the streamlines that have come."""
-        parts = [part for work in self._made for part in work.result()]
-        # their memory is not needed any more
-        self._made, self._visitor = [], None
+    @cached_property
+    def _weighed(self) -> Weights:
+        """Weights of the streamlines that have come."""
+        self._backlog.wait()
+        del self._visitor  # whose memory is not needed any more
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
-        rules = rules_of(self._options)
+        weighed = self._fixels, self._parts, self._count, self._device, self._options
         try:
             with closing(self._room):
-                return sift2(self._fixels, parts, self._count, self._device, rules, told=self.watch, room=self._room)
+                return sift2(*weighed, told=self.watch, room=self._room)
         except NoVisit:
             if not self._located:
                 raise
@@ -117,15 +113,11 @@ class Sift2Weights(Weighing):
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Weigh the streamlines; see :class:`..products.files.Weighing`."""
-        if self.value is None:
-            self.value = self._weigh()
-        return self.value.weights
+        return self._weighed.weights
 
     def write(self, *, force: bool) -> None:
         """Weigh the streamlines, and write the files."""
-        self.weights()
-        result = self.value
-        assert result is not None
+        result = self.value = self._weighed
         options, (path, *_) = self._options, self.paths
         write_numbers(path, result.weights, force=force)
         if options.sift2_coeffs is not None:
@@ -134,29 +126,26 @@ class Sift2Weights(Weighing):
             write_numbers(Path(options.sift2_mu), [result.mu], force=force)
         if options.sift2_csv is not None:
             _write_table(Path(options.sift2_csv), result.iterations, self._count, force=force)
+        iterations = result.iterations
         self.details = {
             "files": [{"path": str(path), "sha256": sidecar.sha256(path)} for path in self.paths],
             "fod": str(self._fod), "fixels": self._fixels.table.count, "streamlines": self._count,
-            "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(result.iterations) - 1, 0),
-        } | _costs(result.iterations)
-        known = result.iterations[0].streamlines if result.iterations else 0 if np.isnan(result.mu) else self._count
+            "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(iterations) - 1, 0),
+        }
+        known = 0 if np.isnan(result.mu) else self._count
+        if iterations:
+            first, last = iterations[0], iterations[-1]
+            known = first.streamlines
+            self.details |= {
+                "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
+                "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
+                "excess": [first.excess, last.excess],
+            }
         if known < FEW * self._count:
             self.doubts += (
                 f"{self._fod}: {self._count - known:,} of {self._count:,} streamlines visit no fixel that counts, and "
                 "have the weight 1: check that FODs and streamlines lie in one space",
             )
-
-
-def _costs(iterations: tuple[Iteration, ...]) -> Json:
-    """Return what the record says of the first and the last state."""
-    if not iterations:
-        return {}
-    first, last = iterations[0], iterations[-1]
-    return {
-        "first_cost": first.data, "data_cost": last.data, "regularisation_cost": last.regularisation,
-        "streamlines_above_0": last.streamlines, "explained": [first.explained, last.explained],
-        "excess": [first.excess, last.excess],
-    }
 
 
 def _write_table(path: Path, iterations: tuple[Iteration, ...], count: int, *, force: bool) -> None:

@@ -21,8 +21,8 @@ from ...errors import InputError
 from ...kernels.weights.sift2 import HIGHEST
 from .device_weights import DeviceWeights
 from .fixels import Fixels
-from .room import VisitMemory
-from .rules import Sift2Rules
+from .options import Sift2Options, bounds_of
+from .visit_memory import VisitMemory
 from .visits import VisitList
 
 Told = Callable[[int, float, float], object]
@@ -149,16 +149,11 @@ class _Compared:
         return float(np.sum(self.masks * (self.density - self.fibres) ** 2))
 
     @property
-    def explained(self) -> float:
-        """Share of the fibre density that streamlines reach; what exceeds it in a fixel does not count."""
-        whole = float(np.sum(self.masks * self.fibres))
-        return float(np.sum(self.masks * np.minimum(self.density, self.fibres))) / whole
-
-    @property
-    def excess(self) -> float:
-        """By how much streamlines exceed the fibre density of fixels, as a share of all of it."""
-        whole = float(np.sum(self.masks * self.fibres))
-        return float(np.sum(self.masks * np.maximum(self.density - self.fibres, 0))) / whole
+    def shares(self) -> tuple[float, float]:
+        """Shares of the whole fibre density: what of it streamlines reach, and by how much they exceed it in fixels."""
+        parts = self.fibres, np.minimum(self.density, self.fibres), np.maximum(self.density - self.fibres, 0)
+        whole, explained, excess = (float(np.sum(self.masks * part)) for part in parts)
+        return explained / whole, excess / whole
 
     def rows(self) -> Array:
         """Return what kernels read of each fixel."""
@@ -170,7 +165,7 @@ class _Compared:
 
 
 def sift2(
-    fixels: Fixels, parts: list[VisitList], count: int, device: Device, rules: Sift2Rules | None = None, *,
+    fixels: Fixels, parts: list[VisitList], count: int, device: Device, options: Sift2Options, *,
     threads: int | None = None, told: Told = lambda *_: None, room: VisitMemory | None = None,
 ) -> Weights:
     """Weigh streamlines.
@@ -185,7 +180,7 @@ def sift2(
         Number of streamlines.
     device : Device
         Where they are weighed. The weights are the same everywhere.
-    rules : Rules, optional
+    options : Sift2Options
         How they are weighed.
     threads : int, optional
         CPU threads; by default all cores.
@@ -204,34 +199,36 @@ def sift2(
     NoVisit
         If no streamline visits a fixel in the mask.
     """
-    rules = rules or Sift2Rules()
     if not count:
         return Weights(np.zeros(0, np.float32), math.nan, ())
     table, masks, fibres = fixels.table, fixels.masks, fixels.fibres.astype(float)
     room = room or VisitMemory(table.count, device, threads)
-    held = DeviceWeights(parts, count, room, excludes=rules.max_coeff < HIGHEST)
-    masks[fibres <= rules.fd_thresh] *= not rules.fd_thresh
-    if rules.remove_untracked:
+    held = DeviceWeights(parts, count, room, excludes=bounds_of(options)[1] < HIGHEST)
+    masks[fibres <= options.sift2_fd_thresh] *= not options.sift2_fd_thresh
+    if options.sift2_remove_untracked:
         masks[held.first == 0] = 0.0
     if not (lengths := float(np.sum(masks * held.first)) * table.unit_mm):
         raise NoVisit("no streamline visits a fixel that counts: are both files of one subject, in one space?")
     mu = float(np.sum(masks * fibres)) / lengths
     # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads in place of streamlines
-    few = (held.first > 0) & (mu * table.unit_mm * held.first < rules.min_td_frac * fibres)
+    few = (held.first > 0) & (mu * table.unit_mm * held.first < options.sift2_min_td_frac * fibres)
     compared = _Compared(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
     first = held.first * compared.scale
     ratio = np.divide(fibres, first, out=np.zeros(len(first)), where=first > 0)
     held.average(ratio, masks)
-    if rules.linear:
-        return Weights(_linear(held.fetched("after"), rules), mu, ())
-    rows = _iterated(held, compared, rules, count, told)
-    coefficients = held.fetched("coefficients")
-    coefficients[coefficients <= rules.min_coeff] = -np.inf
+    rows = []
+    if options.sift2_linear:  # logarithms of means of fibre density over that of streamlines (Smith et al. 2022)
+        with np.errstate(divide="ignore"):
+            coefficients = np.log(held.fetched("after"))
+    else:
+        rows = _iterated(held, compared, options, count, told)
+        coefficients = held.fetched("coefficients")
+    coefficients[coefficients <= bounds_of(options)[0]] = -np.inf
     return Weights(coefficients, mu, tuple(rows))
 
 
 def _iterated(
-    held: DeviceWeights, fixels: _Compared, rules: Sift2Rules, count: int, told: Told
+    held: DeviceWeights, fixels: _Compared, options: Sift2Options, count: int, told: Told
 ) -> list[Iteration]:
     """Take steps until the cost hardly falls any more.
 
@@ -239,17 +236,18 @@ def _iterated(
     no need of it.
     """
     strength = float(np.sum(fixels.masks * fixels.fibres**2)) / count
-    tikhonov, variation = rules.reg_tikhonov * strength, rules.reg_tv * strength
-    least, most = max(rules.min_coeff, -NO_BOUND), min(rules.max_coeff, HIGHEST)
-    bounds = {"tikhonov": tikhonov, "variation": variation, "step": rules.max_coeff_step, "least": least, "most": most}
+    tikhonov, variation = options.sift2_reg_tikhonov * strength, options.sift2_reg_tv * strength
+    least, most = bounds_of(options)
+    least, most = max(least, -NO_BOUND), min(most, HIGHEST)
+    step = options.sift2_max_coeff_step
+    bounds = {"tikhonov": tikhonov, "variation": variation, "step": step, "least": least, "most": most}
     visiting = int(np.count_nonzero(held.fetched("share") > 0))
-    rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()), fixels.explained,
-                      fixels.excess)]
+    rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()), *fixels.shares)]
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
         spread = {}
-        if rules.statistics:
+        if options.sift2_csv is not None:
             coefficients = held.fetched("coefficients").astype(float)
             spread = {"step": Spread.of(coefficients - held.fetched("after")), "coefficients": Spread.of(coefficients)}
         fixels.update(held.sums(least))
@@ -257,17 +255,9 @@ def _iterated(
         square, rough, above = held.regularisation(least)
         rows.append(Iteration(
             len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()),
-            fixels.explained, fixels.excess, **spread,
+            *fixels.shares, **spread,
         ))
         told(rows[-1].number, rows[-1].data / rows[0].total, rows[-1].regularisation / rows[0].total)
-        falls = rows[-1].total - rows[-2].total < -rules.min_cf_decrease * rows[0].total
-        if rows[-1].number >= rules.max_iters or not (falls or rows[-1].number < rules.min_iters):
+        falls = rows[-1].total - rows[-2].total < -options.sift2_min_cf_decrease * rows[0].total
+        if rows[-1].number >= options.sift2_max_iters or not (falls or rows[-1].number < options.sift2_min_iters):
             return rows
-
-
-def _linear(means: Array, rules: Sift2Rules) -> npt.NDArray[np.float32]:
-    """Return the logarithms of the means of fibre density over that of streamlines (Smith et al. 2022), (count,)."""
-    with np.errstate(divide="ignore"):
-        coefficients = np.log(means)
-    coefficients[coefficients <= rules.min_coeff] = -np.inf
-    return coefficients

@@ -1,10 +1,11 @@
-"""The visits of streamlines to fixels, found on any device and held 32 streamlines side by side."""
+"""The visits of streamlines to fixels, found on any device and held 32 streamlines side by side; tables of fixels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -15,13 +16,17 @@ from ...backends import open_program
 from ...backends.program import on_device
 from ...devices import Device
 from ...errors import InputError
-from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, VisitSlots, visit_fixels
+from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS, FixelGrid, VisitSlots, visit_fixels
 from ...linker.lang import LANES
+from ...linker.parts import Part
 from ...linker.records import INTS, Arguments, spread
 from ...linker.source import Source
-from ...space.batch import Batch
-from .fixel_grid import FixelTable
-from .visit_file import StoredWords, adjoin, in_memory, joined
+from ...space.batch import Batch, Space
+from ...space.geodesic import half_sphere
+from ...space.nearest_vertex import CellSizes, cell_table
+from ...space.sphere import Ball, sphere_tables
+from ..products.grid import affine_of
+from .visit_memory import StoredWords, adjoin, in_memory
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
@@ -31,6 +36,86 @@ MOST_PARTS = 500  # of a way between two points; longer ways are followed in lon
 USUAL_PARTS = 50  # for which a lane has room at first
 TOGETHER = 2**20  # points whose visits are found in a launch
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FixelSizes(Part):
+    """The constants of a table, see ``kernels/weights/visits.py``."""
+
+    ball: Ball
+    cell_sizes: CellSizes
+    words: int
+    symmetric: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class FixelTable:
+    """Fixels by voxel and direction.
+
+    Parameters
+    ----------
+    space : Space
+        Grid of the voxels.
+    counts : (x, y, z) int
+        Fixels of each voxel.
+    known : (x, y, z) bool
+        Voxels that ``lobes`` knows, among them all with fixels.
+    lobes : (voxels, words) int32
+        Of each of these, in C order, the number within the voxel of the fixel to which each direction of the half
+        sphere belongs, along the scanner's axes, four to a word: see :class:`tistreamlines.fit.lobes.Lobes`.
+
+    Raises
+    ------
+    InputError
+        If there are more fixels than a visit can name.
+    """
+
+    space: Space
+    counts: Array
+    known: Array
+    lobes: Array
+
+    def __post_init__(self) -> None:
+        if self.count > FIXEL_MASK:
+            raise InputError(f"{self.count:,} fixels are more than {FIXEL_MASK:,}: give a mask, or larger voxels")
+
+    @property
+    def count(self) -> int:
+        """Number of fixels."""
+        return int(self.counts.sum())
+
+    @property
+    def unit_mm(self) -> float:
+        """A unit of length: the diagonal of a voxel has 255, as in MRtrix3."""
+        return float(np.linalg.norm(self.space.voxel_sizes)) / MOST_UNITS
+
+    @cached_property
+    def voxel_of(self) -> Array:
+        """Number in C order of the voxel of each fixel, (fixels,)."""
+        return np.repeat(np.arange(self.counts.size), self.counts.ravel())
+
+    def without_lobes(self) -> FixelTable:
+        """Return the table without what only visits need, most of its memory."""
+        return replace(self, known=np.zeros(self.counts.shape, bool), lobes=np.zeros((0, 1), np.int32))
+
+    def record(self) -> tuple[FixelGrid, FixelSizes]:
+        """Return the kernels' record, and their constants."""
+        row = np.full(self.counts.size, -1, np.int32)
+        row[self.known.ravel()] = np.arange(len(self.lobes), dtype=np.int32)
+        counts = self.counts[self.known]
+        directions, edges = half_sphere()
+        ball, sphere = sphere_tables(directions, edges, len(directions))
+        cells, cell_sizes = cell_table(directions)
+        back = self.space.affine.copy()
+        back[:3, 3] = 0.0
+        across, deep, high = self.counts.shape
+        grid = FixelGrid(
+            to_voxel=affine_of(np.linalg.inv(self.space.affine)), to_mm=affine_of(back), across=across, deep=deep,
+            high=high, row=row, first=(np.cumsum(counts) - counts).astype(np.int32),
+            lobes=self.lobes.ravel(), vertices=np.asarray(sphere.vertices, np.float32), cells=cells,
+            units=1.0 / self.unit_mm,
+        )
+        return grid, FixelSizes(ball=ball, cell_sizes=cell_sizes, words=self.lobes.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +176,12 @@ def together(parts: list[VisitList], most: int) -> VisitList:
     starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
     begins = [part.begin + first for part, first in zip(taken, starts, strict=True)]
     order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, joined([part.words for part in taken]))
+    first = taken[0].words
+    if isinstance(first, StoredWords):
+        together = StoredWords(first.file, first.first, words)
+    else:
+        together = np.concatenate([in_memory(part.words) for part in taken])
+    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, together)
 
 
 def blend(ratio: int) -> Array:

@@ -4,31 +4,119 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....aliases import Array
 from ....backends.program import Program
 from ....errors import ParameterError
+from ....io.matrices import beside
 from ....io.trx import member_names
-from ....option import pairs_of, values_of
+from ....option import OUTPUT, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Groups, Space
 from ...growth.settings import Settings
-from ..backlog import Backlog, thread_count
-from ..files import Checked, ProductFile
-from ..point_kernels import lengths_of
-from ..samples.sampler import SampledMeans
-from ..weighing import are_weighted, check_weights, weight_unit
-from .matrix import Edges, EdgeSums, Matrix, weighted, weighted_columns
+from ..batch_work import Backlog, lengths_of, thread_count
+from ..files import Maker, ProductFile, check_weights, weight_unit
+from ..samples.sampler import SampledMeans, names_of
+from .matrix import MEASURES, Edges, Matrix, Measure, measures_of, weighted, weighted_columns, written
 from .on_device import DeviceConnectomes
-from .options import ConnectomeInputs, ConnectomeOptions, files, measures_of, tables_of
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
+
+if TYPE_CHECKING:
+    from ....option import ImageLike, OneOrMore, PathLike, TableLike
 
 MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
+Inputs = tuple[list[Parcellation], SampledMeans]  # parcellations, and the maps that are sampled
+
+
+@dataclass(frozen=True)
+class ConnectomeOptions:
+    """Options of connectomes, a part of :class:`tistreamlines.Parameters`."""
+
+    connectome: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
+        None, OUTPUT, "Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, "
+        ".csv, .tsv or .npy, with its standard errors and its nodes in files beside it. Without --output, no "
+        "streamline is written.", unit="LABELS FILE", absent="not written", affects="run",
+    )
+    connectome_assignment: str = option(
+        RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius, that "
+        "of its own voxel, or the first one on the way back to the middle.", choices=(RADIAL, END_VOXEL, REVERSE),
+        requires=("connectome",), affects="run",
+    )
+    connectome_radius: float | None = option(
+        None, OUTPUT, "How far a node of --connectome is looked for.", unit="mm", low=0, above=True,
+        absent="4 with --connectome-assignment radial, any distance with reverse", requires=("connectome",),
+        affects="run",
+    )
+    connectome_measure: OneOrMore[str] | None = option(
+        None, OUTPUT, f"What --connectome says of two nodes: {', '.join(MEASURES)}. The first one is written to its "
+        "FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
+        affects="run",
+    )
+    connectome_sample: OneOrMore[ImageLike] | None = option(
+        None, OUTPUT, "Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, "
+        "where NAME is that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean "
+        "computes it: weighted by length, and with 0 outside the map. The map can have any grid.", unit="MAP",
+        absent="none", requires=("connectome",), affects="run",
+    )
+    connectome_nodes: OneOrMore[TableLike] | None = option(
+        None, OUTPUT, "Lookup table whose nodes are the rows of --connectome, in its order: of FreeSurfer, MRtrix3, "
+        "FSL (.xml) or BIDS (.tsv). One for all parcellations, or one for each.", unit="FILE",
+        absent="the labels from 1 to the greatest one", requires=("connectome",), affects="run",
+    )
+    connectome_pairs: bool = option(
+        False, OUTPUT, "Also write the two nodes of each streamline, 0 for none, to a file beside each matrix of "
+        "--connectome (_pairs.tsv): a line for each streamline, in the order of the tractogram.",
+        requires=("connectome",), affects="run",
+    )
+    weights: str | None = option(
+        None, OUTPUT, "Weigh the streamlines in --connectome, --density and --ends: sift2 for the weights of --sift2, "
+        "or a text file of weights in the order of the streamlines, as tcksift2 writes it. All measures and maps are "
+        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 alone, track "
+        "writes weights by what it tracks beside the tractogram, NAME_weights.txt.", unit="sift2 or FILE",
+        absent="each streamline counts the same", affects="run",
+    )
+    connectome_zero_diagonal: bool = option(
+        False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "
+        "count.", requires=("connectome",), affects="run",
+    )
+
+
+@dataclass(frozen=True)
+class ConnectomeInputs(ConnectomeOptions):
+    """Options of connectomes, and those of a run that they need."""
+
+    sift2: object = None
+    groups: bool = False
+
+
+def tables_of(options: ConnectomeOptions) -> Sequence[TableLike | None]:
+    """Return the lookup table of each parcellation, or None."""
+    return of_each(
+        "connectome", len(values_of(options.connectome)), "connectome_nodes", values_of(options.connectome_nodes),
+        "one table for all parcellations",
+    )
+
+
+def asked_measures(options: ConnectomeOptions) -> dict[str, Measure]:
+    """Return the measures that are asked for, those of sampled maps at the end."""
+    return measures_of(values_of(options.connectome_measure), names_of(values_of(options.connectome_sample)))
+
+
+def files(options: ConnectomeOptions) -> tuple[Path, ...]:
+    """Return all files that are written."""
+    out = []
+    for _, path in pairs_of(options.connectome):
+        out += [file for file, *_ in written(path, asked_measures(options))] + [beside(path, "_nodes", ".tsv")]
+        out += [beside(path, "_pairs", ".tsv")] * options.connectome_pairs
+    return tuple(out)
 
 
 class Connectomes(ProductFile):
@@ -39,18 +127,24 @@ class Connectomes(ProductFile):
     options : its options.
     space, step_mm : of the image that is tracked, and the step size; not needed.
     threads : how many threads look for nodes; None for as many as help.
+    inputs : what :func:`inputs_of` returns; it is read by default.
     """
 
-    def __init__(self, options: ConnectomeInputs, space: Space, step_mm: float, threads: int | None = None) -> None:
+    def __init__(
+        self, options: ConnectomeInputs, space: Space, step_mm: float, threads: int | None = None,
+        inputs: Inputs | None = None,
+    ) -> None:
         super().__init__(*files(options))
-        parcellations, self._sampled = INPUTS.take(options)
-        self._measures, units, self._collector = measures_of(options), self._sampled.units, collector_of(options)
-        self._held: list[_Joined] | None = None  # streamlines that wait for their weights
-        if are_weighted(options):
-            self._held = []
+        parcellations, self._sampled = inputs or inputs_of(options)
+        self._measures, self._collector = asked_measures(options), collector_of(options)
+        self._units = self._sampled.units
+        self._weighted = options.weights is not None
+        self._held: list[_Joined] = []  # streamlines that wait for their weights
+        self._nodes: list[list[Array]] = []  # of each batch, if pairs are written
+        if self._weighted:
             self._measures = {name: weighted(measure) for name, measure in self._measures.items()}
         self._edges = [
-            Edges(parcellation, path, EdgeSums(len(parcellation.nodes), self._measures, units))
+            Edges(parcellation, path, self._measures)
             for parcellation, (_, path) in zip(parcellations, pairs_of(options.connectome), strict=True)
         ]
         self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
@@ -73,7 +167,7 @@ class Connectomes(ProductFile):
         lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
         nodes = [edges.parcellation.of_batch(batch) for edges in self._edges]
         joined = _Joined(nodes, lengths, batch.seed_number, samples)
-        if self._held is None:
+        if not self._weighted:
             self._sum(joined, samples)
         return joined
 
@@ -84,21 +178,18 @@ class Connectomes(ProductFile):
     def _keep(self, joined: _Joined) -> None:
         """Keep what is needed of a batch, in the order of the streamlines."""
         if self._pairs:
-            for edges, nodes in zip(self._edges, joined.nodes, strict=True):
-                edges.pairs.append(nodes)
-        if self._held is not None:
+            self._nodes.append(joined.nodes)
+        if self._weighted:
             self._held.append(joined)
 
     def take_weights(self, weights: Array) -> None:
         """Sum the streamlines that have come, weighted, (n,)."""
         self._backlog.wait()
-        assert self._held is not None
         most = np.zeros(3 + len(self._sampled.units))
         for joined in self._held:
             most = np.maximum(most, np.abs(weighted_columns(joined.lengths, joined.samples)).max(axis=0, initial=0))
         units = np.array([weight_unit(weights, greatest) for greatest in most])
-        for edges in self._edges:
-            edges.sums.take_units([*units[:3], *units[3:] * self._sampled.units])
+        self._units = [*units[:3], *units[3:] * self._sampled.units]
         first = 0
         for joined in self._held:
             unit = weights[first : first + len(joined.lengths), None] * units
@@ -115,21 +206,20 @@ class Connectomes(ProductFile):
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
-        del settings
         return None if self._collector is None else self._collector(space, self._edges, self._threads)
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices."""
         self._backlog.wait()
-        self.value = tuple(edges.matrix(self._measures) for edges in self._edges)
+        self.value = tuple(edges.matrix(self._measures, self._units) for edges in self._edges)
         doubts = [*self._many_groups, *self._sampled.doubts]
         self.details = {"matrices": [], "files": []}
-        for edges, matrix in zip(self._edges, self.value, strict=True):
+        for place, (edges, matrix) in enumerate(zip(self._edges, self.value, strict=True)):
             if self._zero_diagonal:
                 for values in (*matrix.values.values(), *matrix.errors.values()):
                     np.fill_diagonal(values, 0)
             if self._pairs:
-                edges.write_pairs(force)
+                edges.write_pairs((nodes[place] for nodes in self._nodes), force=force)
             details, written = edges.write(matrix, self._measures, force=force)
             self.details["matrices"].append(details)
             self.details["files"] += written
@@ -163,9 +253,7 @@ def many_groups(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
             "files (ulimit -n), or give parcellations of fewer nodes",)
 
 
-
-
-def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMeans]:
+def inputs_of(options: ConnectomeOptions) -> Inputs:
     """Read the parcellations, and the maps that are sampled."""
     radius = options.connectome_radius
     if radius is None:
@@ -177,19 +265,17 @@ def inputs_of(options: ConnectomeOptions) -> tuple[list[Parcellation], SampledMe
     return parcellations, SampledMeans(values_of(options.connectome_sample))
 
 
-INPUTS = Checked(inputs_of)
-
-
 def collector_of(options: ConnectomeInputs) -> type[DeviceConnectomes] | None:
     """Return what brings ends and lengths back; None if other points, or the order of all streamlines, are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
-    return None if needs_points or options.connectome_pairs or are_weighted(options) else DeviceConnectomes
+    needs_order = options.connectome_pairs or options.weights is not None
+    return None if needs_points or needs_order else DeviceConnectomes
 
 
-def check(options: ConnectomeInputs) -> None:
+def check(options: ConnectomeInputs) -> Maker:
     """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
-    measures_of(options)
-    check_weights(options)
+    asked_measures(options)
+    check_weights(options.weights, options.sift2)
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")
-    INPUTS.check(options)
+    return partial(Connectomes, options, inputs=inputs_of(options))

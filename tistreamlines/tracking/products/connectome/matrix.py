@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ....aliases import Array, Json
+from ....errors import ParameterError
 from ....io import sidecar
 from ....io.matrices import beside, write_matrix, write_nodes, write_pairs
 from ....kernels.products.lengths import UNITS
+from ....option import listed
 from ..files import first_of
 from ..keyed_sums import KeyedSums
 from .parcellation import Parcellation
@@ -72,6 +74,14 @@ def mean_sample(name: str, place: int) -> Measure:
         lambda sums, volume: _ratio(sums[..., SAMPLED + place], sums[..., COUNT]), (COUNT, SAMPLED + place),
         total=False,
     )
+
+
+def measures_of(names: Sequence[str], maps: Iterable[str]) -> dict[str, Measure]:
+    """Return measures by name, that of the count by default, and the means of sampled maps."""
+    if wrong := [name for name in names if name not in MEASURES]:
+        raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed(MEASURES)}")
+    sampled = {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
+    return {name: MEASURES[name] for name in names or ("count",)} | sampled
 
 
 def weighted(measure: Measure) -> Measure:
@@ -142,29 +152,26 @@ class Matrix:
 class EdgeSums:
     """Whole numbers that are summed for each edge and block of seeds: streamlines, lengths, inverse lengths, samples.
 
-    Only edges that have streamlines take memory. Sums of several of these are merged in any order, and several threads
-    may add to them.
+    Only edges that have streamlines take memory. The last edge is that of streamlines of which an end has no node.
 
     Parameters
     ----------
     nodes : number of nodes.
     measures : what the matrices are to hold.
-    units : by how much the values of each sampled map are multiplied to be whole numbers.
+
+    Attributes
+    ----------
+    keyed : the sums, which those of other processes are merged with.
     """
 
-    def __init__(self, nodes: int, measures: Mapping[str, Measure], units: Sequence[float] = ()) -> None:
-        self.nodes = nodes
-        self.take_units(units)
-        self._kept = np.array(sorted({column for measure in measures.values() for column in measure.columns}))
-        self._sums = KeyedSums(len(self._kept), nodes * (nodes + 1) // 2 * BLOCKS)
-        self.unassigned = self.streamlines = 0
-
-    def take_units(self, units: Sequence[float]) -> None:
-        """Have the values of sampled maps multiplied by other units, before the first ones come."""
-        self._units = np.array([1, UNITS, INVERSE, *units])
+    def __init__(self, nodes: int, measures: Mapping[str, Measure]) -> None:
+        self.nodes, self._edges = nodes, nodes * (nodes + 1) // 2
+        columns = {column for measure in measures.values() for column in measure.columns}
+        self._kept = np.array(sorted({COUNT, *columns}))
+        self.keyed = KeyedSums(len(self._kept), (self._edges + 1) * BLOCKS)
 
     def add(self, nodes: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
-        """Add streamlines.
+        """Add streamlines; several threads may.
 
         Parameters
         ----------
@@ -173,43 +180,25 @@ class EdgeSums:
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
-        low, high = (choose(*nodes.T).astype(np.int64) - 1 for choose in (np.minimum, np.maximum))
-        joined = np.flatnonzero(low >= 0)
-        row, lengths = low[joined], lengths[joined]
-        edge = row * (2 * self.nodes - row - 1) // 2 + high[joined]  # see nodes_of
-        sums = np.empty((len(joined), len(self._kept)), np.int64)
-        for place, column in enumerate(self._kept):
-            if column == COUNT:
-                sums[:, place] = 1
-            elif column == LENGTH:
-                sums[:, place] = lengths
-            elif column == INVERSE_LENGTH:
-                sums[:, place] = np.rint(np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(row))))
-            elif samples is not None:
-                sums[:, place] = samples[joined, column - SAMPLED]
-        self._count(len(nodes) - len(joined), len(nodes))
-        self._sums.add(edge << BLOCK_BITS | numbers[joined] & (BLOCKS - 1), sums)
+        row, column = (choose(*nodes.T).astype(np.int64) - 1 for choose in (np.minimum, np.maximum))
+        edge = np.where(row < 0, self._edges, row * (2 * self.nodes - row - 1) // 2 + column)  # see nodes_of
+        inverse = np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(edge)))
+        columns = [np.ones(len(edge), int), lengths, np.rint(inverse), *(() if samples is None else samples.T)]
+        sums = np.stack([columns[kept] for kept in self._kept], axis=1, dtype=np.int64, casting="unsafe")
+        self.keyed.add(edge << BLOCK_BITS | numbers & (BLOCKS - 1), sums)
 
-    def _count(self, unassigned: int, streamlines: int) -> None:
-        with self._sums.lock:
-            self.unassigned += unassigned
-            self.streamlines += streamlines
+    def matrices(
+        self, measures: Mapping[str, Measure], volumes: Array, units: Sequence[float]
+    ) -> tuple[dict[str, Array], dict[str, Array], int, int]:
+        """Return the matrix of each measure, its standard errors, and the counts of unassigned and of all streamlines.
 
-    def merge(self, taken: tuple[KeyedSums, int, int]) -> None:
-        """Add what another one has taken."""
-        sums, unassigned, streamlines = taken
-        self._count(unassigned, streamlines)
-        self._sums.merge(sums)
-
-    def take(self) -> tuple[KeyedSums, int, int]:
-        """Return what was added since the last call, and begin anew."""
-        taken = self._sums.take(), self.unassigned, self.streamlines
-        self.unassigned = self.streamlines = 0
-        return taken
-
-    def matrices(self, measures: Mapping[str, Measure], volumes: Array) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the matrix of each measure, and its standard errors; ``volumes`` has the voxels of each node."""
-        keys, sums = self._sums.sorted()
+        ``volumes`` has the voxels of each node, ``units`` by how much the samples of each map are multiplied.
+        """
+        units = [1, UNITS, INVERSE, *units]
+        keys, sums = self.keyed.sorted()
+        assigned = int(np.searchsorted(keys, self._edges << BLOCK_BITS))
+        streamlines, unassigned = int(sums[:, COUNT].sum()), int(sums[assigned:, COUNT].sum())
+        keys, sums = keys[:assigned], sums[:assigned]
         values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         edge, block = keys >> BLOCK_BITS, keys & (BLOCKS - 1)
@@ -222,15 +211,15 @@ class EdgeSums:
             blocks, total = (np.zeros((len(rows), *more, self._kept[-1] + 1)) for more in ((BLOCKS,), ()))
             place = np.repeat(np.arange(len(rows)), np.diff(begins))
             for amounts, column in zip(sums.T, self._kept, strict=True):
-                blocks[place, block[inside], column] = amounts[inside] / self._units[column]
+                blocks[place, block[inside], column] = amounts[inside] / units[column]
                 # of whole numbers, so that it depends on no order
-                total[:, column] = np.add.reduceat(amounts[inside], begins[:-1] - begins[0]) / self._units[column]
+                total[:, column] = np.add.reduceat(amounts[inside], begins[:-1] - begins[0]) / units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
                 value, error = _jackknifed(measure, total, blocks, volume)
                 values[name][rows, columns] = values[name][columns, rows] = value
                 errors[name][rows, columns] = errors[name][columns, rows] = error
-        return values, errors
+        return values, errors, unassigned, streamlines
 
 
 def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
@@ -261,20 +250,17 @@ class Edges:
     ----------
     parcellation : its nodes.
     path : file of the first matrix.
-    sums : of its edges.
+    measures : what its matrices are to hold.
     """
 
-    def __init__(self, parcellation: Parcellation, path: Path, sums: EdgeSums) -> None:
-        self.parcellation, self.path, self.sums = parcellation, path, sums
-        self.pairs: list[Array] = []  # the nodes of both ends of the streamlines of each batch, if they are written
+    def __init__(self, parcellation: Parcellation, path: Path, measures: Mapping[str, Measure]) -> None:
+        self.parcellation, self.path = parcellation, path
+        self.sums = EdgeSums(len(parcellation.nodes), measures)
 
-    def matrix(self, measures: Mapping[str, Measure]) -> Matrix:
-        """Return the matrix of all streamlines so far."""
-        parcellation = self.parcellation
-        return Matrix(
-            str(parcellation.path), parcellation.nodes, parcellation.names,
-            *self.sums.matrices(measures, parcellation.volumes), self.sums.unassigned, self.sums.streamlines,
-        )
+    def matrix(self, measures: Mapping[str, Measure], units: Sequence[float]) -> Matrix:
+        """Return the matrix of all streamlines so far; see :meth:`EdgeSums.matrices`."""
+        parcellation, sums = self.parcellation, self.sums.matrices(measures, self.parcellation.volumes, units)
+        return Matrix(str(parcellation.path), parcellation.nodes, parcellation.names, *sums)
 
     def write(
         self, matrix: Matrix, measures: Mapping[str, Measure], *, force: bool
@@ -295,11 +281,10 @@ class Edges:
         write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force)
         return details, files
 
-    def write_pairs(self, force: bool) -> None:
-        """Write the labels of the two nodes of each streamline, 0 for none."""
-        labels = np.append(0, self.parcellation.nodes)
-        pairs = [labels[nodes] for nodes in self.pairs] or [np.zeros((0, 2), int)]
-        write_pairs(beside(self.path, "_pairs", ".tsv"), np.concatenate(pairs), force=force)
+    def write_pairs(self, nodes: Iterable[Array], *, force: bool) -> None:
+        """Write the labels of the two nodes of each streamline, 0 for none; ``nodes``: those of each batch, (n, 2)."""
+        pairs = np.append(0, self.parcellation.nodes)[np.concatenate([np.zeros((0, 2), int), *nodes])]
+        write_pairs(beside(self.path, "_pairs", ".tsv"), pairs, force=force)
 
     def doubts(self, matrix: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""

@@ -13,7 +13,7 @@ from ....space.batch import Space
 from ...growth.chunk import Chunk
 from ...growth.growth import Growth
 from ...growth.memory import WORD, memory_for
-from ..backlog import Backlog
+from ..batch_work import Backlog
 from ..collector import Collector
 from ..grid import affine_of
 from ..keyed_sums import KeyedSums
@@ -22,7 +22,7 @@ from .matrix import Edges
 AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
 ADDED = 1 << 15  # streamlines that a thread adds at once
 WAITING = 4  # of these for each thread, at most
-Delta = list[tuple[KeyedSums, int, int]]  # see EdgeSums.take
+Delta = list[KeyedSums]
 
 
 class DeviceConnectomes(Collector):
@@ -39,7 +39,7 @@ class DeviceConnectomes(Collector):
     bytes = 2 * 7 * WORD * AT_ONCE
 
     def __init__(self, space: Space, connectomes: Sequence[Edges], threads: int = 1) -> None:
-        self._affine, self._connectomes = spread("affine", affine_of(space)), tuple(connectomes)
+        self._affine, self._connectomes = spread("affine", affine_of(space.affine)), tuple(connectomes)
         self._arrays: Arguments = {}
         self._last: list[tuple[Array, Array]] = []  # parts of a chunk that may be taken back
         self._backlog = Backlog[None]("connectome", threads, WAITING * threads)
@@ -85,9 +85,9 @@ class DeviceConnectomes(Collector):
         """Return the sums since the last call."""
         self._settle()
         self._backlog.wait()
-        return [edges.sums.take() for edges in self._connectomes]
+        return [edges.sums.keyed.take() for edges in self._connectomes]
 
     def merge(self, delta: Delta) -> None:
         """Add the sums of another one."""
         for edges, taken in zip(self._connectomes, delta, strict=True):
-            edges.sums.merge(taken)
+            edges.sums.keyed.merge(taken)

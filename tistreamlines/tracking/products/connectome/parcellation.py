@@ -14,8 +14,8 @@ from ....kernels.products.nodes import NodeSearch, Parcels, nearest_node, node_a
 from ....linker.records import Arguments, spread
 from ....option import TableLike
 from ....space.batch import Batch, Space
+from ..batch_work import program_of
 from ..grid import affine_of, grid_of
-from ..point_kernels import program_of
 
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
@@ -74,14 +74,9 @@ class Parcellation:
             raise InputError(f"{path}: has no label of {table}; check that the table belongs to it")
         self.rule, self._radius = rule, radius
         grid = grid_of(np.linalg.inv(self.space.affine), self.space.shape)
-        parcels = Parcels(**vars(grid), back=affine_of(self.space), nodes=rows)
+        parcels = Parcels(**vars(grid), back=affine_of(self.space.affine), nodes=rows)
         search = _search(self.space, radius if rule == RADIAL else 0.0)
         self._values = spread("parcels", parcels) | spread("search", search)
-
-    @property
-    def needs_points(self) -> bool:
-        """Whether its rule looks at other points than the ends."""
-        return self.rule == REVERSE
 
     def of_words(self, words: Array) -> Array:
         """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0."""
@@ -90,7 +85,7 @@ class Parcellation:
 
     def of_batch(self, batch: Batch) -> Array:
         """Return the node of each end of the streamlines of a batch, (n, 2); 0 for none."""
-        if not self.needs_points:
+        if self.rule != REVERSE:  # which looks at other points than the ends
             full, nodes = np.flatnonzero(batch.lengths), np.zeros((len(batch), 2), np.int32)
             ends = batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)]
             nodes[full] = self.of_words(ends.view(np.int32).reshape(-1, 6))

@@ -14,15 +14,14 @@ from ....errors import InputError, ParameterError
 from ....io import sidecar
 from ....io.images import AnyPath, grid_of, open_image
 from ....io.maps import write_map
+from ....io.weights import load_weights
 from ....option import OUTPUT, ImageLike, PathLike, file_of, option
 from ....space.batch import Batch, Space
 from ...growth.settings import Settings, bytes_of
-from ..files import ProductFile
+from ..files import SIFT2, ProductFile, check_weights
 from ..grid import check_size, finer
 from ..samples.sampler import load_sampled
-from ..weighing import are_weighted, check_weights, known_weights
-from .density import Density, Ends, check_memory
-from .on_device import DeviceDensity, DeviceEnds
+from .density import Density, DeviceDensity, DeviceEnds, Ends, check_memory
 
 MAPS = ("density", "ends")
 KINDS = ("count", "direction", "length", "mean-length", "sample")
@@ -36,8 +35,8 @@ class DensityOptions:
 
     density: PathLike | None = option(
         None, OUTPUT, "Write a map of how many streamlines pass through each voxel, .nii or .nii.gz. A streamline "
-        "counts once in each voxel that it passes. Without --output, only maps are written.",
-        unit="FILE", absent="not written", affects="run",
+        "counts once in each voxel that it passes. Without --output, only maps are written.", unit="FILE",
+        absent="not written", affects="run",
     )
     density_voxel: float | None = option(
         None, OUTPUT, "Side of the voxels of --density and --ends. They cover the image that is tracked, along its "
@@ -65,8 +64,7 @@ class EndsOptions:
 
     ends: PathLike | None = option(
         None, OUTPUT, "Write a map of how many streamlines end in each voxel, .nii or .nii.gz. Both ends of a "
-        "streamline count. Without --output, only maps are written.", unit="FILE",
-        absent="not written", affects="run",
+        "streamline count. Without --output, only maps are written.", unit="FILE", absent="not written", affects="run",
     )
 
 
@@ -152,7 +150,7 @@ class CountMap(ProductFile):
 
 def _density(kind: str, options: DensityInputs, space: Space, step_mm: float, threads: int | None) -> Density:
     """Return what the host counts with."""
-    if kind in COUNTS and not are_weighted(options):
+    if kind in COUNTS and options.weights is None:
         return COUNTS[kind][0](space, step_mm, threads)
     from .kinds import SUMS, CountOfEnds
 
@@ -160,12 +158,13 @@ def _density(kind: str, options: DensityInputs, space: Space, step_mm: float, th
     sampled = None
     if kind == "sample" and options.density_sample is not None:
         sampled = load_sampled(file_of(options.density_sample))
-    return sums(space, step_mm, threads, sampled, are_weighted(options), known_weights(options))
+    known = None if options.weights in (None, SIFT2) else load_weights(options.weights)
+    return sums(space, step_mm, threads, sampled, options.weights is not None, known)
 
 
 def collector_of(kind: str, options: DensityInputs) -> type[DeviceDensity] | None:
     """Return what counts where streamlines are tracked; None if a map of this kind needs points."""
-    return None if kind not in COUNTS or are_weighted(options) else COUNTS[kind][1]
+    return None if kind not in COUNTS or options.weights is not None else COUNTS[kind][1]
 
 
 def density_map(options: DensityInputs, space: Space, step_mm: float, threads: int | None = None) -> CountMap:
@@ -183,7 +182,7 @@ def check(options: DensityInputs) -> None:
     """Open the images that maps need: an error of a small file comes before the work."""
     if options.density_grid is not None:
         grid_of_map(file_of(options.density_grid))
-    check_weights(options)
+    check_weights(options.weights, options.sift2)
     check_sample(options)
     if options.density_sample is not None:
         load_sampled(file_of(options.density_sample))

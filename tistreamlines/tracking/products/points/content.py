@@ -17,7 +17,7 @@ from ....io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
 from ....kernels.products.thinning import find_seed, thin
 from ....option import OUTPUT, ImageLike, OneOrMore, flag, option, values_of
 from ....space.batch import Batch, Groups, Space
-from ..point_kernels import points_of, program_of
+from ..batch_work import points_of, program_of
 from ..samples.sampler import STATISTICS, Sampler, names_of
 
 SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default

@@ -8,24 +8,32 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from ....aliases import Array
+from ....devices import Device, usable_cores
 from ....devices.threads import submit_once, thread_pool
+from ....kernels.halves import IN_A_ROW
 from ....kernels.products.points import pack
 from ....space.batch import Batch, Outline, Space
 from ...growth.chunk import Chunk
 from ...growth.growth import Growth
 from ...growth.memory import PARTS_AHEAD
+from ...tables.given import Prepared
 from ..collector import Collector
 from .unpacking import Grown, Unpacker, between
+
+if TYPE_CHECKING:
+    from ....backends.numba.queue import QueuedProgram
 
 # a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
 Piece = tuple[Grown, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
+BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits for it, and what helps (Growth.beside)
 
 
 @dataclass(frozen=True)
@@ -208,6 +216,36 @@ class Points(Batches):
         return Grown(kept, packed, slot, offsets), copy
 
 
+class PointsOnHost(Points):
+    """The streamlines themselves, which grow on the CPU: threads lay out the points while others grow the next chunk.
+
+    The host reads their codes as the kernels leave them.
+    """
+
+    roots = ()
+
+    def compile(self, growth: Growth) -> None:
+        """Lay out a made-up streamline of two steps."""
+        chunk = growth.made_up(1)
+        growth.program.upload(growth.values["halves_codes"], np.zeros(2 * IN_A_ROW, np.int32))
+        self.unpacker.batch(self._grown(growth, chunk), growth.rules)
+
+    def collect(self, growth: Growth, accepted: Chunk) -> None:
+        """Let threads lay out the points. Until they have, no later chunk takes the place of the codes."""
+        self.begin_chunk()
+        with growth.statistics.stage("pack"):
+            grown, program = self._grown(growth, accepted), cast("QueuedProgram", growth.program)
+            for batch in self.lay_out(growth, grown, self.points_each(int(grown.offsets[-1])), True):
+                program.also_read(grown.words, batch)
+
+    def _grown(self, growth: Growth, chunk: Chunk) -> Grown:
+        """Return streamlines whose codes are where the kernels have written them, each in a word of its own."""
+        halves = np.add.outer(2 * chunk.number, np.arange(2, dtype=np.int32)).ravel()
+        codes = growth.values["halves_codes"]
+        assert isinstance(codes, np.ndarray)
+        return Grown(chunk, codes, halves, chunk.places(1)[1])
+
+
 class Outlines(Batches):
     """Hands chunks out without points, in the place of :class:`.points.Points`.
 
@@ -226,3 +264,16 @@ class Outlines(Batches):
         outline: Future[Batch] = Future()
         outline.set_result(Outline(np.empty((0, 3), np.float32), *accepted.told(self.space)[0]))
         self.waiting.append(LaidBatch(outline, None, True))
+
+
+def points_on(device: Device, prepared: Prepared, space: Space, threads: int | None) -> Points:
+    """Return the points of streamlines that grow on a device.
+
+    Parameters
+    ----------
+    prepared, space : see :class:`.unpacking.Unpacker`.
+    threads : how many threads the run may use, None for all cores.
+    """
+    if device.on_host:  # as many as grow streamlines, which wait for none of them
+        return PointsOnHost(Unpacker(prepared, space, packed=False), threads or usable_cores())
+    return Points(Unpacker(prepared, space), threads or max(1, usable_cores() - BESIDE))

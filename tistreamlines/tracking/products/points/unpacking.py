@@ -33,7 +33,7 @@ class Grown:
     Parameters
     ----------
     chunk : the streamlines.
-    words, slot : codes, several to a word, and the first word of each half; or see :mod:`.on_host`.
+    words, slot : codes, several to a word, and the first word of each half; or see :class:`.points.PointsOnHost`.
     offsets : (m + 1,) the number of points before each streamline, and of all.
     """
 
@@ -103,10 +103,9 @@ class Unpacker:
         self.memory: Callable[[int, int], Array] = own_memory
         self.abreast = prepared.getter.laid_out_abreast
         self.program = open_unpacker(prepared.getter, prepared.rule, packed)
-        affine = affine_of(space)
         read = {name for name, _ in self.program.signatures["unpack"]}
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name in read}
-        self.values: Arguments = spread("affine", affine) | tables | prepared.scalars
+        self.values: Arguments = spread("affine", affine_of(space.affine)) | tables | prepared.scalars
 
     def batch(self, grown: Grown, rules: Arguments) -> Batch:
         """Return a batch of streamlines in RASmm; several threads may call this at once.

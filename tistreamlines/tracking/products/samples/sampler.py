@@ -21,8 +21,7 @@ from ....linker.records import Arguments, spread
 from ....option import ImageLike, file_of
 from ....space.batch import Batch, of_each
 from ...tables.given import MapCount, OwnMap
-from ..backlog import thread_count
-from ..point_kernels import points_of, program_of
+from ..batch_work import points_of, program_of, thread_count
 
 Values = npt.NDArray[np.float32]
 STATISTICS = ("mean", "median", "min", "max")
@@ -63,13 +62,6 @@ def unit_of(sampled: OwnMap) -> float:
     The greatest value has 30 bits then, so that more than 2^32 streamlines can be summed.
     """
     return 2.0 ** (30 - int(np.frexp(np.abs(sampled.values).max(initial=0))[1]))
-
-
-def leave(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
-    """Return whether a point of each streamline lies outside a map, where its value is 0, (n,)."""
-    if not len(batch):
-        return np.zeros(0, bool)
-    return of_each(np.logical_or, _outside(batch, sampled), batch.offsets)
 
 
 def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
@@ -210,9 +202,10 @@ class SampledMeans:
         """Return the mean of each map along each streamline, (n, maps), in units; None without maps."""
         if not self.maps:
             return None
-        left = {name: int(leave(batch, sampled).sum()) for name, sampled in self.maps.items()}
-        with self._adding:
-            self._outside = {name: count + left[name] for name, count in self._outside.items()}
+        for name, sampled in self.maps.items():
+            left = of_each(np.logical_or, _outside(batch, sampled), batch.offsets)
+            with self._adding:
+                self._outside[name] += int(left.sum())
         values = self._sampler.per_streamline(batch)
         means = np.stack([values[f"{name}_mean"] for name in self.maps], axis=1).astype(float)
         return np.rint(np.nan_to_num(means) * self.units).astype(np.int64)  # without points, there is no edge either

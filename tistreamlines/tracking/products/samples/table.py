@@ -12,7 +12,7 @@ from ....io.tabular import write_rows
 from ....io.writer import completed
 from ....option import OUTPUT, PathLike, option, values_of
 from ....space.batch import Batch, Space
-from ..backlog import Backlog
+from ..batch_work import Backlog
 from ..files import ProductFile
 from ..points.content import ContentOptions
 from .sampler import Sampler, Values

@@ -13,7 +13,7 @@ from ....errors import InputError
 from ....io.images import AnyPath, Tell, grid_of, open_image
 from ....io.nifti import load_mask
 from ....space.batch import Batch, Space
-from ..grid import MOST_SIDE, MOST_VOXELS, MapGrid, passages
+from ..grid import MapGrid, excess, passages
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,8 @@ def read_mask(image: AnyPath, warn: Tell) -> MaskImage:
     """
     opened = open_image(image)
     space = grid_of(*opened, sheared=True)
-    size = int(np.prod([int(side) for side in space.shape], dtype=object))
-    if size > MOST_VOXELS or max(space.shape) > MOST_SIDE:
-        shape = " x ".join(map(str, space.shape))
-        raise InputError(f"{opened}: a mask of {shape} voxels is too large, beyond {MOST_VOXELS:,} or "
-                         f"{MOST_SIDE:,} along an axis: crop it, or give one of larger voxels")
+    if text := excess(space):
+        raise InputError(f"{opened}: a mask {text}: crop it, or give one of larger voxels")
     return MaskImage(str(opened), space, load_mask(opened, space, warn=warn, labels=True))
 
 

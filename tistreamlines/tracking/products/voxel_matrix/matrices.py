@@ -4,29 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
+import numpy.typing as npt
 
 from ....aliases import Array, csr_matrix
 from ....errors import OutputError
 from ....io import sidecar
-from ....io.images import AnyPath
 from ....io.maps import write_map
 from ....io.sparse import SUFFIXES, write_coordinates, write_sparse
 from ....kernels.products.lengths import UNITS
 from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
-from ..backlog import Backlog, thread_count
-from ..files import Checked, ProductFile
-from ..grid import narrowest
+from ...growth.chunk import exclusive_sum
+from ..batch_work import Backlog, lengths_of, thread_count
+from ..files import Maker, ProductFile
+from ..grid import in_parts, narrowest
 from ..keyed_sums import KeyedSums
-from ..point_kernels import lengths_of
-from .counts import VoxelCounts, pairs_within
 from .mask import VoxelMask
 
 WAITING = 2  # batches for each thread, besides the one that it adds
+PAIRS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class VoxelCounts:
+    """A matrix of how many streamlines join voxels of masks.
+
+    Parameters
+    ----------
+    counts : scipy.sparse.csr_matrix, (n, m) int32 or int64
+        Number of streamlines of each pair that has any.
+    rows, columns : (n, 3) and (m, 3) int32
+        Voxel coordinates of the rows and the columns, each on the grid of its mask.
+    streamlines : int
+        Streamlines that are long enough.
+    counted : int
+        Those of them that belong to a pair.
+    """
+
+    counts: csr_matrix
+    rows: npt.NDArray[np.int32]
+    columns: npt.NDArray[np.int32]
+    streamlines: int
+    counted: int
+
+    def __repr__(self) -> str:
+        """Return size and counts in one line."""
+        size = f"{len(self.rows):,} x {len(self.columns):,} voxels"
+        return f"<VoxelCounts of {size}, {self.counts.nnz:,} pairs, {self.counted:,} streamlines>"
 
 
 class PairMatrix(ProductFile):
@@ -138,6 +168,24 @@ class Between(VoxelMatrix):
             yield several, pairs_within(streamline, number)
 
 
+def pairs_within(streamline: Array, number: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the pairs of voxels that one streamline passes both, some pairs at a time; the first has the lower number.
+
+    Parameters
+    ----------
+    streamline : (v,) ascending.
+    number : (v,) of the voxel, ascending for each streamline, each once.
+    """
+    ends = np.searchsorted(streamline, streamline, side="right")
+    later = ends - np.arange(1, len(streamline) + 1)  # voxels of the same streamline after each one
+    begins = exclusive_sum(later)
+    for part in in_parts(begins, PAIRS_AT_ONCE):
+        many = later[part]
+        first = np.repeat(np.arange(part.start, part.stop), many)
+        beyond = np.arange(len(first)) - np.repeat(begins[part] - begins[part.start], many)
+        yield number[first], number[first + 1 + beyond]
+
+
 def beside(path: Path, *, targets: bool) -> list[Path]:
     """Return the files beside a matrix, with FSL's names if it has one: voxels of its rows, and those of targets."""
     names = [f"coords_for_{path.stem}"]
@@ -187,12 +235,12 @@ class VoxelMatrices(ProductFile):
     Parameters
     ----------
     matrices : what is made.
-    paths : all files.
+    space, step_mm : of the image that is tracked, and the step size; not needed.
     threads : how many threads add streamlines; None for as many as help.
     """
 
-    def __init__(self, matrices: Sequence[PairMatrix], paths: tuple[Path, ...], threads: int | None) -> None:
-        super().__init__(*paths)
+    def __init__(self, matrices: Sequence[PairMatrix], space: Space, step_mm: float, threads: int | None) -> None:
+        super().__init__(*(path for matrix in matrices for path in matrix.paths))
         self._matrices, threads = matrices, thread_count(threads)
         self._backlog = Backlog[None]("voxels", threads, WAITING * threads)
 
@@ -215,70 +263,48 @@ class VoxelMatrices(ProductFile):
         self.doubts = tuple(dict.fromkeys(text for matrix in self._matrices for text in matrix.doubts))
 
 
-def seed_matrices(options: SeedMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
-    """Make the matrices of --seed-matrix."""
-    del space, step_mm
-    shortest, masks = options.seed_matrix_min_length, SEEDS.take(options)
-    matrices = [
-        FromSeeds(path, *pair, shortest, target is not None)
-        for (_, path), pair, target in zip(pairs_of(options.seed_matrix), masks, _targets(options), strict=True)
-    ]
-    return VoxelMatrices(matrices, seed_files(options), threads)
-
-
-def voxel_matrices(options: VoxelMatrixOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
-    """Make the matrices of --voxel-matrix."""
-    del space, step_mm
-    matrices = [
-        Between(path, mask, mask, options.voxel_matrix_min_length)
-        for (_, path), mask in zip(pairs_of(options.voxel_matrix), MASKS.take(options), strict=True)
-    ]
-    return VoxelMatrices(matrices, voxel_files(options), threads)
-
-
-def _targets(options: SeedMatrixOptions) -> list[AnyPath | None]:
+def _targets(options: SeedMatrixOptions) -> Sequence[ImageLike | None]:
     """Return the mask of the columns of each seed matrix, or None."""
-    masks = of_each(
+    return of_each(
         "seed_matrix", len(values_of(options.seed_matrix)), "seed_matrix_targets",
         values_of(options.seed_matrix_targets), "one mask for all matrices",
     )
-    return [None if mask is None else file_of(mask) for mask in masks]
+
+
+def seed_matrices(options: SeedMatrixOptions) -> Maker:
+    """Read the masks of --seed-matrix; those of rows and columns are one object where they are the same."""
+    matrices = []
+    for (image, path), target in zip(pairs_of(options.seed_matrix), _targets(options), strict=True):
+        rows = VoxelMask(image)
+        columns = rows if target is None else VoxelMask(file_of(target))
+        masks = rows, rows if rows.same(columns) else columns
+        matrices.append(FromSeeds(path, *masks, options.seed_matrix_min_length, target is not None))
+    return partial(VoxelMatrices, matrices)
+
+
+def voxel_matrices(options: VoxelMatrixOptions) -> Maker:
+    """Read the masks of --voxel-matrix."""
+    masks = [(path, VoxelMask(image)) for image, path in pairs_of(options.voxel_matrix)]
+    return partial(
+        VoxelMatrices, [Between(path, mask, mask, options.voxel_matrix_min_length) for path, mask in masks]
+    )
 
 
 def seed_files(options: SeedMatrixOptions) -> tuple[Path, ...]:
     """Return all files of --seed-matrix."""
-    return _files([path for _, path in pairs_of(options.seed_matrix)], [mask is not None for mask in _targets(options)])
+    return _files(options.seed_matrix, _targets(options))
 
 
 def voxel_files(options: VoxelMatrixOptions) -> tuple[Path, ...]:
     """Return all files of --voxel-matrix."""
-    paths = [path for _, path in pairs_of(options.voxel_matrix)]
-    return _files(paths, [False] * len(paths))
+    return _files(options.voxel_matrix, repeat(None))
 
 
-def _files(paths: Sequence[Path], targets: Sequence[bool]) -> tuple[Path, ...]:
+def _files(pairs: OneOrMore[tuple[ImageLike, PathLike]] | None, targets: Iterable[object]) -> tuple[Path, ...]:
     """Return each matrix and what lies beside it; raise OutputError if a matrix has an unknown suffix."""
     out: list[Path] = []
-    for path, more in zip(paths, targets, strict=True):
+    for (_, path), target in zip(pairs_of(pairs), targets, strict=False):
         if path.suffix.lower() not in SUFFIXES:
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SUFFIXES)}")
-        out += [path, *beside(path, targets=more)]
+        out += [path, *beside(path, targets=target is not None)]
     return tuple(out)
-
-
-def _seed_masks(options: SeedMatrixOptions) -> list[tuple[VoxelMask, VoxelMask]]:
-    """Read the masks of rows and columns, which are one object where they are the same."""
-    out = []
-    for (image, _), target in zip(pairs_of(options.seed_matrix), _targets(options), strict=True):
-        rows = VoxelMask(image)
-        columns = rows if target is None else VoxelMask(target)
-        out.append((rows, rows if rows.same(columns) else columns))
-    return out
-
-
-def _voxel_masks(options: VoxelMatrixOptions) -> list[VoxelMask]:
-    """Read the masks of --voxel-matrix."""
-    return [VoxelMask(image) for image, _ in pairs_of(options.voxel_matrix)]
-
-
-SEEDS, MASKS = Checked(_seed_masks), Checked(_voxel_masks)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from ....aliases import Array
+from ....aliases import Array, csr_matrix
 from ....errors import OutputError, ParameterError
 from ....io.images import AnyPath
 from ....io.in_memory import InMemory
 from ....io.maps import write_map
 from ....io.sparse import TABLES, write_coordinates, write_voxel_table
 from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, option, pairs_of, values_of
-from ....space.batch import Batch, Space
-from ..files import Checked, first_of
-from .counts import TargetCounts
+from ....space.batch import Batch
+from ..files import Maker, first_of
 from .mask import MaskImage, VoxelMask, numbers_passed, read_mask
 from .matrices import PairMatrix, VoxelMatrices, beside
 
@@ -38,6 +39,55 @@ class TargetOptions:
         None, OUTPUT, "Mask that is a target of --seeds-to-targets, on any grid. NAME is that of its file.",
         unit="MASK", absent="none", requires=("seeds_to_targets",), affects="run",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TargetCounts:
+    """How many streamlines that begin in each voxel of a mask reach each of several targets.
+
+    Parameters
+    ----------
+    counts : scipy.sparse.csr_matrix, (n, t) int32 or int64
+        Number of streamlines of each voxel and target that has any.
+    rows : (n, 3) int32
+        Voxel coordinates of the rows, on the grid of the mask.
+    targets : tuple of str
+        Names of the columns.
+    shape : tuple of int
+        Shape of the mask.
+    streamlines : int
+        All streamlines.
+    seeded : int
+        Those of them that begin in a voxel of the mask.
+    counted : int
+        Those of these that reach a target.
+    """
+
+    counts: csr_matrix
+    rows: npt.NDArray[np.int32]
+    targets: tuple[str, ...]
+    shape: tuple[int, int, int]
+    streamlines: int
+    seeded: int
+    counted: int
+
+    def map_of(self, target: str) -> Array:
+        """Return the map of a target, (x, y, z): its counts in the voxels of the mask, 0 elsewhere.
+
+        Raises
+        ------
+        ValueError
+            If there is no target of this name.
+        """
+        column = self.counts[:, self.targets.index(target)].toarray().ravel()
+        values = np.zeros(self.shape, column.dtype)
+        values[tuple(self.rows.T)] = column
+        return values
+
+    def __repr__(self) -> str:
+        """Return size and counts in one line."""
+        size = f"{len(self.rows):,} voxels, {len(self.targets):,} targets"
+        return f"<TargetCounts of {size}, {self.counted:,} of {self.seeded:,} streamlines reach one>"
 
 
 class Targets:
@@ -187,18 +237,8 @@ def files(options: TargetOptions) -> tuple[Path, ...]:
     return tuple(out)
 
 
-def make(options: TargetOptions, space: Space, step_mm: float, threads: int | None) -> VoxelMatrices:
-    """Make the counts of --seeds-to-targets."""
-    del space, step_mm
-    masks, targets = INPUTS.take(options)
-    pairs = zip(pairs_of(options.seeds_to_targets), masks, strict=True)
-    return VoxelMatrices([TargetMatrix(path, seeds, targets) for (_, path), seeds in pairs], files(options), threads)
-
-
-def inputs_of(options: TargetOptions) -> tuple[list[VoxelMask], Targets]:
+def seeds_to_targets(options: TargetOptions) -> Maker:
     """Read the masks of the seeds, and the targets."""
-    masks = [VoxelMask(seeds) for seeds, _ in pairs_of(options.seeds_to_targets)]
-    return masks, Targets(names_of(map(file_of, values_of(options.targets))))
-
-
-INPUTS = Checked(inputs_of)
+    masks = [(path, VoxelMask(seeds)) for seeds, path in pairs_of(options.seeds_to_targets)]
+    targets = Targets(names_of(map(file_of, values_of(options.targets))))
+    return partial(VoxelMatrices, [TargetMatrix(path, mask, targets) for path, mask in masks])

@@ -1,20 +1,23 @@
-"""Kernels of products that take the points of streamlines: for threads of the host, or for a device."""
+"""Work on batches: kernels that take the points of streamlines, on the host or a device, and threads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
+from typing import Generic, ParamSpec, TypeVar
 
 import numpy as np
 
 from ...aliases import Array
 from ...backends import open_program
 from ...backends.program import Program
-from ...devices import Device
+from ...devices import Device, usable_cores
+from ...devices.threads import thread_pool
 from ...errors import DeviceMemoryError
-from ...kernels.products.density import count_points
-from ...kernels.products.ends import count_end_points
+from ...kernels.products.density import count_end_points, count_points
 from ...kernels.products.lengths import measure_points
 from ...linker.lang import Func
 from ...linker.parts import Part
@@ -22,8 +25,12 @@ from ...linker.records import INTS, Arguments
 from ...linker.source import Source
 from ...space.batch import Batch
 
+Result = TypeVar("Result")
+Taken = ParamSpec("Taken")
+MOST_THREADS = 4  # that help
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+
+@dataclass(frozen=True, kw_only=True)
 class Listing(Part):
     """What is noted of voxels that streamlines pass through, see ``kernels/products/density.py``."""
 
@@ -32,12 +39,6 @@ class Listing(Part):
 
 
 COUNTING = Listing()
-
-
-@cache
-def listing(shares: int) -> Listing:
-    """Return what has the voxels of each streamline listed, with so many amounts of its segments."""
-    return Listing(lists=1, shares=shares)
 
 
 @cache
@@ -94,3 +95,43 @@ def lengths_of(batch: Batch, program: Program | None = None) -> Array:
     program = program or program_of(measure_points)
     arguments = launch(program, measure_points, len(batch), points_of(batch), {"lengths": len(batch)})
     return program.host(arguments["lengths"], len(batch))
+
+
+def thread_count(threads: int | None, most: int = MOST_THREADS) -> int:
+    """Return how many threads work on batches: those of the run, None for all cores, but at most ``most``."""
+    return max(1, min(threads or usable_cores(), most))
+
+
+class Backlog(Generic[Result]):
+    """Work that other threads do, in the order in which it came.
+
+    Parameters
+    ----------
+    pool : name of the threads.
+    threads : how many there are.
+    most : how much work may wait before more is taken.
+    done : receives each result, if it is given, in the same order, in the thread that hands the work on.
+    """
+
+    def __init__(
+        self, pool: str, threads: int, most: int, done: Callable[[Result], object] | None = None
+    ) -> None:
+        self._pool, self._threads, self._most, self._done = pool, threads, most, done
+        self._waiting: deque[Future[Result]] = deque()
+
+    def submit(
+        self, work: Callable[Taken, Result], *arguments: Taken.args, **options: Taken.kwargs
+    ) -> None:
+        """Have a thread do some work; wait if too much waits already."""
+        self._wait(self._most)
+        self._waiting.append(thread_pool(self._pool, self._threads).submit(work, *arguments, **options))
+
+    def wait(self) -> None:
+        """Wait until all work is done."""
+        self._wait(0)
+
+    def _wait(self, most: int) -> None:
+        while len(self._waiting) > most:
+            result = self._waiting.popleft().result()
+            if self._done is not None:
+                self._done(result)
