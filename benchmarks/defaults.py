@@ -23,8 +23,7 @@ import numpy as np
 from records import write_record
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.measures import Array, correlation, density
-from tistreamlines.benchmarks.tracked import Tracked
+from tistreamlines.benchmarks.tracked import Array, Tracked, correlation, density
 from tistreamlines.fit.coherence import coherence, field_of, maxima_field
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.frames import place_gradients
