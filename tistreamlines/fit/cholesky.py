@@ -2,7 +2,7 @@
 
 It solves the normal equations of each voxel again for each set of constrained directions. Matrices are flat arrays
 whose rows are padded to multiples of 32, so that all long sums use vector instructions
-(:mod:`tistreamlines.backends.numba.simd`). The order of additions is fixed, and no addition is fused with a product, so
+(:mod:`tistreamlines.backends.numba.memory`). The order of additions is fixed, no addition is fused with a product, so
 the results are bit-identical for every CPU and number of threads.
 """
 

@@ -9,7 +9,7 @@ import math
 from collections import namedtuple
 
 from tistreamlines.backends.numba.compiler import compiled
-from tistreamlines.backends.numba.simd import at, put
+from tistreamlines.backends.numba.memory import at, put
 
 SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2

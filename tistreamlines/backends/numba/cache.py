@@ -37,7 +37,7 @@ SCALARS = {
     "float64": c.c_double,
 }
 PROCESSES = 2  # at most: one compiles what takes longest, the other one the rest
-INLINED = ("simd.py", "lanes.py", "atomic.py")
+INLINED = ("simd.py", "lanes.py", "memory.py")
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 

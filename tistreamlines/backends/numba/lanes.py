@@ -16,6 +16,7 @@ from numba.extending import intrinsic, lower_builtin, lower_cast, models, regist
 LANES = 32
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 ELEMENTS = {"f4": ir.FloatType(), "f8": ir.DoubleType(), "i4": I32, "u4": I32, "mask": I1}
+SCALARS = {"f4": types.float32, "f8": types.float64, "i4": types.int32, "u4": types.uint32, "mask": types.boolean}
 
 
 class Lanes(types.Type):
@@ -28,6 +29,11 @@ class Lanes(types.Type):
     @property
     def real(self) -> bool:
         return self.kind in ("f4", "f8")
+
+    @property
+    def scalar(self) -> types.Type:
+        """The type of the value of one lane."""
+        return SCALARS[self.kind]
 
 
 F4, F8, I4, U4, MASK = (Lanes(k) for k in ELEMENTS)
@@ -51,9 +57,8 @@ def splat(builder: ir.IRBuilder, value: Any) -> Any:
 
 def convert(context: Any, builder: ir.IRBuilder, value: Any, source: Any, target: Lanes) -> Any:
     """A scalar in every lane, or lanes of one kind as another."""
-    scalar = {"f4": types.float32, "f8": types.float64, "i4": types.int32, "u4": types.uint32, "mask": types.boolean}
     if not isinstance(source, Lanes):
-        return splat(builder, context.cast(builder, value, source, scalar[target.kind]))
+        return splat(builder, context.cast(builder, value, source, target.scalar))
     if source.kind == target.kind or {source.kind, target.kind} == {"i4", "u4"}:
         return value
     if source.real and target.real:

@@ -16,7 +16,7 @@ from .points import Points
 from .unpacking import Grown, Unpacker
 
 if TYPE_CHECKING:
-    from ....backends.numba.queue import QueuedProgram
+    from ....backends.numba.program import QueuedProgram
 
 BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits for it, and what helps (Growth.beside)
 
