@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
+from ..devices.threads import in_threads, single_blas
 from .csd import DIPYS_WEIGHT, Deconvolved, System, deconvolved
 from .response import response_fa
 from .tensor import anisotropy
-from .threads import in_threads, single_blas
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, Json
+from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, System, checked_series, deconvolved
 from .tensor import anisotropy
-from .threads import in_threads, single_blas
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

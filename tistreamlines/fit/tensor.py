@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from .threads import in_threads
+from ..devices.threads import in_threads
 
 if TYPE_CHECKING:
     from dipy.core.gradients import GradientTable

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from .nearest_vertex import compact_order, products
-from .sphere import padded
+from .sphere import compact_order, padded, products
 
 PATCH = 32  # vertices
 FINEST = 0.001  # radians between the angles that are tried for the spacing of a grid

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
+from ...devices.threads import in_threads
 from ...errors import ParameterError
-from ...fit.threads import in_threads
 from ...option import flag
-from ...space.nearest_vertex import closest_vertices
+from ...space.sphere import closest_vertices
 from ..tables.given import Prepared
 
 BLOCK = 512  # directions that are compared with all vertices at once

@@ -13,8 +13,7 @@ from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid
 from ...linker.parts import Part
 from ...space.batch import Space
 from ...space.geodesic import half_sphere
-from ...space.nearest_vertex import CellSizes, cell_table
-from ...space.sphere import Ball, sphere_tables
+from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
 from ..products.grid import affine_record
 
 
