@@ -8,7 +8,7 @@ import platform
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..aliases import Array, Json
 from ..backends import compiler_told
 from ..devices import ARCHS, ON_HOST, list_devices, usable_cores
 from ..run.record import versions
+from ..space.batch import Space
 from . import SCHEMA
 from .cases import Case, TimedMethod
 from .problem import Problem, save_problem
@@ -66,13 +67,13 @@ class Schedule:
         return {method.order for method in self.methods if method.needs_csd}
 
 
-@dataclass(frozen=True)
 class Measured:
     """Streamlines of a run, and their density maps and lengths (mm); those of the first two repeats of a peer."""
 
-    tracked: list[Tracked]
-    maps: list[Array]
-    mm: list[Array]
+    def __init__(self, paths: Iterable[Path], space: Space) -> None:
+        self.tracked = [Tracked.load(path) for path in paths]
+        self.maps = [density(lines, space) for lines in self.tracked]
+        self.mm = [lengths_mm(lines) for lines in self.tracked]
 
 
 def benchmark(
@@ -128,6 +129,7 @@ def run_targets(
     """
     rows: list[Json] = []
     by_target: dict[str, Measured] = {}
+    known: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as folder:
         for target in schedule.targets:
             if problem.method.name in target.methods:
@@ -136,11 +138,10 @@ def run_targets(
                 rows.append(_run(schedule, case, problem, target, Path(folder) / target.name))
         for row in rows:  # not while others are timed
             if row["status"] == "ok":
-                alike = next((o["target"] for o in rows if o["target"] in by_target and _same_bits(o, row)), None)
-                paths = sorted((Path(folder) / row["target"]).glob("tracked-*.npz"))
-                by_target[row["target"]] = (
-                    by_target[alike] if alike else _measured(list(map(Tracked.load, paths)), problem)
-                )
+                bits = row["sha256"] or row["target"]  # the streamlines of a peer are its own
+                if bits not in known:
+                    known[bits] = Measured(sorted((Path(folder) / row["target"]).glob("tracked-*.npz")), problem.space)
+                by_target[row["target"]] = known[bits]
     _compare(rows, by_target, problem.mask)
     return rows, by_target
 
@@ -166,15 +167,6 @@ def _run(schedule: Schedule, case: Case, problem: Problem, target: Target, folde
         seconds = max(row["seconds"]["track"], 1e-9)
         row |= {f"{name}_per_second": row[name] / seconds for name in ("points", "streamlines")}
     return row
-
-
-def _same_bits(row: Json, other: Json) -> bool:
-    return bool(row["sha256"]) and row["sha256"] == other["sha256"]
-
-
-def _measured(tracked: list[Tracked], problem: Problem) -> Measured:
-    maps = [density(t, problem.space) for t in tracked]
-    return Measured(tracked, maps, [lengths_mm(t) for t in tracked])
 
 
 def _compare(rows: list[Json], by_target: dict[str, Measured], mask: Array) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 
-from ...linker.dialect import Dialect, calls
+from ...linker.dialect import WORDS, Dialect, calls
 from ..tried import is_tried
 from .cache import made_by
 
@@ -46,10 +46,7 @@ def _tuple(*texts: str) -> str:
     return f"({', '.join(texts)})"
 
 
-SPELL = calls(
-    "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
-    "at", "prefetch", "put", "add", "take", "collect", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value", "raised",
-) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}
+SPELL = calls(*WORDS) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}
 
 
 def dialect(bits: int = 32, fast: bool = False) -> Dialect:
