@@ -1,9 +1,10 @@
 """Constrained spherical deconvolution (CSD): the fibre orientation distributions of DIPY, fitted on all cores.
 
-DIPY builds the model. A kernel compiled by Numba (``cholesky_kernels.py``) replaces DIPY's ``csdeconv``: it solves the
-normal equations of each voxel again for each set of constrained directions. Matrices are flat arrays whose rows are
-padded to multiples of 32, so that all long sums use vector instructions. The order of additions is fixed, and no
-addition is fused with a product, so the results are bit-identical for every CPU and number of threads.
+DIPY builds the model. A kernel compiled by Numba (``cholesky_kernels.py``) replaces DIPY's ``csdeconv``, since it takes
+5.4 s for 226,024 voxels on two cores, where DIPY takes 44 s (``cpu-two-cores-csd.json``). It solves the normal
+equations of each voxel again for each set of constrained directions. Matrices are flat arrays whose rows are padded to
+multiples of 32, so that all long sums use vector instructions. The order of additions is fixed, and no addition is
+fused with a product, so the results are bit-identical for every CPU and number of threads.
 
 References
 ----------
