@@ -55,8 +55,10 @@ def splat(builder: ir.IRBuilder, value: Any) -> Any:
     return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
 
 
-def convert(context: Any, builder: ir.IRBuilder, value: Any, source: Any, target: Lanes) -> Any:
-    """A scalar in every lane, or lanes of one kind as another."""
+def convert(context: Any, builder: ir.IRBuilder, value: Any, source: Any, target: types.Type) -> Any:
+    """A scalar in every lane, lanes of one kind as another, or a scalar as another."""
+    if not isinstance(target, Lanes):
+        return context.cast(builder, value, source, target)
     if not isinstance(source, Lanes):
         return splat(builder, context.cast(builder, value, source, target.scalar))
     if source.kind == target.kind or {source.kind, target.kind} == {"i4", "u4"}:
@@ -149,16 +151,16 @@ def _negate(context, builder, sig, args):
     return builder.fneg(args[0]) if sig.args[0].real else builder.neg(args[0])
 
 
+def converted(target: types.Type, x: types.Type):
+    """Return what an intrinsic returns that converts its argument: its signature, and what builds it."""
+    return target(x), lambda context, builder, sig, args: convert(context, builder, args[0], x, target)
+
+
 def _filled(kind: str):
     @intrinsic
     def lanes(typingctx, x):
         """The same value in every lane; reals in the dialect's precision."""
-        target = Lanes(kind) if isinstance(x, types.Float) else I4 if x.signed else U4
-
-        def build(context, builder, sig, args):
-            return convert(context, builder, args[0], x, target)
-
-        return target(x), build
+        return converted(Lanes(kind) if isinstance(x, types.Float) else I4 if x.signed else U4, x)
 
     return lanes
 
@@ -167,14 +169,7 @@ def _cast_to(kind: str, scalar: Any):
     @intrinsic
     def cast(typingctx, x):
         """A lane value or a scalar as another type."""
-        target = Lanes(kind) if isinstance(x, Lanes) else scalar
-
-        def build(context, builder, sig, args):
-            if isinstance(x, Lanes):
-                return convert(context, builder, args[0], x, target)
-            return context.cast(builder, args[0], x, target)
-
-        return target(x), build
+        return converted(Lanes(kind) if isinstance(x, Lanes) else scalar, x)
 
     return cast
 

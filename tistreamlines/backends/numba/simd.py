@@ -10,7 +10,7 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from .lanes import ELEMENTS, F4, I4, I32, I64, LANES, U4, Lanes, common, convert, vector_type
+from .lanes import ELEMENTS, F4, I4, I32, I64, LANES, U4, Lanes, common, convert, converted, vector_type
 
 
 @intrinsic
@@ -21,10 +21,7 @@ def umulhi(typingctx, a, b):
 
     def build(context, builder, sig, args):
         wide = ir.VectorType(I64, LANES) if vector else I64
-        words = [
-            convert(context, builder, v, t, U4) if vector else context.cast(builder, v, t, types.uint32)
-            for v, t in zip(args, sig.args, strict=True)
-        ]
+        words = [convert(context, builder, v, t, target) for v, t in zip(args, sig.args, strict=True)]
         product = builder.mul(*[builder.zext(w, wide) for w in words])
         shift = ir.Constant(wide, [32] * LANES if vector else 32)
         return builder.trunc(builder.lshr(product, shift), vector_type("u4") if vector else I32)
@@ -66,10 +63,7 @@ def where(typingctx, condition, a, b):
         target = F4 if isinstance(a, types.Float) else I4
 
     def build(context, builder, sig, args):
-        values = [
-            convert(context, builder, v, t, target) if isinstance(target, Lanes) else context.cast(builder, v, t, target)
-            for v, t in zip(args[1:], (a, b), strict=True)
-        ]
+        values = [convert(context, builder, v, t, target) for v, t in zip(args[1:], (a, b), strict=True)]
         return builder.select(args[0], *values)
 
     return target(condition, a, b), build
@@ -78,8 +72,7 @@ def where(typingctx, condition, a, b):
 @intrinsic
 def index(typingctx, number):
     """An index that is never negative: of a signed one, Numba would test whether it counts from the end."""
-    target = number if isinstance(number, Lanes) else types.uint64
-    return target(number), lambda context, builder, sig, args: context.cast(builder, args[0], number, target)
+    return converted(number if isinstance(number, Lanes) else types.uint64, number)
 
 
 def _reduction(name: str):
