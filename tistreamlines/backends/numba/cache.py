@@ -171,12 +171,7 @@ def compile_function(text: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
     return symbol.encode() + b"\0" + code
 
 
-@cache
-def function(text: str, name: str) -> Function:
-    """Return a function of a module, the same one in all of the process, so that it is loaded once."""
-    return Function(text, name)
-
-
+function = cache(Function)  # the same one in all of the process, so that it is loaded once
 _name = cache(lambda dtype: dtype.name)  # which numpy makes anew each time
 
 

@@ -118,13 +118,16 @@ def _shift_right(builder, kind, a, b):
     return builder.lshr(a, b) if kind.kind == "u4" else builder.ashr(a, b)
 
 
-def _comparison(symbol: str):
-    def build(builder, kind, a, b):
-        if kind.real:
-            return (builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered)(symbol, a, b)
-        return (builder.icmp_unsigned if kind.kind == "u4" else builder.icmp_signed)(symbol, a, b)
+def compared(builder: ir.IRBuilder, symbol: str, kind: types.Type, a: Any, b: Any) -> Any:
+    """Compare two values of a kind, scalars or lanes."""
+    scalar = kind.scalar if isinstance(kind, Lanes) else kind
+    if isinstance(scalar, types.Float):
+        return (builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered)(symbol, a, b)
+    return (builder.icmp_signed if getattr(scalar, "signed", True) else builder.icmp_unsigned)(symbol, a, b)
 
-    return build
+
+def _comparison(symbol: str):
+    return lambda builder, kind, a, b: compared(builder, symbol, kind, a, b)
 
 
 for _op, _real, _whole in (

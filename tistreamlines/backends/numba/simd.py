@@ -10,7 +10,7 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from .lanes import ELEMENTS, F4, I4, I32, I64, LANES, U4, Lanes, common, convert, converted, vector_type
+from .lanes import ELEMENTS, F4, I4, I32, I64, LANES, U4, Lanes, common, compared, convert, converted, vector_type
 
 
 @intrinsic
@@ -29,7 +29,7 @@ def umulhi(typingctx, a, b):
     return target(a, b), build
 
 
-def _bits_as(kind: str, target: types.Type, held: Lanes, source: types.Type):
+def _bits_as(target: Lanes, held: Lanes):
     @intrinsic
     def bits_as(typingctx, x):
         """The same bits as another type."""
@@ -37,16 +37,15 @@ def _bits_as(kind: str, target: types.Type, held: Lanes, source: types.Type):
 
         def build(context, builder, sig, args):
             if vector:
-                return builder.bitcast(convert(context, builder, args[0], x, held), vector_type(kind))
-            return builder.bitcast(args[0], ELEMENTS[kind])
+                return builder.bitcast(convert(context, builder, args[0], x, held), vector_type(target.kind))
+            return builder.bitcast(args[0], ELEMENTS[target.kind])
 
-        return (Lanes(kind)(x) if vector else target(source)), build
+        return (target(x) if vector else target.scalar(held.scalar)), build
 
     return bits_as
 
 
-bits = _bits_as("i4", types.int32, F4, types.float32)
-from_bits = _bits_as("f4", types.float32, I4, types.int32)
+bits, from_bits = _bits_as(I4, F4), _bits_as(F4, I4)
 
 
 @intrinsic
@@ -80,15 +79,12 @@ def _reduction(name: str):
     def reduce(typingctx, x):
         def build(context, builder, sig, args):
             value, width = args[0], LANES
-            undefined = ir.Constant(value.type, ir.Undefined)
             while width > 1:
                 width //= 2
-                low = ir.Constant(ir.VectorType(I32, width), list(range(width)))
-                high = ir.Constant(ir.VectorType(I32, width), list(range(width, 2 * width)))
-                a, b = (builder.shuffle_vector(value, undefined, half) for half in (low, high))
-                smaller = builder.fcmp_ordered("<", a, b) if x.real else builder.icmp_signed("<", a, b)
+                halves = (list(range(first, first + width)) for first in (0, width))
+                a, b = (builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, width), h)) for h in halves)
+                smaller = compared(builder, "<", x, a, b)
                 value = builder.select(smaller, *((a, b) if name == "min" else (b, a)))
-                undefined = ir.Constant(value.type, ir.Undefined)
             return builder.extract_element(value, ir.Constant(I32, 0))
 
         return x.scalar(x), build
@@ -197,19 +193,12 @@ def _extreme(symbol: str, meaning: str):
 
         def build(context, builder, sig, args):
             first, second = (context.cast(builder, v, t, target) for v, t in zip(args, sig.args, strict=True))
-            return builder.select(_compared(builder, symbol, target, first, second), first, second)
+            return builder.select(compared(builder, symbol, target, first, second), first, second)
 
         return target(a, b), build
 
     extreme.__doc__ = meaning
     return extreme
-
-
-def _compared(builder, symbol: str, kind, a, b):
-    if isinstance(kind, types.Float) or (isinstance(kind, Lanes) and kind.real):
-        return builder.fcmp_ordered(symbol, a, b)
-    signed = kind.kind != "u4" if isinstance(kind, Lanes) else kind.signed
-    return (builder.icmp_signed if signed else builder.icmp_unsigned)(symbol, a, b)
 
 
 minimum = _extreme("<", "Smaller of two.")
