@@ -190,7 +190,7 @@ class Rewriter(ast.NodeVisitor):
         self.operations: dict[ast.BinOp, tuple[str, str, str]] = {}  # texts of what is left, of the symbol, of what is right
         self.parameters: list[tuple[str, str]] = []
         for argument in self.tree.args.args:
-            self.declare(argument.arg, annotation(argument.annotation, function, filling))
+            self.parameters += self.flatten(argument.arg, annotation(argument.annotation, function, filling))
         self.env: dict[str, str] = dict(self.parameters)
 
     def generic_visit(self, node: ast.AST) -> None:
@@ -198,14 +198,12 @@ class Rewriter(ast.NodeVisitor):
 
     # -- names
 
-    def declare(self, name: str, note: object) -> None:
-        """Note a parameter by its flat name, and each field of a record likewise."""
-        if is_record(note):
-            self.records.add(name)
-            for field, inner in lang.fields_of(note).items():
-                self.declare(f"{name}_{field}", inner)
-        else:
-            self.parameters.append((name, KINDS[note]))
+    def flatten(self, name: str, note: object) -> list[tuple[str, str]]:
+        """Return flat name and kind of a variable, or of each field of a record, which is noted as one."""
+        if not is_record(note):
+            return [(name, KINDS[note])]
+        self.records.add(name)
+        return [field for inner, kind in lang.fields_of(note).items() for field in self.flatten(f"{name}_{inner}", kind)]
 
     def lookup(self, name: str) -> object:
         value = self.scope.get(name)
@@ -241,7 +239,10 @@ class Rewriter(ast.NodeVisitor):
         if isinstance(called, lang.Stage) and isinstance(value, ast.Call):
             return self.inlined(value, called, target)
         if is_record(called):
-            return self.local_record(flat(target), called)
+            # all are set to zero, since a compiler may not know a variable that only a branch sets
+            fields = self.flatten(flat(target), called)
+            self.env.update(fields)
+            return [f"{name} = {self.text(ZEROS[kind])}" for name, kind in fields]
         text, kind = self.visit(value)
         accumulates = isinstance(target, ast.Name) and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
         if kind == REAL and not accumulates:
@@ -261,13 +262,6 @@ class Rewriter(ast.NodeVisitor):
             if isinstance(called, lang.Stage):
                 return self.inlined(call, called)
         return [self.text(call)]
-
-    def local_record(self, name: str, record: type[lang.Record]) -> list[str]:
-        """Set the local variables of a record to zero, since a compiler may not know a variable that only a branch sets."""
-        fields = flat_fields(name, record)
-        self.records.add(name)
-        self.env.update(fields)
-        return [f"{field} = {self.text(ZEROS[kind])}" for field, kind in fields]
 
     def inlined(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
         """Lines of a stage, written where it is called: its records and variables are the caller's.
