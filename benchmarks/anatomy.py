@@ -26,7 +26,7 @@ import numpy as np
 from problems import problems_of
 from records import write_record
 
-from tistreamlines.benchmarks import dipy as peer
+from tistreamlines.benchmarks import targets as peer
 from tistreamlines.benchmarks.cases import COMMON, METHODS
 from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.devices import choose

@@ -35,10 +35,10 @@ from records import write_record
 from truth.fibercup import FiberCup
 
 import tistreamlines as ts
+from tistreamlines.devices.threads import single_blas
 from tistreamlines.fit.csd_weight import Trial
 from tistreamlines.fit.models import order_for, response_and_weight
 from tistreamlines.fit.shells import on_shell, shell_of_models
-from tistreamlines.fit.threads import single_blas
 from tistreamlines.io import nifti
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
 

@@ -23,11 +23,10 @@ import numpy as np
 from records import write_record
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.measures import Array, correlation, density
-from tistreamlines.benchmarks.tracked import Tracked
-from tistreamlines.fit.coherence import coherence, field_of
+from tistreamlines.benchmarks.tracked import Array, Tracked, correlation, density
+from tistreamlines.fit.coherence import coherence, field_of, maxima_field
 from tistreamlines.fit.fits import Fits
-from tistreamlines.fit.frames import harmonics_field, place_gradients
+from tistreamlines.fit.frames import place_gradients
 from tistreamlines.fit.models import BASIS, order_for
 from tistreamlines.fit.shells import shell_of_models
 from tistreamlines.io import nifti
@@ -44,7 +43,7 @@ def fibre_coherence(data: Path, parameters: ts.Parameters) -> float:
     order = parameters.sh_order or order_for(parameters.model, int(shell_of_models(dwi.gtab).sum()))
     given = {name: getattr(parameters, name) for name in ("dg", "like", "model", "sm_lambda", "csd_lambda")}
     fits, chosen = Fits(dwi, mask), ts.Parameters.given(given | {"sh_order": order})
-    seen, _ = harmonics_field(fits.coefficients(parameters.model, chosen), BASIS, dwi.space)
+    seen, _ = maxima_field(fits.coefficients(parameters.model, chosen), BASIS, dwi.space)
     known = np.asarray(seen.axes.any(axis=3))
     field = field_of(known, seen.axes[known], fits.anisotropy()[known], dwi.space.voxel_sizes)
     return float(coherence(field).mean() / field.weight[tuple(field.places.T)].mean())

@@ -24,8 +24,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.measures import correlation, density, lengths_mm
-from tistreamlines.benchmarks.tracked import joined
+from tistreamlines.benchmarks.tracked import correlation, density, joined, lengths_mm
 from tistreamlines.run.record import versions
 from tistreamlines.space.batch import Space
 

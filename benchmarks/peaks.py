@@ -31,7 +31,7 @@ from records import write_record
 import tistreamlines as ts
 from tistreamlines.fit.models import BASIS
 from tistreamlines.space.harmonics import to_descoteaux, turned
-from tistreamlines.space.nearest_vertex import closest_vertices
+from tistreamlines.space.sphere import closest_vertices
 
 WIDTHS = (0, 5, 10, 15, 20, 25)
 ANGLE, THRESHOLD, STEP_VOX, PEAKS = 20.0, 0.1, 0.5, 5

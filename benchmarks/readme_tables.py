@@ -8,9 +8,8 @@ from suite.file_tables import file_groups
 from suite.labels import labelled
 
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks.forms import Table, cell, count, number, tabled
 from tistreamlines.benchmarks.report import markdown_table
-from tistreamlines.benchmarks.tables import done, machine_name, summary
+from tistreamlines.benchmarks.tables import Table, cell, count, done, machine_name, number, summary, tabled
 from tistreamlines.devices import ARCHS
 
 LONGER = "times as long as ours"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tistreamlines.benchmarks.machine import machine
+from tistreamlines.benchmarks.suite import machine
 
 
 def write_record(path: Path, **entries: object) -> None:

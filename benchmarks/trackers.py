@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from tistreamlines.benchmarks.cases import METHODS, TimedMethod
-from tistreamlines.benchmarks.dipy import dipy_getter, initial_directions, local_lines, threaded_lines
 from tistreamlines.benchmarks.problem import Problem, fitted_csd, seeds_in
-from tistreamlines.benchmarks.targets import prepared_for
+from tistreamlines.benchmarks.targets import dipy_getter, initial_directions, local_lines, prepared_for, threaded_lines
 
 BLOCKS = 50
 

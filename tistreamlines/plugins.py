@@ -115,7 +115,8 @@ def _entries() -> Iterator[EntryPoint]:
             if entries and not _is_hidden(package.metadata["Name"], packages[:number]):
                 yield from entries
         except Exception as error:  # importlib.metadata raises many types
-            told = f"the entry points of {_place(package)} cannot be read: {_one_line(error)}"
+            place = getattr(package, "_path", "a package")  # of its metadata
+            told = f"the entry points of {place} cannot be read: {_one_line(error)}"
             warnings.warn(told, PluginWarning, stacklevel=3)
 
 
@@ -129,11 +130,6 @@ def _is_hidden(name: str, before: Iterable[Distribution]) -> bool:
             if package.metadata["Name"] == name:
                 return True
     return False
-
-
-def _place(package: Distribution) -> str:
-    """Return where the metadata of a package are."""
-    return str(getattr(package, "_path", "a package"))
 
 
 def _one_line(error: BaseException) -> str:

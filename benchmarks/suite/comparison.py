@@ -13,8 +13,7 @@ from records import commit
 
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.problem import Problem
-from tistreamlines.benchmarks.runs import ended, last_line
-from tistreamlines.benchmarks.suite import head, run_targets
+from tistreamlines.benchmarks.suite import ended, head, last_line, run_targets
 from tistreamlines.benchmarks.targets import Target
 
 from .files import files_to_file

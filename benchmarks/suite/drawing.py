@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks.page import INKS
+from tistreamlines.benchmarks.report import INKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

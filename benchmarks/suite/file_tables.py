@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks.forms import Columns, Section, cell, count, getter, number, tabled
+from tistreamlines.benchmarks.tables import Columns, Section, cell, count, getter, number, tabled
 
 STAGES = ("start and exit", "load", "fit", "prepare", "compile", "track", "write")
 _NOTE = (

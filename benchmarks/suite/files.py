@@ -18,7 +18,7 @@ from tistreamlines import __version__
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.cases import COMMON, STOP, Case, TimedMethod
 from tistreamlines.benchmarks.problem import series_of
-from tistreamlines.benchmarks.runs import run_module
+from tistreamlines.benchmarks.suite import run_module
 from tistreamlines.benchmarks.targets import Target
 from tistreamlines.devices import NUMBERED, ON_HOST
 from tistreamlines.option import flag

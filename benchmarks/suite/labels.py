@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks.forms import count
-from tistreamlines.benchmarks.tables import groups
+from tistreamlines.benchmarks.tables import count, groups
 
 # text for a setting, which all runs of a table share or in which they differ
 _SETTINGS: dict[str, Callable[[object], str]] = {

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from html import escape
 
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks import page
-from tistreamlines.benchmarks.forms import Section
-from tistreamlines.benchmarks.tables import groups
+from tistreamlines.benchmarks import report
+from tistreamlines.benchmarks.tables import Section, groups
 
 from . import drawing, plots
 from .file_tables import file_groups
@@ -44,7 +43,7 @@ def html(results: Json) -> str:
     def figures(place: int, section: Section) -> Iterable[str]:
         return _FIGURES[section.kind](place, section, results, looks) if section.kind in _FIGURES else ()
 
-    return page.html(sections(results), figures, drawing.PALETTE, _STYLE)
+    return report.html(sections(results), figures, drawing.PALETTE, _STYLE)
 
 
 def _run_figures(place: int, part: Section, results: Json, looks: dict[str, drawing.Style]) -> Iterable[str]:

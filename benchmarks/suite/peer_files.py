@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tistreamlines.aliases import Array, Json
-from tistreamlines.benchmarks import dipy
+from tistreamlines.benchmarks import targets
 from tistreamlines.benchmarks.cases import METHODS, SEED_FA, STOP
 from tistreamlines.benchmarks.problem import Problem
 from tistreamlines.space.batch import Space
@@ -139,12 +139,12 @@ def _dipy(problem: FilesProblem, backend: str, out: str, lap: Laps) -> None:
     from dipy.io.utils import Space as Coordinates
     from nibabel.streamlines.array_sequence import ArraySequence
 
-    getter = dipy.dipy_getter(problem)
+    getter = targets.dipy_getter(problem)
     lap("prepare")
     if backend == "threads":
-        lines = dipy.threaded_lines(problem, *dipy.initial_directions(problem, getter), 1)
+        lines = targets.threaded_lines(problem, *targets.initial_directions(problem, getter), 1)
     else:
-        lines = dipy.local_lines(problem, getter, 1)
+        lines = targets.local_lines(problem, getter, 1)
     tractogram = StatefulTractogram(ArraySequence(lines), problem.image, Coordinates.RASMM)
     lap("track")
     save_tractogram(tractogram, out, bbox_valid_check=False)

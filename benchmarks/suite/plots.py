@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tistreamlines.aliases import Array, Json
-from tistreamlines.benchmarks.forms import at, known, number, percent
-from tistreamlines.benchmarks.tables import PARTS, done, groups, throughput
+from tistreamlines.benchmarks.tables import PARTS, at, done, groups, known, number, percent, throughput
 
 from .drawing import (
     BAR_PARTS,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks.forms import (
+from tistreamlines.benchmarks.tables import (
     UNKNOWN,
     Columns,
     Section,

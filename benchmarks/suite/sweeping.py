@@ -11,7 +11,7 @@ from typing import Any
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.cases import TimedMethod
 from tistreamlines.benchmarks.problem import Problem
-from tistreamlines.benchmarks.runs import run_module
+from tistreamlines.benchmarks.suite import run_module
 from tistreamlines.benchmarks.targets import Target
 from tistreamlines.devices import usable_cores
 from tistreamlines.space.sphere import load_sphere

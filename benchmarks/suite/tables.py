@@ -7,8 +7,19 @@ from functools import partial
 
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks import tables
-from tistreamlines.benchmarks.forms import Columns, Section, cell, count, getter, known, number, percent, tabled
-from tistreamlines.benchmarks.tables import done, groups
+from tistreamlines.benchmarks.tables import (
+    Columns,
+    Section,
+    cell,
+    count,
+    done,
+    getter,
+    groups,
+    known,
+    number,
+    percent,
+    tabled,
+)
 
 from .file_tables import files_section
 from .labels import labelled, usual_settings

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tistreamlines.aliases import Array, Json
-from tistreamlines.benchmarks.measures import density
-from tistreamlines.benchmarks.tracked import Tracked
+from tistreamlines.benchmarks.tracked import Tracked, density
 from tistreamlines.phantom.phantom import Phantom
 from tistreamlines.space.batch import Space
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tistreamlines.backends.numba.queue import QueuedProgram
+from tistreamlines.backends.numba.program import QueuedProgram
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.records import INTS
 from tistreamlines.linker.source import Source

@@ -77,7 +77,7 @@ def test_threads_that_read_in_turn_leave_the_filters_as_they_were():
 
 LOADING = """
 import _ctypes, sys, threading, time
-from tistreamlines.fit.threads import in_threads
+from tistreamlines.devices.threads import in_threads
 
 end = time.monotonic() + 2
 

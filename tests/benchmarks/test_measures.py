@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from suite import tractometer
 
-from tistreamlines.benchmarks import measures
 from tistreamlines.benchmarks.cases import CASES
-from tistreamlines.benchmarks.tracked import Tracked, joined
+from tistreamlines.benchmarks.tracked import Tracked, density, identical, joined, length_ks, lengths_mm
 from tistreamlines.phantom.phantom import make_phantom
 from tistreamlines.space.batch import Space
 
@@ -19,7 +18,7 @@ def lines(*some) -> Tracked:
 
 def test_lengths_and_crossings_in_closed_form():
     tracked = lines([[-5, 0, 0], [-5, 3, 4], [-5, 3, 14]], [[-9, 0, 0], [9, 0, 0]], [[1, 0, 0], [-1, 0, 0]], [[7] * 3])
-    assert np.allclose(measures.lengths_mm(tracked), [15, 18, 2])
+    assert np.allclose(lengths_mm(tracked), [15, 18, 2])
     # the third has its ends on both sides, but stays within 2 mm of the plane
     for middle, counts in ((0.0, (1, 2)), (20.0, (0, 0))):
         space = Space(np.array([[2.0, 0, 0, middle - 3], [0, 2, 0, 0], [0, 0, 2, 0], [0, 0, 0, 1]]), (4, 3, 2))
@@ -29,7 +28,7 @@ def test_lengths_and_crossings_in_closed_form():
 def test_density_counts_a_streamline_once_a_voxel():
     space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 3, 2))
     tracked = lines([[0, 0, 0], [0.4, 0, 0], [2, 0, 0]], [[0, 0, 0], [0, 2, 0]], [[0, 0, 0], [-40, 0, 0]])
-    found = measures.density(tracked, space)
+    found = density(tracked, space)
     assert found[0, 0, 0] == 3
     assert found[1, 0, 0] == 1
     assert found[0, 1, 0] == 1
@@ -38,15 +37,15 @@ def test_density_counts_a_streamline_once_a_voxel():
 
 def test_distance_of_lengths_in_closed_form():
     steps = np.arange(1.0, 101.0)
-    assert measures.length_ks(steps, steps + 1e-4) == 0
-    assert measures.length_ks(steps, steps[:50]) == pytest.approx(0.5)
-    assert np.isnan(measures.length_ks(steps, steps[:0]))
+    assert length_ks(steps, steps + 1e-4) == 0
+    assert length_ks(steps, steps[:50]) == pytest.approx(0.5)
+    assert np.isnan(length_ks(steps, steps[:0]))
 
 
 def test_identical_streamlines_are_shares_of_either():
     a, b, c = [[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [2, 0, 0]], [[0, 0, 0], [3, 0, 0]]
-    assert measures.identical(lines(a, b), lines(b, a)) == 1
-    assert measures.identical(lines(a, b), lines(b, c)) == pytest.approx(1 / 3)
+    assert identical(lines(a, b), lines(b, a)) == 1
+    assert identical(lines(a, b), lines(b, c)) == pytest.approx(1 / 3)
 
 
 def test_truth_of_centrelines_is_perfect():

@@ -9,7 +9,7 @@ import pytest
 from reports import Page, made_up
 from suite import drawing, labels, page, plots, tables
 
-from tistreamlines.benchmarks.page import colour_variables
+from tistreamlines.benchmarks.report import colour_variables
 from tistreamlines.benchmarks.tables import groups
 
 

@@ -16,7 +16,7 @@ from suite import page, report, sweep_tables
 from suite.tables import sections
 
 from tistreamlines import benchmarks
-from tistreamlines.benchmarks import forms, tables
+from tistreamlines.benchmarks import tables
 from tistreamlines.benchmarks.report import markdown as markdown_of
 from tistreamlines.errors import OutputError
 
@@ -222,7 +222,7 @@ def test_models_of_one_getter_are_kept_apart(results):
      (float("nan"), "–"), (1e-7, "0.000000100")],
 )
 def test_numbers(value, text):
-    assert forms.number(value) == text
+    assert tables.number(value) == text
 
 
 def test_importing_loads_no_plots_and_no_compiler():

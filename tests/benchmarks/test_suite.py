@@ -21,10 +21,10 @@ from suite.schedule import SWEEPS, Folders, FullSchedule, scaled
 from suite.tables import sections
 from suite.targets import TARGETS
 
-from tistreamlines.benchmarks import report, runs, suite, targets, worker
+from tistreamlines.benchmarks import report, suite, targets, worker
 from tistreamlines.benchmarks.cases import CASES, METHODS
-from tistreamlines.benchmarks.machine import machine
 from tistreamlines.benchmarks.problem import Problem, save_problem
+from tistreamlines.benchmarks.suite import machine
 from tistreamlines.benchmarks.targets import Target
 from tistreamlines.devices import choose
 from tistreamlines.errors import InputError
@@ -171,7 +171,7 @@ def run_instead(tmp_path, monkeypatch):
 ])
 def test_a_process_that_ends_badly_says_how(run_instead, body, status, said):
     run_instead(body)
-    answer = runs.run_module(["tistreamlines.benchmarks.worker", "request.json"], 1.0)
+    answer = suite.run_module(["tistreamlines.benchmarks.worker", "request.json"], 1.0)
     assert answer[0] == status
     assert said in answer[1]
 
@@ -192,7 +192,7 @@ while True:
     time.sleep(0.05)
 """
     run_instead(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])")
-    assert runs.run_module(["suite.worker", "request.json"], 2.0)[0] == "timeout"
+    assert suite.run_module(["suite.worker", "request.json"], 2.0)[0] == "timeout"
     last = beats.read_text()
     time.sleep(0.3)
     assert beats.read_text() == last

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tistreamlines.fit.samples import place_samples
+from tistreamlines.fit.frames import place_samples
 from tistreamlines.io.samples import Samples
 from tistreamlines.space.batch import Space
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from linked import Linked, layout_along_vertices
 
-from tistreamlines.backends.numba.program import NumbaProgram
-from tistreamlines.backends.numba.queue import QueuedProgram
+from tistreamlines.backends.numba.program import NumbaProgram, QueuedProgram
 from tistreamlines.kernels.halves import HALVES_A_PAGE, IN_A_ROW, Rules, code_place
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.records import INTS

@@ -427,7 +427,7 @@ def test_cpu_threads_take_all_items_once_from_a_queue(count, threads):
 def test_no_two_cpu_threads_take_the_same_items():
     loop = entry_text("work", [("item", "int"), ("taken", "ints")])
     text = f"""
-from tistreamlines.backends.numba.atomic import claim
+from tistreamlines.backends.numba.memory import claim
 from tistreamlines.backends.numba.compiler import compiled
 
 @compiled

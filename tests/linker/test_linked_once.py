@@ -9,8 +9,7 @@ from linked import Linked
 from tistreamlines.backends.numba.dialect import dialect
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.linker.lang import Constant, Hole, Reals, func, i32, real
-from tistreamlines.linker.link import link
-from tistreamlines.linker.once import LinkedOnce, link_once
+from tistreamlines.linker.link import LinkedOnce, link, link_once
 from tistreamlines.linker.source import Source
 
 FACTOR = 2.0

@@ -13,7 +13,7 @@ from tistreamlines.kernels.getters.boot import (
 )
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, u32, vec3
-from tistreamlines.space.polynomials import from_harmonics
+from tistreamlines.space.harmonics import from_harmonics
 
 KEYS = {"key": np.array([11, 12])}
 

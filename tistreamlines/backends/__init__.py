@@ -44,8 +44,7 @@ def open_program(
 
         return InterpretedProgram(source, bits=32)
     if device.on_host:
-        from .numba.program import NumbaProgram
-        from .numba.queue import QueuedProgram
+        from .numba.program import NumbaProgram, QueuedProgram
 
         if queued:
             return QueuedProgram(source, fast=not exact, threads=threads, queued=queued)

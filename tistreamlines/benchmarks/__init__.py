@@ -1,9 +1,9 @@
 """The benchmark suite: arch targets and peers, on the same data in the same run.
 
 A target is a program that tracks: an arch of tistreamlines, or DIPY as a peer. ``suite`` runs what a ``Schedule`` lists
-and collects the results. Each run has its own process (``runs`` starts ``worker``), which calls one of
-``targets.TARGETS`` on one of ``cases.CASES``. ``measures`` computes statistics of the streamlines, and ``tables``,
-``report`` and ``page`` write the results. What only developers measure is in the repository's ``benchmarks/suite``.
+and collects the results. Each run has its own process (``worker``), which calls one of ``targets.TARGETS`` on one of
+``cases.CASES``. ``tracked`` computes statistics of the streamlines, and ``tables`` and ``report`` write the results.
+What only developers measure is in the repository's ``benchmarks/suite``.
 
 Results are one JSON object, schema 1::
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import signal
+import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 
+from .. import helpers
 from ..aliases import Array, Json
-from ..devices import ARCHS, ON_HOST
-from . import SCHEMA, measures
+from ..backends import compiler_told
+from ..devices import ARCHS, ON_HOST, list_devices, usable_cores
+from ..run.record import versions
+from ..space.batch import Space
+from . import SCHEMA
 from .cases import Case, TimedMethod
-from .machine import machine
 from .problem import Problem, save_problem
-from .runs import run_module
 from .targets import Target
-from .tracked import Tracked
+from .tracked import Tracked, correlation, density, identical, length_ks, lengths_mm
 from .worker import Request
 
 DIPY = "dipy"
@@ -61,13 +67,13 @@ class Schedule:
         return {method.order for method in self.methods if method.needs_csd}
 
 
-@dataclass(frozen=True)
 class Measured:
     """Streamlines of a run, and their density maps and lengths (mm); those of the first two repeats of a peer."""
 
-    tracked: list[Tracked]
-    maps: list[Array]
-    mm: list[Array]
+    def __init__(self, paths: Iterable[Path], space: Space) -> None:
+        self.tracked = [Tracked.load(path) for path in paths]
+        self.maps = [density(lines, space) for lines in self.tracked]
+        self.mm = [lengths_mm(lines) for lines in self.tracked]
 
 
 def benchmark(
@@ -123,6 +129,7 @@ def run_targets(
     """
     rows: list[Json] = []
     by_target: dict[str, Measured] = {}
+    known: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as folder:
         for target in schedule.targets:
             if problem.method.name in target.methods:
@@ -131,11 +138,10 @@ def run_targets(
                 rows.append(_run(schedule, case, problem, target, Path(folder) / target.name))
         for row in rows:  # not while others are timed
             if row["status"] == "ok":
-                alike = next((o["target"] for o in rows if o["target"] in by_target and _same_bits(o, row)), None)
-                paths = sorted((Path(folder) / row["target"]).glob("tracked-*.npz"))
-                by_target[row["target"]] = (
-                    by_target[alike] if alike else _measured(list(map(Tracked.load, paths)), problem)
-                )
+                bits = row["sha256"] or row["target"]  # the streamlines of a peer are its own
+                if bits not in known:
+                    known[bits] = Measured(sorted((Path(folder) / row["target"]).glob("tracked-*.npz")), problem.space)
+                by_target[row["target"]] = known[bits]
     _compare(rows, by_target, problem.mask)
     return rows, by_target
 
@@ -163,15 +169,6 @@ def _run(schedule: Schedule, case: Case, problem: Problem, target: Target, folde
     return row
 
 
-def _same_bits(row: Json, other: Json) -> bool:
-    return bool(row["sha256"]) and row["sha256"] == other["sha256"]
-
-
-def _measured(tracked: list[Tracked], problem: Problem) -> Measured:
-    maps = [measures.density(t, problem.space) for t in tracked]
-    return Measured(tracked, maps, [measures.lengths_mm(t) for t in tracked])
-
-
 def _compare(rows: list[Json], by_target: dict[str, Measured], mask: Array) -> None:
     """Add to each run how well it agrees with DIPY, and to each arch how many streamlines are those of the first."""
     first = next((name for name in by_target if name in ARCHS), None)
@@ -183,12 +180,87 @@ def _compare(rows: list[Json], by_target: dict[str, Measured], mask: Array) -> N
         k = int(name == DIPY)  # DIPY beside itself with another RNG seed
         if dipy and k < len(dipy.maps):
             figures = {
-                "density_correlation": measures.correlation(here.maps[0], dipy.maps[k], mask),
-                "length_ks": measures.length_ks(here.mm[0], dipy.mm[k]),
+                "density_correlation": correlation(here.maps[0], dipy.maps[k], mask),
+                "length_ks": length_ks(here.mm[0], dipy.mm[k]),
             }
             for figure, value in figures.items():
                 if np.isfinite(value):  # JSON has no NaN
                     row[figure][DIPY] = round(value, 4)
         if first and name in ARCHS and name != first:
             alike = here is by_target[first]
-            row["identical"][first] = 1.0 if alike else measures.identical(here.tracked[0], by_target[first].tracked[0])
+            row["identical"][first] = 1.0 if alike else identical(here.tracked[0], by_target[first].tracked[0])
+
+
+def run_module(module: list[str], time_limit: float, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Run a module with its arguments.
+
+    Parameters
+    ----------
+    module : list of str
+        Its name and its arguments.
+    time_limit : float
+        Seconds after which it is stopped.
+    environment : mapping, optional
+        Its environment; by default this process's.
+
+    Returns
+    -------
+    status, reason : str
+        ``reason`` is the last line of its output if it failed, else "".
+    """
+    try:
+        done = ended(module, time_limit, environment)
+    except subprocess.TimeoutExpired as late:
+        return "timeout", f"stopped after {time_limit:g} s. {last_line(str(late.stderr))}".strip()
+    if done.returncode == 0:
+        return "ok", ""
+    ending = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    return "failed", f"{last_line(done.stderr) or last_line(done.stdout)} ({ending})".strip()
+
+
+def ended(
+    module: list[str], time_limit: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a module; after the time limit, kill it and all its child processes.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        With its output, if it took longer than ``time_limit`` seconds.
+    """
+    command, pipe = helpers.module(*module), subprocess.PIPE
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True, env=environment
+    ) as process:
+        try:
+            output = process.communicate(timeout=time_limit)
+        except BaseException as error:
+            if hasattr(os, "killpg"):  # not on Windows
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            output = process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise subprocess.TimeoutExpired(command, time_limit, *output) from None
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, *output)
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not empty, at most 300 characters of it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def machine() -> Json:
+    """Return processor, memory, devices and versions, as in the schema."""
+    devices = [device for device in list_devices() if device.available]
+    cpu = next((device for device in devices if device.on_host), None)
+    return {
+        "cpu": cpu.name if cpu else platform.processor(), "cores": usable_cores(),
+        "memory_bytes": cpu.memory_bytes if cpu else None, "system": f"{platform.system()} {platform.machine()}",
+        "devices": [
+            {"arch": d.arch, "name": d.name, "driver": d.driver, "memory_bytes": d.memory_bytes, "software": d.software,
+             **compiler_told(d)} for d in devices
+        ],
+        "versions": versions(),
+    }

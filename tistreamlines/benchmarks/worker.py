@@ -19,10 +19,9 @@ from ..aliases import Json
 from ..devices import ARCHS, ON_HOST, free_memory, name_of
 from ..devices.host import peak_bytes
 from .cases import METHODS
-from .measures import summary
 from .problem import Problem
 from .targets import TARGETS, Target, devices_of
-from .tracked import Track, Tracked
+from .tracked import Track, Tracked, summary
 
 
 @dataclass(frozen=True)

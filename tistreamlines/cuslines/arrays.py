@@ -13,7 +13,7 @@ from ..errors import InputError, ParameterError
 from ..io.in_memory import unmasked
 from ..space.batch import Space
 from ..space.harmonics import BASES, frame_of
-from ..space.nearest_vertex import without_opposite
+from ..space.sphere import without_opposite
 from ..tracking.seeding.files import check_inside
 
 Reference: TypeAlias = "str | SpatialImage | Nifti1Header | StatefulTractogram"  # of a grid, as DIPY takes it

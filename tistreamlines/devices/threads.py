@@ -1,14 +1,20 @@
-"""Thread pools; each process has its own, since a forked child has none of its parent's threads."""
+"""Threads of the host: tasks, and pools, of which each process has its own: a fork has none of its parent's threads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-Made = TypeVar("Made")
+from . import usable_cores
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_here = threading.local()
 
 
 @cache
@@ -21,7 +27,46 @@ def thread_pool(name: str, count: int) -> ThreadPoolExecutor:
     return _pool(os.getpid(), name, count)
 
 
-def submit_once(pool: ThreadPoolExecutor, function: Callable[[], Made]) -> Future[Made]:
+def submit_once(pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Future[Result]:
     """Have a thread call a function. When its result is there, the pool no longer holds what the function refers to."""
     held = [function]
     return pool.submit(lambda: held.pop()())
+
+
+def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:
+    """Return the results of a task in order; after an error, tasks that have not started are cancelled.
+
+    Parameters
+    ----------
+    task : callable
+        Its long calls should release the GIL.
+    items : iterable
+        What the task is called with.
+    threads : int or None
+        Number of threads; None is one per core. Meanwhile, BLAS uses no threads of its own.
+    """
+    pool = ThreadPoolExecutor(threads or usable_cores())
+    try:
+        with single_blas():
+            return list(pool.map(task, items))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def single_blas() -> Generator[None, None, None]:
+    """Keep BLAS from using threads of its own, which wait for work and hold up others for a while after each call.
+
+    Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms.
+    """
+    if getattr(_here, "single", False):
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        _here.single = True
+        try:
+            yield
+        finally:
+            _here.single = False

@@ -1,4 +1,4 @@
-"""Kernels that :mod:`.cholesky` compiles from a copy of this file; hence its imports are absolute.
+"""Kernels that :mod:`.csd` compiles from a copy of this file; hence its imports are absolute.
 
 Arrays are copied in loops, because Numba takes seconds to compile an assignment to a slice. Of a symmetric matrix, row
 i holds the columns from i on. It is read and written 32 columns at a time, beyond its end too: there lie the first
@@ -9,11 +9,11 @@ import math
 from collections import namedtuple
 
 from tistreamlines.backends.numba.compiler import compiled
-from tistreamlines.backends.numba.simd import at, put
+from tistreamlines.backends.numba.memory import at, put
 
 SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
-Tables = namedtuple("Tables", "moments unconstrained normal table sampling")  # see .cholesky.Deconvolution
+Tables = namedtuple("Tables", "moments unconstrained normal table sampling")  # see .csd._tables
 Work = namedtuple("Work", "matrix factor small entered left z first amplitudes x signals")  # memory
 
 

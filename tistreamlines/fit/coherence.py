@@ -17,6 +17,10 @@ from functools import cached_property
 import numpy as np
 
 from ..aliases import Array, GradientTable
+from ..io.samples import Samples
+from ..space.batch import Space
+from ..space.harmonics import basis_of, order_of, sampling_matrix
+from ..space.sphere import load_sphere
 
 STEPS = 4  # of a path, each as long as the smallest voxel size
 PLACES = 4000  # maximum number of voxels in which paths start
@@ -28,6 +32,7 @@ SURE = 0.5  # paths start where the weight is at least this fraction of the 95th
 VOXELS = 60_000  # maximum number of voxels to examine
 DIRECTIONS, SHELL_WIDTH = 12, 100  # number of lowest b-values that set the shell, and its width in s/mm2
 XYZ = "xyz"
+BLOCK = 1 << 14  # voxels whose functions are sampled at a time
 
 
 def _turns() -> dict[str, Array]:
@@ -47,7 +52,7 @@ def _turns() -> dict[str, Array]:
 
 
 TURNS = _turns()
-AS_GIVEN, FLIPPED_X = "as given", "x flipped"
+FLIPPED_X = "x flipped"
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +177,59 @@ def tensor_field(data: Array, gtab: GradientTable, mask: Array, sides: Array) ->
     clear, axes = _clear(fa), np.zeros((len(fa), 3), np.float32)
     axes[clear] = np.linalg.eigh(tensors[clear])[1][:, :, 2]  # nobody reads the others
     return field_of(mask, axes, fa, sides)
+
+
+def maxima_field(values: Array, basis: str, space: Space) -> tuple[AxisField, float]:
+    """Return the direction of the maximum in each voxel, and the negative part of the functions.
+
+    Parameters
+    ----------
+    values : (x, y, z, n)
+        Coefficients.
+    basis : str
+        One of harmonics.BASES.
+    space : Space
+        Grid of the first three axes.
+
+    Returns
+    -------
+    seen : Field
+        Its weights are the norms of the coefficients above degree 0.
+    negative : float
+        Negative part over positive part, the median over voxels with a large weight.
+    """
+    vertices, _ = load_sphere("full" if basis_of(basis).full else "default")
+    matrix = sampling_matrix(vertices, order_of(values.shape[3], basis_of(basis).full), basis).T.astype(np.float32)
+    mask = middle(np.asarray(values.any(axis=3)))
+    inside = values[mask]
+    weight = np.linalg.norm(inside[:, 1:], axis=1)
+    axes, negative = np.zeros((len(inside), 3), np.float32), np.zeros(len(inside), np.float32)
+    for first in range(0, len(inside), BLOCK):
+        block = slice(first, first + BLOCK)
+        samples = inside[block] @ matrix
+        axes[block] = vertices[samples.argmax(axis=1)]
+        negative[block] = -np.minimum(samples, 0).sum(axis=1) / np.maximum(np.maximum(samples, 0).sum(axis=1), 1e-30)
+    seen = field_of(mask, axes, weight, space.voxel_sizes)
+    sure = seen.weight[mask] > 0
+    return seen, float(np.median(negative[sure])) if sure.any() else 0.0
+
+
+def peaks_field(values: Array, space: Space) -> AxisField:
+    """Return the longest peak of each voxel as a field; ``values`` are (x, y, z, 3 k)."""
+    mask = middle(np.asarray(values.any(axis=3)))
+    peaks = values[mask].reshape(int(mask.sum()), -1, 3)
+    lengths = np.linalg.norm(peaks, axis=2)
+    longest = lengths.argmax(axis=1)
+    rows = np.arange(len(peaks))
+    weight = lengths[rows, longest]
+    return field_of(mask, peaks[rows, longest] / np.maximum(weight, 1e-30)[:, None], weight, space.voxel_sizes)
+
+
+def samples_field(samples: Samples) -> AxisField:
+    """Return the first sample of the first fibre in each voxel as a field, with its volume fraction as weight."""
+    mask = middle(samples.mask)
+    first = samples.values[mask[samples.mask], 0, 0]
+    return field_of(mask, first[:, :3], first[:, 3], samples.space.voxel_sizes)
 
 
 def middle(mask: Array) -> Array:

@@ -29,10 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
+from ..devices.threads import in_threads, single_blas
 from .csd import DIPYS_WEIGHT, Deconvolved, Response, System, deconvolved
 from .response import response_fa
 from .tensor import anisotropy
-from .threads import in_threads, single_blas
 
 HALVINGS = 3  # of DIPY's weight, that are tried
 WIDTH = 0.04  # by which the logarithm of GCV must be higher for a weight to count e times less

@@ -22,21 +22,21 @@ import numpy as np
 
 from ..aliases import Array, GradientTable, Json
 from ..io.mif import MRTRIX_SUFFIXES
-from ..space.harmonics import BASES, basis_of, order_of, sampling_matrix, turned
-from ..space.sphere import load_sphere
-from .coherence import AS_GIVEN, FLIPPED_X, MARGIN, TURNS, AxisField, coherence, field_of, lead, middle, tensor_field
+from ..space.harmonics import BASES, basis_of, turned
+from .coherence import FLIPPED_X, MARGIN, TURNS, coherence, lead, maxima_field, peaks_field, samples_field, tensor_field
 
 if TYPE_CHECKING:
     from ..io.nifti import Dwi
     from ..io.orientations import Orientations
+    from ..io.samples import Samples
     from ..space.batch import Space
 
+AS_GIVEN = "as given"  # the turn that changes nothing
 SAME = 1e-4  # largest difference in direction cosines between equal frames
 BRIGHT = 0.1  # of the 99th percentile of the mean b0: darker voxels are not examined
 # tournier07 of MRtrix3, descoteaux07_legacy of DIPY, and then those that programs seldom write
 BY_USE = sorted(BASES, key=lambda name: ((BASES[name].basis == "tournier07") == BASES[name].legacy, BASES[name].legacy))
 NEGATIVE = 0.15  # of the positive part: the negative part of an orientation function is smaller
-BLOCK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
     negative = {}
     for other in BY_USE:
         if basis_of(other).full == basis_of(basis).full:
-            seen, negative[other] = harmonics_field(oriented.values, other, oriented.space)
+            seen, negative[other] = maxima_field(oriented.values, other, oriented.space)
             scores |= {(other, frame): coherence(seen, turn) for frame, turn in frames.items()}
     frame = "voxel" if alike else asked
     means = rounded({frame: scores[basis, frame] for frame in frames})
@@ -221,41 +221,6 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
 def _named(basis: str, name: str) -> str:
     """Name the basis that fits better; MRtrix3 has written no file with one of the legacy bases."""
     return "another basis" if basis_of(basis).legacy and name.lower().endswith(MRTRIX_SUFFIXES) else f"basis {basis}"
-
-
-def harmonics_field(values: Array, basis: str, space: Space) -> tuple[AxisField, float]:
-    """Return the direction of the maximum in each voxel, and the negative part of the functions.
-
-    Parameters
-    ----------
-    values : (x, y, z, n)
-        Coefficients.
-    basis : str
-        One of harmonics.BASES.
-    space : Space
-        Grid of the first three axes.
-
-    Returns
-    -------
-    seen : Field
-        Its weights are the norms of the coefficients above degree 0.
-    negative : float
-        Negative part over positive part, the median over voxels with a large weight.
-    """
-    vertices, _ = load_sphere("full" if basis_of(basis).full else "default")
-    matrix = sampling_matrix(vertices, order_of(values.shape[3], basis_of(basis).full), basis).T.astype(np.float32)
-    mask = middle(np.asarray(values.any(axis=3)))
-    inside = values[mask]
-    weight = np.linalg.norm(inside[:, 1:], axis=1)
-    axes, negative = np.zeros((len(inside), 3), np.float32), np.zeros(len(inside), np.float32)
-    for first in range(0, len(inside), BLOCK):
-        block = slice(first, first + BLOCK)
-        samples = inside[block] @ matrix
-        axes[block] = vertices[samples.argmax(axis=1)]
-        negative[block] = -np.minimum(samples, 0).sum(axis=1) / np.maximum(np.maximum(samples, 0).sum(axis=1), 1e-30)
-    seen = field_of(mask, axes, weight, space.voxel_sizes)
-    sure = seen.weight[mask] > 0
-    return seen, float(np.median(negative[sure])) if sure.any() else 0.0
 
 
 def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> Placing:
@@ -288,17 +253,6 @@ def _better(name: str, share: float, frame: str) -> str:
     return f"{name}: fibre coherence is {share:.0%} higher with the peaks along the {_axes(frame)}"
 
 
-def peaks_field(values: Array, space: Space) -> AxisField:
-    """Return the longest peak of each voxel as a field; ``values`` are (x, y, z, 3 k)."""
-    mask = middle(np.asarray(values.any(axis=3)))
-    peaks = values[mask].reshape(int(mask.sum()), -1, 3)
-    lengths = np.linalg.norm(peaks, axis=2)
-    longest = lengths.argmax(axis=1)
-    rows = np.arange(len(peaks))
-    weight = lengths[rows, longest]
-    return field_of(mask, peaks[rows, longest] / np.maximum(weight, 1e-30)[:, None], weight, space.voxel_sizes)
-
-
 def _axes(frame: str) -> str:
     return "scanner axes, as in MRtrix3" if frame == "scanner" else "voxel axes, as in DIPY"
 
@@ -310,3 +264,22 @@ def _mean(scores: Array) -> float:
 def rounded(scores: Mapping[str, Array]) -> dict[str, float]:
     """Return the mean of each frame's scores, as far as there are any."""
     return {frame: round(_mean(values), 5) for frame, values in scores.items() if len(values)}
+
+
+def place_samples(samples: Samples, name: str) -> Placing:
+    """Return the frame of bedpostX's samples, which is FSL's, and warn if the other sign of x fits them better.
+
+    Parameters
+    ----------
+    samples : Samples
+        Their directions are along the voxel axes already.
+    name : str
+        Name of the folder, for messages.
+    """
+    seen = samples_field(samples)
+    scores = {"fsl": coherence(seen), FLIPPED_X: coherence(seen, TURNS[FLIPPED_X])}
+    ahead = lead(scores[FLIPPED_X], scores["fsl"])
+    text = f"{name}: fibre coherence is {ahead.share:.0%} higher with x flipped; check the bvecs that were fitted"
+    return Placing("fsl", rounded(scores), "file", warnings=(text,) if ahead.clear else ())
+
+

@@ -25,10 +25,9 @@ from ..kernels.fixels.watershed import Half, LobeScratch
 from ..linker.parts import Part
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..linker.source import Source
-from ..space.cone_grid import hexagonal
+from ..space.cones import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
-from ..space.harmonics import order_of, to_descoteaux
-from ..space.polynomials import from_harmonics
+from ..space.harmonics import from_harmonics, order_of, to_descoteaux
 from ..space.sphere import Ball, padded, sphere_tables
 
 VOXELS = 8192  # in a launch, so that none is long

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
+from ..devices.threads import in_threads, single_blas
 from ..errors import InputError, ParameterError
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
@@ -20,7 +20,6 @@ from ..space.harmonics import count_of, highest_order, order_advice
 from .csd import DIPYS_WEIGHT, Response, fit_csd
 from .csd_weight import chosen_weight
 from .response import FEWEST_FIBRES, csd_response, described, iterative_response
-from .threads import in_threads, single_blas
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
@@ -108,7 +107,7 @@ def _fit_with_dipy(kind: str) -> Fit:
             block = voxels[first : first + VOXELS_AT_ONCE]
             out[block] = np.nan_to_num(model.fit(flat[block].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
 
-        deque(in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads), 0)
+        in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads)
         return out.reshape(*mask.shape, -1), {}
 
     return fit

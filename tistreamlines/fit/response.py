@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, AxSymShResponse, GradientTable, Json
+from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, Response, System, checked_series, deconvolved
 from .tensor import anisotropy
-from .threads import in_threads, single_blas
 
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre

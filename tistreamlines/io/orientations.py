@@ -20,8 +20,7 @@ import numpy.typing as npt
 from ..errors import InputError, ParameterError
 from ..space.batch import Space
 from ..space.harmonics import basis_of, count_of, degree_shares, order_of
-from ..space.nearest_vertex import closest_vertices, products
-from ..space.sphere import SPHERES, load_sphere
+from ..space.sphere import SPHERES, closest_vertices, load_sphere, products
 from .images import (
     AFFINE_TOLERANCE,
     AnyPath,

@@ -49,6 +49,14 @@ class Dialect:
     debugs: bool = False
 
 
+# of the language, which is spelled anew for each dialect
+WORDS = (
+    "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
+    "at", "prefetch", "put", "add", "take", "spread", "collect", "team_any", "team_first", "team_last", "team_max", "team_min",
+    "team_value", "raised", "barrier", "vec3", "words",
+)
+
+
 def calls(*names: str) -> dict[str, Callable[..., str]]:
     """Spelling of words that are plain function calls under their own name."""
     return {name: lambda *texts, name=name: f"{name}({', '.join(texts)})" for name in names}

@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 import numpy as np
 
 from ..aliases import Array
-from .dialect import Dialect, calls
+from .dialect import WORDS, Dialect, calls
 from .host_arrays import HostArrays
 from .link import link
 from .records import REAL
@@ -39,12 +39,6 @@ def from_bits(x):
 """
 NATIVE = ("divide", "square_root", "log")
 
-SPELL = calls(
-    "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
-    "at", "prefetch", "put", "add", "take", "spread", "collect", "team_any", "team_first", "team_last", "team_max", "team_min",
-    "team_value", "raised", "barrier", "vec3", "words",
-)
-
 
 def dialect(native: bool = True, bits: int = 64) -> Dialect:
     """Python's spelling; without ``native`` division and square root are the kernels' own (exact on float32)."""
@@ -53,7 +47,7 @@ def dialect(native: bool = True, bits: int = 64) -> Dialect:
         name=f"python{bits}",
         header=HEADER + (SINGLE if single else ""),
         decorator="",
-        spell=SPELL,
+        spell=calls(*WORDS),
         literal=(lambda x: f"real({x!r})") if single else repr,
         wrap_words=True,
         replaced=() if single else NATIVE if native else ("log",),

@@ -149,18 +149,14 @@ class Ints:
     """Annotation: a flat array of int32, passed by reference."""
 
 
-class words:
+def words(a, b, c, d):
     """Annotation, and constructor, of four 32-bit words."""
-
-    def __new__(cls, a, b, c, d):  # type: ignore[misc]
-        return (a, b, c, d)
+    return a, b, c, d
 
 
-class vec3:
+def vec3(x, y, z):
     """Annotation, and constructor, of three reals."""
-
-    def __new__(cls, x, y, z):  # type: ignore[misc]
-        return (x, y, z)
+    return x, y, z
 
 
 def _cast(kind, name=""):

@@ -27,7 +27,10 @@ RESULTS = {
 SOURCE = "  # "  # before the place of a statement in the source
 DEBUGGING = ("breakpoint", "print")
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
-ZEROS = {REAL: "0.0", INT: "0", WORD: "u32(0)", VEC: "vec3(0.0, 0.0, 0.0)"}  # of a record of local variables
+ZEROS: dict[str, ast.expr] = {  # of a record of local variables
+    REAL: ast.Constant(0.0), INT: ast.Constant(0), WORD: ast.Call(ast.Name("u32"), [ast.Constant(0)], []),
+    VEC: ast.Call(ast.Name("vec3"), [ast.Constant(0.0)] * 3, []),
+}
 
 
 def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> object:
@@ -36,13 +39,6 @@ def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> 
     scope = getattr(node, "scope", function.function.__globals__)
     value = eval(note, scope)  # contains names of the language only
     return filling[note.lower()] if isinstance(value, lang.Hole) else value
-
-
-def zero_of(kind: str) -> ast.expr:
-    """Syntax tree of the zero of a kind, which may be rewritten."""
-    statement = parsed(ZEROS[kind]).body[0]
-    assert isinstance(statement, ast.Expr)
-    return statement.value
 
 
 @cache
@@ -70,12 +66,13 @@ def is_context(kind: object) -> TypeGuard[type[lang.Context]]:
 def spread_contexts(tree: ast.FunctionDef, scope: Mapping[str, object]) -> ast.FunctionDef:
     """Put the fields of contexts in the place of contexts, in a function of a module with these names."""
     arguments: list[ast.arg] = []
-    contexts: dict[str, list[ast.arg]] = {}
+    contexts: dict[str, dict[str, ast.expr]] = {}
     for argument in tree.args.args:
         kind = named_by(argument.annotation, scope)
+        parameters = parameters_of_context(kind) if is_context(kind) else [argument]
         if is_context(kind):
-            contexts[argument.arg] = parameters_of_context(kind)
-        arguments += contexts.get(argument.arg, [argument])
+            contexts[argument.arg] = {field.arg: ast.Name(field.arg, ast.Load()) for field in parameters}
+        arguments += parameters
     tree.args.args = arguments
     ContextSpreader(tree.name, contexts, scope).generic_visit(tree)
     return tree
@@ -97,56 +94,47 @@ class ContextSpreader(ast.NodeTransformer):
     Parameters
     ----------
     name : of the function, for messages.
-    contexts : the parameters that each parameter of the function stands for that is a context.
+    contexts : the value of each field of the contexts that have a name: of parameters, and of those that the function makes.
     scope : names of the function's module.
     """
 
-    def __init__(self, name: str, contexts: Mapping[str, list[ast.arg]], scope: Mapping[str, object]) -> None:
+    def __init__(self, name: str, contexts: dict[str, dict[str, ast.expr]], scope: Mapping[str, object]) -> None:
         self.name, self.contexts, self.scope = name, contexts, scope
-        self.values: dict[str, list[ast.expr]] = {}  # of contexts that the function makes, by name
+
+    def fields(self, node: ast.expr) -> dict[str, ast.expr] | None:
+        """Return the fields of a context that an expression names or makes; None if it does neither."""
+        if isinstance(node, ast.Name) and node.id in self.contexts:
+            return copy.deepcopy(self.contexts[node.id])
+        kind = named_by(node.func, self.scope) if isinstance(node, ast.Call) else None
+        if not (isinstance(node, ast.Call) and is_context(kind)):
+            return None
+        names = kind.__annotations__
+        if len(names) != len(node.args):
+            raise SyntaxError(f"{self.name}: {kind.__name__} has the fields {', '.join(names)}")
+        return {name: self.visit(value) for name, value in zip(names, node.args, strict=True)}
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign | None:
         """Leave the making of a context out: its values stand where it is handed on."""
-        target, context = node.targets[0], self.context_of(node.value)
-        if context is None or not isinstance(target, ast.Name):
+        target, fields = node.targets[0], self.fields(node.value)
+        if fields is None or not isinstance(target, ast.Name):
             self.generic_visit(node)
             return node
-        self.values[target.id] = self.fields(node.value, context)
+        self.contexts[target.id] = fields
         return None
 
-    def context_of(self, node: ast.expr) -> type[lang.Context] | None:
-        """Return the context that an expression makes, if it makes one."""
-        kind = named_by(node.func, self.scope) if isinstance(node, ast.Call) else None
-        return kind if is_context(kind) else None
-
-    def fields(self, node: ast.expr, context: type[lang.Context]) -> list[ast.expr]:
-        """Return the values of the fields of a context that an expression makes."""
-        assert isinstance(node, ast.Call)
-        names = context.__annotations__
-        if len(names) != len(node.args):
-            raise SyntaxError(f"{self.name}: {context.__name__} has the fields {', '.join(names)}")
-        return [self.visit(value) for value in node.args]
-
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        if isinstance(node.value, ast.Name) and node.value.id in self.contexts:
-            if node.attr not in (parameter.arg for parameter in self.contexts[node.value.id]):
-                raise SyntaxError(f"{self.name}: {node.value.id} has no {node.attr}")
-            return ast.Name(node.attr, node.ctx)
-        self.generic_visit(node)
-        return node
+        fields = self.fields(node.value)
+        if fields is None:
+            self.generic_visit(node)
+            return node
+        if node.attr not in fields:
+            raise SyntaxError(f"{self.name}: {ast.unparse(node.value)} has no {node.attr}")
+        value = fields[node.attr]
+        return ast.Name(value.id, node.ctx) if isinstance(value, ast.Name) else value
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
-        arguments: list[ast.expr] = []
-        for argument in node.args:
-            if isinstance(argument, ast.Name) and argument.id in self.contexts:
-                arguments += [ast.Name(parameter.arg, ast.Load()) for parameter in self.contexts[argument.id]]
-            elif isinstance(argument, ast.Name) and argument.id in self.values:
-                arguments += copy.deepcopy(self.values[argument.id])
-            elif context := self.context_of(argument):
-                arguments += self.fields(argument, context)
-            else:
-                arguments.append(self.visit(argument))
-        node.args = arguments
+        fields = [self.fields(argument) or {"": self.visit(argument)} for argument in node.args]
+        node.args = [value for values in fields for value in values.values()]
         return node
 
 
@@ -202,7 +190,7 @@ class Rewriter(ast.NodeVisitor):
         self.operations: dict[ast.BinOp, tuple[str, str, str]] = {}  # texts of what is left, of the symbol, of what is right
         self.parameters: list[tuple[str, str]] = []
         for argument in self.tree.args.args:
-            self.declare(argument.arg, annotation(argument.annotation, function, filling))
+            self.parameters += self.flatten(argument.arg, annotation(argument.annotation, function, filling))
         self.env: dict[str, str] = dict(self.parameters)
 
     def generic_visit(self, node: ast.AST) -> None:
@@ -210,14 +198,12 @@ class Rewriter(ast.NodeVisitor):
 
     # -- names
 
-    def declare(self, name: str, note: object) -> None:
-        """Note a parameter by its flat name, and each field of a record likewise."""
-        if is_record(note):
-            self.records.add(name)
-            for field, inner in lang.fields_of(note).items():
-                self.declare(f"{name}_{field}", inner)
-        else:
-            self.parameters.append((name, KINDS[note]))
+    def flatten(self, name: str, note: object) -> list[tuple[str, str]]:
+        """Return flat name and kind of a variable, or of each field of a record, which is noted as one."""
+        if not is_record(note):
+            return [(name, KINDS[note])]
+        self.records.add(name)
+        return [field for inner, kind in lang.fields_of(note).items() for field in self.flatten(f"{name}_{inner}", kind)]
 
     def lookup(self, name: str) -> object:
         value = self.scope.get(name)
@@ -253,7 +239,10 @@ class Rewriter(ast.NodeVisitor):
         if isinstance(called, lang.Stage) and isinstance(value, ast.Call):
             return self.inlined(value, called, target)
         if is_record(called):
-            return self.local_record(flat(target), called)
+            # all are set to zero, since a compiler may not know a variable that only a branch sets
+            fields = self.flatten(flat(target), called)
+            self.env.update(fields)
+            return [f"{name} = {self.text(ZEROS[kind])}" for name, kind in fields]
         text, kind = self.visit(value)
         accumulates = isinstance(target, ast.Name) and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
         if kind == REAL and not accumulates:
@@ -273,13 +262,6 @@ class Rewriter(ast.NodeVisitor):
             if isinstance(called, lang.Stage):
                 return self.inlined(call, called)
         return [self.text(call)]
-
-    def local_record(self, name: str, record: type[lang.Record]) -> list[str]:
-        """Set the local variables of a record to zero, since a compiler may not know a variable that only a branch sets."""
-        fields = flat_fields(name, record)
-        self.records.add(name)
-        self.env.update(fields)
-        return [f"{field} = {self.text(zero_of(kind))}" for field, kind in fields]
 
     def inlined(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
         """Lines of a stage, written where it is called: its records and variables are the caller's.

@@ -1,20 +1,26 @@
-"""The sphere of sampling directions, and its tables for the kernels."""
+"""The sphere of sampling directions, and its tables for the kernels: neighbours, and where a vertex is nearest."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
 from ..aliases import Array
 from ..errors import ParameterError
+from ..kernels.lanes import HALF_WIDTH, Cells
 from ..kernels.orientation.peaks import Sphere
 from ..linker.parts import Part, host
 
 MOST_COMPARED = 12  # neighbours of a vertex among which those of ``around`` are chosen
 MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each chunk
+SIZE = 48  # cells along an edge of each of the three maps
+WORD = 30  # bits of a word for vertex indices
+TWIN = 1e-9  # difference of cosines that rounding may cause
+OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another to count as a pair
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
 
 
@@ -116,3 +122,145 @@ def _around(vertices: Array, neighbours: Array, bits: int) -> Array:
     closest = np.max([cosines[ranks[:, a], ranks[:, b]] for a, b in combinations(range(number), 2)], axis=0)
     chosen = np.take_along_axis(neighbours, ranks[closest.argmin(axis=0)].T, axis=0)
     return (chosen << (bits * np.arange(number, dtype=np.int32))[:, None]).sum(axis=0, dtype=np.int32)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellSizes(Part):
+    """The constants of cells of directions, see ``kernels/lanes.py``."""
+
+    cells: int
+    cell_words: int
+    cell_bits: int
+
+
+def cell_table(vertices: Array, symmetric: bool = True) -> tuple[Cells, CellSizes]:
+    """Divide directions into cells, and list for each cell the vertices that may be nearest to a direction in it.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+        Unit vectors.
+    symmetric : bool
+        Whether each vertex also represents its opposite; otherwise both are vertices, and cells list both.
+
+    Returns
+    -------
+    cells : Cells
+        Of 3 * CELLS * CELLS cells. A word holds several vertex indices in increasing order; a short list repeats its
+        last one. ``further`` has the second words of all cells, then the third ones, and so on.
+    sizes : CellSizes
+        Their constants.
+    """
+    vertices = np.ascontiguousarray(vertices, float)
+    words, bits = _table(vertices.tobytes(), len(vertices), symmetric)
+    sizes = CellSizes(cells=SIZE, cell_words=len(words), cell_bits=bits)
+    return Cells(first=words[0], further=words[1:].ravel()), sizes
+
+
+def compact_order(vertices: Array, together: int = 16) -> Array:
+    """Sort vertices so that neighbours share cache lines, of which probes in similar directions then read few.
+
+    Parameters
+    ----------
+    vertices : (n, 3)
+    together : int
+        Number of float32 values in a cache line.
+
+    Returns
+    -------
+    order : (n,) int64
+        Vertex indices; each run of ``together`` of them lies in a separate box.
+    """
+
+    def split(some: Array) -> list[Array]:
+        if len(some) <= together:
+            return [some]
+        axis = int(np.argmax(np.ptp(vertices[some], axis=0)))
+        ranked = some[np.argsort(vertices[some, axis], kind="stable")]
+        half = together * max(len(some) // (2 * together), 1)
+        return split(ranked[:half]) + split(ranked[half:])
+
+    return np.concatenate(split(np.arange(len(vertices))))
+
+
+def products(directions: Array, vertices: Array) -> Array:
+    """Return the scalar products (m, n) of directions (m, 3) and vertices (n, 3), the same on every machine."""
+    # written out, because a matrix product may add in another order than DIPY and decide ties differently
+    cosines = directions[:, None, 0] * vertices[:, 0]
+    cosines += directions[:, None, 1] * vertices[:, 1]
+    cosines += directions[:, None, 2] * vertices[:, 2]
+    return cosines
+
+
+def closest_vertices(directions: Array, vertices: Array, symmetric: bool = True) -> Array:
+    """Return the vertex nearest to each direction, the first one of equals.
+
+    Parameters
+    ----------
+    directions, vertices : (m, 3) and (n, 3) float64
+        The vertices are unit vectors.
+    symmetric : bool
+        Whether each vertex also represents its opposite.
+
+    Returns
+    -------
+    (m,) int64
+    """
+    cosines = products(directions, vertices)
+    return np.argmax(np.abs(cosines, out=cosines) if symmetric else cosines, axis=1)
+
+
+def without_opposite(vertices: Array) -> int:
+    """Return the number of vertices (n, 3) whose opposite is not a vertex."""
+    from scipy.spatial import KDTree
+
+    away, _ = KDTree(vertices).query(-np.asarray(vertices))
+    return int((away > OPPOSITE).sum())
+
+
+@lru_cache(maxsize=4)
+def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
+    vertices = np.frombuffer(held).reshape(count, 3)
+    bits = max(10, (count - 1).bit_length())
+    together = WORD // bits
+    lists = np.concatenate([_nearest(vertices, face, 0.0 if symmetric else TWIN) for face in range(3)])
+    most = int((lists < count).sum(axis=1).max())
+    # no list is empty, so its last entry is its largest index
+    lists = np.where(lists < count, lists, np.where(lists < count, lists, -1).max(axis=1, keepdims=True))
+    words = max(-(-most // together), 2)  # an array cannot be empty
+    wide = np.pad(lists, [(0, 0), (0, max(words * together - lists.shape[1], 0))], mode="edge")[:, : words * together]
+    table = (wide.reshape(len(lists), words, together) << (bits * np.arange(together))).sum(axis=2).T.astype(np.int32)
+    table[0] |= (wide[:, together - 1] < wide[:, -1]).astype(np.int32) << WORD
+    return table, bits
+
+
+def _nearest(vertices: Array, face: int, twin: float) -> Array:
+    """Return the vertices that may be nearest to each cell of one map: (SIZE * SIZE, k), increasing, padded with n.
+
+    A vertex is omitted if another one is nearer at all four corners of the cell, by more than the curvature of the
+    sphere between them can change, and by more than ``twin``, which rounding can change for opposite vertices.
+    """
+    from scipy.spatial import KDTree
+
+    lines = np.linspace(-HALF_WIDTH, HALF_WIDTH, SIZE + 1)
+    u, v = np.meshgrid(lines, lines, indexing="ij")
+    w = np.sqrt(np.maximum(1 - u * u - v * v, 0))
+    corners = np.stack([(w, u, v), (u, w, v), (u, v, w)][face], axis=-1)
+    four = [corners[:-1, :-1], corners[1:, :-1], corners[:-1, 1:], corners[1:, 1:]]
+    four = np.stack([corner.reshape(-1, 3) for corner in four])
+    centre = four.sum(axis=0)
+    centre /= np.linalg.norm(centre, axis=1, keepdims=True)
+    radius = np.linalg.norm(four - centre, axis=2).max() * 1.05
+    tree, both = KDTree(np.concatenate([vertices, -vertices])), np.concatenate([vertices, -vertices])
+    count, more = 4, True
+    while more:
+        count = min(2 * count, len(both))
+        away, few = (np.asarray(a) for a in tree.query(centre, count))
+        more = count < len(both) and bool((away[:, -1] < away[:, 0] + 2 * radius).any())
+    cosines = np.einsum("fcx,ckx->fck", four, both[few])
+    beaten = np.zeros(few.shape, bool)
+    for rank in range(4):  # comparison with the four nearest is enough
+        apart = np.linalg.norm(both[few] - both[few[:, rank : rank + 1]], axis=2)
+        slack = np.maximum(apart * (1.5 * (2 * HALF_WIDTH / SIZE) ** 2 + 1e-6), twin)
+        beaten |= (cosines[..., rank : rank + 1] - cosines).min(axis=0) > slack
+    return np.sort(np.where(beaten, len(vertices), few % len(vertices)), axis=1)

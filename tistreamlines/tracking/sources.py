@@ -11,8 +11,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..fit.frames import Placing, place_orientations
-from ..fit.samples import place_samples
+from ..fit.frames import Placing, place_orientations, place_samples
 from ..io.images import AnyPath, Opened, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
 from ..io.samples import Samples, listed_files, load_samples, sample_files

@@ -17,8 +17,8 @@ from truth.scan import Scan
 from truth.truth import Truth
 from truth.ways import one_shell, shells, ways
 
-from tistreamlines.fit.coherence import AS_GIVEN, FLIPPED_X
-from tistreamlines.fit.frames import gradient_scores
+from tistreamlines.fit.coherence import FLIPPED_X
+from tistreamlines.fit.frames import AS_GIVEN, gradient_scores
 from tistreamlines.io.nifti import load_dwi
 
 pytestmark = [

@@ -26,7 +26,7 @@ from tistreamlines.kernels.getters.boot import (
 from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.orientation.peaks import AGAIN, closest_peak
 from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, u32, vec3
-from tistreamlines.space.polynomials import from_harmonics
+from tistreamlines.space.harmonics import from_harmonics
 from tistreamlines.space.sphere import load_sphere
 
 MODELS = {"opdt": shm.OpdtModel, "csa": shm.CsaOdfModel}

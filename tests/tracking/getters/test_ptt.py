@@ -27,8 +27,7 @@ from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume, interpolate_
 from tistreamlines.kernels.lanes import Cells, interpolate_stop, nearest_vertex
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lane, lanes, put, real, u32, vec3
 from tistreamlines.linker.records import spread
-from tistreamlines.space.nearest_vertex import cell_table
-from tistreamlines.space.sphere import load_sphere, sphere_tables
+from tistreamlines.space.sphere import cell_table, load_sphere, sphere_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 

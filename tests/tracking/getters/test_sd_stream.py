@@ -19,8 +19,7 @@ import tistreamlines as ts
 from tistreamlines.devices import ARCHS, DeviceError, choose
 from tistreamlines.kernels.orientation.peaks import NONE
 from tistreamlines.run.from_arrays import prepare_arrays
-from tistreamlines.space.harmonics import sampling_matrix, to_descoteaux
-from tistreamlines.space.polynomials import from_harmonics
+from tistreamlines.space.harmonics import from_harmonics, sampling_matrix, to_descoteaux
 from tistreamlines.tracking.getters.along_peaks import great_circles
 from tistreamlines.tracking.registry import METHODS
 from tistreamlines.tracking.tables.given import OrientationFunctions

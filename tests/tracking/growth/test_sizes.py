@@ -25,7 +25,6 @@ from tables import prepare_prob
 
 import tistreamlines as ts
 from tistreamlines.backends.numba import program as _numba
-from tistreamlines.backends.numba import queue as _queue
 from tistreamlines.devices import choose, usable_cores
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker.source import Source
@@ -211,7 +210,7 @@ def test_a_device_without_memory_says_what_helps(monkeypatch):
     def full(*_: Any) -> None:
         raise RuntimeError("[cuda_driver.h] out of memory\nand more")
 
-    monkeypatch.setattr(_queue.QueuedProgram, "empty", full)
+    monkeypatch.setattr(_numba.QueuedProgram, "empty", full)
     with pytest.raises(DeviceError, match=r"has no memory for .* GB of seeds or .*memory_limit") as raised:
         engine()
     assert "\n" not in str(raised.value)
@@ -365,7 +364,6 @@ def test_a_callers_threads_are_honoured_and_left_alone(callers_threads, monkeypa
         return real(name, count)
 
     monkeypatch.setattr(_numba, "thread_pool", told)
-    monkeypatch.setattr(_queue, "thread_pool", told)
     made = engine(threads=asked)
     assert made.growth.program.threads == expected
     cores = asked or usable_cores()

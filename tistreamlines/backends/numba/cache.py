@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import cache
 from importlib.metadata import version
 from itertools import chain
@@ -24,14 +25,20 @@ from ...helpers import tell_event
 from ...linker.store import folder, stem_of
 from ..compile_process import CompileProcess, compile_process, compiled
 from ..tried import is_tried
-from .kinds import Kind, TupleKind
 
+
+class TupleKind(tuple["Kind", ...]):
+    """The kinds of the items of a tuple."""
+
+
+# the type of an argument, as processes tell each other without Numba: of a number, 'number' or 'array', number of axes
+Kind = tuple[str, str, int] | TupleKind
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,
 }
 PROCESSES = 2  # at most: one compiles what takes longest, the other one the rest
-INLINED = ("simd.py", "lanes.py", "atomic.py")
+INLINED = ("simd.py", "lanes.py", "memory.py")
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
 
@@ -77,7 +84,7 @@ class Function:
     def __init__(self, text: str, name: str) -> None:
         self._text, self._name = text, name
         self._loading = threading.Lock()
-        self._begun: dict[tuple[Kind, ...], Callable[[], int]] = {}
+        self._begun: dict[tuple[Kind, ...], Future[bytes]] = {}
         self._loaded: dict[tuple[Kind, ...], Call] = {}
 
     def __call__(self, *arguments: object) -> None:
@@ -95,7 +102,9 @@ class Function:
         """Load the function for arguments of these types, or begin to compile it, which ends beside other work."""
         with self._loading:
             if is_tried("numba") and kinds not in self._loaded and kinds not in self._begun:
-                self._begun[kinds] = self._begin(kinds)
+                self._begun[kinds] = begun = self._ask(kinds, _process)
+                if begun.done():
+                    self._loaded[kinds] = self._native(kinds)
 
     def _load(self, kinds: tuple[Kind, ...]) -> Call:
         with self._loading:
@@ -112,28 +121,21 @@ class Function:
         return lambda arguments: call(*[argument.value for argument in arguments])
 
     def _native(self, kinds: tuple[Kind, ...]) -> Call:
-        """Return a call of the function's machine code."""
-        types = [part for kind in kinds for part in _types(kind)]
-        address = (self._begun.pop(kinds, None) or self._begin(kinds))()  # waits for it if necessary
-        call = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, *types)(address)
+        """Return a call of the function's machine code, as soon as that is compiled."""
+        from .. import llvm
+
+        asked = self._begun.pop(kinds, None) or self._ask(kinds, _process)
+        try:
+            content = asked.result()
+        except (EOFError, RuntimeError):  # the process has ended, or has met an error, which occurs again here
+            content = self._ask(kinds, lambda: None).result()
+        symbol, code = content.split(b"\0", 1)
+        call = c.CFUNCTYPE(c.c_int)(llvm.load_object(code, symbol.decode()))
         return lambda arguments: call(_unread, _unread, *chain.from_iterable([argument.parts for argument in arguments]))
 
-    def _begin(self, kinds: tuple[Kind, ...]) -> Callable[[], int]:
-        """Load the function's machine code, or begin to compile it; return what waits for the address."""
-        name, request = self._file_name(kinds, ".bin"), (compile_function, self._text, self._name, kinds)
-        asked = compiled(name, _process, *request)
-
-        def address() -> int:
-            try:
-                content = asked.result()
-            except (EOFError, RuntimeError):  # the process has ended, or has met an error, which occurs again here
-                content = compiled(name, lambda: None, *request).result()
-            return _loaded(content)
-
-        if not asked.done():
-            return address
-        known = address()
-        return lambda: known
+    def _ask(self, kinds: tuple[Kind, ...], process: Callable[[], CompileProcess | None]) -> Future[bytes]:
+        """Return the function's machine code, which a process compiles if the cache does not have it."""
+        return compiled(self._file_name(kinds, ".bin"), process, compile_function, self._text, self._name, kinds)
 
     def _file_name(self, kinds: tuple[Kind, ...], suffix: str) -> str:
         """Return the name of the file of compiled code, one for each signature, processor and setting of Numba."""
@@ -169,20 +171,7 @@ def compile_function(text: str, name: str, kinds: tuple[Kind, ...]) -> bytes:
     return symbol.encode() + b"\0" + code
 
 
-def _loaded(content: bytes) -> int:
-    """Load a function from its name and machine code; return its address."""
-    from .. import llvm
-
-    symbol, code = content.split(b"\0", 1)
-    return llvm.load_object(code, symbol.decode())
-
-
-@cache
-def function(text: str, name: str) -> Function:
-    """Return a function of a module, the same one in all of the process, so that it is loaded once."""
-    return Function(text, name)
-
-
+function = cache(Function)  # the same one in all of the process, so that it is loaded once
 _name = cache(lambda dtype: dtype.name)  # which numpy makes anew each time
 
 
@@ -197,20 +186,12 @@ def _kind(value: object) -> Kind:
     return _name(value.dtype), "array", value.ndim
 
 
-def _types(kind: Kind) -> list[type]:
-    """Return the types of :func:`_parts`."""
-    if isinstance(kind, TupleKind):
-        return [part for item in kind for part in _types(item)]
-    name, form, count = kind
-    if form == "array":
-        return [c.c_void_p, c.c_void_p, c.c_ssize_t, c.c_ssize_t, c.c_void_p, *2 * count * [c.c_ssize_t]]
-    return [SCALARS[name]]
-
-
-def _parts(value: object) -> tuple[object, ...]:
+def _parts(value: object) -> list[object]:
     """Return what Numba passes of an argument: of an array, owner and parent (none), sizes, data, shape and strides."""
     if isinstance(value, tuple):
-        return tuple(chain.from_iterable(map(_parts, value)))
+        return [part for item in value for part in _parts(item)]
     if not isinstance(value, np.ndarray):
-        return (value.item() if isinstance(value, np.generic) else value,)
-    return (None, None, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+        number = np.asarray(value)
+        return [SCALARS[_name(number.dtype)](number.item())]
+    sizes, places = (value.size, value.itemsize), (*value.shape, *value.strides)
+    return [c.c_void_p(), c.c_void_p(), *map(c.c_ssize_t, sizes), c.c_void_p(value.ctypes.data), *map(c.c_ssize_t, places)]

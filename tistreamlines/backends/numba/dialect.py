@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 
-from ...linker.dialect import Dialect, calls
+from ...linker.dialect import WORDS, Dialect, calls
 from ..tried import is_tried
 from .cache import made_by
 
@@ -15,12 +15,11 @@ HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines
 import math
 import numpy as np
 from numba import njit
-from tistreamlines.backends.numba import simd
-from tistreamlines.backends.numba.atomic import add, claim
 from tistreamlines.backends.numba.compiler import compiled, kernel
 from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
-from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, prefetch, put, raised, take, team_any,
-    team_first, team_last, team_max, team_min, team_value, umulhi, where)
+from tistreamlines.backends.numba.memory import add, at, claim, make_spread, prefetch, put, take
+from tistreamlines.backends.numba.simd import (absolute, bits, collect, floor, from_bits, lane, maximum, minimum, raised, team_any, team_first,
+    team_last, team_max, team_min, team_value, umulhi, where)
 from tistreamlines.backends.numba.simd import index as _index
 REAL = np.float{b}
 
@@ -47,10 +46,7 @@ def _tuple(*texts: str) -> str:
     return f"({', '.join(texts)})"
 
 
-SPELL = calls(
-    "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
-    "at", "prefetch", "put", "add", "take", "collect", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value", "raised",
-) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}
+SPELL = calls(*WORDS) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pass", "spread": spread}
 
 
 def dialect(bits: int = 32, fast: bool = False) -> Dialect:

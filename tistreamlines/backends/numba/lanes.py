@@ -16,6 +16,7 @@ from numba.extending import intrinsic, lower_builtin, lower_cast, models, regist
 LANES = 32
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 ELEMENTS = {"f4": ir.FloatType(), "f8": ir.DoubleType(), "i4": I32, "u4": I32, "mask": I1}
+SCALARS = {"f4": types.float32, "f8": types.float64, "i4": types.int32, "u4": types.uint32, "mask": types.boolean}
 
 
 class Lanes(types.Type):
@@ -28,6 +29,11 @@ class Lanes(types.Type):
     @property
     def real(self) -> bool:
         return self.kind in ("f4", "f8")
+
+    @property
+    def scalar(self) -> types.Type:
+        """The type of the value of one lane."""
+        return SCALARS[self.kind]
 
 
 F4, F8, I4, U4, MASK = (Lanes(k) for k in ELEMENTS)
@@ -49,11 +55,12 @@ def splat(builder: ir.IRBuilder, value: Any) -> Any:
     return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
 
 
-def convert(context: Any, builder: ir.IRBuilder, value: Any, source: Any, target: Lanes) -> Any:
-    """A scalar in every lane, or lanes of one kind as another."""
-    scalar = {"f4": types.float32, "f8": types.float64, "i4": types.int32, "u4": types.uint32, "mask": types.boolean}
+def convert(context: Any, builder: ir.IRBuilder, value: Any, source: Any, target: types.Type) -> Any:
+    """A scalar in every lane, lanes of one kind as another, or a scalar as another."""
+    if not isinstance(target, Lanes):
+        return context.cast(builder, value, source, target)
     if not isinstance(source, Lanes):
-        return splat(builder, context.cast(builder, value, source, scalar[target.kind]))
+        return splat(builder, context.cast(builder, value, source, target.scalar))
     if source.kind == target.kind or {source.kind, target.kind} == {"i4", "u4"}:
         return value
     if source.real and target.real:
@@ -111,13 +118,16 @@ def _shift_right(builder, kind, a, b):
     return builder.lshr(a, b) if kind.kind == "u4" else builder.ashr(a, b)
 
 
-def _comparison(symbol: str):
-    def build(builder, kind, a, b):
-        if kind.real:
-            return (builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered)(symbol, a, b)
-        return (builder.icmp_unsigned if kind.kind == "u4" else builder.icmp_signed)(symbol, a, b)
+def compared(builder: ir.IRBuilder, symbol: str, kind: types.Type, a: Any, b: Any) -> Any:
+    """Compare two values of a kind, scalars or lanes."""
+    scalar = kind.scalar if isinstance(kind, Lanes) else kind
+    if isinstance(scalar, types.Float):
+        return (builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered)(symbol, a, b)
+    return (builder.icmp_signed if getattr(scalar, "signed", True) else builder.icmp_unsigned)(symbol, a, b)
 
-    return build
+
+def _comparison(symbol: str):
+    return lambda builder, kind, a, b: compared(builder, symbol, kind, a, b)
 
 
 for _op, _real, _whole in (
@@ -144,16 +154,16 @@ def _negate(context, builder, sig, args):
     return builder.fneg(args[0]) if sig.args[0].real else builder.neg(args[0])
 
 
+def converted(target: types.Type, x: types.Type):
+    """Return what an intrinsic returns that converts its argument: its signature, and what builds it."""
+    return target(x), lambda context, builder, sig, args: convert(context, builder, args[0], x, target)
+
+
 def _filled(kind: str):
     @intrinsic
     def lanes(typingctx, x):
         """The same value in every lane; reals in the dialect's precision."""
-        target = Lanes(kind) if isinstance(x, types.Float) else I4 if x.signed else U4
-
-        def build(context, builder, sig, args):
-            return convert(context, builder, args[0], x, target)
-
-        return target(x), build
+        return converted(Lanes(kind) if isinstance(x, types.Float) else I4 if x.signed else U4, x)
 
     return lanes
 
@@ -162,14 +172,7 @@ def _cast_to(kind: str, scalar: Any):
     @intrinsic
     def cast(typingctx, x):
         """A lane value or a scalar as another type."""
-        target = Lanes(kind) if isinstance(x, Lanes) else scalar
-
-        def build(context, builder, sig, args):
-            if isinstance(x, Lanes):
-                return convert(context, builder, args[0], x, target)
-            return context.cast(builder, args[0], x, target)
-
-        return target(x), build
+        return converted(Lanes(kind) if isinstance(x, Lanes) else scalar, x)
 
     return cast
 

@@ -17,7 +17,7 @@ import numpy as np
 from ...devices import Device
 from ...linker.coming import Coming
 from ...linker.dialect import Dialect
-from ...linker.once import link_once
+from ...linker.link import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point

@@ -9,7 +9,7 @@ import numpy as np
 from ...aliases import Array
 from ...kernels.stop_reasons import Stop
 from ...space.geodesic import half_sphere
-from ...space.polynomials import monomials
+from ...space.harmonics import monomials
 from ..getters.fod import FodGetter
 from ..growth.chunk import Chunk
 from ..products.points.points import Points

@@ -16,8 +16,7 @@ from ...kernels.getters.shared import prefetch_along
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
-from ...space.harmonics import order_advice
-from ...space.polynomials import from_harmonics, monomials
+from ...space.harmonics import from_harmonics, monomials, order_advice
 from ...space.sphere import most_peaks, padded, sphere_tables
 from ..parts import Row
 from ..tables.given import Scheme

@@ -13,7 +13,7 @@ from ...kernels.getters.shared import choose_in_cone
 from ...kernels.orientation import patches
 from ...linker.lang import Func, Stage
 from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
-from ...space.polynomials import monomials
+from ...space.harmonics import monomials
 from ...space.sphere import padded
 from ..tables.given import Scheme
 from ..tables.rows import Rows

@@ -19,9 +19,8 @@ from ...kernels.getters.shared import read_row, read_stop
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
-from ...space.cone_grid import cone_grid
-from ...space.harmonics import basis_of, order_of, to_descoteaux
-from ...space.polynomials import from_harmonics
+from ...space.cones import cone_grid
+from ...space.harmonics import basis_of, from_harmonics, order_of, to_descoteaux
 from ...space.sphere import padded
 from ..parts import Getter, Row, Rule
 from ..recovery.recoveries import ParticleFiltering
@@ -224,7 +223,7 @@ def _describe(
     order : int
         Order of the coefficients.
     cone : tuple
-        What :func:`tistreamlines.space.cone_grid.cone_grid` returns.
+        What :func:`tistreamlines.space.cones.cone_grid` returns.
     power : float
         Power of a step's probability.
     kind : type

@@ -19,8 +19,7 @@ from ...kernels.orientation.amplitudes import amplitudes_of_harmonics, amplitude
 from ...linker.lang import Func, Record
 from ...linker.parts import host
 from ...option import FILES, MODEL, option
-from ...space.harmonics import basis_of, order_of, sampling_matrix, to_descoteaux
-from ...space.polynomials import from_harmonics
+from ...space.harmonics import basis_of, from_harmonics, order_of, sampling_matrix, to_descoteaux
 from ...space.sphere import SPHERES, Ball, most_peaks, padded, sphere_tables
 from ..parts import Row
 from ..tables.given import Scheme

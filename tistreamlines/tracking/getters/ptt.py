@@ -15,8 +15,7 @@ from ...kernels.orientation.amplitudes import amplitude_of_samples, sphere_of_sa
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
-from ...space.nearest_vertex import CellSizes, cell_table, compact_order, without_opposite
-from ...space.sphere import padded
+from ...space.sphere import CellSizes, cell_table, compact_order, padded, without_opposite
 from ..tables.given import Scheme
 from ..tables.rows import Rows
 from .pmf import PmfGetter, PmfOptions, pmf_tables

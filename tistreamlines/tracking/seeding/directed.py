@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
+from ...devices.threads import in_threads
 from ...errors import InputError, ParameterError
-from ...fit.threads import in_threads
 from ...io.images import Tell
 from ...io.surfaces import Surface
 from ...option import flag
 from ...space.batch import Space
-from ...space.nearest_vertex import closest_vertices
+from ...space.sphere import closest_vertices
 from ..tables.given import Prepared
 
 BLOCK = 512  # directions that are compared with all vertices at once

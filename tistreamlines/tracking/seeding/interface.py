@@ -8,7 +8,6 @@ elsewhere, another random point is tried.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...backends.numba.cache import Function, text_of
+from ...devices.threads import in_threads, single_blas
 from ...errors import InputError, ParameterError
-from ...fit.threads import in_threads, single_blas
 from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, open_image
 from ...option import flag
@@ -162,7 +161,7 @@ class InterfaceSeeds(DrawnSeeds):
             block = slice(first, first + BLOCK)
             self.segmentation.find(points[block], shifts[block], found[block])
 
-        deque(in_threads(search, range(0, len(items), BLOCK), self.draw.threads), 0)
+        in_threads(search, range(0, len(items), BLOCK), self.draw.threads)
         return points, found
 
     def reach(self) -> npt.NDArray[np.float64]:

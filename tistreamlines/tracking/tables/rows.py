@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -11,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
+from ...devices.threads import in_threads
 from ...errors import InputError
-from ...fit.threads import in_threads
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ..parts import Getter
@@ -236,7 +235,7 @@ def build_volume(
         fill(flat[block].astype(np.float64), written)
         written[:, width - maps.shape[1] :] = maps[block]
 
-    deque(in_threads(fill_block, range(0, len(voxels), BLOCK), None), 0)
+    in_threads(fill_block, range(0, len(voxels), BLOCK), None)
     return Volume(index=index, rows=rows.ravel(), shape=np.array(keep.shape))
 
 
@@ -274,6 +273,6 @@ def interleaved(volume: Volume, width: int) -> Volume | None:
         block = used[first : first + BLOCK // CUBE]
         cubes[1 + first : 1 + first + len(block)] = table[numbers[block]].transpose(0, 2, 1)
 
-    deque(in_threads(lay, range(0, len(used), BLOCK // CUBE), None), 0)
+    in_threads(lay, range(0, len(used), BLOCK // CUBE), None)
     index = places[tuple(slice(side) for side in shape)].ravel()
     return Volume(index=index, rows=cubes.ravel(), shape=shape)

@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...devices import choose
-from ...devices.threads import thread_pool
-from ...fit.threads import single_blas
+from ...devices.threads import single_blas, thread_pool
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..seeding.directed import along_voxel_axes

@@ -23,8 +23,7 @@ from ...linker.records import INTS, Arguments, spread
 from ...linker.source import Source
 from ...space.batch import Batch, Space
 from ...space.geodesic import half_sphere
-from ...space.nearest_vertex import CellSizes, cell_table
-from ...space.sphere import Ball, sphere_tables
+from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
 from ..products.grid import affine_of
 from .visit_memory import StoredWords, adjoin, in_memory
 

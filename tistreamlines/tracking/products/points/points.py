@@ -26,7 +26,7 @@ from ..collector import Collector
 from .unpacking import Grown, Unpacker, between
 
 if TYPE_CHECKING:
-    from ....backends.numba.queue import QueuedProgram
+    from ....backends.numba.program import QueuedProgram
 
 # a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
 Piece = tuple[Grown, Callable[[], None] | None, int, bool]
