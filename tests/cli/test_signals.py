@@ -44,8 +44,7 @@ WRITING = TRACKING + """
 import numpy as np
 from pathlib import Path
 from tistreamlines.space.batch import Batch, Space
-from tistreamlines.io.writer import SINKS
-from tistreamlines.io.writer_thread import WriterThread
+from tistreamlines.io.writer import SINKS, WriterThread
 from tistreamlines.run.log import Log
 from tistreamlines.run.products import Products
 from tistreamlines.run.run import Run
@@ -121,7 +120,6 @@ def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, tmp_path, n
     """Files that reserve outputs do not stay."""
     code = f"""
 from contextlib import ExitStack
-from pathlib import Path
 from tistreamlines.io import drafts
 
 def compile(output, watcher):

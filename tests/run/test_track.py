@@ -17,8 +17,7 @@ import tistreamlines as ts
 from tistreamlines.io import cache as caching
 from tistreamlines.io import source
 from tistreamlines.io.cache import Cache
-from tistreamlines.io.writer import SINKS
-from tistreamlines.io.writer_thread import WriterThread
+from tistreamlines.io.writer import SINKS, WriterThread
 from tistreamlines.run import tables
 from tistreamlines.run.counts import Counts
 from tistreamlines.space.batch import Batch, Space

@@ -19,9 +19,8 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import OutputError
 from ..space.batch import Space
-from .drafts import hidden_folder
+from .drafts import check_target, explained, hidden_folder
 from .maps import map_content
-from .writer import check_target, explained
 
 FORMATS = ("mif", "nii", "nii.gz")
 INDEX, DIRECTIONS = "index", "directions"  # images whose names MRtrix3 knows

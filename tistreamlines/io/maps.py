@@ -11,7 +11,7 @@ import numpy as np
 
 from ..aliases import Array
 from ..space.batch import Space
-from .writer import completed
+from .drafts import completed
 
 SUFFIXES = (".nii.gz", ".nii")
 LEVEL = 4  # of gzip: for maps of counts, 9 takes several times as long and saves a few per cent

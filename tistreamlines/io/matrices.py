@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
+from .drafts import completed
 from .tabular import cell_of_name, write_lines
-from .writer import completed
 
 SUFFIXES = (".csv", ".tsv", ".npy")
 WHOLE = 2.0**53  # below which a double is a whole number exactly

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..aliases import Array
+from .drafts import completed
 from .tabular import LINES_AT_ONCE, write_lines
-from .writer import completed
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

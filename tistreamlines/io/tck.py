@@ -75,6 +75,8 @@ class TckSink:
         self._file.seek(0)
         self._file.write(self._header())
         self._file.close()
+        if self._rows is not None:
+            self._rows.close()
         return self._path
 
     def _header(self) -> bytes:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from .drafts import completed
 from .images import existing
-from .writer import completed
 
 AT_ONCE = 100_000  # numbers that are written together
 LEAST, GREATEST = 1e-30, 1e30  # maps have float32

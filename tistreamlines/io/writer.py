@@ -1,28 +1,36 @@
 """Writing of tractograms in all formats; a file appears only when it is complete.
 
 A format is a class (a :class:`Sink`) that is created with a folder to work in, the space, an ExitStack that closes its
-files, and the details of the run that it may keep.
+files, and the details of the run that it may keep. A thread writes them, so that tracking goes on meanwhile.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
-from contextlib import ExitStack, contextmanager, suppress
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from queue import Empty, Full, Queue
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from ..devices.threads import thread_pool
 from ..errors import OutputError
 from ..space.batch import Batch, Space
-from .drafts import hidden_folder
-from .regular import may_replace, name_of_user
+from .drafts import check_target, explained, hidden_folder
 from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import Details, TrxSink
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from typing_extensions import Unpack
+
+WAITING = 6  # batches in the queue at most, besides the one being written
+MAKERS = 6  # threads that make of batches what is written of them
+POLL_SECONDS = 0.1
 
 
 class Sink(Protocol):
@@ -82,7 +90,6 @@ class TractogramWriter:
         self._sink: Sink | None = None
         self._finished: dict[Path, Path] = {}  # what is written, by the names that it gets
         self._resources = ExitStack()
-        self._files = ExitStack()
         if self.path.suffix.lower() not in SINKS:
             raise OutputError(f"{self.path}: unknown suffix {self.path.suffix!r}; end the name with {', '.join(SINKS)}")
         check_target(self.path, force=force)
@@ -91,8 +98,7 @@ class TractogramWriter:
         """Create the hidden folder in which the file is written."""
         with explained(self.path), ExitStack() as resources:
             folder = resources.enter_context(hidden_folder(self._draft))
-            self._files = resources.enter_context(ExitStack())
-            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, **self._details)
+            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, resources, **self._details)
             self._resources = resources.pop_all()
         return self
 
@@ -109,7 +115,6 @@ class TractogramWriter:
         if self._sink is not None:
             with explained(self.path):
                 self._finished = {self.path: self._sink.finish()}
-                self._files.close()
                 if self._sink.beside is not None:
                     self._finished = {table_of(self.path): self._sink.beside} | self._finished
         self._sink = None
@@ -137,62 +142,103 @@ def table_of(path: Path) -> Path:
     return path.with_name(path.stem + TABLE)
 
 
-@contextmanager
-def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
-    """Hand out the name of a hidden file, which gets the name ``path`` at the end of the block.
+class _Abandoned(Exception):
+    """Ends the thread; the writer then removes what it has written."""
 
-    Raises
-    ------
-    OutputError
-        If the file exists and ``force`` is false, or if it cannot be written.
+
+class WriterThread:
+    """Writes batches to a tractogram in another thread.
+
+    Use it in a ``with`` block. The complete file appears at the end of the block; after an exception in the block there
+    is no file. Errors of the thread are raised by ``put``, by ``finish`` or at the end of the block.
+
+    Parameters
+    ----------
+    path : the tractogram.
+    space : grid of the image that is tracked.
+    force : whether an existing file may be replaced.
+    drafts : folder in which the file is written until it is complete.
+    content : makes of each batch what is written of it.
+    **details : see :class:`.trx.Details`.
     """
-    check_target(path, force=force)
-    with explained(path), hidden_folder(path) as folder:
-        draft = folder / path.name
-        yield draft
-        check_target(path, force=force)
-        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+    def __init__(
+        self, path: str | Path, space: Space, *, force: bool = False, drafts: Path | None = None,
+        content: Callable[[Batch], Batch] | None = None, **details: Unpack[Details],
+    ) -> None:
+        self._content = content
+        self._writer = TractogramWriter(path, space, force=force, drafts=drafts, **details)
+        self._queue: Queue[Batch | Future[Batch] | None] = Queue(WAITING)
+        self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="writer")
+
+    def __enter__(self) -> WriterThread:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def put(self, batch: Batch) -> None:
+        """Queue a batch; wait if WAITING others are queued."""
+        self._hand_over(batch if self._content is None else thread_pool("content", MAKERS).submit(self._content, batch))
+
+    def finish(self) -> None:
+        """Wait until the file is complete under its hidden name; the end of the block only renames it."""
+        if not self._finished.is_set():
+            self._hand_over(None)
+            _wait(self._finished)
+        if self._error is not None:
+            raise self._error
+
+    def _hand_over(self, batch: Batch | Future[Batch] | None) -> None:
+        """Queue a batch; a first None completes the file, a second renames it."""
+        while True:
+            if self._error is not None:
+                raise self._error
+            with suppress(Full):
+                return self._queue.put(batch, timeout=POLL_SECONDS)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait until the file is renamed, or removed after an error."""
+        try:
+            if kind is None:
+                self.finish()
+                self._hand_over(None)
+                _wait(self._ended)
+        finally:
+            self._abandoned.set()
+            # until Python 3.13, join takes the thread for ended if a signal interrupts it
+            _wait(self._ended)
+            self._thread.join()
+        if kind is None and self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        try:
+            with self._writer as writer:
+                while (batch := self._next()) is not None:
+                    writer.write(batch if isinstance(batch, Batch) else batch.result())
+                writer.finish()
+                self._finished.set()
+                self._next()
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._finished.set()
+            self._ended.set()
+
+    def _next(self) -> Batch | Future[Batch] | None:
+        while not self._abandoned.is_set():
+            with suppress(Empty):
+                return self._queue.get(timeout=POLL_SECONDS)
+        raise _Abandoned
 
 
-@contextmanager
-def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
-    """Remove those of some files that are new if the block fails, so that none stays that lacks the others."""
-    new = [path for path in paths if not path.exists()]
-    try:
-        yield
-    except BaseException:
-        for path in new:
-            with suppress(OSError):
-                path.unlink()
-        raise
-
-
-def check_target(path: Path, *, force: bool) -> None:
-    """Raise OutputError unless a file can be written at this path."""
-    try:
-        if not path.parent.is_dir():
-            raise OutputError(f"{path}: no folder {path.parent}; make it first")
-        if path.is_dir():
-            raise OutputError(f"{path}: is a folder; give the name of a file")
-        if path.exists() and not path.is_file():
-            raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
-        if path.exists() and not force:
-            raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
-        if not os.access(path.parent, os.W_OK):
-            raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
-        if path.exists() and not may_replace(path):
-            owner = name_of_user(path.lstat().st_uid)
-            raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
-    except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
-
-
-@contextmanager
-def explained(path: Path) -> Generator[None, None, None]:
-    """Turn an OSError into an OutputError that names the file."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(f"{path}: cannot be written ({reason}); check the free space and the folder") from error
+def _wait(event: threading.Event) -> None:
+    # with a timeout, since a signal that arrives just before a wait begins is handled only after the wait
+    while not event.wait(POLL_SECONDS):
+        pass

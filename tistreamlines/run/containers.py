@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError, ParameterError
 from ..io import trx as trx_format
-from ..io.writer_thread import WriterThread
+from ..io.writer import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
 from ..tracking.products.points.content import compressed
 from .saving import write

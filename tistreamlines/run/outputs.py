@@ -12,8 +12,9 @@ from pathlib import Path
 from ..aliases import Json
 from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
+from ..io.drafts import check_target, explained
 from ..io.in_memory import InMemory
-from ..io.writer import SINKS, check_target, explained, table_of
+from ..io.writer import SINKS, table_of
 from ..option import flag
 from ..options.parameters import Parameters
 from ..report.names import SUFFIXES, files_of

@@ -15,7 +15,7 @@ from ..aliases import Json
 from ..errors import InputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
-from ..io.writer_thread import WriterThread
+from ..io.writer import WriterThread
 from ..options.definitions import joined_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords

@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..aliases import Array, Json
+from ..io.drafts import explained
 from ..io.source import source_hash, with_plugins
 from ..io.trx import contents
-from ..io.writer import explained
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..options.parameters import Parameters, length_mm

@@ -17,8 +17,8 @@ from ...aliases import Json
 from ...devices import Device, choose
 from ...devices.threads import thread_pool
 from ...io import sidecar
+from ...io.drafts import completed
 from ...io.weights import write_numbers
-from ...io.writer import completed
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
 from ..products.files import Weighing

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ....io import sidecar
+from ....io.drafts import completed
 from ....io.tabular import write_rows
-from ....io.writer import completed
 from ....option import OUTPUT, PathLike, option, values_of
 from ....space.batch import Batch, Space
 from ..backlog import Backlog
