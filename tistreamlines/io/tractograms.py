@@ -15,8 +15,8 @@ from ..errors import InputError
 from ..option import FARTHEST
 from ..space.batch import Batch, Space
 from .images import existing, mode_of, reading
-from .stored_tck import header_of_tck, streamlines_of_tck
-from .stored_trk import header_of_trk, streamlines_of_trk
+from .tck import header_of_tck, streamlines_of_tck
+from .trk import header_of_trk, streamlines_of_trk
 from .trx_schema import HEADER, MemberRows, Trx, opened_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
@@ -102,11 +102,7 @@ def grid_of_tractogram(path: Path) -> Space | None:
             with opened_trx(path) as file:
                 return file.space
         if suffix == ".trk":
-            header = header_of_trk(path)
-            if min(header.shape) < 1:
-                raise InputError(f"{path}: its header has dim {list(header.shape)}, which are no sizes of an image; "
-                                 "write it again, or give another grid")
-            return Space(header.affine, header.shape)
+            return header_of_trk(path).grid()
     return None
 
 

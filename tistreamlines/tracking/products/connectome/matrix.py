@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ....aliases import Array, Json
 from ....io import sidecar
-from ....io.matrices import beside, write_matrix, write_nodes, write_pairs
+from ....io.tables import beside, write_lines, write_matrix, write_nodes
 from ....kernels.products.lengths import UNITS
 from ..files import first_of
 from ..keyed_sums import KeyedSums
@@ -299,7 +299,8 @@ class Edges:
         """Write the labels of the two nodes of each streamline, 0 for none."""
         labels = np.append(0, self.parcellation.nodes)
         pairs = [labels[nodes] for nodes in self.pairs] or [np.zeros((0, 2), int)]
-        write_pairs(beside(self.path, "_pairs", ".tsv"), np.concatenate(pairs), force=force)
+        path = beside(self.path, "_pairs", ".tsv")
+        write_lines(path, np.concatenate(pairs).T, separator="\t", force=force)  # as MRtrix3's connectome2tck reads it
 
     def doubts(self, matrix: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""

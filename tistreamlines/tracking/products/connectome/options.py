@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....errors import ParameterError
-from ....io.matrices import beside
+from ....io.tables import beside
 from ....option import OUTPUT, listed, of_each, option, pairs_of, values_of
 from ..samples.sampler import names_of
 from .matrix import MEASURES, Measure, mean_sample, written

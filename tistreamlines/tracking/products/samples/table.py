@@ -9,7 +9,7 @@ import numpy as np
 
 from ....io import sidecar
 from ....io.drafts import completed
-from ....io.tabular import write_rows
+from ....io.tables import write_rows
 from ....option import OUTPUT, PathLike, option, values_of
 from ....space.batch import Batch, Space
 from ..backlog import Backlog

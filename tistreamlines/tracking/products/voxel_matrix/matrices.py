@@ -15,7 +15,7 @@ from ....errors import OutputError
 from ....io import sidecar
 from ....io.images import AnyPath
 from ....io.maps import write_map
-from ....io.sparse import SUFFIXES, write_coordinates, write_sparse
+from ....io.tables import SPARSE_SUFFIXES, write_coordinates, write_sparse
 from ....kernels.products.lengths import UNITS
 from ....option import OUTPUT, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
@@ -266,8 +266,8 @@ def _files(paths: Sequence[Path], targets: Sequence[bool]) -> tuple[Path, ...]:
     """Return each matrix and what lies beside it; raise OutputError if a matrix has an unknown suffix."""
     out: list[Path] = []
     for path, more in zip(paths, targets, strict=True):
-        if path.suffix.lower() not in SUFFIXES:
-            raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+        if path.suffix.lower() not in SPARSE_SUFFIXES:
+            raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SPARSE_SUFFIXES)}")
         out += [path, *beside(path, targets=more)]
     return tuple(out)
 
