@@ -15,7 +15,6 @@ from plans import plan_of
 
 import tistreamlines as ts
 from tistreamlines.io import cache as caching
-from tistreamlines.io import source
 from tistreamlines.io.cache import Cache
 from tistreamlines.io.writer import SINKS, WriterThread
 from tistreamlines.run import tables
@@ -248,20 +247,20 @@ class TestCache:
         """Also what the tables are made with at several removes: voxels' order, the seeds' FA, frames of files."""
         own = Path(ts.__file__).parent
         package = shutil.copytree(own, tmp_path / "tistreamlines", ignore=shutil.ignore_patterns("*.pyc"))
-        monkeypatch.setattr(source, "__file__", str(package / "io" / "source.py"))
+        monkeypatch.setattr(caching, "__file__", str(package / "io" / "cache.py"))
         whole = caching.code_versions.__wrapped__()
         assert {"python", "numpy", "scipy", "dipy", "nibabel", "numba", "llvmlite"} < set(whole)
         forgotten = "options/parameters.py", "io/nifti.py", "kernels/getters/vertex_steps.py", "backends/numba/simd.py"
         for name in forgotten:
-            source.source_hash.cache_clear()
+            caching.source_hash.cache_clear()
             before = caching.code_versions.__wrapped__()["code"]
             with (package / name).open("a") as file:
                 file.write("#\n")
-            source.source_hash.cache_clear()
+            caching.source_hash.cache_clear()
             assert caching.code_versions.__wrapped__()["code"] != before, name
         monkeypatch.setattr(caching, "version", lambda name: "0")
         assert caching.code_versions.__wrapped__()["numba"] != whole["numba"]
-        source.source_hash.cache_clear()  # of the copy
+        caching.source_hash.cache_clear()  # of the copy
 
     def test_only_kernels_are_imported(self, tmp_path):
         from tistreamlines.tracking.tables.packing import _decoded

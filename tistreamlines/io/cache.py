@@ -31,12 +31,12 @@ from ..linker.store import is_own, opened
 from ..plugins import digests
 from .drafts import hidden_folder
 from .regular import is_of_this_user
-from .source import source_hash
 
 T = TypeVar("T")
 Entry = tuple[dict[str, Array], Json]
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
+IDLE = ("cli", "benchmarks", "phantom")  # rooms that compute no streamline
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
 
 
@@ -184,3 +184,21 @@ def _reason(error: BaseException) -> str:
 def code_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that compute, and a hash of this package's source."""
     return {name: version(name) for name in _COMPUTING} | {"python": platform.python_version(), "code": source_hash()}
+
+
+@cache
+def source_hash() -> str:
+    """Return the SHA-256 of the source that computes, as 64 hexadecimal digits."""
+    folder, own = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        place = path.relative_to(folder)
+        if place.parts[0] not in IDLE:
+            content = path.read_bytes()
+            own.update(f"{place.as_posix()} {len(content)}\n".encode() + content)
+    return own.hexdigest()
+
+
+def with_plugins(own: str) -> str:
+    """Return a hash of this package's source, which is given, and of that of the modules that extend it, if any."""
+    others = digests()
+    return hashlib.sha256(repr((own, others)).encode()).hexdigest() if others else own

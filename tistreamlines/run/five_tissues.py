@@ -14,12 +14,22 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError, OutputError, ParameterError
 from ..io.drafts import check_target
-from ..io.five_tissues import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, TOLERANCE, WHITE, check_fractions
 from ..io.images import Opened, grid_of, open_image
 from ..io.in_memory import refuse_arrays, source_of
-from ..io.labels import read_labels, whole
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
+from ..io.segmentations import (
+    CORTICAL,
+    FLUID,
+    PATHOLOGICAL,
+    SUBCORTICAL,
+    TISSUES,
+    TOLERANCE,
+    WHITE,
+    check_fractions,
+    read_labels,
+    whole,
+)
 from ..option import flag
 from ..space.batch import Space
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..aliases import Array, Json
+from ..io.cache import source_hash, with_plugins
 from ..io.drafts import explained
-from ..io.source import source_hash, with_plugins
 from ..io.trx import contents
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict

@@ -14,8 +14,8 @@ from ..aliases import Array
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io import maps, tables
-from ..io.five_tissues import load_five_tissues
 from ..io.images import AnyPath, Tell
+from ..io.segmentations import load_five_tissues
 from ..option import flag, listed
 from .getters import bedpostx, boot, cone, fact, fod, pmf, ptt, sd_stream
 from .getters.options import AngleOptions

@@ -20,8 +20,8 @@ from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 from ...errors import InputError, ParameterError
 from ...fit.threads import in_threads, single_blas
-from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, open_image
+from ...io.segmentations import load_five_tissues
 from ...option import flag
 from ...space.batch import Space
 from .attempts import first_found
