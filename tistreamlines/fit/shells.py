@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, Json
 from ..errors import InputError, ParameterError
-from ..io.nifti import B0_THRESHOLD
+from ..io.gradients import B0_THRESHOLD
 from ..option import flag
 
 if TYPE_CHECKING:

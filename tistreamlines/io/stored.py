@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,7 @@ Scaling = list[tuple[np.ufunc, Array]]  # operations, each with a number
 Image: TypeAlias = "SpatialImage | StoredImage"
 
 
-@dataclass(frozen=True, eq=False)
-class Gradients:
+class Gradients(NamedTuple):
     """The gradients that a file of a series has with it.
 
     Parameters

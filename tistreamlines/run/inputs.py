@@ -18,7 +18,7 @@ from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
-from ..io import images, nifti, pipes, sidecar
+from ..io import gradients, images, nifti, sidecar
 from ..io.in_memory import InMemory
 from ..io.readers import reader_of
 from ..option import flag, listed
@@ -173,7 +173,7 @@ def doubts_of_places(sources: Series) -> list[str]:
 
 def _parts(name: str, path: PathLike) -> list[PathLike]:
     """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
-    if isinstance(path, pipes.Drained):
+    if isinstance(path, gradients.Drained):
         return [path]
     option = name.split()[0]  # one of several files is 'bedpostx 1'
     if option in SOURCES and (listing := SOURCES[option].files):
@@ -190,7 +190,7 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
 
 
 def _hash(parts: list[PathLike]) -> str:
-    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, pipes.Drained)]
+    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.Drained)]
     return "+".join(drained or [sidecar.sha256(Path(part)) for part in parts])
 
 
@@ -349,9 +349,7 @@ def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) 
         else:
             grid = images.grid_of(*opened)
             values = nifti.load_map(opened, grid, log.note, count)
-        from ..io.volumes import check_overlap
-
-        check_overlap(opened.path, values, grid, space)
+        nifti.check_overlap(opened.path, values, grid, space)
         return OwnMap(values, np.linalg.solve(grid.affine, space.affine))
     return nifti.load_map(path, space, log.note, count, place=log.warn)
 

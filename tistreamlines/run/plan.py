@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..aliases import Array, Json
-from ..io import pipes
 from ..io.cache import Cache
+from ..io.gradients import drained
 from ..options.definitions import names_affecting
 from ..options.parameters import Parameters, input_names
 from ..space.batch import Space
@@ -65,7 +65,7 @@ def make_plan(
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
     log.begin("load")
-    series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
+    series = {name: path if name == "dwi" else drained(path) for name, path in series.items()}
     hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
     # what the tables are made of is looked at where they are made
     known = {str(source) for source in (*series.values(), *sources.values())}
