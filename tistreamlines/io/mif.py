@@ -11,17 +11,14 @@ import math
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..errors import InputError
+from .mrtrix_header import Header, Values, read_header, values_of
 from .stored import Gradients, StoredImage, content_of
-
-if TYPE_CHECKING:
-    from .mrtrix_header import Header, Values
 
 MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"
@@ -58,8 +55,6 @@ def open_mif(path: Path) -> StoredImage:
     InputError
         If the header is damaged, or if the file is too short.
     """
-    from .mrtrix_header import read_header, values_of
-
     header = read_header(path, MAGIC)
     shape, ranks = _shape(header), _ranks(header)
     if len(ranks) != len(shape):
@@ -81,8 +76,6 @@ def open_mif(path: Path) -> StoredImage:
 
 def files_of_mif(path: Path) -> list[Path]:
     """Return the files that make up an image: itself, and that of the values if it is another one."""
-    from .mrtrix_header import read_header, values_of
-
     values = values_of(read_header(path, MAGIC))
     return [path] if values.path == path else [path, values.path]
 

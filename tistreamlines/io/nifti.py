@@ -20,20 +20,9 @@ from ..errors import InputError
 from ..space.batch import Space
 from ..space.resampling import resampled
 from .gradients import read_gradients
-from .images import (
-    AnyPath,
-    Tell,
-    check_finite,
-    grid_of,
-    open_image,
-    ordering,
-    read_array,
-    read_signals,
-    reading,
-    silent,
-    without_nan,
-)
+from .images import AnyPath, Tell, finite, grid_of, open_image, read_array, read_signals, reading, silent
 from .in_memory import InMemory
+from .placement import ordering
 from .stored import Image, StoredImage
 
 if TYPE_CHECKING:
@@ -267,6 +256,8 @@ def load_volume(
     InputError
         If the file is missing or damaged, has other axes, lies elsewhere, or has infinite values.
     """
+    from nibabel.orientations import apply_orientation
+
     unplaced = isinstance(path, InMemory) and path.header is None  # an array lies where the series does
     path, image = open_image(path)
     shape = tuple(image.shape)
@@ -277,13 +268,12 @@ def load_volume(
         raise InputError(f"{path}: shape {shape}; give an image of {count}")
     with reading(path):
         order = ordering(image, space)
-    same = order.fits(space)
+    same = order.fits
     others = str(reference or TRACKED)
     if unplaced and not same:
         raise InputError(f"{path}: shape {shape}, but {others} have {space.shape}; give an array of that shape")
     data = read_array(path, image).reshape(shape)
-    data = without_nan(path, order.applied(data) if same else data, note)
-    check_finite(path, data)
+    data = finite(path, apply_orientation(data, order.orientation) if same else data, note)
     if same:
         return path, data
     stored = grid_of(path, image, sheared=True)

@@ -144,7 +144,7 @@ def content_of(name: str, most: int) -> bytes:
 
 
 def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
-    """Return the values of a 4-D image, scaled as its header says.
+    """Return the values of an image of four axes or more, scaled as its header says.
 
     Parameters
     ----------
@@ -161,6 +161,7 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
         Whether no value is NaN or beyond the limit.
     """
     stored, scaling = _stored(image)
+    stored = stored.reshape(*stored.shape[:3], -1)
     values = np.empty(stored.shape, np.float32)
     safe = _bounded(stored.dtype, scaling, limit)
 
