@@ -274,7 +274,8 @@ class TestTrx:
         from contextlib import ExitStack
 
         with ExitStack() as files:
-            sink = trx_format.TrxSink(tmp_path, Space(np.full((4, 4), -2.2250738585072014e-308), (1 << 31,) * 3), files)
+            space = Space(np.full((4, 4), -2.2250738585072014e-308), (1 << 31,) * 3)
+            sink = trx_format.TrxSink(tmp_path, space, files, {})
             sink._vertices = sink._streamlines = 1 << 63
             assert len(sink._header()) < 800
 
@@ -290,7 +291,7 @@ class TestTrx:
         from contextlib import ExitStack
 
         with ExitStack() as files:
-            sink = trx_format.TrxSink(tmp_path, SPACES["plain"], files)
+            sink = trx_format.TrxSink(tmp_path, SPACES["plain"], files, {})
             sink._vertices = (1 << 32) - 2
             sink.append(batch(SPACES["plain"], [1, 1, 3]))
             sink._starts.write(np.array([sink._vertices], "<u8"))

@@ -270,16 +270,11 @@ def read_series(
 ) -> npt.NDArray[np.float32]:
     """Return the values (x, y, z, n) float32 of an image whose axes from the fourth on have n values together.
 
-    A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`without_nan`.
+    A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`finite`.
     """
     with reading(path):
         data, expected = floats(unpacked(image), LARGEST)
-    if expected:
-        return data
-    if note is not None:
-        data = without_nan(path, data, note, together)
-    _check_volumes(path, data)
-    return data
+    return data if expected else finite(path, data, note, together)
 
 
 def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]:
@@ -293,45 +288,29 @@ def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt
         return data, None
     missing: npt.NDArray[np.bool_] = np.asarray(np.isnan(data).any(axis=3))
     data[missing] = 0
-    _check_volumes(path, data)
-    return data, missing if missing.any() else None
+    return finite(path, data), missing if missing.any() else None
 
 
-def _check_volumes(path: Path, data: npt.NDArray[np.float32]) -> None:
-    for first in range(0, data.shape[3], VOLUMES_AT_ONCE):
-        check_finite(path, data[..., first : first + VOLUMES_AT_ONCE], first)
+def finite(path: Path, data: Array, note: Tell | None = None, together: int = 1) -> Array:
+    """Raise an InputError at the first value that is NaN, infinite or larger than LARGEST; return the values.
 
-
-def without_nan(path: Path, data: Array, note: Tell, together: int = 1) -> Array:
-    """Replace NaN, which programs write where nothing was fitted, by 0, and tell ``note`` how many there are.
-
-    ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
+    With ``note``, NaN, which programs write where nothing was fitted, becomes 0, and ``note`` is told how many there
+    are. ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
     """
-    missing = np.isnan(data)
-    if not missing.any():
-        return data
-    note(f"{path}: {missing.sum()} of {missing.size} values are NaN and are set to 0")
-    if together > 1:
-        groups = missing.reshape(*missing.shape[:-1], -1, together)
-        missing = np.broadcast_to(groups.any(axis=-1, keepdims=True), groups.shape).reshape(missing.shape)
-    return np.where(missing, data.dtype.type(0), data)
-
-
-def check_finite(path: Path, data: Array, first_volume: int = 0) -> None:
-    """Raise an InputError at the first value that is NaN, infinite or larger than LARGEST."""
-    finite = np.abs(data) <= LARGEST
-    if finite.all():
-        return
-    where = first_place(~finite)
-    volume = f" of volume {first_volume + where[3]}" if data.ndim == 4 else ""
-    advice = f"replace NaN and values beyond {LARGEST:g} with e.g. 0"
-    raise InputError(f"{path}: value {data[where]} in voxel {where[:3]}{volume}; {advice}")
-
-
-def finite(path: Path, data: Array, note: Tell) -> Array:
-    """Return values without NaN, as :func:`without_nan` does, that are checked by :func:`check_finite`."""
-    data = without_nan(path, data, note)
-    check_finite(path, data)
+    if note is not None and (missing := np.isnan(data)).any():
+        note(f"{path}: {missing.sum()} of {missing.size} values are NaN and are set to 0")
+        if together > 1:
+            groups = missing.reshape(*missing.shape[:-1], -1, together)
+            missing = np.broadcast_to(groups.any(axis=-1, keepdims=True), groups.shape).reshape(missing.shape)
+        data = np.where(missing, data.dtype.type(0), data)
+    at_once = VOLUMES_AT_ONCE if data.ndim == 4 else data.shape[-1]
+    for first in range(0, data.shape[-1], at_once):
+        part = data[..., first : first + at_once]
+        if not (right := np.abs(part) <= LARGEST).all():
+            where = first_place(~right)
+            volume = f" of volume {first + where[3]}" if data.ndim == 4 else ""
+            advice = f"replace NaN and values beyond {LARGEST:g} with e.g. 0"
+            raise InputError(f"{path}: value {part[where]} in voxel {where[:3]}{volume}; {advice}")
     return data
 
 

@@ -34,9 +34,7 @@ INDEX, DIRECTIONS = "index", "directions"  # images whose names MRtrix3 knows
 COUNT = "nfixels"  # key in the header of the index
 
 
-def write_map(
-    path: Path, values: Array, space: Space, *, force: bool, keys: Mapping[str, str] = NO_KEYS
-) -> None:
+def write_map(path: Path, values: Array, space: Space, *, force: bool) -> None:
     """Write a map; the same values have the same bytes at any time and under any name.
 
     Parameters
@@ -49,33 +47,32 @@ def write_map(
         Grid of the map.
     force : bool
         Replace an existing file.
-    keys : mapping
-        Further lines of the header of a .mif; NIfTI has no place for them.
 
     Raises
     ------
     OutputError
         If the file exists and ``force`` is false, or if it cannot be written.
     """
-    content = map_content(path.suffix, values, space, keys=keys)
+    content = map_content(path.suffix, values, space)
     with completed(path, force=force) as draft:
         draft.write_bytes(content)
 
 
 def map_content(suffix: str, values: Array, space: Space, *, keys: Mapping[str, str] = NO_KEYS) -> bytes:
-    """Return the bytes of an image that :func:`write_map` writes to a file whose name ends so."""
-    content = mif_content(values, space, keys) if suffix.lower() == MIF else _nifti_content(values, space)
-    # the header of gzip would name the file and the hour
-    return gzip.compress(content, LEVEL, mtime=0) if suffix.lower() == ".gz" else content
+    """Return the bytes of an image that :func:`write_map` writes to a file whose name ends so.
 
-
-def _nifti_content(values: Array, space: Space) -> bytes:
+    ``keys`` are further lines of the header of a .mif; NIfTI has no place for them.
+    """
+    if suffix.lower() == MIF:
+        return mif_content(values, space, keys)
     import nibabel as nib
 
     kind = nib.Nifti1Image if max(values.shape) <= LARGEST_SIDE else nib.Nifti2Image
     image = kind(values, space.affine, dtype=values.dtype)
     image.header.set_xyzt_units("mm")
-    return image.to_bytes()
+    content = image.to_bytes()
+    # the header of gzip would name the file and the hour
+    return gzip.compress(content, LEVEL, mtime=0) if suffix.lower() == ".gz" else content
 
 
 def mif_content(values: Array, space: Space, keys: Mapping[str, str]) -> bytes:

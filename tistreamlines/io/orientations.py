@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,7 @@ from ..space.nearest_vertex import closest_vertices, products
 from ..space.sphere import SPHERES, load_sphere
 from .images import AFFINE_TOLERANCE, AnyPath, Tell, first_place, grid_of, nearby, open_image, read_series, silent
 from .mif import MRTRIX_SUFFIXES
-
-if TYPE_CHECKING:
-    from .stored import Image
+from .stored import Image
 
 Floats = npt.NDArray[np.float32]
 NEGATIVE_TOLERANCE = 1e-6  # of the largest value: negative values that rounding may leave in a PMF

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TextIO
+from typing import ClassVar, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from ..space.batch import MOST_POINTS, Batch, Space
 from .mrtrix_header import read_header
 from .tables import write_rows
 from .trx import Details, crc32
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 1024  # room of the header, whose counts are known at the end; the points begin after it
@@ -45,12 +42,12 @@ class TckSink:
     ----------
     folder, files : where the file is written, and what closes it.
     space : not needed: TCK is in RASmm and has no grid.
-    **details : see :class:`.trx.Details`.
+    details : what the format may keep besides.
     """
 
     STREAMLINE_BYTES: ClassVar[int] = 12  # a row of NaN
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None:
         self.beside: Path | None = None
         self._rows: TextIO | None = None
         self._folder, self._opened, self._details = folder, files, details

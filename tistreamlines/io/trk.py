@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import MOST_POINTS, Batch, Space
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from .trx import Details
+from .trx import Details
 
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
 # so a seed number is exact only below 2**24, about 16.8 million; TRX has no such limit.
@@ -43,7 +39,7 @@ class TrkSink:
     STREAMLINE_BYTES: ClassVar[int] = 32  # number of points and properties
     beside: Path | None = None
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, **_: Unpack[Details]) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, _: Details) -> None:
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)
         self._file = files.enter_context(self._path.open("wb"))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count, pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, ClassVar, TypedDict
+from typing import IO, ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,6 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..space.batch import Batch, Space
 from .stored import quick_zlib
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters
@@ -41,10 +38,6 @@ POINTS_START = 1024  # where the points begin; the JSON header has up to 700 byt
 POINTS_BEFORE = POINTS_START - 30 - len(POINTS)  # where their entry in the archive begins
 OFFSETS_AT_ONCE = 1 << 20
 BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
-
-
-Fields = Callable[[], Mapping[str, object]]
-Late = Callable[[], Mapping[str, Array]]
 
 
 class Details(TypedDict, total=False):
@@ -65,8 +58,8 @@ class Details(TypedDict, total=False):
 
     step_mm: float | None
     point_type: str
-    fields: Fields
-    late: Late
+    fields: Callable[[], Mapping[str, object]]
+    late: Callable[[], Mapping[str, Array]]
 
 
 def crc32(data: memoryview | bytes, before: int = 0) -> int:
@@ -80,7 +73,7 @@ class TrxSink:
     STREAMLINE_BYTES: ClassVar[int] = 24  # offset, 4, and MEMBERS; above 2^32 points, offsets take 4 more
     beside: Path | None = None
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None:
         point_type = details.get("point_type", "float32")
         self._folder, self._late = folder, details.get("late", dict)
         self._space = space
@@ -157,14 +150,8 @@ class TrxSink:
                 archive.writestr(_entry(f"groups/{name}.uint32"), members.tobytes())
 
     def _header(self) -> str:
-        return json.dumps(
-            {
-                "DIMENSIONS": list(self._space.shape),
-                "VOXEL_TO_RASMM": self._space.affine.tolist(),
-                "NB_VERTICES": self._vertices,
-                "NB_STREAMLINES": self._streamlines,
-            }
-        )
+        grid = {"DIMENSIONS": list(self._space.shape), "VOXEL_TO_RASMM": self._space.affine.tolist()}
+        return json.dumps(grid | {"NB_VERTICES": self._vertices, "NB_STREAMLINES": self._streamlines})
 
     def _write_offsets(self) -> str:
         # n starts and the total number of points; only now is it known whether 32 bits are enough.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,10 @@ def load_weights(path: str | Path) -> npt.NDArray[np.float64]:
     try:
         values = np.array(words, float)
     except ValueError as error:
-        wrong = next(k for k, word in enumerate(words) if not _is_number(word))
+        numbers: list[float] = []
+        with suppress(ValueError):
+            numbers.extend(map(float, words))  # those before the first word that is no number stay
+        wrong = len(numbers)
         text = f"{_place(path, lines, wrong)} is {words[wrong]!r}; give weights of streamlines, numbers in text"
         raise InputError(text) from error
     outside = np.flatnonzero(~((values >= 0) & (values <= GREATEST)))
@@ -64,14 +68,6 @@ def faint(path: str | Path, values: npt.NDArray[np.float64]) -> list[str]:
     if not count:
         return []
     return [f"{path}: {count:,} of {len(values):,} weights are below {FAINT:g} of the sum of all, and hardly count"]
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _words(line: str) -> list[str]:

@@ -39,7 +39,7 @@ class Sink(Protocol):
     STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
     beside: Path | None  # a table of what is sampled, if that is a file of its own
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None: ...
+    def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None: ...
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
@@ -98,7 +98,7 @@ class TractogramWriter:
         """Create the hidden folder in which the file is written."""
         with explained(self.path), ExitStack() as resources:
             folder = resources.enter_context(hidden_folder(self._draft))
-            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, resources, **self._details)
+            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, resources, self._details)
             self._resources = resources.pop_all()
         return self
 
