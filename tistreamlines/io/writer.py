@@ -7,11 +7,11 @@ files, and the details of the run that it may keep. A thread writes them, so tha
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from queue import Empty, Full, Queue
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -24,11 +24,9 @@ from .trk import TrkSink
 from .trx import Details, TrxSink
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from typing_extensions import Unpack
 
-WAITING = 6  # batches in the queue at most, besides the one being written
+WAITING = 7  # batches that are queued or being written at most
 MAKERS = 6  # threads that make of batches what is written of them
 POLL_SECONDS = 0.1
 
@@ -142,10 +140,6 @@ def table_of(path: Path) -> Path:
     return path.with_name(path.stem + TABLE)
 
 
-class _Abandoned(Exception):
-    """Ends the thread; the writer then removes what it has written."""
-
-
 class WriterThread:
     """Writes batches to a tractogram in another thread.
 
@@ -168,35 +162,29 @@ class WriterThread:
     ) -> None:
         self._content = content
         self._writer = TractogramWriter(path, space, force=force, drafts=drafts, **details)
-        self._queue: Queue[Batch | Future[Batch] | None] = Queue(WAITING)
-        self._abandoned, self._finished, self._ended = threading.Event(), threading.Event(), threading.Event()
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name="writer")
+        self._thread = ThreadPoolExecutor(1, "writer")
+        self._tasks: deque[Future[object]] = deque()  # those whose errors have not been looked for
 
     def __enter__(self) -> WriterThread:
         """Start the thread."""
-        self._thread.start()
+        self._tasks.append(self._thread.submit(self._writer.__enter__))
         return self
 
     def put(self, batch: Batch) -> None:
-        """Queue a batch; wait if WAITING others are queued."""
-        self._hand_over(batch if self._content is None else thread_pool("content", MAKERS).submit(self._content, batch))
+        """Queue a batch; wait if too many others are queued."""
+        content = None if self._content is None else thread_pool("content", MAKERS).submit(self._content, batch)
+        self._submit(lambda: self._writer.write(batch if content is None else content.result()), WAITING)
 
     def finish(self) -> None:
         """Wait until the file is complete under its hidden name; the end of the block only renames it."""
-        if not self._finished.is_set():
-            self._hand_over(None)
-            _wait(self._finished)
-        if self._error is not None:
-            raise self._error
+        self._submit(self._writer.finish, 0)
 
-    def _hand_over(self, batch: Batch | Future[Batch] | None) -> None:
-        """Queue a batch; a first None completes the file, a second renames it."""
-        while True:
-            if self._error is not None:
-                raise self._error
-            with suppress(Full):
-                return self._queue.put(batch, timeout=POLL_SECONDS)
+    def _submit(self, task: Callable[[], object], most: int) -> None:
+        """Hand a task to the thread, wait until at most so many are left, and raise the errors of the others."""
+        self._tasks.append(self._thread.submit(task))
+        while self._tasks and (len(self._tasks) > most or self._tasks[0].done()):
+            _wait(self._tasks[0])
+            self._tasks.popleft()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -205,40 +193,20 @@ class WriterThread:
         try:
             if kind is None:
                 self.finish()
-                self._hand_over(None)
-                _wait(self._ended)
+        except BaseException as failure:
+            kind = type(failure)
+            raise
         finally:
-            self._abandoned.set()
-            # until Python 3.13, join takes the thread for ended if a signal interrupts it
-            _wait(self._ended)
-            self._thread.join()
-        if kind is None and self._error is not None:
-            raise self._error
-
-    def _work(self) -> None:
-        try:
-            with self._writer as writer:
-                while (batch := self._next()) is not None:
-                    writer.write(batch if isinstance(batch, Batch) else batch.result())
-                writer.finish()
-                self._finished.set()
-                self._next()
-        except _Abandoned:
-            pass
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._finished.set()
-            self._ended.set()
-
-    def _next(self) -> Batch | Future[Batch] | None:
-        while not self._abandoned.is_set():
-            with suppress(Empty):
-                return self._queue.get(timeout=POLL_SECONDS)
-        raise _Abandoned
+            for task in self._tasks:
+                task.cancel()
+            self._tasks.clear()
+            with self._thread:
+                _wait(self._thread.submit(self._writer.__exit__, kind, error, trace))
 
 
-def _wait(event: threading.Event) -> None:
+def _wait(task: Future[object]) -> None:
+    """Wait for a task, and raise its error."""
     # with a timeout, since a signal that arrives just before a wait begins is handled only after the wait
-    while not event.wait(POLL_SECONDS):
-        pass
+    while not task.done():
+        wait((task,), POLL_SECONDS)
+    task.result()
