@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import tistreamlines as ts
-from tistreamlines.io.drafts import completed
+from tistreamlines.io.writer import completed
 from tistreamlines.option import OUTPUT, PathLike, option
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
 from tistreamlines.tracking.products.files import ProductFile

@@ -120,6 +120,7 @@ def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, tmp_path, n
     """Files that reserve outputs do not stay."""
     code = f"""
 from contextlib import ExitStack
+from pathlib import Path
 from tistreamlines.io import drafts
 
 def compile(output, watcher):

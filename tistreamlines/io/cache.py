@@ -33,7 +33,6 @@ from .drafts import hidden_folder
 from .regular import is_of_this_user
 
 T = TypeVar("T")
-Entry = tuple[dict[str, Array], Json]
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
 IDLE = ("cli", "benchmarks", "phantom")  # rooms that compute no streamline
@@ -75,9 +74,7 @@ class Cache:
         text = json.dumps({"kind": kind, "causes": causes} | code, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
-    def load(
-        self, kind: str, causes: Mapping[str, object], unpack: Callable[[dict[str, Array], Json], T]
-    ) -> T | None:
+    def load(self, kind: str, causes: Mapping[str, object], unpack: Callable[[dict[str, Array], Json], T]) -> T | None:
         """Return ``unpack(arrays, values)`` of a cached result, or None if there is none."""
         if not self._readable:
             return None
@@ -143,7 +140,7 @@ class Cache:
             self._note(f"--cache-dir: {path} cannot be written ({_reason(error)}); nothing more is cached")
 
 
-def _read(raw: IO[bytes], name: str) -> Entry:
+def _read(raw: IO[bytes], name: str) -> tuple[dict[str, Array], Json]:
     """Return the arrays and values of a file, and check its seal and the CRC of each array.
 
     Each array is read in one call, because between two calls a thread waits until others leave it Python's lock.

@@ -265,9 +265,7 @@ def read_array(path: Path, image: Image) -> Array:
         return np.asarray(unpacked(image).dataobj)
 
 
-def read_series(
-    path: Path, image: Image, note: Tell | None = None, together: int = 1
-) -> npt.NDArray[np.float32]:
+def read_series(path: Path, image: Image, note: Tell | None = None, together: int = 1) -> npt.NDArray[np.float32]:
     """Return the values (x, y, z, n) float32 of an image whose axes from the fourth on have n values together.
 
     A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`finite`.

@@ -27,10 +27,7 @@ LARGEST_SIZE = 2**31 - 1  # of an axis
 DIGITS = 10  # significant ones, with which MRtrix3 keeps gradients that it has changed
 CHANGED = 1e-5  # largest |log| of squared norms with which MRtrix3 leaves directions as they are
 SCALED = 0.01  # largest |log| of squared norms with which it leaves b-values as they are
-TYPES = {
-    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
-    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
-}
+TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
 ORDERS = {"le": "<", "be": ">", "": "="}
 UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
 Floats = npt.NDArray[np.float64]
@@ -109,7 +106,7 @@ def _kind(header: Header) -> tuple[np.dtype, int]:
         raise InputError(f"{header.path}: datatype {text} has complex values; give e.g. their size, by mrcalc X -abs Y")
     if name.removesuffix(order) not in TYPES:
         raise header.fault(f"datatype {text[:60]!r} is none of Bit, {', '.join(TYPES)} with LE or BE")
-    kind = np.dtype(ORDERS[order] + TYPES[name.removesuffix(order)])
+    kind = np.dtype(name.removesuffix(order)).newbyteorder(ORDERS[order])
     return kind, kind.itemsize * 8
 
 
@@ -127,9 +124,7 @@ def _scaling(header: Header) -> tuple[float, float]:
 
 
 # ------------------------------------------------------------------------------------------------------------- affine
-def _affine(
-    header: Header, shape: tuple[int, ...], ranks: tuple[int, ...], axes: list[int]
-) -> tuple[Floats, npt.NDArray[np.float64]]:
+def _affine(header: Header, shape: tuple[int, ...], ranks: tuple[int, ...], axes: list[int]) -> tuple[Floats, Floats]:
     """Return the direction of each axis as stored, (3, 3), one a column, and the affine."""
     sides = header.numbers("vox", header.one("vox"))[:3]
     if len(sides) < 3 or not all(0 < side < np.inf for side in sides):

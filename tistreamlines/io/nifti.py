@@ -96,9 +96,7 @@ class OpenedDwi:
         return Dwi(values, self.space, gtab, self.path, self.own, missing)
 
 
-def load_dwi(
-    dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
-) -> Dwi:
+def load_dwi(dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent) -> Dwi:
     """Read a diffusion series with its b-values and directions; see :func:`open_dwi`."""
     return open_dwi(dwi, bvals, bvecs, note=note).read()
 

@@ -237,9 +237,7 @@ def _affine_of_gifti(
     return affine
 
 
-def _doubt(
-    path: Path, matrix: Floats | None, geometry: Floats | None, meta: Mapping[str, str], warn: Tell
-) -> None:
+def _doubt(path: Path, matrix: Floats | None, geometry: Floats | None, meta: Mapping[str, str], warn: Tell) -> None:
     """Raise an InputError or warn if it is not certain that the vertices of a GIFTI file are in tkRAS.
 
     FreeSurfer 7.4 and later say in which space they are, with a matrix from tkRAS to the scanner's. What earlier ones

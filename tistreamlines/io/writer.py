@@ -19,6 +19,7 @@ from ..devices.threads import thread_pool
 from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import check_target, explained, hidden_folder
+from .drafts import completed as completed  # plugins import it from here
 from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import Details, TrxSink

@@ -12,7 +12,7 @@ from ..backends.program import Program
 from ..errors import InputError, ParameterError
 from ..io import sidecar
 from ..io.drafts import all_or_none
-from ..io.weights import faint, load_weights
+from ..io.tables import faint, load_weights
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import ParameterError
-from ...io.weights import load_weights
+from ...io.tables import load_weights
 
 SIFT2 = "sift2"  # the weights of the product of this name
 SUM_BITS, PART_BITS = 61, 30  # rounding up or down adds less than a bit

@@ -18,7 +18,7 @@ from ...devices import Device, choose
 from ...devices.threads import thread_pool
 from ...io import sidecar
 from ...io.drafts import completed
-from ...io.weights import write_numbers
+from ...io.tables import write_numbers
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
 from ..products.files import Weighing
