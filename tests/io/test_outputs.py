@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import zipfile
 
 import nibabel as nib
 import numpy as np
@@ -294,11 +295,13 @@ class TestTrx:
             sink = trx_format.TrxSink(tmp_path, SPACES["plain"], files, {})
             sink._vertices = (1 << 32) - 2
             sink.append(batch(SPACES["plain"], [1, 1, 3]))
-            sink._starts.write(np.array([sink._vertices], "<u8"))
-            sink._starts.close()
-            member = sink._write_offsets()
-        assert member == "offsets.uint64"
-        assert np.fromfile(tmp_path / member, "<u8").tolist() == [2**32 - 2, 2**32 - 1, 2**32, 2**32 + 3]
+            sink._extend("starts", np.array([sink._vertices]))
+            sink._files["starts"].close()
+            with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+                sink._store_offsets(archive)
+        with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+            content = archive.read("offsets.uint64")
+        assert np.frombuffer(content, "<u8").tolist() == [2**32 - 2, 2**32 - 1, 2**32, 2**32 + 3]
 
     def test_seed_numbers_of_32_bits(self, tmp_path):
         grid = SPACES["plain"]

@@ -70,8 +70,8 @@ class Cache:
 
     def path(self, kind: str, causes: Mapping[str, object]) -> Path:
         """Return the file of a result, named by a hash of its kind, its causes and all code versions."""
-        code = {"code": code_versions(), "plugins": digests()}
-        text = json.dumps({"kind": kind, "causes": causes} | code, sort_keys=True)
+        all_causes = {"kind": kind, "causes": causes, "code": code_versions(), "plugins": digests()}
+        text = json.dumps(all_causes, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
     def load(self, kind: str, causes: Mapping[str, object], unpack: Callable[[dict[str, Array], Json], T]) -> T | None:

@@ -6,8 +6,8 @@ A lock ends with the process that holds it. Where a system has none (Windows, so
 from __future__ import annotations
 
 import errno
+import glob
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -134,21 +134,16 @@ def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
     with locked(lock_of(path)) as held:
         if held is not None:
             for file in (path, *beside):
-                _remove_drafts(file)
+                drafts = f".{glob.escape(file.name)}.{'[0-9a-f]' * 2 * TOKEN}.part"
+                with suppress(OSError):
+                    for draft in [*file.parent.glob(drafts)]:
+                        shutil.rmtree(draft, ignore_errors=True)
         yield
 
 
 def lock_of(path: Path) -> Path:
     """Return the name of the hidden file that reserves another one."""
     return path.with_name(f".{path.name}.lock")
-
-
-def _remove_drafts(path: Path) -> None:
-    """Remove the hidden folders in which a file was written."""
-    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * TOKEN}}}\.part")
-    with suppress(OSError):
-        for draft in [folder for folder in path.parent.iterdir() if name.fullmatch(folder.name)]:
-            shutil.rmtree(draft, ignore_errors=True)
 
 
 def allow_open(more: int) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ..devices.threads import thread_pool
@@ -118,9 +117,7 @@ class TractogramWriter:
                     self._finished = {table_of(self.path): self._sink.beside} | self._finished
         self._sink = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Move the complete file into place, or remove it after an exception."""
         if kind is not None:
             self._sink = None
@@ -187,9 +184,7 @@ class WriterThread:
             _wait(self._tasks[0])
             self._tasks.popleft()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Wait until the file is renamed, or removed after an error."""
         try:
             if kind is None:
@@ -202,7 +197,7 @@ class WriterThread:
                 task.cancel()
             self._tasks.clear()
             with self._thread:
-                _wait(self._thread.submit(self._writer.__exit__, kind, error, trace))
+                _wait(self._thread.submit(self._writer.__exit__, kind))
 
 
 def _wait(task: Future[object]) -> None:
