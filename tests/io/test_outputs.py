@@ -211,8 +211,6 @@ class TestTrx:
         loaded.close()
 
     def test_members_are_those_of_trx_python(self, tmp_path):
-        import zipfile
-
         grid = SPACES["oblique"]
         save(tmp_path / "ours.trx", grid, [batch(grid, [3, 4])])
         loaded = trx.load(str(tmp_path / "ours.trx"))
@@ -227,8 +225,6 @@ class TestTrx:
                     assert ours.read(name) == theirs.read(name), name
 
     def test_short_zip_headers(self, tmp_path):
-        import zipfile
-
         grid = SPACES["plain"]
         save(tmp_path / "out.trx", grid, [batch(grid, [3])])
         with zipfile.ZipFile(tmp_path / "out.trx") as archive:
@@ -239,8 +235,6 @@ class TestTrx:
     @pytest.mark.parametrize("limit", [None, 1500])
     def test_large_members(self, tmp_path, monkeypatch, limit):
         """Each member is where trx-python to 0.3 and from 0.4 looks for it, also beyond the limit of short headers."""
-        import zipfile
-
         path, grid = tmp_path / "out.trx", SPACES["oblique"]
         if limit:
             monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)

@@ -87,18 +87,14 @@ def reading(path: Path) -> Generator[None, None, None]:
             yield
     except TrackingError:
         raise
-    except MemoryError as error:
-        raise InputError(f"{path}: does not fit in memory; crop it or use a computer with more memory") from error
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        message = f"cannot be read: it is damaged ({_reason(error)}); copy or create it again"
-        raise InputError(f"{path}: {message}") from error
     except Exception as error:
-        message = f"cannot be read ({_reason(error)}); check that the file is complete and in the right format"
+        reason = " ".join(str(error).split()) or type(error).__name__
+        message = f"cannot be read ({reason}); check that the file is complete and in the right format"
+        if isinstance(error, MemoryError):
+            message = "does not fit in memory; crop it or use a computer with more memory"
+        elif isinstance(error, gzip.BadGzipFile | zlib.error | EOFError):
+            message = f"cannot be read: it is damaged ({reason}); copy or create it again"
         raise InputError(f"{path}: {message}") from error
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 class _Hush:

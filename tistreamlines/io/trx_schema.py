@@ -206,14 +206,12 @@ class Trx:
         needed |= {"dps": self.streamlines, "dpv": self.vertices}
         for name, member in self.members.items():
             rows, size = needed.get(name.split("/")[0]), member.stored.size
-            if size % member.width if rows is None else (size not in self._sizes(name, rows * member.width)):
+            whole = (rows or 0) * member.width
+            # an empty array that was mapped has a byte; some programs add their end to the offsets
+            sizes = {whole, whole or 1, whole + member.width * (name == "offsets")}
+            if size % member.width if rows is None else size not in sizes:
                 says = "" if rows is None else f", but {HEADER} tells of {rows:,} rows of {member.width}"
                 raise self._fault(f"{member.name} has {size:,} bytes{says}")
-
-    def _sizes(self, name: str, size: int) -> tuple[int, ...]:
-        """Return the bytes that an array may have; an empty one that was mapped has a byte."""
-        more = (size + self.members[name].width,) if name == "offsets" else ()  # their end, which some programs add
-        return (size, *more) if size else (0, 1, *more)
 
     def _check_groups(self) -> None:
         for member in (member for name, member in self.members.items() if name.startswith("groups/")):
