@@ -11,6 +11,7 @@ import math
 import re
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ DIGITS = 10  # significant ones, with which MRtrix3 keeps gradients that it has 
 CHANGED = 1e-5  # largest |log| of squared norms with which MRtrix3 leaves directions as they are
 SCALED = 0.01  # largest |log| of squared norms with which it leaves b-values as they are
 TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
-ORDERS = {"le": "<", "be": ">", "": "="}
+ORDERS: dict[str, Literal["<", ">", "="]] = {"le": "<", "be": ">", "": "="}
 UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
 Floats = npt.NDArray[np.float64]
 

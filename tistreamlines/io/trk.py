@@ -39,7 +39,7 @@ class TrkSink:
     STREAMLINE_BYTES: ClassVar[int] = 32  # number of points and properties
     beside: Path | None = None
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, _: Details) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None:
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)
         self._file = files.enter_context(self._path.open("wb"))

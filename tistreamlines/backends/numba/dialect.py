@@ -19,30 +19,9 @@ from tistreamlines.backends.numba import simd
 from tistreamlines.backends.numba.atomic import add, claim
 from tistreamlines.backends.numba.compiler import compiled, kernel
 from tistreamlines.backends.numba.lanes import i32, lanes{p} as lanes, real{p} as real, u32
-from tistreamlines.backends.numba.simd import (
-    absolute,
-    at,
-    bits,
-    collect,
-    floor,
-    from_bits,
-    index as _index,
-    lane,
-    maximum,
-    minimum,
-    prefetch,
-    put,
-    raised,
-    take,
-    team_any,
-    team_first,
-    team_last,
-    team_max,
-    team_min,
-    team_value,
-    umulhi,
-    where,
-)
+from tistreamlines.backends.numba.simd import (absolute, at, bits, collect, floor, from_bits, lane, maximum, minimum, prefetch, put, raised, take, team_any,
+    team_first, team_last, team_max, team_min, team_value, umulhi, where)
+from tistreamlines.backends.numba.simd import index as _index
 REAL = np.float{b}
 
 '''
