@@ -69,8 +69,9 @@ def locked(path: Path) -> Generator[int | None, None, None]:
             descriptor = _lock_file(path)
             files.callback(os.close, descriptor)
             locks = _lock(descriptor)
-            if not locks or _is_at(path, descriptor):
-                break
+            with suppress(FileNotFoundError):
+                if not locks or os.path.samestat(path.lstat(), os.fstat(descriptor)):
+                    break
             files.close()  # whoever held it before has removed it since it was opened
         if path.parent.stat().st_mode & stat.S_ISVTX:
             _check_owner(path, os.fstat(descriptor))
@@ -155,13 +156,6 @@ def allow_open(more: int) -> None:
         if soft != resource.RLIM_INFINITY and 2 * more > soft:
             most = soft + more if hard == resource.RLIM_INFINITY else min(soft + more, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def lock_files() -> list[Path]:
