@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tistreamlines.fit.models import BASIS
 from tistreamlines.fit.shells import HIGHEST
-from tistreamlines.io.nifti import B0_THRESHOLD
+from tistreamlines.io.gradients import B0_THRESHOLD
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.api import track
 from tistreamlines.tracking.registry import METHODS

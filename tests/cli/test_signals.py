@@ -44,8 +44,7 @@ WRITING = TRACKING + """
 import numpy as np
 from pathlib import Path
 from tistreamlines.space.batch import Batch, Space
-from tistreamlines.io.writer import SINKS
-from tistreamlines.io.writer_thread import WriterThread
+from tistreamlines.io.writer import SINKS, WriterThread
 from tistreamlines.run.log import Log
 from tistreamlines.run.products import Products
 from tistreamlines.run.run import Run

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.errors import InputError
-from tistreamlines.io.five_tissues import load_five_tissues
+from tistreamlines.io.segmentations import load_five_tissues
 
 AFFINE = np.array([[0.0, -2, 0, 11], [1.5, 0, 0, -7], [0, 0, 3, 2], [0, 0, 0, 1]])
 

@@ -12,7 +12,7 @@ import pytest
 from small_runs import write_inputs
 
 import tistreamlines as ts
-from tistreamlines.io.fixels import FORMATS, write_fixels
+from tistreamlines.io.maps import FORMATS, write_fixels
 from tistreamlines.space.batch import Space
 
 resource = pytest.importorskip("resource", reason="Windows has no such limit")

@@ -15,7 +15,7 @@ from tables import noting
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
-from tistreamlines.io import pipes
+from tistreamlines.io import gradients
 from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan
 from tistreamlines.space.sphere import most_peaks
@@ -172,13 +172,13 @@ class TestPipes:
 
     def test_nobody_writes(self, run, head, tmp_path, monkeypatch):
         """To open such a pipe would take for ever."""
-        monkeypatch.setattr(pipes, "PATIENCE", 0.05)
+        monkeypatch.setattr(gradients, "PATIENCE", 0.05)
         os.mkfifo(tmp_path / "pipe")
         given = (head.series[0], tmp_path / "pipe", head.series[2])
         one_line(run("track", *given, "-o", tmp_path / "a.trx"), 1, "pipe: nobody writes")
 
     def test_more_than_gradients_take(self, run, head, tmp_path, monkeypatch):
-        monkeypatch.setattr(pipes, "MOST", 10)
+        monkeypatch.setattr(gradients, "MOST", 10)
         given = (head.series[0], self.fed(tmp_path / "pipe", bytes(20)), head.series[2])
         one_line(run("track", *given, "-o", tmp_path / "a.trx"), 1, "pipe: more than 10 bytes")
 

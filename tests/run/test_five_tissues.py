@@ -12,7 +12,7 @@ from commands import one_line
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
-from tistreamlines.io.five_tissues import load_five_tissues
+from tistreamlines.io.segmentations import load_five_tissues
 
 AFFINE = np.diag([-2.0, 2, 2, 1])
 CORTICAL, DEEP, WHITE, FLUID, PATHOLOGICAL = range(5)

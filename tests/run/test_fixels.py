@@ -12,8 +12,8 @@ from places import DATA
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, OutputError, ParameterError
-from tistreamlines.io.fixels import write_fixels
 from tistreamlines.io.images import open_image, read_array
+from tistreamlines.io.maps import write_fixels
 from tistreamlines.space.geodesic import half_sphere
 
 SHAPE = (7, 6, 5)

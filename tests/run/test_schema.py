@@ -8,7 +8,7 @@ import pytest
 from small_runs import SEEDS, change, soon, write_inputs, write_parts
 
 import tistreamlines as ts
-from tistreamlines.io import source, trx
+from tistreamlines.io import cache, trx
 from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.run.pieces import StoredTrx
 
@@ -169,15 +169,15 @@ class TestSource:
     def test_only_what_computes_is_hashed(self, tmp_path, monkeypatch):
         own = tmp_path / "tistreamlines"
         idle, computing = ("cli/main.py", "benchmarks/suite.py", "phantom/phantom.py"), ("kernels/prob.py", "errors.py")
-        for name in (*idle, *computing, "io/source.py"):
+        for name in (*idle, *computing, "io/cache.py"):
             (own / name).parent.mkdir(parents=True, exist_ok=True)
             (own / name).write_text("one = 1\n")
-        monkeypatch.setattr(source, "__file__", str(own / "io" / "source.py"))
-        before = source.source_hash.__wrapped__()
+        monkeypatch.setattr(cache, "__file__", str(own / "io" / "cache.py"))
+        before = cache.source_hash.__wrapped__()
         for name in (*idle, *computing):
             (own / name).write_text("two = 2\n")
-            assert (source.source_hash.__wrapped__() == before) is (name in idle), name
-            before = source.source_hash.__wrapped__()
+            assert (cache.source_hash.__wrapped__() == before) is (name in idle), name
+            before = cache.source_hash.__wrapped__()
 
     def test_members_tell_the_contents_apart(self, made):
         import zipfile

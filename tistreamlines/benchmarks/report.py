@@ -69,7 +69,7 @@ def write(results: Json, folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, which replaces an existing one once it is complete."""
-    from ..io.writer import completed
+    from ..io.drafts import completed
 
     with completed(path, force=True) as draft:
         draft.write_text(text, encoding="utf-8")

@@ -39,8 +39,8 @@ folder.
 @click.pass_context
 def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: int, **_: object) -> None:
     from ..backends import take_compiler
+    from ..io.drafts import completed
     from ..io.picture import png
-    from ..io.writer import completed
     from ..options.parameters import Parameters
     from ..phantom.phantom import joined_share, make_phantom, save_phantom
     from ..run.setup import devices_of

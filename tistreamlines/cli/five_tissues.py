@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..io.five_tissues import TISSUES
+from ..io.segmentations import TISSUES
 from ..option import OUTPUT
 from .options import GroupedCommand, grouped, parameter_options, quiet_option
 from .printing import tell, warnings_afterwards

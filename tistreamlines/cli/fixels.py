@@ -8,7 +8,7 @@ from click.core import ParameterSource
 from ..devices import ARCHS
 from ..errors import ParameterError
 from ..fit.lobes import Thresholds
-from ..io.fixels import FORMATS
+from ..io.maps import FORMATS
 from ..option import MODEL, OUTPUT, RUNNING, flag
 from ..space.harmonics import BASES
 from .options import CountType, GroupedCommand, grouped, parameter_options, quiet_option

@@ -12,7 +12,7 @@ from ..aliases import Json
 from ..devices import ARCHS, NUMBERED, ON_HOST
 from ..errors import ParameterError
 from ..io import sidecar
-from ..io.writer import check_target
+from ..io.drafts import check_target
 from ..option import listed
 from ..options.definitions import joined_options, options
 from ..options.parameters import Parameters

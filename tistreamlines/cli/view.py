@@ -28,9 +28,9 @@ NiiVue, which pip install 'tistreamlines[view]' brings.
 @grouped("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
 def view(file: str, image: str | None, output: str | None, force: bool, no_browser: bool, quiet: bool) -> None:
+    from ..io.drafts import check_target, completed
     from ..io.placement import placement_doubts
     from ..io.tractograms import check_tractogram, doubts_of_tractogram, stored_batches
-    from ..io.writer import check_target, completed
     from ..viewer.niivue import module_text
     from ..viewer.page import page_of
     from ..viewer.scene import scene_of

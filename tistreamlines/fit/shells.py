@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
 from ..errors import InputError, ParameterError
-from ..io.nifti import B0_THRESHOLD, Dwi
+from ..io.gradients import B0_THRESHOLD
+from ..io.nifti import Dwi
 from ..option import flag
 
 Volumes = npt.NDArray[np.bool_]

@@ -31,12 +31,11 @@ from ..linker.store import is_own, opened
 from ..plugins import digests
 from .drafts import hidden_folder
 from .regular import is_of_this_user
-from .source import source_hash
 
 T = TypeVar("T")
-Entry = tuple[dict[str, Array], Json]
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
+IDLE = ("cli", "benchmarks", "phantom")  # rooms that compute no streamline
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
 
 
@@ -71,13 +70,11 @@ class Cache:
 
     def path(self, kind: str, causes: Mapping[str, object]) -> Path:
         """Return the file of a result, named by a hash of its kind, its causes and all code versions."""
-        code = {"code": code_versions(), "plugins": digests()}
-        text = json.dumps({"kind": kind, "causes": causes} | code, sort_keys=True)
+        all_causes = {"kind": kind, "causes": causes, "code": code_versions(), "plugins": digests()}
+        text = json.dumps(all_causes, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
-    def load(
-        self, kind: str, causes: Mapping[str, object], unpack: Callable[[dict[str, Array], Json], T]
-    ) -> T | None:
+    def load(self, kind: str, causes: Mapping[str, object], unpack: Callable[[dict[str, Array], Json], T]) -> T | None:
         """Return ``unpack(arrays, values)`` of a cached result, or None if there is none."""
         if not self._readable:
             return None
@@ -143,7 +140,7 @@ class Cache:
             self._note(f"--cache-dir: {path} cannot be written ({_reason(error)}); nothing more is cached")
 
 
-def _read(raw: IO[bytes], name: str) -> Entry:
+def _read(raw: IO[bytes], name: str) -> tuple[dict[str, Array], Json]:
     """Return the arrays and values of a file, and check its seal and the CRC of each array.
 
     Each array is read in one call, because between two calls a thread waits until others leave it Python's lock.
@@ -184,3 +181,21 @@ def _reason(error: BaseException) -> str:
 def code_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that compute, and a hash of this package's source."""
     return {name: version(name) for name in _COMPUTING} | {"python": platform.python_version(), "code": source_hash()}
+
+
+@cache
+def source_hash() -> str:
+    """Return the SHA-256 of the source that computes, as 64 hexadecimal digits."""
+    folder, own = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        place = path.relative_to(folder)
+        if place.parts[0] not in IDLE:
+            content = path.read_bytes()
+            own.update(f"{place.as_posix()} {len(content)}\n".encode() + content)
+    return own.hexdigest()
+
+
+def with_plugins(own: str) -> str:
+    """Return a hash of this package's source, which is given, and of that of the modules that extend it, if any."""
+    others = digests()
+    return hashlib.sha256(repr((own, others)).encode()).hexdigest() if others else own

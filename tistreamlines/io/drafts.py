@@ -1,4 +1,4 @@
-"""Hidden folders in which files are written until they are complete, which can be removed at any moment, and locks.
+"""Files that appear when they are complete: hidden folders for drafts, which can be removed at any moment, and locks.
 
 A lock ends with the process that holds it. Where a system has none (Windows, some network disks), nothing is locked.
 """
@@ -6,17 +6,18 @@ A lock ends with the process that holds it. Where a system has none (Windows, so
 from __future__ import annotations
 
 import errno
+import glob
 import os
-import re
 import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from .regular import is_of_this_user, name_of_user, open_regular
+from ..errors import OutputError
+from .regular import is_of_this_user, may_replace, name_of_user, open_regular
 
 TOKEN = 4  # random bytes in the name of a folder
 REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
@@ -68,8 +69,9 @@ def locked(path: Path) -> Generator[int | None, None, None]:
             descriptor = _lock_file(path)
             files.callback(os.close, descriptor)
             locks = _lock(descriptor)
-            if not locks or _is_at(path, descriptor):
-                break
+            with suppress(FileNotFoundError):
+                if not locks or os.path.samestat(path.lstat(), os.fstat(descriptor)):
+                    break
             files.close()  # whoever held it before has removed it since it was opened
         if path.parent.stat().st_mode & stat.S_ISVTX:
             _check_owner(path, os.fstat(descriptor))
@@ -133,21 +135,16 @@ def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
     with locked(lock_of(path)) as held:
         if held is not None:
             for file in (path, *beside):
-                _remove_drafts(file)
+                drafts = f".{glob.escape(file.name)}.{'[0-9a-f]' * 2 * TOKEN}.part"
+                with suppress(OSError):
+                    for draft in [*file.parent.glob(drafts)]:
+                        shutil.rmtree(draft, ignore_errors=True)
         yield
 
 
 def lock_of(path: Path) -> Path:
     """Return the name of the hidden file that reserves another one."""
     return path.with_name(f".{path.name}.lock")
-
-
-def _remove_drafts(path: Path) -> None:
-    """Remove the hidden folders in which a file was written."""
-    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * TOKEN}}}\.part")
-    with suppress(OSError):
-        for draft in [folder for folder in path.parent.iterdir() if name.fullmatch(folder.name)]:
-            shutil.rmtree(draft, ignore_errors=True)
 
 
 def allow_open(more: int) -> None:
@@ -159,13 +156,6 @@ def allow_open(more: int) -> None:
         if soft != resource.RLIM_INFINITY and 2 * more > soft:
             most = soft + more if hard == resource.RLIM_INFINITY else min(soft + more, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def lock_files() -> list[Path]:
@@ -187,3 +177,64 @@ def _remove(path: Path) -> None:
             break
         shutil.rmtree(path, ignore_errors=True)
     _hidden.discard(path)
+
+
+@contextmanager
+def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
+    """Hand out the name of a hidden file, which gets the name ``path`` at the end of the block.
+
+    Raises
+    ------
+    OutputError
+        If the file exists and ``force`` is false, or if it cannot be written.
+    """
+    check_target(path, force=force)
+    with explained(path), hidden_folder(path) as folder:
+        draft = folder / path.name
+        yield draft
+        check_target(path, force=force)
+        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+
+@contextmanager
+def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
+    """Remove those of some files that are new if the block fails, so that none stays that lacks the others."""
+    new = [path for path in paths if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in new:
+            with suppress(OSError):
+                path.unlink()
+        raise
+
+
+def check_target(path: Path, *, force: bool) -> None:
+    """Raise OutputError unless a file can be written at this path."""
+    try:
+        if not path.parent.is_dir():
+            raise OutputError(f"{path}: no folder {path.parent}; make it first")
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder; give the name of a file")
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
+        if path.exists() and not force:
+            raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
+        if not os.access(path.parent, os.W_OK):
+            raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
+        if path.exists() and not may_replace(path):
+            owner = name_of_user(path.lstat().st_uid)
+            raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
+    except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
+
+
+@contextmanager
+def explained(path: Path) -> Generator[None, None, None]:
+    """Turn an OSError into an OutputError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(f"{path}: cannot be written ({reason}); check the free space and the folder") from error

@@ -1,22 +1,40 @@
-"""A series that is given without its gradients: files beside it, or what the image seems to be instead."""
+"""Gradients of a series: files beside it, given files or pipes, or those that came with it, and their checks.
+
+A pipe, as the shell creates for ``<(command)``, can be read only once. DIPY is imported inside the functions, so that
+importing this module is fast.
+"""
 
 from __future__ import annotations
 
 import os
+import select
+import stat
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..aliases import Array
 from ..errors import InputError
 from ..option import flag
 from ..space.harmonics import order_of
-from .images import existing, open_image, read_array
-from .stored import Image
+from .images import AnyPath, existing, mode_of, open_image, read_array, reading
+from .in_memory import InMemory
+from .stored import Image, StoredImage
 
+if TYPE_CHECKING:
+    from dipy.core.gradients import GradientTable
+
+B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
+LARGEST_B = 1e6  # s/mm^2
+NORM_TOLERANCE = 0.01
 SIGNED = 0.2  # of the values: so many of harmonics and peaks are negative, and hardly any of signals
-
-
+MOST = 1 << 26  # bytes read from a pipe
+PATIENCE = 10.0  # seconds to wait for the first byte
 # names of the files, after that of the series or alone in its folder: those of converters, of FSL, and of its eddy
 NAMES = {
     "b-values": ("{}.bval", "{}.bvals", "bvals"),
@@ -99,3 +117,129 @@ def other_kind(path: Path, image: Image) -> str:
 
 def _are_signed(values: Array) -> bool:
     return (values < 0).sum() > SIGNED * np.count_nonzero(values)
+
+
+@dataclass(frozen=True)
+class Drained:
+    """The content of a pipe, with the name of the pipe."""
+
+    path: str
+    content: bytes
+
+    def __fspath__(self) -> str:
+        """Return the name of the pipe."""
+        return self.path
+
+    __str__ = __fspath__
+
+
+def drained(path: AnyPath) -> AnyPath:
+    """Read a pipe to its end; the path of any other file is returned as it is.
+
+    Raises
+    ------
+    InputError
+        If nothing is written to the pipe, or more than gradient files contain.
+    """
+    if isinstance(path, Drained | InMemory) or not stat.S_ISFIFO(mode_of(path)):
+        return path
+    try:
+        # a blocking open would wait for a writer for ever
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as pipe:
+            if not select.select([pipe], [], [], PATIENCE)[0]:
+                raise InputError(f"{path}: nobody writes to this pipe; check the command, or give a file")
+            os.set_blocking(descriptor, True)
+            content = pipe.read(MOST + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    if len(content) > MOST:
+        raise InputError(f"{path}: more than {MOST} bytes come from this pipe; give b-values or b-vectors")
+    return Drained(os.fspath(path), content)
+
+
+def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Image) -> GradientTable:
+    """Read the gradients of an opened series, or return those that it has with it.
+
+    Parameters
+    ----------
+    bvals, bvecs : str, Path, Drained, InMemory or None
+        As of :func:`.nifti.open_dwi`.
+    dwi : Path
+        File of the series, for messages.
+    image : nibabel image or StoredImage
+        The series.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged, or if the three do not belong together.
+    """
+    from dipy.core.gradients import gradient_table
+
+    volumes = image.shape[3]
+    if bvals is None or bvecs is None:
+        if not isinstance(image, StoredImage) or image.gradients is None:
+            what = other_kind(dwi, image) or "has no gradients of its own; give BVALS and BVECS after it"
+            raise InputError(f"{dwi}: {what}")
+        bvals_path, bvecs_path, (values, vectors) = dwi, dwi, image.gradients()
+    else:
+        bvals_path, values = _read_numbers(bvals)
+        bvecs_path, vectors = _read_numbers(bvecs)
+    if 3 in values.shape[:2] and values.ndim == 2 and vectors.size == volumes:
+        raise InputError(
+            f"{bvals_path}: three numbers per volume, but {bvecs_path} has one b-value per volume; are BVALS and BVECS "
+            "exchanged?"
+        )
+    values = np.atleast_1d(values)
+    if values.ndim != 1:
+        raise InputError(f"{bvals_path}: table of shape {values.shape}; give one b-value per volume")
+    if vectors.shape == (3,):
+        vectors = vectors[None]
+    if vectors.ndim != 2 or 3 not in vectors.shape:
+        raise InputError(f"{bvecs_path}: table of shape {vectors.shape}; give three numbers per volume")
+    if vectors.shape[1] != 3:
+        vectors = vectors.T
+    for path, count, noun in ((bvals_path, len(values), "b-values"), (bvecs_path, len(vectors), "directions")):
+        if count != volumes:
+            raise InputError(f"{path}: {count} {noun}, but {dwi} has {volumes} volumes; give its gradients")
+    _check_bvals(bvals_path, values)
+    _check_bvecs(bvecs_path, vectors, values > B0_THRESHOLD)
+    return gradient_table(values, bvecs=vectors, b0_threshold=B0_THRESHOLD)
+
+
+def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
+    from dipy.io import read_bvals_bvecs
+
+    name = file = Path(path) if isinstance(path, Drained | InMemory) else existing(path)
+    with reading(name), ExitStack() as resources:
+        if isinstance(path, InMemory):
+            return name, np.asarray(path.values, np.float64)
+        if isinstance(path, Drained):
+            file = Path(resources.enter_context(TemporaryDirectory())) / "content"
+            file.write_bytes(path.content)
+        # DIPY's reader takes one file at a time here, so that an error can name the file.
+        return name, np.asarray(read_bvals_bvecs(str(file), None)[0], np.float64)
+
+
+def _check_bvals(path: Path, values: npt.NDArray[np.float64]) -> None:
+    bad = np.flatnonzero(~((values >= 0) & (values <= LARGEST_B)))
+    if len(bad):
+        bounds = f"b-values must be between 0 and {LARGEST_B:g}"
+        raise InputError(f"{path}: b-value {values[bad[0]]:g} of volume {bad[0]}; {bounds}")
+    if values.min() > B0_THRESHOLD:
+        raise InputError(f"{path}: no b0, the lowest b-value is {values.min():g}; one must be {B0_THRESHOLD} or less")
+    if values.max() <= B0_THRESHOLD:
+        raise InputError(f"{path}: the highest b-value is {values.max():g}; at least one must be above {B0_THRESHOLD}")
+
+
+def _check_bvecs(path: Path, vectors: npt.NDArray[np.float64], weighted: npt.NDArray[np.bool_]) -> None:
+    with np.errstate(over="ignore"):  # infinite norms are reported below
+        norms = np.linalg.norm(vectors, axis=1)
+    # Some converters write NaN for the direction of a b0; DIPY reads it as zero.
+    bad = np.flatnonzero((weighted & ~(np.abs(norms - 1) <= NORM_TOLERANCE)) | np.isinf(norms))
+    if len(bad):
+        raise InputError(
+            f"{path}: direction {vectors[bad[0]].round(4).tolist()} of volume {bad[0]} has length "
+            f"{norms[bad[0]]:.4g}, not 1; give unit vectors (a b0 is a volume of at most b={B0_THRESHOLD})"
+        )

@@ -1,4 +1,4 @@
-"""Reading of images, with checks; :mod:`tistreamlines.io.readers` has their formats.
+"""Reading of images, with checks.
 
 nibabel is imported inside the functions, so that importing this module is fast.
 """
@@ -15,7 +15,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from ..aliases import Array
 from ..errors import InputError, TrackingError
 from ..space.batch import Space
 from .in_memory import InMemory
-from .readers import reader_of
+from .mif import MRTRIX_SUFFIXES, files_of_mif, open_mif
 from .stored import Image, StoredImage, floats, unpacked
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
@@ -88,18 +87,14 @@ def reading(path: Path) -> Generator[None, None, None]:
             yield
     except TrackingError:
         raise
-    except MemoryError as error:
-        raise InputError(f"{path}: does not fit in memory; crop it or use a computer with more memory") from error
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        message = f"cannot be read: it is damaged ({_reason(error)}); copy or create it again"
-        raise InputError(f"{path}: {message}") from error
     except Exception as error:
-        message = f"cannot be read ({_reason(error)}); check that the file is complete and in the right format"
+        reason = " ".join(str(error).split()) or type(error).__name__
+        message = f"cannot be read ({reason}); check that the file is complete and in the right format"
+        if isinstance(error, MemoryError):
+            message = "does not fit in memory; crop it or use a computer with more memory"
+        elif isinstance(error, gzip.BadGzipFile | zlib.error | EOFError):
+            message = f"cannot be read: it is damaged ({reason}); copy or create it again"
         raise InputError(f"{path}: {message}") from error
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 class _Hush:
@@ -129,6 +124,53 @@ class _Hush:
 
 
 _hush = _Hush()
+
+
+class Reader(NamedTuple):
+    """A format of images: its module has a function that opens an image, and READERS a row.
+
+    Parameters
+    ----------
+    suffixes : tuple of str
+        Ends of file names, in lower case; '' stands for any.
+    open : callable
+        Returns the image of an existing file: one of nibabel, or a :class:`tistreamlines.io.stored.StoredImage`. It
+        raises an InputError for what it finds to be wrong; other errors become one that names the file.
+    files : callable
+        Returns the files that make up the image of a file. They need not exist.
+    gradients : bool
+        Whether an image of this format can bring the gradients of its volumes.
+    """
+
+    suffixes: tuple[str, ...]
+    open: Callable[[Path], object]
+    files: Callable[[Path], list[Path]]
+    gradients: bool = False
+
+
+def _open_with_nibabel(path: Path) -> object:
+    import nibabel as nib
+
+    if path.name.lower().endswith(".gii"):  # which nibabel would read whole, with other files that it names
+        raise InputError(f"{path}: is GIFTI, not an image; give e.g. a NIfTI file")
+    return nib.load(path)
+
+
+def _pair(path: Path) -> list[Path]:
+    """Return both files of an image in Analyze's style, any other file as it is."""
+    ends = (".hdr", ".img")
+    return [path.with_suffix(end) for end in ends] if path.suffix in ends else [path]
+
+
+READERS = (
+    Reader(MRTRIX_SUFFIXES, open_mif, files_of_mif, gradients=True),
+    Reader(("",), _open_with_nibabel, _pair),
+)
+
+
+def reader_of(path: Path) -> Reader:
+    """Return the format of a file by the end of its name."""
+    return next(reader for reader in READERS if path.name.lower().endswith(reader.suffixes))
 
 
 class Opened(NamedTuple):
@@ -175,7 +217,7 @@ def open_image(path: AnyPath) -> Opened:
         return path
     if isinstance(path, InMemory):
         with reading(Path(path)):
-            path, image = Path(path), path.image()
+            path, image = Path(path), SpatialImage(path.values, path.affine)
     else:
         path = existing(path)
         with reading(path):
@@ -219,21 +261,14 @@ def read_array(path: Path, image: Image) -> Array:
         return np.asarray(unpacked(image).dataobj)
 
 
-def read_series(
-    path: Path, image: Image, note: Tell | None = None, together: int = 1
-) -> npt.NDArray[np.float32]:
-    """Return the values (x, y, z, n) float32 of a 4-D image.
+def read_series(path: Path, image: Image, note: Tell | None = None, together: int = 1) -> npt.NDArray[np.float32]:
+    """Return the values (x, y, z, n) float32 of an image whose axes from the fourth on have n values together.
 
-    A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`without_nan`.
+    A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`finite`.
     """
     with reading(path):
         data, expected = floats(unpacked(image), LARGEST)
-    if expected:
-        return data
-    if note is not None:
-        data = without_nan(path, data, note, together)
-    _check_volumes(path, data)
-    return data
+    return data if expected else finite(path, data, note, together)
 
 
 def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]:
@@ -247,108 +282,32 @@ def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt
         return data, None
     missing: npt.NDArray[np.bool_] = np.asarray(np.isnan(data).any(axis=3))
     data[missing] = 0
-    _check_volumes(path, data)
-    return data, missing if missing.any() else None
+    return finite(path, data), missing if missing.any() else None
 
 
-def _check_volumes(path: Path, data: npt.NDArray[np.float32]) -> None:
-    for first in range(0, data.shape[3], VOLUMES_AT_ONCE):
-        check_finite(path, data[..., first : first + VOLUMES_AT_ONCE], first)
+def finite(path: Path, data: Array, note: Tell | None = None, together: int = 1) -> Array:
+    """Raise an InputError at the first value that is NaN, infinite or larger than LARGEST; return the values.
 
-
-def without_nan(path: Path, data: Array, note: Tell, together: int = 1) -> Array:
-    """Replace NaN, which programs write where nothing was fitted, by 0, and tell ``note`` how many there are.
-
-    ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
+    With ``note``, NaN, which programs write where nothing was fitted, becomes 0, and ``note`` is told how many there
+    are. ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
     """
-    missing = np.isnan(data)
-    if not missing.any():
-        return data
-    note(f"{path}: {missing.sum()} of {missing.size} values are NaN and are set to 0")
-    if together > 1:
-        groups = missing.reshape(*missing.shape[:-1], -1, together)
-        missing = np.broadcast_to(groups.any(axis=-1, keepdims=True), groups.shape).reshape(missing.shape)
-    return np.where(missing, data.dtype.type(0), data)
-
-
-def check_finite(path: Path, data: Array, first_volume: int = 0) -> None:
-    """Raise an InputError at the first value that is NaN, infinite or larger than LARGEST."""
-    finite = np.abs(data) <= LARGEST
-    if finite.all():
-        return
-    where = first_place(~finite)
-    volume = f" of volume {first_volume + where[3]}" if data.ndim == 4 else ""
-    advice = f"replace NaN and values beyond {LARGEST:g} with e.g. 0"
-    raise InputError(f"{path}: value {data[where]} in voxel {where[:3]}{volume}; {advice}")
+    if note is not None and (missing := np.isnan(data)).any():
+        note(f"{path}: {missing.sum()} of {missing.size} values are NaN and are set to 0")
+        if together > 1:
+            groups = missing.reshape(*missing.shape[:-1], -1, together)
+            missing = np.broadcast_to(groups.any(axis=-1, keepdims=True), groups.shape).reshape(missing.shape)
+        data = np.where(missing, data.dtype.type(0), data)
+    at_once = VOLUMES_AT_ONCE if data.ndim == 4 else data.shape[-1]
+    for first in range(0, data.shape[-1], at_once):
+        part = data[..., first : first + at_once]
+        if not (right := np.abs(part) <= LARGEST).all():
+            where = first_place(~right)
+            volume = f" of volume {first + where[3]}" if data.ndim == 4 else ""
+            advice = f"replace NaN and values beyond {LARGEST:g} with e.g. 0"
+            raise InputError(f"{path}: value {part[where]} in voxel {where[:3]}{volume}; {advice}")
+    return data
 
 
 def first_place(wrong: npt.NDArray[np.bool_]) -> tuple[int, ...]:
     """Return the indices of the first value that is true, of an array that has one."""
     return tuple(int(index) for index in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
-
-
-@dataclass(frozen=True, eq=False)
-class Ordering:
-    """How an image is stored, seen from a reference grid.
-
-    Parameters
-    ----------
-    orientation : (3, 2) int
-        Of each axis of the image, the axis of the reference, and -1 if it has the other sense, else 1; as nibabel's.
-    shape : tuple of int
-        Shape of the image in the order of the reference.
-    difference : float
-        Greatest difference between the affine of the image, once it is in order, and that of the reference.
-    """
-
-    orientation: npt.NDArray[np.int64]
-    shape: tuple[int, ...]
-    difference: float
-
-    def fits(self, space: Space) -> bool:
-        """Return whether the image lies on the grid of the reference, but for the order of axes and senses."""
-        return self.shape == space.shape and self.difference <= AFFINE_TOLERANCE
-
-    def applied(self, data: Array) -> Array:
-        """Return the values (x, y, z, ...) in the order of the reference."""
-        from nibabel.orientations import apply_orientation
-
-        return apply_orientation(data, self.orientation)
-
-
-def ordering(image: Image, space: Space) -> Ordering:
-    """Find the order of axes and senses in which an image agrees with a grid best.
-
-    Parameters
-    ----------
-    image : nibabel.spatialimages.SpatialImage or StoredImage
-        Of at least three axes.
-    space : Space
-        Grid of the reference.
-    """
-    from nibabel.orientations import inv_ornt_aff
-
-    affine = np.asarray(image.affine, np.float64)
-    with np.errstate(all="ignore"):
-        turn = np.linalg.solve(space.affine[:3, :3], affine[:3, :3])
-    axes = np.abs(turn).argmax(axis=1)
-    if not np.isfinite(turn).all() or sorted(axes) != [0, 1, 2]:
-        axes, turn = np.arange(3), np.eye(3)
-    orientation = np.stack([np.argsort(axes), np.where(turn[np.argsort(axes), range(3)] < 0, -1, 1)], axis=1)
-    difference = affine @ inv_ornt_aff(orientation, image.shape[:3]) - space.affine
-    return Ordering(orientation, tuple(image.shape[axis] for axis in axes), float(np.abs(difference).max()))
-
-
-def grid_of_seeds(path: AnyPath, space: Space) -> Space:
-    """Return the grid on which a mask or a map of seeds lies: that of the reference, or one of its own.
-
-    Parameters
-    ----------
-    path : str or Path
-        Image.
-    space : Space
-        Grid of the reference.
-    """
-    path, image = open_image(path)
-    grid = grid_of(path, image)
-    return space if ordering(image, space).fits(space) else grid

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, SpatialImage
+from ..aliases import Array
 from ..errors import ParameterError
 from ..option import flag
 
@@ -50,12 +50,6 @@ class InMemory:
     def values(self) -> Any:
         """The values; those of an image that lies in a file are read once."""
         return np.asanyarray(self.data)
-
-    def image(self) -> SpatialImage:
-        """Return a nibabel image of the values."""
-        from nibabel.spatialimages import SpatialImage
-
-        return SpatialImage(self.values, self.affine)
 
     def sha256(self) -> str:
         """Hash the values, their type and shape, and the affine; return 64 hexadecimal digits."""

@@ -1,4 +1,13 @@
-"""Writing of maps as NIfTI or in MRtrix3's format; a file appears only when it is complete."""
+"""Writing of maps as NIfTI or in MRtrix3's format, and of fixels; a file appears only when it is complete.
+
+Fixels are MRtrix3's folder of images: ``index`` has for each voxel how many fixels it has and the number of the first
+one. Other images have a row for each fixel: ``directions`` a unit vector along the scanner's axes (RAS), others a
+number.
+
+References
+----------
+https://mrtrix.readthedocs.io/en/3.0.3/fixel_based_analysis/fixel_directory_format.html
+"""
 
 from __future__ import annotations
 
@@ -8,23 +17,24 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from ..aliases import Array
+from ..errors import OutputError
 from ..space.batch import Space
-from .writer import completed
+from .drafts import check_target, completed, explained, hidden_folder
 
 SUFFIXES = (".nii.gz", ".nii")
 LEVEL = 4  # of gzip: for maps of counts, 9 takes several times as long and saves a few per cent
-
-
 MIF = ".mif"
 LARGEST_SIDE = 2**15 - 1  # of NIfTI-1; beyond it is NIfTI-2
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
+FORMATS = ("mif", "nii", "nii.gz")
+INDEX, DIRECTIONS = "index", "directions"  # images whose names MRtrix3 knows
+COUNT = "nfixels"  # key in the header of the index
 
 
-def write_map(
-    path: Path, values: Array, space: Space, *, force: bool, keys: Mapping[str, str] = NO_KEYS
-) -> None:
+def write_map(path: Path, values: Array, space: Space, *, force: bool) -> None:
     """Write a map; the same values have the same bytes at any time and under any name.
 
     Parameters
@@ -37,33 +47,32 @@ def write_map(
         Grid of the map.
     force : bool
         Replace an existing file.
-    keys : mapping
-        Further lines of the header of a .mif; NIfTI has no place for them.
 
     Raises
     ------
     OutputError
         If the file exists and ``force`` is false, or if it cannot be written.
     """
-    content = map_content(path.suffix, values, space, keys=keys)
+    content = map_content(path.suffix, values, space)
     with completed(path, force=force) as draft:
         draft.write_bytes(content)
 
 
 def map_content(suffix: str, values: Array, space: Space, *, keys: Mapping[str, str] = NO_KEYS) -> bytes:
-    """Return the bytes of an image that :func:`write_map` writes to a file whose name ends so."""
-    content = mif_content(values, space, keys) if suffix.lower() == MIF else _nifti_content(values, space)
-    # the header of gzip would name the file and the hour
-    return gzip.compress(content, LEVEL, mtime=0) if suffix.lower() == ".gz" else content
+    """Return the bytes of an image that :func:`write_map` writes to a file whose name ends so.
 
-
-def _nifti_content(values: Array, space: Space) -> bytes:
+    ``keys`` are further lines of the header of a .mif; NIfTI has no place for them.
+    """
+    if suffix.lower() == MIF:
+        return mif_content(values, space, keys)
     import nibabel as nib
 
     kind = nib.Nifti1Image if max(values.shape) <= LARGEST_SIDE else nib.Nifti2Image
     image = kind(values, space.affine, dtype=values.dtype)
     image.header.set_xyzt_units("mm")
-    return image.to_bytes()
+    content = image.to_bytes()
+    # the header of gzip would name the file and the hour
+    return gzip.compress(content, LEVEL, mtime=0) if suffix.lower() == ".gz" else content
 
 
 def mif_content(values: Array, space: Space, keys: Mapping[str, str]) -> bytes:
@@ -99,3 +108,84 @@ def mif_content(values: Array, space: Space, keys: Mapping[str, str]) -> bytes:
     offset = -(-(len(text.encode()) + 64) // 64) * 64  # 64 bytes are enough for the line with the offset and for END
     head = f"{text}\nfile: . {offset}\nEND\n".encode()
     return head.ljust(offset, b"\0") + values.astype(kind, copy=False).tobytes(order="F")
+
+
+def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bool) -> None:
+    """Raise an OutputError unless the images can be written to a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        It need not exist, but the folder that it lies in must.
+    names : tuple of str
+        Names of the images, without suffix.
+    suffix : str
+        One of FORMATS.
+    force : bool
+        Whether images of these names are replaced in a folder that has files already.
+
+    Raises
+    ------
+    OutputError
+        If the folder has other files, or another format of an image whose name MRtrix3 knows.
+    """
+    if not folder.exists():
+        if not folder.name:
+            raise OutputError(f"{folder}: is no name of a folder; name one")
+        check_target(folder, force=force)
+        return
+    if not folder.is_dir():
+        raise OutputError(f"{folder}: is a file, but fixels are a folder of images; give another name")
+    with explained(folder):
+        there = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    if there and not force:
+        raise OutputError(f"{folder}: is not empty; give another name, or --force to replace fixels there")
+    known = {f"{name}.{other}" for name in (INDEX, DIRECTIONS) for other in FORMATS if other != suffix}
+    if both := sorted(there & known):
+        raise OutputError(f"{folder}: has {both[0]}, beside which programs would not know the right one; remove it")
+    for name in names:
+        check_target(folder / f"{name}.{suffix}", force=force)
+
+
+def write_fixels(
+    folder: Path, index: npt.NDArray[np.uint32], images: Mapping[str, Array], space: Space, suffix: str, *,
+    force: bool,
+) -> None:
+    """Write fixels.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it does not exist.
+    index : (x, y, z, 2) uint32
+        Of each voxel, the number of its fixels and that of the first one.
+    images : mapping
+        By name, (fixels,) or (fixels, k) float32.
+    space : Space
+        Grid of the voxels.
+    suffix : str
+        One of FORMATS.
+    force : bool
+        Replace images of the same names.
+
+    Raises
+    ------
+    OutputError
+        As :func:`check_folder`, or if an image cannot be written.
+    """
+    check_folder(folder, (*images, INDEX), suffix, force=force)
+    # a row for each fixel is the first axis, which MRtrix3 would exchange with another one on turned axes
+    rows = Space(np.eye(4), (1, 1, 1))
+    # all are written before the first one gets its name; the index is the last, without which there are no fixels
+    with explained(folder), hidden_folder(folder / INDEX if folder.is_dir() else folder) as draft:
+        drafts = {name: draft / f"{name}.{suffix}" for name in (*images, INDEX)}
+        for name, values in images.items():
+            content = map_content(drafts[name].suffix, values.reshape(len(values), -1, 1), rows)
+            drafts[name].write_bytes(content)
+        keys = {COUNT: str(int(index[..., 0].sum()))}
+        drafts[INDEX].write_bytes(map_content(drafts[INDEX].suffix, index, space, keys=keys))
+        folder.mkdir(exist_ok=True)
+        for path in drafts.values():
+            check_target(folder / path.name, force=force)
+        for path in drafts.values():
+            path.replace(folder / path.name)

@@ -11,17 +11,15 @@ import math
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..errors import InputError
+from .mrtrix_header import Header, Values, read_header, values_of
 from .stored import Gradients, StoredImage, content_of
-
-if TYPE_CHECKING:
-    from .mrtrix_header import Header, Values
 
 MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"
@@ -30,11 +28,8 @@ LARGEST_SIZE = 2**31 - 1  # of an axis
 DIGITS = 10  # significant ones, with which MRtrix3 keeps gradients that it has changed
 CHANGED = 1e-5  # largest |log| of squared norms with which MRtrix3 leaves directions as they are
 SCALED = 0.01  # largest |log| of squared norms with which it leaves b-values as they are
-TYPES = {
-    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
-    "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8",
-}
-ORDERS = {"le": "<", "be": ">", "": "="}
+TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
+ORDERS: dict[str, Literal["<", ">", "="]] = {"le": "<", "be": ">", "": "="}
 UNPLACED = {"sform_code": 0, "qform_code": 0}  # what NIfTI says of an image of unknown place
 Floats = npt.NDArray[np.float64]
 
@@ -58,8 +53,6 @@ def open_mif(path: Path) -> StoredImage:
     InputError
         If the header is damaged, or if the file is too short.
     """
-    from .mrtrix_header import read_header, values_of
-
     header = read_header(path, MAGIC)
     shape, ranks = _shape(header), _ranks(header)
     if len(ranks) != len(shape):
@@ -81,8 +74,6 @@ def open_mif(path: Path) -> StoredImage:
 
 def files_of_mif(path: Path) -> list[Path]:
     """Return the files that make up an image: itself, and that of the values if it is another one."""
-    from .mrtrix_header import read_header, values_of
-
     values = values_of(read_header(path, MAGIC))
     return [path] if values.path == path else [path, values.path]
 
@@ -116,7 +107,7 @@ def _kind(header: Header) -> tuple[np.dtype, int]:
         raise InputError(f"{header.path}: datatype {text} has complex values; give e.g. their size, by mrcalc X -abs Y")
     if name.removesuffix(order) not in TYPES:
         raise header.fault(f"datatype {text[:60]!r} is none of Bit, {', '.join(TYPES)} with LE or BE")
-    kind = np.dtype(ORDERS[order] + TYPES[name.removesuffix(order)])
+    kind = np.dtype(name.removesuffix(order)).newbyteorder(ORDERS[order])
     return kind, kind.itemsize * 8
 
 
@@ -134,9 +125,7 @@ def _scaling(header: Header) -> tuple[float, float]:
 
 
 # ------------------------------------------------------------------------------------------------------------- affine
-def _affine(
-    header: Header, shape: tuple[int, ...], ranks: tuple[int, ...], axes: list[int]
-) -> tuple[Floats, npt.NDArray[np.float64]]:
+def _affine(header: Header, shape: tuple[int, ...], ranks: tuple[int, ...], axes: list[int]) -> tuple[Floats, Floats]:
     """Return the direction of each axis as stored, (3, 3), one a column, and the affine."""
     sides = header.numbers("vox", header.one("vox"))[:3]
     if len(sides) < 3 or not all(0 < side < np.inf for side in sides):

@@ -1,6 +1,6 @@
-"""Reading of diffusion series, gradients, masks and maps, with checks before anything is computed.
+"""Reading of diffusion series, and of masks and maps onto their grid, with checks before anything is computed.
 
-nibabel and DIPY are imported inside the functions, so that importing this module is fast.
+DIPY is imported inside the functions, so that importing this module is fast.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import GradientTable
+from ..aliases import Array, GradientTable
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
-from .images import AnyPath, Tell, existing, grid_of, open_image, read_signals, reading, silent
+from ..space.resampling import resampled
+from .gradients import read_gradients
+from .images import AnyPath, Tell, finite, grid_of, open_image, read_array, read_signals, reading, silent
 from .in_memory import InMemory
-from .pipes import Drained, as_file
+from .placement import ordering
 from .stored import Image, StoredImage
 
-B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 GRADIENT_SUFFIXES = (".bval", ".bvals", ".bvec", ".bvecs")
-LARGEST_B = 1e6  # s/mm^2
-NORM_TOLERANCE = 0.01
 INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
+TRACKED = "the series or orientations"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +92,7 @@ class OpenedDwi:
         return Dwi(values, self.space, gtab, self.path, self.own, missing)
 
 
-def load_dwi(
-    dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
-) -> Dwi:
+def load_dwi(dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent) -> Dwi:
     """Read a diffusion series with its b-values and directions; see :func:`open_dwi`."""
     return open_dwi(dwi, bvals, bvecs, note=note).read()
 
@@ -134,7 +132,7 @@ def open_dwi(
     space = grid_of(path, image)
     if bvals is not None and isinstance(image, StoredImage) and image.gradients is not None:
         note(f"{path}: has gradients of its own, which are not used, since BVALS and BVECS are given")
-    gradients = thread_pool("gradients", 1).submit(_gradients, bvals, bvecs, path, image)
+    gradients = thread_pool("gradients", 1).submit(read_gradients, bvals, bvecs, path, image)
     return OpenedDwi(path, image, space, gradients, own=bvals is None)
 
 
@@ -167,8 +165,6 @@ def load_mask(
     InputError
         If the file is missing or damaged, lies elsewhere, or is empty.
     """
-    from .volumes import load_volume
-
     path, data = load_volume(path, space, note, nearest=True, place=place)
     mask = data >= INSIDE
     inside = f"voxels of at least {INSIDE}"
@@ -218,83 +214,87 @@ def load_map(
     InputError
         If the file is missing or damaged, lies elsewhere, or has infinite values.
     """
-    from .volumes import load_volume
-
-    number = (volumes,) if volumes else ()
-    _, data = load_volume(path, space, note, number, reference, nearest=labels, place=place)
+    _, data = load_volume(path, space, note, volumes, reference, nearest=labels, place=place)
     return np.ascontiguousarray(data, np.float32)
 
 
-def _gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Image) -> GradientTable:
-    """Read the gradients of an opened series, or return those that it has with it."""
-    from dipy.core.gradients import gradient_table
+def load_volume(
+    path: AnyPath, space: Space, note: Tell, volumes: int = 0, reference: AnyPath | None = None,
+    *, nearest: bool, place: Tell | None = None,
+) -> tuple[Path, Array]:
+    """Read an image, and take its values at the voxels of a grid if it has another one.
 
-    volumes = image.shape[3]
-    if bvals is None or bvecs is None:
-        if not isinstance(image, StoredImage) or image.gradients is None:
-            from .gradients import other_kind
+    Parameters
+    ----------
+    path : str, Path, InMemory or Opened
+    space : Space
+        The grid.
+    note : callable
+        Receives messages: there are NaN values, or the image is on another grid.
+    volumes : int
+        Number of volumes of a 4-D image; 0 for a 3-D one.
+    reference : str or Path, optional
+        Image whose grid this is, for messages; by default the series or the orientations.
+    nearest : bool
+        Whether the nearest voxel counts; otherwise values are interpolated.
+    place : callable, optional
+        Receives the message about the grid in place of ``note`` if only the affine is another one.
 
-            raise InputError(
-                f"{dwi}: {other_kind(dwi, image) or 'has no gradients of its own; give BVALS and BVECS after it'}"
-            )
-        own = image.gradients()
-        (bvals_path, values), (bvecs_path, vectors) = (dwi, own.bvals), (dwi, own.bvecs)
-    else:
-        bvals_path, values = _read_numbers(bvals)
-        bvecs_path, vectors = _read_numbers(bvecs)
-    if 3 in values.shape[:2] and values.ndim == 2 and vectors.size == volumes:
-        raise InputError(
-            f"{bvals_path}: three numbers per volume, but {bvecs_path} has one b-value per volume; are BVALS and BVECS "
-            "exchanged?"
-        )
-    values = np.atleast_1d(values)
-    if values.ndim != 1:
-        raise InputError(f"{bvals_path}: table of shape {values.shape}; give one b-value per volume")
-    if vectors.shape == (3,):
-        vectors = vectors[None]
-    if vectors.ndim != 2 or 3 not in vectors.shape:
-        raise InputError(f"{bvecs_path}: table of shape {vectors.shape}; give three numbers per volume")
-    if vectors.shape[1] != 3:
-        vectors = vectors.T
-    for path, count, noun in ((bvals_path, len(values), "b-values"), (bvecs_path, len(vectors), "directions")):
-        if count != volumes:
-            raise InputError(f"{path}: {count} {noun}, but {dwi} has {volumes} volumes; give its gradients")
-    _check_bvals(bvals_path, values)
-    _check_bvecs(bvecs_path, vectors, values > B0_THRESHOLD)
-    return gradient_table(values, bvecs=vectors, b0_threshold=B0_THRESHOLD)
+    Returns
+    -------
+    path : Path
+    values : (x, y, z) or (x, y, z, n)
+
+    Raises
+    ------
+    InputError
+        If the file is missing or damaged, has other axes, lies elsewhere, or has infinite values.
+    """
+    from nibabel.orientations import apply_orientation
+
+    unplaced = isinstance(path, InMemory) and path.header is None  # an array lies where the series does
+    path, image = open_image(path)
+    shape = tuple(image.shape)
+    if not volumes:  # MRtrix3 and FSL leave an axis of one volume
+        shape = shape[:3] + tuple(n for n in shape[3:] if n > 1)
+    if len(shape) < 3 or shape[3:] != ((volumes,) if volumes else ()):
+        count = f"{volumes} volumes" if volumes else "one volume"
+        raise InputError(f"{path}: shape {shape}; give an image of {count}")
+    with reading(path):
+        order = ordering(image, space)
+    same = order.fits
+    others = str(reference or TRACKED)
+    if unplaced and not same:
+        raise InputError(f"{path}: shape {shape}, but {others} have {space.shape}; give an array of that shape")
+    data = read_array(path, image).reshape(shape)
+    data = finite(path, apply_orientation(data, order.orientation) if same else data, note)
+    if same:
+        return path, data
+    stored = grid_of(path, image, sheared=True)
+    values, inside = resampled(data, stored, space, nearest=nearest)
+    if not inside.any() or (data.any() and not values.any()):
+        raise InputError(_apart(path, others))
+    how = "taken from the nearest voxel" if nearest else "interpolated"
+    sides = " x ".join(f"{side:.3g}" for side in stored.voxel_sizes)
+    text = f"{path}: {' x '.join(map(str, stored.shape))} voxels of {sides} mm, another grid than that of {others}; "
+    outside = max((~inside).mean(), 0.01)
+    text += f"values are {how}" + ("" if inside.all() else f", and 0 in the {outside:.0%} that lies outside it")
+    if order.shape == space.shape and order.difference > min(space.voxel_sizes) / 2:
+        text += f". If its voxels are those of {others}, its affine is wrong (by {order.difference:.4g} mm): correct it"
+        note = place or note
+    note(text)
+    return path, values
 
 
-def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
-    from dipy.io import read_bvals_bvecs
-
-    if isinstance(path, InMemory):
-        with reading(Path(path)):
-            return Path(path), np.asarray(path.values, np.float64)
-    source = path if isinstance(path, Drained) else existing(path)
-    path = Path(path)
-    with reading(path), as_file(source) as file:
-        # DIPY's reader takes one file at a time here, so that an error can name the file.
-        return path, np.asarray(read_bvals_bvecs(str(file), None)[0], np.float64)
+def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> None:
+    """Raise an InputError if an image (x, y, z, ...) on a grid of its own is 0 or missing wherever the series lies."""
+    for every in (4, 1):  # hardly ever is each voxel looked at
+        x, y, z = (-(-size // every) for size in space.shape)
+        few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))
+        if resampled(values, stored, few, nearest=True)[0].any():
+            return
+    raise InputError(_apart(path, TRACKED))
 
 
-def _check_bvals(path: Path, values: npt.NDArray[np.float64]) -> None:
-    bad = np.flatnonzero(~((values >= 0) & (values <= LARGEST_B)))
-    if len(bad):
-        bounds = f"b-values must be between 0 and {LARGEST_B:g}"
-        raise InputError(f"{path}: b-value {values[bad[0]]:g} of volume {bad[0]}; {bounds}")
-    if values.min() > B0_THRESHOLD:
-        raise InputError(f"{path}: no b0, the lowest b-value is {values.min():g}; one must be {B0_THRESHOLD} or less")
-    if values.max() <= B0_THRESHOLD:
-        raise InputError(f"{path}: the highest b-value is {values.max():g}; at least one must be above {B0_THRESHOLD}")
-
-
-def _check_bvecs(path: Path, vectors: npt.NDArray[np.float64], weighted: npt.NDArray[np.bool_]) -> None:
-    with np.errstate(over="ignore"):  # infinite norms are reported below
-        norms = np.linalg.norm(vectors, axis=1)
-    # Some converters write NaN for the direction of a b0; DIPY reads it as zero.
-    bad = np.flatnonzero((weighted & ~(np.abs(norms - 1) <= NORM_TOLERANCE)) | np.isinf(norms))
-    if len(bad):
-        raise InputError(
-            f"{path}: direction {vectors[bad[0]].round(4).tolist()} of volume {bad[0]} has length "
-            f"{norms[bad[0]]:.4g}, not 1; give unit vectors (a b0 is a volume of at most b={B0_THRESHOLD})"
-        )
+def _apart(path: Path, others: str) -> str:
+    return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"

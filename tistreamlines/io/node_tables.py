@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from ..errors import InputError
 from .images import existing, reading
-from .tabular import name_of_cell
+from .tables import name_of_cell
 
 LONGEST, WIDEST = 1 << 23, 1 << 16  # bytes of a table, and letters of a line of words
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")

@@ -25,15 +25,12 @@ from .images import (
     AFFINE_TOLERANCE,
     AnyPath,
     Tell,
-    check_finite,
     first_place,
     grid_of,
     nearby,
     open_image,
-    read_array,
     read_series,
     silent,
-    without_nan,
 )
 from .mif import MRTRIX_SUFFIXES
 from .stored import Image
@@ -182,8 +179,7 @@ def load_peaks(path: AnyPath, space: Space | None = None, note: Tell = silent) -
             f"{path}: shape {tuple(image.shape)} does not hold x, y and z of each peak; "
             "give 3 volumes per peak, or (peaks, 3) as the last axes"
         )
-    values = _read(path, image, note, 3)
-    return Orientations("peaks", values.reshape(*grid.shape, -1), None, None, grid)
+    return Orientations("peaks", _read(path, image, note, 3), None, None, grid)
 
 
 def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike, width: float = 0.0) -> Floats:
@@ -270,13 +266,7 @@ def check_space(path: Path, grid: Space, space: Space) -> None:
 
 def _read(path: Path, image: Image, note: Tell, together: int) -> Floats:
     """Return all values; so many become 0 together where there is NaN, with a message to ``note``."""
-    if len(image.shape) == 4:
-        values = read_series(path, image, note, together)
-    else:
-        with np.errstate(over="ignore"):  # values beyond float32 become infinite and are reported below
-            values = np.ascontiguousarray(read_array(path, image), np.float32)
-        values = without_nan(path, values, note, together)
-        check_finite(path, values)
+    values = read_series(path, image, note, together)
     if not values.any():
         raise InputError(f"{path}: all {values.size} values are 0; give a file that contains orientations")
     return values

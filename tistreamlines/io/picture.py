@@ -45,14 +45,8 @@ def grey(values: Array) -> npt.NDArray[np.uint8]:
 
 
 def png(
-    points: np.ndarray,
-    offsets: np.ndarray,
-    *,
-    mask: np.ndarray | None = None,
-    affine: np.ndarray | None = None,
-    title: str | None = None,
-    max_streamlines: int = 3000,
-    dpi: int = 150,
+    points: np.ndarray, offsets: np.ndarray, *, mask: np.ndarray | None = None, affine: np.ndarray | None = None,
+    title: str | None = None, max_streamlines: int = 3000, dpi: int = 150,
 ) -> bytes:
     """Draw streamlines as seen from above, from behind and from the right.
 
@@ -144,14 +138,10 @@ def _figure(low: np.ndarray, high: np.ndarray) -> tuple[Figure, np.ndarray]:
     inches = (_WIDTH - _LEFT - _RIGHT - 2 * _BETWEEN) / sum(widths)
     tall = inches * height + _BELOW + _ABOVE
     figure = Figure(figsize=(_WIDTH, tall), dpi=150, facecolor=_PAPER)
-    figure.subplots_adjust(
-        left=_LEFT / _WIDTH,
-        right=1 - _RIGHT / _WIDTH,
-        bottom=_BELOW / tall,
-        top=1 - _ABOVE / tall,
-        wspace=_BETWEEN / (inches * float(np.mean(widths))),
-    )
-    frames = figure.subplots(1, 3, width_ratios=widths)
+    frames = figure.subplots(1, 3, width_ratios=widths, gridspec_kw={
+        "left": _LEFT / _WIDTH, "right": 1 - _RIGHT / _WIDTH, "bottom": _BELOW / tall, "top": 1 - _ABOVE / tall,
+        "wspace": _BETWEEN / (inches * float(np.mean(widths))),
+    })
     for axes, view in zip(frames, VIEWS, strict=True):
         middle = (low[view.up] + high[view.up]) / 2
         axes.set(xlim=(low[view.across], high[view.across]), ylim=(middle - height / 2, middle + height / 2))

@@ -1,4 +1,4 @@
-"""Where images lie: what their headers say of it, and a warning where these statements are missing or disagree.
+"""Where images lie: on which grid, and a warning where the statements of a header on it are missing or disagree.
 
 The rule is that of nibabel and MRtrix3: the sform of a NIfTI counts, without one its qform, and without both the
 voxel sizes alone, as nibabel takes them. Warnings come where MRtrix3's ``mrinfo`` prints one, too.
@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..aliases import Array, Nifti1Header
 from ..errors import TrackingError
-from .images import AnyPath, open_image
+from ..space.batch import Space
+from .images import AFFINE_TOLERANCE, AnyPath, grid_of, open_image
 from .in_memory import InMemory
+from .stored import Image
 
 SUFFIXES = {".nii", ".hdr", ".mif", ".mih"}  # of headers that say where an image lies
 TOLERANCE = 0.1  # of a voxel's side: MRtrix3 warns of shifts from 0.1 to 0.15 on; float32 explains 0.001 of it
@@ -98,3 +102,63 @@ def _apart(header: Nifti1Header, affine: Array, steps: Array) -> float:
 
 def _sizes(values: Array) -> str:
     return " x ".join(f"{value:.5g}" for value in values)
+
+
+class Ordering(NamedTuple):
+    """How an image is stored, seen from a reference grid.
+
+    Parameters
+    ----------
+    orientation : (3, 2) int
+        Of each axis of the image, the axis of the reference, and -1 if it has the other sense, else 1; as nibabel's.
+    shape : tuple of int
+        Shape of the image in the order of the reference.
+    difference : float
+        Greatest difference between the affine of the image, once it is in order, and that of the reference.
+    fits : bool
+        Whether the image lies on the grid of the reference, but for the order of axes and senses.
+    """
+
+    orientation: npt.NDArray[np.int64]
+    shape: tuple[int, ...]
+    difference: float
+    fits: bool
+
+
+def ordering(image: Image, space: Space) -> Ordering:
+    """Find the order of axes and senses in which an image agrees with a grid best.
+
+    Parameters
+    ----------
+    image : nibabel.spatialimages.SpatialImage or StoredImage
+        Of at least three axes.
+    space : Space
+        Grid of the reference.
+    """
+    from nibabel.orientations import inv_ornt_aff
+
+    affine = np.asarray(image.affine, np.float64)
+    with np.errstate(all="ignore"):
+        turn = np.linalg.solve(space.affine[:3, :3], affine[:3, :3])
+    axes = np.abs(turn).argmax(axis=1)
+    if not np.isfinite(turn).all() or sorted(axes) != [0, 1, 2]:
+        axes, turn = np.arange(3), np.eye(3)
+    orientation = np.stack([np.argsort(axes), np.where(turn[np.argsort(axes), range(3)] < 0, -1, 1)], axis=1)
+    apart = float(np.abs(affine @ inv_ornt_aff(orientation, image.shape[:3]) - space.affine).max())
+    shape = tuple(image.shape[axis] for axis in axes)
+    return Ordering(orientation, shape, apart, shape == space.shape and apart <= AFFINE_TOLERANCE)
+
+
+def grid_of_seeds(path: AnyPath, space: Space) -> Space:
+    """Return the grid on which a mask or a map of seeds lies: that of the reference, or one of its own.
+
+    Parameters
+    ----------
+    path : str or Path
+        Image.
+    space : Space
+        Grid of the reference.
+    """
+    path, image = open_image(path)
+    grid = grid_of(path, image)
+    return space if ordering(image, space).fits else grid

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .writer import completed
+from .drafts import completed
 
 HASH_BYTES = 1 << 22  # at once, without Python's lock, so that other threads go on
 

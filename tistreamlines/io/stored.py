@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,7 @@ Scaling = list[tuple[np.ufunc, Array]]  # operations, each with a number
 Image: TypeAlias = "SpatialImage | StoredImage"
 
 
-@dataclass(frozen=True, eq=False)
-class Gradients:
+class Gradients(NamedTuple):
     """The gradients that a file of a series has with it.
 
     Parameters
@@ -142,7 +141,7 @@ def content_of(name: str, most: int) -> bytes:
 
 
 def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
-    """Return the values of a 4-D image, scaled as its header says.
+    """Return the values of an image of four axes or more, scaled as its header says.
 
     Parameters
     ----------
@@ -159,6 +158,7 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
         Whether no value is NaN or beyond the limit.
     """
     stored, scaling = _stored(image)
+    stored = stored.reshape(*stored.shape[:3], -1)
     values = np.empty(stored.shape, np.float32)
     safe = _bounded(stored.dtype, scaling, limit)
 

@@ -91,6 +91,9 @@ def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Te
             raise InputError(f"{path}: is neither GIFTI (.gii) nor FreeSurfer's geometry; convert it with mris_convert")
         read = _read_freesurfer if freesurfer else _read_gifti
         vertices, triangles, kind, affine = read(path, space, note, warn)
+    if _moves(affine):
+        shift = ", ".join(f"{value:.2f}" for value in affine[:3, 3])
+        note(f"{path}: vertices are moved from FreeSurfer's tkRAS to RASmm, c_ras = ({shift})")
     if words := SHAPES & {*re.split(r"[._]", path.name.lower()), *re.split(r"\W", kind.lower())}:
         raise InputError(f"{path}: is of the shape {min(words)!r}, which does not lie in the brain; give e.g. white")
     _check(path, vertices, triangles)
@@ -123,7 +126,7 @@ def _check(path: Path, vertices: Floats, triangles: Triangles) -> None:
 Read = tuple[Floats, Triangles, str, Floats]
 
 
-def _read_freesurfer(path: Path, space: str, note: Tell, _: Tell) -> Read:
+def _read_freesurfer(path: Path, space: str, *_: Tell) -> Read:
     """Return vertices, triangles, nothing, and the affine to RASmm, (4, 4), of a file of FreeSurfer's."""
     from nibabel.freesurfer.io import read_geometry
 
@@ -141,7 +144,6 @@ def _read_freesurfer(path: Path, space: str, note: Tell, _: Tell) -> Read:
             )
         axes = np.stack([footer[name] for name in ("xras", "yras", "zras")], axis=1)
         affine = _from_tkras(path, axes, footer["cras"])
-        _tell_moved(path, affine, note)
     return np.asarray(vertices, np.float64), np.asarray(triangles, np.int64), "", affine
 
 
@@ -233,13 +235,10 @@ def _affine_of_gifti(
         return np.eye(4)
     if space == AUTO:
         _doubt(path, matrix, geometry, meta, warn)
-    _tell_moved(path, affine, note)
     return affine
 
 
-def _doubt(
-    path: Path, matrix: Floats | None, geometry: Floats | None, meta: Mapping[str, str], warn: Tell
-) -> None:
+def _doubt(path: Path, matrix: Floats | None, geometry: Floats | None, meta: Mapping[str, str], warn: Tell) -> None:
     """Raise an InputError or warn if it is not certain that the vertices of a GIFTI file are in tkRAS.
 
     FreeSurfer 7.4 and later say in which space they are, with a matrix from tkRAS to the scanner's. What earlier ones
@@ -288,10 +287,3 @@ def _from_tkras(path: Path, axes: Array, centre: npt.ArrayLike) -> Floats:
 
 def _moves(affine: Floats) -> bool:
     return not np.allclose(affine, np.eye(4), atol=UNMOVED)
-
-
-def _tell_moved(path: Path, affine: Floats, note: Tell) -> None:
-    """Tell that vertices are moved, if they are."""
-    if _moves(affine):
-        shift = ", ".join(f"{value:.2f}" for value in affine[:3, 3])
-        note(f"{path}: vertices are moved from FreeSurfer's tkRAS to RASmm, c_ras = ({shift})")

@@ -15,9 +15,9 @@ from ..errors import InputError
 from ..option import FARTHEST
 from ..space.batch import Batch, Space
 from .images import existing, mode_of, reading
-from .stored_tck import header_of_tck, streamlines_of_tck
-from .stored_trk import header_of_trk, streamlines_of_trk
-from .trx_schema import HEADER, MemberRows, Trx, opened_trx
+from .tck import header_of_tck, streamlines_of_tck
+from .trk import header_of_trk, streamlines_of_trk
+from .trx_schema import HEADER, Trx, opened_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
@@ -102,11 +102,7 @@ def grid_of_tractogram(path: Path) -> Space | None:
             with opened_trx(path) as file:
                 return file.space
         if suffix == ".trk":
-            header = header_of_trk(path)
-            if min(header.shape) < 1:
-                raise InputError(f"{path}: its header has dim {list(header.shape)}, which are no sizes of an image; "
-                                 "write it again, or give another grid")
-            return Space(header.affine, header.shape)
+            return header_of_trk(path).grid()
     return None
 
 
@@ -148,7 +144,7 @@ def _of_trx(path: Path) -> Iterator[Batch]:
     """Read a TRX file, or its folder."""
     with opened_trx(path) as file:
         wanted = _own(file) | {"positions"} & file.members.keys()
-        rows = {name: MemberRows(file.members[name]) for name in wanted}
+        readers = {name: file.members[name].reader() for name in wanted}
         for lengths in file.lengths():
             ends, first = np.cumsum(lengths), 0
             while first < len(lengths):
@@ -156,7 +152,7 @@ def _of_trx(path: Path) -> Iterator[Batch]:
                 last = max(int(np.searchsorted(ends, done + POINTS_AT_ONCE, "right")), first + 1)
                 points = int(ends[last - 1]) - done
                 counts = {"positions": points, SEEDS: last - first, SEED_NUMBER: last - first}
-                values = {name: array.take(counts[name]) for name, array in rows.items()}
+                values = {name: read(counts[name]) for name, read in readers.items()}
                 numbers = values[SEED_NUMBER].ravel() if SEED_NUMBER in values else None
                 yield batch_of(values.get("positions", NONE), lengths[first:last], numbers, values.get(SEEDS))
                 first = last

@@ -1,19 +1,23 @@
-"""TRK (TrackVis): one record per streamline, written one batch at a time.
+"""TRK (TrackVis): one record per streamline, written one batch at a time, and read from files of any program.
 
-nibabel writes one streamline at a time, which takes minutes for millions of them; only its header tools are used here.
+nibabel reads and writes one streamline at a time, which takes minutes for millions of them; only its header tools are
+used here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Unpack
-from ..space.batch import Batch, Space
+from ..aliases import Array
+from ..errors import InputError
+from ..space.batch import MOST_POINTS, Batch, Space
 from .trx import Details
 
 # Number of values per streamline for each field of a batch, sorted by name as in nibabel. All are float32 in the file,
@@ -21,6 +25,12 @@ from .trx import Details
 PROPERTIES = {"direction_number": 1, "seed_number": 1, "seeds": 3, "stop_reasons": 2}
 MOST_NAMES, NAME_CHARACTERS = 10, 20  # names of values per streamline, or per point, and of a name of one value
 POINTS_AT_ONCE = 1 << 16
+SIZE, WORD = 1000, 4  # bytes of the header, and of a number
+WORDS_AT_ONCE = 1 << 20
+VERSIONS = (1, 2, 3)  # the first has no matrix; nibabel, too, reads the third as the second
+AXES = str.maketrans("RLAPSI", "xxyyzz")
+INVERTIBLE = "it has to be an affine that can be inverted"
+UNPLACED = "docs/troubleshooting.md says how to add it"
 
 
 class TrkSink:
@@ -29,7 +39,7 @@ class TrkSink:
     STREAMLINE_BYTES: ClassVar[int] = 32  # number of points and properties
     beside: Path | None = None
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, **_: Unpack[Details]) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None:
         self._path = folder / "tractogram.trk"
         self._header, self._affine = _header(space)
         self._file = files.enter_context(self._path.open("wb"))
@@ -98,6 +108,160 @@ def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.
         words[ends + column] = values
     words[is_point] = points.ravel()
     return words
+
+
+@dataclass(frozen=True, eq=False)
+class TrkHeader:
+    """What a TRK file says of itself.
+
+    Parameters
+    ----------
+    path : Path
+    fields : numpy.void
+        The header's own, by nibabel's names, as the file has them or as they are taken.
+    to_rasmm : (4, 4) float64
+        From the coordinates in the file, mm from the corner of the first voxel, to RASmm.
+    count : int
+        Of streamlines; 0 if it is unknown.
+    doubts : tuple of str
+        What the header lacks, and what is taken in its place.
+    """
+
+    path: Path
+    fields: np.void
+    to_rasmm: npt.NDArray[np.float64]
+    count: int
+    doubts: tuple[str, ...]
+
+    def grid(self) -> Space:
+        """Return the grid of the image that the streamlines belong to; raise an InputError if it has no size."""
+        if min(self.fields["dimensions"]) < 1:
+            sizes = self.fields["dimensions"].tolist()
+            raise InputError(f"{self.path}: its header has dim {sizes}, which are no sizes of an image; write it "
+                             "again, or give another grid")
+        return Space(self.fields["voxel_to_rasmm"].astype(np.float64), tuple(self.fields["dimensions"].tolist()))
+
+
+def header_of_trk(path: Path) -> TrkHeader:
+    """Read the header of a TRK file.
+
+    Raises
+    ------
+    InputError
+        If it is no header of TrackVis, or says what cannot be.
+    """
+    from nibabel.streamlines.trk import get_affine_trackvis_to_rasmm, header_2_dtype
+
+    with path.open("rb") as file:
+        content = file.read(SIZE)
+    if not content.startswith(b"TRACK") or len(content) < SIZE:
+        raise InputError(f"{path}: does not begin with a header of TrackVis; give a .trk file")
+    sizes = {order: int(np.frombuffer(content, f"{order}i4", 1, SIZE - WORD)[0]) for order in "<>"}
+    order = "<" if sizes["<"] == SIZE else ">"
+    if sizes[order] != SIZE:
+        raise _fault(path, "hdr_size", sizes["<"], f"it has to be {SIZE}")
+    header: np.void = np.frombuffer(bytearray(content), header_2_dtype.newbyteorder(order))[0]
+    if header["version"] not in VERSIONS:
+        raise _fault(path, "version", header["version"], "it has to be 1, 2 or 3")
+    doubts = []
+    if header["version"] == 1 or header["voxel_to_rasmm"][3, 3] == 0:
+        header["voxel_to_rasmm"] = np.eye(4)
+        doubts.append(
+            f"{path}: has no vox_to_ras, as from TrackVis before version 2: voxel coordinates are taken as RASmm, as "
+            f"nibabel takes them; {UNPLACED}"
+        )
+    if not header["voxel_order"]:
+        header["voxel_order"] = b"LPS"
+        doubts.append(f"{path}: has no voxel_order: LPS is taken, TrackVis's default; {UNPLACED}")
+    _check(path, header)
+    with np.errstate(all="ignore"):  # a matrix that is not finite is told of
+        to_rasmm = get_affine_trackvis_to_rasmm(header).astype(np.float64)
+    if not np.isfinite(to_rasmm).all():
+        raise _fault(path, "vox_to_ras", header["voxel_to_rasmm"].tolist(), INVERTIBLE)
+    return TrkHeader(path, header, to_rasmm, max(0, int(header["nb_streamlines"])), tuple(doubts))
+
+
+def _check(path: Path, header: np.void) -> None:
+    """Raise an InputError at the first field whose value cannot be."""
+    from nibabel.orientations import aff2axcodes
+
+    sizes, affine = header["voxel_sizes"], header["voxel_to_rasmm"].astype(np.float64)
+    if not (np.isfinite(sizes).all() and sizes.all()):
+        raise _fault(path, "voxel_size", sizes.tolist(), "each has to be above 0 mm")
+    if not np.isfinite(affine).all() or np.linalg.matrix_rank(affine[:3, :3]) < 3 or None in aff2axcodes(affine):
+        raise _fault(path, "vox_to_ras", affine.tolist(), INVERTIBLE)
+    order = header["voxel_order"].decode("latin1").upper()
+    if sorted(order.translate(AXES)) != [*"xyz"]:
+        raise _fault(path, "voxel_order", repr(order), "it has to be three letters such as LPS")
+    if order != "".join(aff2axcodes(affine)) and not (header["dimensions"] > 0).all():
+        raise _fault(path, "dim", header["dimensions"].tolist(), f"they have to be above 0, since voxel_order, "
+                     f"{order}, is not that of vox_to_ras")
+    for name in ("nb_scalars_per_point", "nb_properties_per_streamline"):
+        if header[name] < 0:
+            raise _fault(path, {"nb_s": "n_scalars", "nb_p": "n_properties"}[name[:4]], header[name], "give 0 or more")
+
+
+def _fault(path: Path, field: str, value: object, needed: str) -> InputError:
+    return InputError(f"{path}: its header has {field} {value}: {needed}; write the tractogram again")
+
+
+def streamlines_of_trk(
+    header: TrkHeader,
+) -> Generator[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]], None, None]:
+    """Read the streamlines, some of them at a time.
+
+    Yields
+    ------
+    points : (p, 3) float32, RASmm
+    lengths : (n,) int64
+        How many points each streamline has.
+
+    Raises
+    ------
+    InputError
+        If the file ends within a streamline, or has another number of them than its header says.
+    """
+    fields, number, size, held = header.fields, 0, 0, np.empty(0, np.int32)
+    width, properties = 3 + int(fields["nb_scalars_per_point"]), int(fields["nb_properties_per_streamline"])
+    left, rest = divmod(header.path.stat().st_size - SIZE, WORD)
+    with header.path.open("rb") as file:
+        file.seek(SIZE)
+        while left or len(held):
+            block = np.fromfile(file, fields.dtype["nb_streamlines"], max(WORDS_AT_ONCE, size - len(held)))
+            left, held = left - len(block), np.concatenate([held, block.astype(np.int32, copy=False)])
+            starts, place = [], 0
+            while place < len(held):
+                count = int(held[place])
+                size = 1 + width * count + properties
+                if not 0 <= count <= MOST_POINTS or size > len(held) - place + left:
+                    raise _wrong(header, number + len(starts))
+                if size > len(held) - place:
+                    break
+                starts.append(place)
+                place += size
+            number += len(starts)
+            lengths = held[starts].astype(np.int64)
+            rows = [held[a + 1 : a + 1 + width * n] for a, n in zip(starts, lengths.tolist(), strict=True)]
+            values = np.concatenate([held[:0], *rows]).view(np.float32).reshape(-1, width)
+            yield moved(values[:, :3], header.to_rasmm), lengths
+            held = held[place:]
+            if 0 < header.count < number:
+                raise _wrong(header, number)
+    if rest or number < header.count:
+        raise _wrong(header, number)
+
+
+def _wrong(header: TrkHeader, number: int) -> InputError:
+    """Return the error of a file whose content ends badly behind so many streamlines."""
+    if header.count and number >= header.count:
+        return InputError(
+            f"{header.path}: its header tells of {header.count:,} streamlines (n_count), but more follows; write it "
+            "again, or set n_count to 0 if all of it is right"
+        )
+    total = f" of {header.count:,}" if header.count else ""
+    return InputError(
+        f"{header.path}: ends behind streamline {number:,}{total}, or is damaged there; copy or create it again"
+    )
 
 
 def moved(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

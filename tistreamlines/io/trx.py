@@ -22,7 +22,7 @@ from typing import IO, ClassVar, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Unpack
+from ..aliases import Array
 from ..space.batch import Batch, Space
 from .stored import quick_zlib
 
@@ -38,10 +38,6 @@ POINTS_START = 1024  # where the points begin; the JSON header has up to 700 byt
 POINTS_BEFORE = POINTS_START - 30 - len(POINTS)  # where their entry in the archive begins
 OFFSETS_AT_ONCE = 1 << 20
 BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for Python's lock
-
-
-Fields = Callable[[], Mapping[str, object]]
-Late = Callable[[], Mapping[str, Array]]
 
 
 class Details(TypedDict, total=False):
@@ -62,8 +58,8 @@ class Details(TypedDict, total=False):
 
     step_mm: float | None
     point_type: str
-    fields: Fields
-    late: Late
+    fields: Callable[[], Mapping[str, object]]
+    late: Callable[[], Mapping[str, Array]]
 
 
 def crc32(data: memoryview | bytes, before: int = 0) -> int:
@@ -77,7 +73,7 @@ class TrxSink:
     STREAMLINE_BYTES: ClassVar[int] = 24  # offset, 4, and MEMBERS; above 2^32 points, offsets take 4 more
     beside: Path | None = None
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None:
+    def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None:
         point_type = details.get("point_type", "float32")
         self._folder, self._late = folder, details.get("late", dict)
         self._space = space
@@ -85,8 +81,7 @@ class TrxSink:
         self._member = f"positions.3.{point_type}"
         self._streamlines = self._vertices = self._crc = 0
         self._opened, self._files = files, dict[str, IO[bytes]]()
-        self._grouped: list[tuple[tuple[str, ...], IO[bytes]]] = []
-        self._starts = self._open("starts")
+        self._groups: list[tuple[str, ...]] = []
         self._archive = files.enter_context((folder / "tractogram.trx").open("wb"))
         self._archive.seek(POINTS_START)
 
@@ -98,31 +93,27 @@ class TrxSink:
         arrays: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
         arrays |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
         arrays |= {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
-        for member, array in arrays.items():
-            if member not in self._files:
-                self._files[member] = self._open(member)
-            self._files[member].write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
-        for place, groups in enumerate(batch.groups):
-            if place == len(self._grouped):
-                self._grouped.append((groups.names, self._open(f"groups_{place}")))
-            self._grouped[place][1].write(groups.numbers.astype("<i4", copy=False).data)
-        self._starts.write((batch.offsets[:-1] + self._vertices).astype("<u8").data)
+        arrays |= {f"groups_{place}": groups.numbers for place, groups in enumerate(batch.groups)}
+        for name, array in (arrays | {"starts": batch.offsets[:-1] + self._vertices}).items():
+            self._extend(name, array)
+        self._groups = [groups.names for groups in batch.groups]
         self._streamlines += len(batch)
         self._vertices += len(batch.points)
 
-    def _open(self, name: str) -> IO[bytes]:
-        path = self._folder / name
-        path.parent.mkdir(exist_ok=True)
-        return self._opened.enter_context(path.open("wb", BUFFER_BYTES))
+    def _extend(self, name: str, array: Array) -> None:
+        """Append values to a file of their own, which has the name of a member of the archive if it becomes one."""
+        if name not in self._files:
+            path = self._folder / name
+            path.parent.mkdir(exist_ok=True)
+            self._files[name] = self._opened.enter_context(path.open("wb", BUFFER_BYTES))
+        self._files[name].write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
 
     def finish(self) -> Path:
         """Complete the archive; return its path."""
         for name, values in self._late().items():
-            member = f"dps/{name}.float32"
-            self._files[member] = self._open(member)
-            self._files[member].write(np.asarray(values, "<f4").data)
-        self._starts.write(np.array([self._vertices], "<u8").data)
-        for file in (*self._files.values(), *(file for _, file in self._grouped), self._starts):
+            self._extend(f"dps/{name}.float32", np.asarray(values, np.float32))
+        self._extend("starts", np.array([self._vertices]))
+        for file in self._files.values():
             file.close()
         self._archive.seek(0)
         with zipfile.ZipFile(self._archive, "w") as target:
@@ -135,9 +126,10 @@ class TrxSink:
                 self._archive.write(points.FileHeader())
                 target.filelist.append(points)
                 target.start_dir = POINTS_START + points.file_size  # where zipfile puts what follows
-                for member in (self._write_offsets(), *self._files):
+                self._store_offsets(target)
+                for member in (name for name in self._files if "." in name):
                     _store(target, self._folder / member, member)
-                for place, (names, _) in enumerate(self._grouped):
+                for place, names in enumerate(self._groups):
                     self._store_groups(target, self._folder / f"groups_{place}", names)
         self._archive.close()
         return Path(self._archive.name)
@@ -154,23 +146,16 @@ class TrxSink:
                 archive.writestr(_entry(f"groups/{name}.uint32"), members.tobytes())
 
     def _header(self) -> str:
-        return json.dumps(
-            {
-                "DIMENSIONS": list(self._space.shape),
-                "VOXEL_TO_RASMM": self._space.affine.tolist(),
-                "NB_VERTICES": self._vertices,
-                "NB_STREAMLINES": self._streamlines,
-            }
-        )
+        grid = {"DIMENSIONS": list(self._space.shape), "VOXEL_TO_RASMM": self._space.affine.tolist()}
+        return json.dumps(grid | {"NB_VERTICES": self._vertices, "NB_STREAMLINES": self._streamlines})
 
-    def _write_offsets(self) -> str:
-        # n starts and the total number of points; only now is it known whether 32 bits are enough.
-        member = "offsets.uint32" if self._vertices < 1 << 32 else "offsets.uint64"
-        dtype = "<u4" if member.endswith("32") else "<u8"
-        with (self._folder / "starts").open("rb") as source, (self._folder / member).open("wb") as target:
-            while len(starts := np.fromfile(source, "<u8", OFFSETS_AT_ONCE)):
-                target.write(starts.astype(dtype).data)
-        return member
+    def _store_offsets(self, archive: zipfile.ZipFile) -> None:
+        """Write n starts and the total number of points; only now is it known whether 32 bits are enough."""
+        kind = np.dtype("<u4" if self._vertices < 1 << 32 else "<u8")
+        entry = _entry(f"offsets.{kind.name}", kind.itemsize * (self._streamlines + 1))
+        with (self._folder / "starts").open("rb") as source, archive.open(entry, "w") as target:
+            while len(starts := np.fromfile(source, "<i8", OFFSETS_AT_ONCE)):
+                target.write(starts.astype(kind).data)
 
 
 def member_names(texts: Iterable[str], most: int = 64) -> list[str]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,7 @@ DEPTHS = {"positions": 1, "offsets": 1, "dps": 2, "dpv": 2, "groups": 2, "dpg": 
 METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # of others, a small block may unpack to gigabytes
 
 
-@dataclass(frozen=True)
-class StoredMember:
+class StoredMember(NamedTuple):
     """A member as it is stored: the number of its bytes, and how it is opened."""
 
     size: int
@@ -61,7 +60,7 @@ class Member:
     kind : numpy.dtype
         Of its values, with the smaller byte first.
     columns : int
-    stored : Stored
+    stored : StoredMember
     """
 
     name: str
@@ -74,25 +73,22 @@ class Member:
         """Bytes of a row."""
         return self.columns * self.kind.itemsize
 
-    def blocks(self, count: int) -> Generator[Array, None, None]:
-        """Read so many rows, a block at a time."""
-        rows = MemberRows(self)
-        for first in range(0, count, ROWS_AT_ONCE):
-            yield rows.take(min(ROWS_AT_ONCE, count - first))
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.stored.size // self.width
 
+    def reader(self) -> Callable[[int], Array]:
+        """Return a function that reads so many of the next rows, (count, columns)."""
+        file = self.stored.open()
 
-class MemberRows:
-    """Reads the rows of a member in their order."""
+        def read(count: int) -> Array:
+            content = file.read(count * self.width)
+            if len(content) != count * self.width:
+                raise ValueError(f"{self.name} ends early")
+            return np.frombuffer(content, self.kind).reshape(count, self.columns)
 
-    def __init__(self, member: Member) -> None:
-        self._member, self._file = member, member.stored.open()
-
-    def take(self, count: int) -> Array:
-        """Return the next rows, (count, columns)."""
-        content = self._file.read(count * self._member.width)
-        if len(content) != count * self._member.width:
-            raise ValueError(f"{self._member.name} ends early")
-        return np.frombuffer(content, self._member.kind).reshape(count, self._member.columns)
+        return read
 
 
 class Trx:
@@ -114,23 +110,30 @@ class Trx:
         self._read_header(beside.pop((HEADER,)))
         self.members = self._arrays(beside)
         self._check_sizes()
-        self._check_offsets()
+        for _ in self.lengths():
+            pass  # it checks what it reads
         self._check_groups()
 
     def lengths(self) -> Generator[npt.NDArray[np.int64], None, None]:
-        """Return how many points each streamline has, a block of streamlines at a time."""
-        if not self.streamlines:
+        """Return how many points each streamline has, a block of streamlines at a time, and check the offsets."""
+        if "offsets" not in self.members:
             return
-        offsets = MemberRows(self.members["offsets"])
-        start = offsets.take(1).ravel().astype(np.int64)
+        member, last = self.members["offsets"], 0
+        read, whole = member.reader(), member.count > self.streamlines  # with the end of all
+        if member.count and (start := read(1)[0, 0]) != 0:
+            raise self._fault(f"{member.name} begins with {start}, not with 0")
         for first in range(0, self.streamlines, ROWS_AT_ONCE):
-            end = min(first + ROWS_AT_ONCE, self.streamlines)
-            cuts = [start, offsets.take(min(end, self.streamlines - 1) - first).ravel().astype(np.int64)]
-            if end == self.streamlines:
-                cuts.append(np.array([self.vertices]))
-            cuts = np.concatenate(cuts)
-            yield np.diff(cuts)
-            start = cuts[-1:]
+            count = min(ROWS_AT_ONCE, self.streamlines - first)
+            known = whole or first + count < self.streamlines
+            ends = read(count if known else count - 1).ravel().astype(np.int64)
+            lengths = np.diff(ends if known else np.append(ends, self.vertices), prepend=last)
+            if lengths.min() < 0 or (last := last + int(lengths.sum())) > self.vertices:
+                raise self._fault(f"{member.name} falls, or goes beyond the {self.vertices:,} points")
+            if (most := int(lengths.max())) > MOST_POINTS:
+                raise self._fault(f"has a streamline of {most:,} points")
+            yield lengths
+        if last != self.vertices:
+            raise self._fault(f"{member.name} ends with {last}, but there are {self.vertices:,} points")
 
     def _fault(self, text: str) -> InputError:
         return InputError(f"{self._path}: {text}; write the tractogram again")
@@ -203,42 +206,20 @@ class Trx:
         needed |= {"dps": self.streamlines, "dpv": self.vertices}
         for name, member in self.members.items():
             rows, size = needed.get(name.split("/")[0]), member.stored.size
-            if size % member.width if rows is None else (size not in self._sizes(name, rows * member.width)):
+            whole = (rows or 0) * member.width
+            # an empty array that was mapped has a byte; some programs add their end to the offsets
+            sizes = {whole, whole or 1, whole + member.width * (name == "offsets")}
+            if size % member.width if rows is None else size not in sizes:
                 says = "" if rows is None else f", but {HEADER} tells of {rows:,} rows of {member.width}"
                 raise self._fault(f"{member.name} has {size:,} bytes{says}")
 
-    def _sizes(self, name: str, size: int) -> tuple[int, ...]:
-        """Return the bytes that an array may have; an empty one that was mapped has a byte."""
-        more = (size + self.members[name].width,) if name == "offsets" else ()  # their end, which some programs add
-        return (size, *more) if size else (0, 1, *more)
-
-    def _check_offsets(self) -> None:
-        if "offsets" not in self.members:
-            return
-        member, last = self.members["offsets"], 0
-        ends = member.stored.size // member.width > self.streamlines
-        for number, block in enumerate(member.blocks(self.streamlines + ends)):
-            values = block.ravel()
-            if not number and values[0] != 0:
-                raise self._fault(f"{member.name} begins with {values[0]}, not with 0")
-            if values.max() > self.vertices or values[0] < last or (values[1:] < values[:-1]).any():
-                raise self._fault(f"{member.name} falls, or goes beyond the {self.vertices:,} points")
-            self._check_longest(np.diff(values.astype(np.int64), prepend=last))
-            last = int(values[-1])
-        self._check_longest(np.array([self.vertices - last]))
-        if ends and last != self.vertices:
-            raise self._fault(f"{member.name} ends with {last}, but there are {self.vertices:,} points")
-
-    def _check_longest(self, lengths: npt.NDArray[np.int64]) -> None:
-        if (most := int(lengths.max(initial=0))) > MOST_POINTS:
-            raise self._fault(f"has a streamline of {most:,} points")
-
     def _check_groups(self) -> None:
-        for name, member in self.members.items():
-            if name.startswith("groups/"):
-                for block in member.blocks(member.stored.size // member.width):
-                    if not 0 <= block.min() <= block.max() < self.streamlines:
-                        raise self._fault(f"{member.name} has numbers beyond the {self.streamlines:,} streamlines")
+        for member in (member for name, member in self.members.items() if name.startswith("groups/")):
+            read = member.reader()
+            for first in range(0, member.count, ROWS_AT_ONCE):
+                block = read(min(ROWS_AT_ONCE, member.count - first))
+                if not 0 <= block.min() <= block.max() < self.streamlines:
+                    raise self._fault(f"{member.name} has numbers beyond the {self.streamlines:,} streamlines")
 
 
 @contextmanager

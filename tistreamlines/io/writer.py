@@ -1,26 +1,32 @@
 """Writing of tractograms in all formats; a file appears only when it is complete.
 
 A format is a class (a :class:`Sink`) that is created with a folder to work in, the space, an ExitStack that closes its
-files, and the details of the run that it may keep.
+files, and the details of the run that it may keep. A thread writes them, so that tracking goes on meanwhile.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
-from contextlib import ExitStack, contextmanager, suppress
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Protocol
 
 from ..aliases import Unpack
+from ..devices.threads import thread_pool
 from ..errors import OutputError
 from ..space.batch import Batch, Space
-from .drafts import hidden_folder
-from .regular import may_replace, name_of_user
+from .drafts import check_target, explained, hidden_folder
+from .drafts import completed as completed  # plugins import it from here
 from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import Details, TrxSink
+
+WAITING = 7  # batches that are queued or being written at most
+MAKERS = 6  # threads that make of batches what is written of them
+POLL_SECONDS = 0.1
 
 
 class Sink(Protocol):
@@ -29,7 +35,7 @@ class Sink(Protocol):
     STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
     beside: Path | None  # a table of what is sampled, if that is a file of its own
 
-    def __init__(self, folder: Path, space: Space, files: ExitStack, **details: Unpack[Details]) -> None: ...
+    def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None: ...
 
     def append(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
@@ -80,7 +86,6 @@ class TractogramWriter:
         self._sink: Sink | None = None
         self._finished: dict[Path, Path] = {}  # what is written, by the names that it gets
         self._resources = ExitStack()
-        self._files = ExitStack()
         if self.path.suffix.lower() not in SINKS:
             raise OutputError(f"{self.path}: unknown suffix {self.path.suffix!r}; end the name with {', '.join(SINKS)}")
         check_target(self.path, force=force)
@@ -89,8 +94,7 @@ class TractogramWriter:
         """Create the hidden folder in which the file is written."""
         with explained(self.path), ExitStack() as resources:
             folder = resources.enter_context(hidden_folder(self._draft))
-            self._files = resources.enter_context(ExitStack())
-            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, self._files, **self._details)
+            self._sink = SINKS[self.path.suffix.lower()](folder, self._space, resources, self._details)
             self._resources = resources.pop_all()
         return self
 
@@ -107,14 +111,11 @@ class TractogramWriter:
         if self._sink is not None:
             with explained(self.path):
                 self._finished = {self.path: self._sink.finish()}
-                self._files.close()
                 if self._sink.beside is not None:
                     self._finished = {table_of(self.path): self._sink.beside} | self._finished
         self._sink = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Move the complete file into place, or remove it after an exception."""
         if kind is not None:
             self._sink = None
@@ -135,62 +136,71 @@ def table_of(path: Path) -> Path:
     return path.with_name(path.stem + TABLE)
 
 
-@contextmanager
-def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
-    """Hand out the name of a hidden file, which gets the name ``path`` at the end of the block.
+class WriterThread:
+    """Writes batches to a tractogram in another thread.
 
-    Raises
-    ------
-    OutputError
-        If the file exists and ``force`` is false, or if it cannot be written.
+    Use it in a ``with`` block. The complete file appears at the end of the block; after an exception in the block there
+    is no file. Errors of the thread are raised by ``put``, by ``finish`` or at the end of the block.
+
+    Parameters
+    ----------
+    path : the tractogram.
+    space : grid of the image that is tracked.
+    force : whether an existing file may be replaced.
+    drafts : folder in which the file is written until it is complete.
+    content : makes of each batch what is written of it.
+    **details : see :class:`.trx.Details`.
     """
-    check_target(path, force=force)
-    with explained(path), hidden_folder(path) as folder:
-        draft = folder / path.name
-        yield draft
-        check_target(path, force=force)
-        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+    def __init__(
+        self, path: str | Path, space: Space, *, force: bool = False, drafts: Path | None = None,
+        content: Callable[[Batch], Batch] | None = None, **details: Unpack[Details],
+    ) -> None:
+        self._content = content
+        self._writer = TractogramWriter(path, space, force=force, drafts=drafts, **details)
+        self._thread = ThreadPoolExecutor(1, "writer")
+        self._tasks: deque[Future[object]] = deque()  # those whose errors have not been looked for
+
+    def __enter__(self) -> WriterThread:
+        """Start the thread."""
+        self._tasks.append(self._thread.submit(self._writer.__enter__))
+        return self
+
+    def put(self, batch: Batch) -> None:
+        """Queue a batch; wait if too many others are queued."""
+        content = None if self._content is None else thread_pool("content", MAKERS).submit(self._content, batch)
+        self._submit(lambda: self._writer.write(batch if content is None else content.result()), WAITING)
+
+    def finish(self) -> None:
+        """Wait until the file is complete under its hidden name; the end of the block only renames it."""
+        self._submit(self._writer.finish, 0)
+
+    def _submit(self, task: Callable[[], object], most: int) -> None:
+        """Hand a task to the thread, wait until at most so many are left, and raise the errors of the others."""
+        self._tasks.append(self._thread.submit(task))
+        while self._tasks and (len(self._tasks) > most or self._tasks[0].done()):
+            _wait(self._tasks[0])
+            self._tasks.popleft()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait until the file is renamed, or removed after an error."""
+        try:
+            if kind is None:
+                self.finish()
+        except BaseException as failure:
+            kind = type(failure)
+            raise
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            self._tasks.clear()
+            with self._thread:
+                _wait(self._thread.submit(self._writer.__exit__, kind))
 
 
-@contextmanager
-def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
-    """Remove those of some files that are new if the block fails, so that none stays that lacks the others."""
-    new = [path for path in paths if not path.exists()]
-    try:
-        yield
-    except BaseException:
-        for path in new:
-            with suppress(OSError):
-                path.unlink()
-        raise
-
-
-def check_target(path: Path, *, force: bool) -> None:
-    """Raise OutputError unless a file can be written at this path."""
-    try:
-        if not path.parent.is_dir():
-            raise OutputError(f"{path}: no folder {path.parent}; make it first")
-        if path.is_dir():
-            raise OutputError(f"{path}: is a folder; give the name of a file")
-        if path.exists() and not path.is_file():
-            raise OutputError(f"{path}: is a pipe or a device, and is not replaced; give the name of a file")
-        if path.exists() and not force:
-            raise OutputError(f"{path}: exists already; give another name, or --force to replace it")
-        if not os.access(path.parent, os.W_OK):
-            raise OutputError(f"{path}: no permission to write to folder {path.parent}; choose another")
-        if path.exists() and not may_replace(path):
-            owner = name_of_user(path.lstat().st_uid)
-            raise OutputError(f"{path}: belongs to another user ({owner}), who alone can replace it; give another name")
-    except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
-
-
-@contextmanager
-def explained(path: Path) -> Generator[None, None, None]:
-    """Turn an OSError into an OutputError that names the file."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(f"{path}: cannot be written ({reason}); check the free space and the folder") from error
+def _wait(task: Future[object]) -> None:
+    """Wait for a task, and raise its error."""
+    # with a timeout, since a signal that arrives just before a wait begins is handled only after the wait
+    while not task.done():
+        wait((task,), POLL_SECONDS)
+    task.result()

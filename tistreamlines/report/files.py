@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
+from ..io.drafts import completed
 from ..io.sidecar import write_json
-from ..io.writer import completed
 from .names import files_of
 from .page import Pictures, Told, html
 from .views import ReportScene, SlicePeaks, density_pictures, peaks_picture, streamline_pictures

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
-from ..io.images import open_image
+from ..io.images import open_image, reader_of
 from ..io.in_memory import InMemory, source_of, unmasked
-from ..io.readers import has_gradients
 from ..io.writer import SINKS
 from ..options.definitions import defaults, input_names, kind, names_in_memory
 from ..options.definitions import options as known_options
@@ -304,7 +303,7 @@ def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Se
     sources = {**files, "bvals": bvals, "bvecs": bvecs}
     series = {name: source_of(name, value, lists=name != "dwi") for name, value in sources.items() if value is not None}
     if set(series) == {"dwi"} and not isinstance(series["dwi"], InMemory):
-        if has_gradients(series["dwi"]):
+        if reader_of(Path(series["dwi"])).gradients:
             return series, []
         from ..io.gradients import gradients_beside
 

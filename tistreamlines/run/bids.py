@@ -13,8 +13,8 @@ from pathlib import Path
 from ..aliases import Json
 from ..errors import ParameterError
 from ..io import sidecar
+from ..io.drafts import explained
 from ..io.in_memory import InMemory
-from ..io.writer import explained
 from ..option import flag
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters

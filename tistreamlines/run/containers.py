@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..aliases import Array, Nifti1Image, StatefulTractogram
 from ..errors import InputError
 from ..io import trx as trx_format
-from ..io.writer_thread import WriterThread
+from ..io.writer import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
 from .saving import write
 

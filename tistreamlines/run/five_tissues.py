@@ -12,19 +12,19 @@ import numpy.typing as npt
 
 from ..aliases import Array, Nifti1Image
 from ..errors import InputError, OutputError, ParameterError
-from ..io.five_tissues import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, TOLERANCE, WHITE, check_fractions
+from ..io.drafts import check_target
 from ..io.images import Opened, grid_of, open_image
 from ..io.in_memory import refuse_arrays, source_of
-from ..io.labels import read_labels, whole
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
-from ..io.writer import check_target
+from ..io.segmentations import TISSUES, TOLERANCE, check_fractions, read_labels, whole
 from ..option import ImageLike, PathLike, flag
 from ..space.batch import Space
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
 from ..tracking.stopping.anatomy import doubt
 from .outputs import check_name, taken_by
 
+CORTICAL, SUBCORTICAL, WHITE, FLUID, PATHOLOGICAL = range(len(TISSUES))
 # FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
 LABELS = {
     CORTICAL: "3 8 17-18 42 47 53-54 96-97 1000-1035 1100-1181 1200-1202 1205-1207 1210-1212 2000-2035 2100-2181 "

@@ -19,9 +19,9 @@ from ..devices import choose
 from ..errors import InputError, ParameterError
 from ..fit.fod_image import load_fods, source_and_basis
 from ..fit.lobes import Lobes, Thresholds, find_lobes
-from ..io.fixels import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.images import LARGEST
 from ..io.in_memory import source_of
+from ..io.maps import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.nifti import load_mask
 from ..option import ImageLike, PathLike, flag, listed
 from ..options.parameters import Parameters

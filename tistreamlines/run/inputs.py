@@ -18,9 +18,8 @@ from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
-from ..io import images, nifti, pipes, sidecar
+from ..io import gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
-from ..io.readers import reader_of
 from ..option import flag, listed
 from ..options.definitions import names_affecting, saying
 from ..options.option_groups import BESIDE_A_MASK, PLACE
@@ -165,15 +164,13 @@ def inputs_of_tables(parameters: Parameters) -> dict[str, PathLike]:
 
 def doubts_of_places(sources: Series) -> list[str]:
     """Return warnings about images whose headers leave open where they lie, or contradict themselves."""
-    from ..io.placement import placement_doubts
-
     parts = ([path] if isinstance(path, InMemory) else _parts(name, path) for name, path in sources.items())
-    return placement_doubts(chain.from_iterable(parts))
+    return placement.placement_doubts(chain.from_iterable(parts))
 
 
 def _parts(name: str, path: PathLike) -> list[PathLike]:
     """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
-    if isinstance(path, pipes.Drained):
+    if isinstance(path, gradients.Drained):
         return [path]
     option = name.split()[0]  # one of several files is 'bedpostx 1'
     if option in SOURCES and (listing := SOURCES[option].files):
@@ -185,12 +182,12 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
     else:
         path = images.existing(path)
         with images.reading(path):
-            parts = reader_of(path).files(path)
+            parts = images.reader_of(path).files(path)
     return [images.existing(part) for part in parts]
 
 
 def _hash(parts: list[PathLike]) -> str:
-    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, pipes.Drained)]
+    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.Drained)]
     return "+".join(drained or [sidecar.sha256(Path(part)) for part in parts])
 
 
@@ -260,7 +257,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     for name, load in (("seed_mask", partial(nifti.load_mask, warn=log.warn)), ("seed_image", load_weights)):
         if name in files:
             opened = images.open_image(files[name])
-            seed_space = images.grid_of_seeds(opened, space)
+            seed_space = placement.grid_of_seeds(opened, space)
             seeded = load(opened, seed_space, note=log.note)
     rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | OwnMap] = {**own_maps(oriented, mask, parameters, space.shape)}
@@ -349,9 +346,7 @@ def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) 
         else:
             grid = images.grid_of(*opened)
             values = nifti.load_map(opened, grid, log.note, count)
-        from ..io.volumes import check_overlap
-
-        check_overlap(opened.path, values, grid, space)
+        nifti.check_overlap(opened.path, values, grid, space)
         return OwnMap(values, np.linalg.solve(grid.affine, space.affine))
     return nifti.load_map(path, space, log.note, count, place=log.warn)
 

@@ -14,6 +14,7 @@ from ..backends import compiler_told, take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError
 from ..io import sidecar
+from ..io.drafts import all_or_none
 from ..io.in_memory import refuse_arrays, source_of
 from ..io.tractograms import (
     check_tractogram,
@@ -23,7 +24,6 @@ from ..io.tractograms import (
     step_of_tractogram,
     stored_batches,
 )
-from ..io.writer import all_or_none
 from ..option import ImageLike, flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters

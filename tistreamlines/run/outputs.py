@@ -13,7 +13,7 @@ from ..aliases import Json
 from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
 from ..io.in_memory import InMemory
-from ..io.writer import SINKS, check_target, explained, table_of
+from ..io.writer import SINKS, table_of
 from ..option import flag
 from ..options.parameters import Parameters
 from ..report.names import SUFFIXES, files_of
@@ -142,7 +142,7 @@ def check_names(
             if places[path.resolve()] > 1:
                 raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in named:
-        check_target(path, force=force or place_of(path) in previous)
+        drafts.check_target(path, force=force or place_of(path) in previous)
     if stats is not None:
         _check_apart(stats, outputs.main, f"--json-stats {stats}:")
     if outputs.report is not None:
@@ -151,7 +151,7 @@ def check_names(
             raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
         for path in files_of(page).values():
             check_name(path, taken)
-            check_target(path, force=force or place_of(path) in previous)
+            drafts.check_target(path, force=force or place_of(path) in previous)
             _check_apart(path, named, f"--report {page}: {path.name}")
     if record is not None and record.exists():
         _check_record(tractogram or outputs.made[0], record, outputs.made)
@@ -184,7 +184,7 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
     with ExitStack() as held:
         for path in (record, *products):
             together = [outputs.tractogram] if path == record and outputs.tractogram is not None else []
-            with explained(path):
+            with drafts.explained(path):
                 try:
                     held.enter_context(drafts.reserved(path, *together))
                 except BlockingIOError:

@@ -14,7 +14,7 @@ from ..aliases import Json, Unpack
 from ..errors import InputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
-from ..io.writer_thread import WriterThread
+from ..io.writer import WriterThread
 from ..options.definitions import joined_options
 from ..options.objects import ProductOptions
 from ..options.parameters import Parameters

@@ -18,8 +18,9 @@ from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS
 from ..fit.shells import b_values_told, on_shell, shell_of_models
-from ..io import nifti, pipes
+from ..io import nifti
 from ..io.cache import Cache
+from ..io.gradients import drained
 from ..io.picture import grey
 from ..io.samples import Samples
 from ..options.definitions import input_names, names_affecting
@@ -146,7 +147,7 @@ def make_plan(
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
     log.begin("load")
-    series = {name: path if name == "dwi" else pipes.drained(path) for name, path in series.items()}
+    series = {name: path if name == "dwi" else drained(path) for name, path in series.items()}
     hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
     # what the tables are made of is looked at where they are made
     known = {str(source) for source in (*series.values(), *sources.values())}

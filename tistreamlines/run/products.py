@@ -12,8 +12,8 @@ from ..aliases import Array, Json
 from ..backends.program import Program
 from ..errors import InputError, ParameterError
 from ..io import sidecar
-from ..io.weights import faint, load_weights
-from ..io.writer import all_or_none
+from ..io.drafts import all_or_none
+from ..io.tables import faint, load_weights
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings

@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..aliases import Array, Json
-from ..io.source import source_hash, with_plugins
+from ..io.cache import source_hash, with_plugins
+from ..io.drafts import explained
 from ..io.trx import contents
-from ..io.writer import explained
 from ..kernels.stop_reasons import Stop, Verdict
 from ..options.parameters import Parameters, length_mm
 from ..space.batch import Space

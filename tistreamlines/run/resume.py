@@ -13,10 +13,9 @@ from ..aliases import Json
 from ..devices import name_of
 from ..errors import InputError, OutputError, ParameterError
 from ..io import sidecar
-from ..io.drafts import hidden_folder, locked
+from ..io.drafts import explained, hidden_folder, locked
 from ..io.regular import is_of_this_user, name_of_user
-from ..io.writer import explained
-from ..io.writer_thread import WriterThread
+from ..io.writer import WriterThread
 from ..option import flag
 from ..options.definitions import names_affecting
 from ..tracking.growth.statistics import Statistics

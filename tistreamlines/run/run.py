@@ -17,8 +17,8 @@ from ..backends import compiler_told
 from ..devices import Device, name_of
 from ..errors import DeviceError, python_names
 from ..io import sidecar
-from ..io.writer import all_or_none
-from ..io.writer_thread import WriterThread
+from ..io.drafts import all_or_none
+from ..io.writer import WriterThread
 from ..option import part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch

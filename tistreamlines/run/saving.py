@@ -10,9 +10,9 @@ from pathlib import Path
 from ..aliases import Array, Json
 from ..errors import OutputError
 from ..io import sidecar
+from ..io.drafts import completed
 from ..io.images import existing
-from ..io.writer import completed
-from ..io.writer_thread import WriterThread
+from ..io.writer import WriterThread
 from ..options.definitions import product_options
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space

@@ -13,9 +13,9 @@ from .. import plugins
 from ..aliases import Array
 from ..errors import ParameterError
 from ..fit.models import MODELS
-from ..io import maps, matrices, sparse, tabular
-from ..io.five_tissues import load_five_tissues
+from ..io import maps, tables
 from ..io.images import AnyPath, Tell
+from ..io.segmentations import load_five_tissues
 from ..option import flag, listed
 from ..space.batch import Space
 from .getters import along_peaks, bedpostx, boot, cone, fod, pmf, ptt
@@ -339,16 +339,16 @@ PRODUCTS: dict[str, Product[Any]] = {
     ),
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
-        connectome.Connectomes, matrices.SUFFIXES, connectome.collector_of, connectome.check, connectome.files,
+        connectome.Connectomes, tables.MATRIX_SUFFIXES, connectome.collector_of, connectome.check, connectome.files,
         needs_step=False,
     ),
     "sample_table": Product(
         "table of the values of maps along each streamline", sample_table.SampleTableOptions, sample_table.SampleTable,
-        tabular.SUFFIXES, needs_step=False,
+        tables.TABLE_SUFFIXES, needs_step=False,
     ),
     "seed_matrix": Product(
         "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
-        at_once(voxel_matrices.seed_matrices), (*sparse.SUFFIXES, ""), None, voxel_matrices.seed_matrices,
+        at_once(voxel_matrices.seed_matrices), (*tables.SPARSE_SUFFIXES, ""), None, voxel_matrices.seed_matrices,
         voxel_matrices.seed_files, needs_seeds=True, needs_step=False,
     ),
     "seeds_to_targets": Product(
@@ -358,7 +358,7 @@ PRODUCTS: dict[str, Product[Any]] = {
     ),
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
-        at_once(voxel_matrices.voxel_matrices), (*sparse.SUFFIXES, ""), None, voxel_matrices.voxel_matrices,
+        at_once(voxel_matrices.voxel_matrices), (*tables.SPARSE_SUFFIXES, ""), None, voxel_matrices.voxel_matrices,
         voxel_matrices.voxel_files, needs_step=False,
     ),
     "sift2": Product(

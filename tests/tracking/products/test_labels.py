@@ -10,7 +10,7 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError
-from tistreamlines.io.labels import read_labels
+from tistreamlines.io.segmentations import read_labels
 
 AFFINE = np.diag([2.0, 2.0, 2.0, 1.0])
 SLOPE = 112  # byte of scl_slope, which scl_inter follows

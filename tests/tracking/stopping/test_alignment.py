@@ -10,8 +10,8 @@ from scipy.ndimage import gaussian_filter
 
 import tistreamlines as ts
 from tistreamlines.fit.fits import Fits
-from tistreamlines.io.five_tissues import load_five_tissues
 from tistreamlines.io.nifti import load_dwi, load_mask
+from tistreamlines.io.segmentations import load_five_tissues
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.phantom.phantom import make_phantom
 from tistreamlines.space.batch import Space

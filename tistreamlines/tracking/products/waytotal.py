@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...io import sidecar
-from ...io.writer import completed
+from ...io.drafts import completed
 from ...option import OUTPUT, PathLike, option
 from ...space.batch import Batch, Space
 from ..growth.settings import Settings

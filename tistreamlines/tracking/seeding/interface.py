@@ -18,8 +18,8 @@ import numpy.typing as npt
 from ...backends.numba.cache import Function, text_of
 from ...devices.threads import in_threads, single_blas
 from ...errors import InputError, ParameterError
-from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, open_image
+from ...io.segmentations import load_five_tissues
 from ...option import flag
 from ...space.batch import Space
 from ..tables.rows import of_windows

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from ...devices import Device, choose
 from ...io import sidecar
-from ...io.weights import write_numbers
-from ...io.writer import completed
+from ...io.drafts import completed
+from ...io.tables import write_numbers
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
 from ..products.batch_work import Backlog

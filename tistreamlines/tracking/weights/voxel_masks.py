@@ -9,9 +9,9 @@ from ...backends import open_program
 from ...backends.program import on_device
 from ...devices import Device
 from ...errors import InputError
-from ...io.five_tissues import load_five_tissues
 from ...io.images import AnyPath, Tell
 from ...io.nifti import load_map
+from ...io.segmentations import load_five_tissues
 from ...kernels.weights.tissue_shares import COUNTED, POINTS, Shares, count_tissues
 from ...linker.lang import LANES
 from ...linker.records import INTS, spread

@@ -14,7 +14,7 @@ import numpy as np
 from ....aliases import Array
 from ....backends.program import Program
 from ....errors import ParameterError
-from ....io.matrices import beside
+from ....io.tables import beside
 from ....io.trx import member_names
 from ....option import OUTPUT, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Groups, Space

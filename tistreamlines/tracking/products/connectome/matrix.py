@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ....aliases import Array, Json
 from ....errors import ParameterError
 from ....io import sidecar
-from ....io.matrices import beside, write_matrix, write_nodes, write_pairs
+from ....io.tables import beside, write_lines, write_matrix, write_nodes
 from ....kernels.products.lengths import UNITS
 from ....option import listed
 from ..files import first_of
@@ -284,7 +284,8 @@ class Edges:
     def write_pairs(self, nodes: Iterable[Array], *, force: bool) -> None:
         """Write the labels of the two nodes of each streamline, 0 for none; ``nodes``: those of each batch, (n, 2)."""
         pairs = np.append(0, self.parcellation.nodes)[np.concatenate([np.zeros((0, 2), int), *nodes])]
-        write_pairs(beside(self.path, "_pairs", ".tsv"), pairs, force=force)
+        path = beside(self.path, "_pairs", ".tsv")
+        write_lines(path, pairs.T, separator="\t", force=force)  # as MRtrix3's connectome2tck reads it
 
     def doubts(self, matrix: Matrix) -> list[str]:
         """Return why the matrix may be wrong."""

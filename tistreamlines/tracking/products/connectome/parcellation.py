@@ -9,7 +9,7 @@ import numpy as np
 from ....aliases import Array
 from ....errors import InputError, ParameterError
 from ....io.images import AnyPath
-from ....io.labels import read_labels
+from ....io.segmentations import read_labels
 from ....kernels.products.nodes import NodeSearch, Parcels, nearest_node, node_along, node_at_end
 from ....linker.records import Arguments, spread
 from ....option import TableLike

@@ -14,7 +14,7 @@ from ....errors import InputError, ParameterError
 from ....io import sidecar
 from ....io.images import AnyPath, grid_of, open_image
 from ....io.maps import write_map
-from ....io.weights import load_weights
+from ....io.tables import load_weights
 from ....option import OUTPUT, ImageLike, PathLike, file_of, option
 from ....space.batch import Batch, Space
 from ...growth.settings import Settings, bytes_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ....io import sidecar
-from ....io.tabular import write_rows
-from ....io.writer import completed
+from ....io.drafts import completed
+from ....io.tables import write_rows
 from ....option import OUTPUT, PathLike, option, values_of
 from ....space.batch import Batch, Space
 from ..batch_work import Backlog

@@ -16,7 +16,7 @@ from ....aliases import Array, csr_matrix
 from ....errors import OutputError
 from ....io import sidecar
 from ....io.maps import write_map
-from ....io.sparse import SUFFIXES, write_coordinates, write_sparse
+from ....io.tables import SPARSE_SUFFIXES, write_coordinates, write_sparse
 from ....kernels.products.lengths import UNITS
 from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Space
@@ -304,7 +304,7 @@ def _files(pairs: OneOrMore[tuple[ImageLike, PathLike]] | None, targets: Iterabl
     """Return each matrix and what lies beside it; raise OutputError if a matrix has an unknown suffix."""
     out: list[Path] = []
     for (_, path), target in zip(pairs_of(pairs), targets, strict=False):
-        if path.suffix.lower() not in SUFFIXES:
-            raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+        if path.suffix.lower() not in SPARSE_SUFFIXES:
+            raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SPARSE_SUFFIXES)}")
         out += [path, *beside(path, targets=target is not None)]
     return tuple(out)

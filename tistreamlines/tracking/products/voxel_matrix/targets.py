@@ -15,14 +15,14 @@ from ....errors import OutputError, ParameterError
 from ....io.images import AnyPath
 from ....io.in_memory import InMemory
 from ....io.maps import write_map
-from ....io.sparse import TABLES, write_coordinates, write_voxel_table
+from ....io.tables import SEPARATORS, write_coordinates, write_voxel_table
 from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, option, pairs_of, values_of
 from ....space.batch import Batch
 from ..files import Maker, first_of
 from .mask import MaskImage, VoxelMask, numbers_passed, read_mask
 from .matrices import PairMatrix, VoxelMatrices, beside
 
-SUFFIXES = (*TABLES, ".txt", "")  # FSL's file has none
+SUFFIXES = (*SEPARATORS, ".txt", "")  # FSL's file has none
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def names_of(images: Iterable[AnyPath]) -> dict[str, AnyPath]:
 
 def files_of(path: Path, targets: Iterable[str]) -> list[Path]:
     """Return a table, the coordinates of its rows if it lacks them, and a map for each target."""
-    table = path.suffix.lower() in TABLES
+    table = path.suffix.lower() in SEPARATORS
     maps = [path.with_name(f"seeds_to_{name}.nii.gz") for name in targets]
     return [path, *([] if table else beside(path, targets=False)), *maps]
 
@@ -231,8 +231,8 @@ def files(options: TargetOptions) -> tuple[Path, ...]:
     names, out = names_of(map(file_of, values_of(options.targets))), list[Path]()
     for _, path in pairs_of(options.seeds_to_targets):
         if path.suffix.lower() not in SUFFIXES:
-            raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(TABLES)} or .txt, "
-                              "or give FSL's name, matrix_seeds_to_all_targets")
+            raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SEPARATORS)} or "
+                              ".txt, or give FSL's name, matrix_seeds_to_all_targets")
         out += files_of(path, names)
     return tuple(out)
 

@@ -8,7 +8,7 @@ from streamlines import joined
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError
-from tistreamlines.io import stored_trk
+from tistreamlines.io import trk
 from tistreamlines.io.tractograms import doubts_of_tractogram, grid_of_tractogram, stored_batches
 
 AFFINE = np.array([[-2.0, 0, 0, 90], [0, 2, 0, -126], [0, 0, 2, -72], [0, 0, 0, 1]])
@@ -53,7 +53,7 @@ def start_of(path, number):
 @pytest.mark.parametrize("data", [False, True])
 @pytest.mark.parametrize("at_once", [1, 100, 1 << 20])
 def test_points_are_those_of_nibabel(tmp_path, order, data, at_once, monkeypatch):
-    monkeypatch.setattr(stored_trk, "WORDS_AT_ONCE", at_once)
+    monkeypatch.setattr(trk, "WORDS_AT_ONCE", at_once)
     path = written(tmp_path / "a.trk", order=order, data=data)
     theirs = nib.streamlines.load(path).streamlines
     batch = read(path)

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tistreamlines.io.matrices import write_nodes
 from tistreamlines.io.node_tables import read_nodes
-from tistreamlines.io.tabular import cell_of_name, name_of_cell, write_rows
+from tistreamlines.io.tables import cell_of_name, name_of_cell, write_nodes, write_rows
 
 FORMULAS = (
     "=cmd|' /C calc'!A0", '=HYPERLINK("http://a.b")', "+1+1", "-2+3", "@SUM(A1)", "'=1", "''=1", "\uff1d1", "-", "+-=@",
