@@ -155,8 +155,7 @@ def test_arrays_are_read_by_indices(told):
 def test_teams_of_hardware_vote_and_shuffle(tmp_path):
     """A minimum and a maximum of reals take five shuffles each, and barriers order memory."""
     device = replace(choose("vulkan"), software=False, subgroup=32)
-    source = Source([trial.trial], scratch=trial.SCRATCH)
-    text, *_ = linked_for(device, source, True, "subgroup", True, guarded=False)
+    text, *_ = linked_for(device, trial.SOURCE, True, "subgroup", True, guarded=False)
     (task,) = long_tasks(kernels_of(device, text, ["trial"], True)["trial"])
     counts, constants = Counter(number_of(one) for one in task.listed), task.constants()
     assert [counts[number] for number in (spirv.SHUFFLE_XOR, spirv.ANY, *spirv.EXTREMES)] == [10, 1, 0, 0]

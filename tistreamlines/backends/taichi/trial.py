@@ -22,6 +22,7 @@ import numpy as np
 from ...devices import alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
+from ...linker.interpreted import InterpretedProgram
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from ...aliases import Json
     from ...devices import Device
+    from ..program import Program
 
     Reals32 = npt.NDArray[np.float32]
 
@@ -47,7 +49,6 @@ SECONDS = 300  # time limit of the test: drivers may hang
 TEAMS, TURNS, ROW, VOTES = 60, 3, 32, 40  # a block of 20 teams, three times
 SMALLEST = np.float32(2.0**-126)
 TEAMWORK, ORDER, SMALL, WORDS = "teams of 32 threads", "the order of operations", "small numbers", "products of words"
-SCRATCH = {"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)}
 
 
 @func
@@ -89,6 +90,9 @@ def trial(
     word = u32(bits(y)) * u32(0x9E3779B1)
     high_word = umulhi(word, u32(0xD2511F53))
     put(found, 64 * item + 32, i32(high_word >> u32(1)))
+
+
+SOURCE = Source([trial], scratch={"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)})
 
 
 @dataclass(frozen=True)
@@ -186,14 +190,19 @@ def _passed(device: Device) -> Path | None:
 
 def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
     """Names of the parts of the test that a device fails, with teams of a kind."""
-    a, b, tiny = _inputs()
     # no queue: if teams do not work, a lane could read an undefined number from it, and write anywhere
-    program = program_class(device)(device, Source([trial], scratch=SCRATCH), exact=True, profile=profile, kind=kind, queued=False)
-    values = {"a": program.array(a), "b": program.array(b), "tiny": program.array(tiny)}
-    values |= {"out": program.empty(TEAMS * 5 * ROW, "ints"), "found": program.empty(TEAMS * 2 * ROW, "ints")}
+    program = program_class(device)(device, SOURCE, exact=True, profile=profile, kind=kind, queued=False)
+    return _compared(*_computed(program))
+
+
+def _computed(program: Program) -> tuple[Reals32, npt.NDArray[np.int32]]:
+    """Results of a program, a row of 32 for each."""
+    values = {name: program.array(array) for name, array in zip(("a", "b", "tiny"), _inputs(), strict=True)}
+    sizes = {"out": TEAMS * 5 * ROW, "found": TEAMS * 2 * ROW}
+    values |= {name: program.empty(size, "ints") for name, size in sizes.items()}
     program.run("trial", TEAMS, values)
-    out, found = program.host(values["out"], TEAMS * 5 * ROW), program.host(values["found"], TEAMS * 2 * ROW)
-    return _compared(out.view(np.float32).reshape(TEAMS, 5, ROW), found.reshape(TEAMS, 2, ROW))
+    out, found = (program.host(values[name], size) for name, size in sizes.items())
+    return out.view(np.float32).reshape(TEAMS, 5, ROW), found.reshape(TEAMS, 2, ROW)
 
 
 def _inputs() -> tuple[Reals32, Reals32, Reals32]:
@@ -204,35 +213,9 @@ def _inputs() -> tuple[Reals32, Reals32, Reals32]:
     return a, -(a * a), tiny
 
 
-def _expected() -> tuple[Reals32, npt.NDArray[np.int64]]:
-    """Correct results, a row of 32 for each."""
-    a, b, tiny = _inputs()
-    x, y = a.reshape(TEAMS, ROW), b.reshape(TEAMS, ROW)
-    out, found = np.zeros((TEAMS, 5, ROW), np.float32), np.zeros((TEAMS, 2, ROW), np.int64)
-    out[:, 0] = x * x + y
-    out[:, 1] = x
-    for turn in range(8):
-        out[:, 1] = (out[:, 1] * x + np.float32(0.7)) * np.float32(0.6) - np.float32(turn) * (np.float32(0.1) * x)
-    out[:, 2] = tiny[:ROW] * tiny[ROW:]
-    words = y.view(np.uint32) * np.uint32(0x9E3779B1)
-    found[:, 1] = (words.astype(np.uint64) * np.uint64(0xD2511F53)) >> np.uint64(33)
-    for item in range(TEAMS):
-        row, low, high, own, votes, lasts = x[item], np.float32(4), np.float32(0), np.float32(0), 0, 0
-        below = np.zeros(ROW, np.float32)
-        for turn in range(1 + item % TURNS):
-            row = (row + np.float32(turn))[(5 * np.arange(ROW) + turn) % ROW]
-            low = low - (row[item % ROW] - np.float32(4))
-            high = high + (row[(item + turn) % ROW] + np.float32(4))
-            own = own + row[(item + turn) % ROW]
-            below[4:] = below[4:] + row[:-4]
-            first = min((item + turn) % VOTES, ROW)
-            votes = 128 * votes + 64 * (first < ROW) + first
-            lasts = 64 * lasts + first
-        out[item, 3] = [low, high, own, *below[3:16], *row[16:]]
-        marks = (row * np.float32(64)).astype(int) & 7
-        listed = [lane + 32 * bit for lane in range(ROW) for bit in range(3) if marks[lane] >> bit & 1][:64]
-        out[item, 4], found[item, 0, :3] = listed[:ROW], (len(listed), votes, lasts)
-    return out, found
+def _expected() -> tuple[Reals32, npt.NDArray[np.int32]]:
+    """Correct results: those of Python."""
+    return _computed(InterpretedProgram(SOURCE, bits=32))
 
 
 def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
