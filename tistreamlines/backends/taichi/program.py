@@ -25,7 +25,7 @@ from ..gathering import Gathering
 from .block import Block, entry_text, lay_out
 from .internals import Ndarray
 from .runtime import start
-from .team import BARRIERS, COLLECT, HALVES, HEADER, OPERATIONS, SLICES, TRANSFERS, team_kind
+from .team import BARRIERS, HALVES, HEADER, SLICES, TRANSFERS, operations, team_kind
 
 # Archs whose compilers make one operation of a product and a zero that is subtracted from it, and of a sum and a one by which
 # its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order of what
@@ -105,7 +105,7 @@ def dialect(
     kind = kind or team_kind(arch, None)
     return Dialect(
         name=f"{arch}{'' if exact else 'fast'}{'' if guarded else 'marked'}",
-        header=HEADER + ("" if int64 else HALVES) + OPERATIONS[kind] + COLLECT,
+        header=HEADER + ("" if int64 else HALVES) + operations(kind),
         decorator="@ti.func",
         spell=_spell(BARRIERS[kind], int64),
         literal=repr,
