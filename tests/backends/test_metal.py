@@ -18,7 +18,7 @@ import pytest
 from commands import importing, python
 from synthetic import boot_case
 
-from tistreamlines.backends.taichi.block import team_bytes
+from tistreamlines.backends.taichi.linking import team_bytes
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.tracking.tables.given import Prepared

@@ -106,7 +106,7 @@ def memory(arch: str) -> dict[str, Any]:
     _taichi_trial.judged(choose(arch), afresh=True)  # compiles what Taichi copies and fills arrays with
     gc.collect()
     gc.disable()  # memory comes back without it
-    state = runtime.parts._state  # Taichi itself tells nobody what it still holds
+    state = runtime._state  # Taichi itself tells nobody what it still holds
     state.prog = Counting(state.prog, freed)
     double = Doubler(arch)
     double.program.run("doubled", 5, double.values)

@@ -170,7 +170,7 @@ def test_only_vulkan_names_shared_memory():
 
 def caught_lying(arch: str) -> dict:
     """Claim subgroups of 32, and leave the guard out: what is found, and what is tracked nevertheless."""
-    from tistreamlines.backends.taichi import program as _taichi
+    from tistreamlines.backends.taichi import linking as _taichi
 
     honest = _taichi_trial.judged(choose(arch))
     liar = replace(choose(arch), subgroup=32)

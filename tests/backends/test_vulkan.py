@@ -17,16 +17,15 @@ from driven_kernels import codes, tripled
 from taichi_runs import digest
 from taichi_runs import run as streamlines_of
 
-from tistreamlines.backends.driven import drives
 from tistreamlines.backends.driven import program as driven
 from tistreamlines.backends.driven.ahead import kernels_of
-from tistreamlines.backends.driven.opened import opened
-from tistreamlines.backends.driven.program import DrivenProgram
+from tistreamlines.backends.driven.program import DrivenProgram, drives, opened
 from tistreamlines.backends.taichi import trial
-from tistreamlines.backends.taichi.program import TaichiProgram, linked_for
+from tistreamlines.backends.taichi.linking import linked_for
+from tistreamlines.backends.taichi.program import TaichiProgram
 from tistreamlines.backends.taichi.trial import program_class
 from tistreamlines.backends.vulkan import api, gpu, spirv
-from tistreamlines.backends.vulkan.module import (
+from tistreamlines.backends.vulkan.spirv import (
     CONSTANT,
     DECORATE,
     FUNCTION,

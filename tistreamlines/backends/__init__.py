@@ -62,7 +62,7 @@ def before_threads(arch: str) -> None:
     """Do what has to be done before a thread starts that opens a device of an arch."""
     if arch not in ON_HOST:
         from ..devices.compilers import compiler_for
-        from .taichi.importing import settle_environment
+        from .taichi.starting import settle_environment
 
         with suppress(DeviceError):  # it occurs again when the device is started
             settle_environment(compiler_for(arch))

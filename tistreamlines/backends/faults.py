@@ -27,10 +27,6 @@ LOST = (
     "hipErrorLaunchFailure", "hipErrorLaunchTimeOut", "hipErrorECCNotCorrectable", "hipErrorContextIsDestroyed",
     "hipErrorDeinitialized", "hipErrorUnknown",
 )
-FORKED = (
-    "this process was forked from one that uses a GPU, which does not work in a fork: make processes with "
-    "multiprocessing's method 'spawn', or track there with --arch cpu"
-)
 ADVICE = (
     "check its temperature, power and driver (NVIDIA: nvidia-smi, AMD: rocm-smi, dmesg), and start the run again; "
     "--resume keeps what it has tracked"
@@ -38,6 +34,15 @@ ADVICE = (
 PLANTED = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
 _plan: Json | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))
 _calls: Counter[str] = Counter()
+
+
+def refuse_fork(process: int, arch: str) -> None:
+    """Raise DeviceError in a process that was forked from the one that has opened a device."""
+    if process != os.getpid():
+        raise DeviceError(
+            f"{arch}: this process was forked from one that uses a GPU, which does not work in a fork: make processes with "
+            "multiprocessing's method 'spawn', or track there with --arch cpu"
+        )
 
 
 def no_memory(what: str, error: BaseException) -> DeviceMemoryError:

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+import ctypes as c
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypedDict, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 from ...devices import Device
 from ...errors import DeviceError, DeviceMemoryError
-from ..faults import FORKED
+from ..faults import refuse_fork
 
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
+# of parameters: p is a pointer or a handle that is one, q another handle, an address or a size, u a 32-bit number
+LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
+
+
+def functions_of(library: c.CDLL, table: Mapping[str, str], quick: tuple[str, ...]) -> dict[str, Callable[..., int]]:
+    """Return functions by name, from handles of the library that others do not use.
+
+    Parameters
+    ----------
+    table : letters of the parameters of each, see LETTERS; one more after '>' for what returns no code.
+    quick : functions, or how their names begin, that return at once. They are called without releasing Python's lock:
+        whoever releases it has to wait until the threads that lay points out give it back.
+    """
+    usual, holding, functions = c.CDLL(library._name), c.PyDLL(library._name), {}
+    for name, letters in table.items():
+        functions[name] = function = getattr(holding if name.startswith(quick) else usual, name)
+        parameters, _, result = letters.partition(">")
+        function.argtypes = [LETTERS[letter] for letter in parameters]
+        if result:
+            function.restype = LETTERS[result]
+    return functions
 
 
 @dataclass(eq=False, repr=False)
@@ -51,11 +73,8 @@ class Compiled(TypedDict):
     bytes: int
 
 
-class Kernel(Protocol):
-    """A kernel whose code a device has."""
-
-    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
-        """Let the device run the kernel; the caller holds the device's lock."""
+# lets the device run a kernel with a queue for so many teams; the caller holds the device's lock
+Launch = Callable[[Buffer, int, Arguments], None]
 
 
 class Memory(Generic[Mark]):
@@ -70,13 +89,13 @@ class Memory(Generic[Mark]):
 
     def __init__(self, device: Device) -> None:
         self.device, self.process, self._lock = device, os.getpid(), threading.RLock()
-        self.kernels: dict[str, dict[str, Kernel]] = {}
+        self.kernels: dict[str, dict[str, Launch]] = {}
         self._spent: deque[Buffer] = deque()
         self._copies: list[Buffer] = []
         self.returned: deque[Buffer] = deque()  # buffers of copies that Python may add at any time, in any thread
 
-    def kernel(self, compiled: Compiled) -> Kernel:
-        """Hand the device a kernel that was compiled; several threads may do so at once, and need no :meth:`turn`."""
+    def kernel(self, compiled: Compiled) -> Launch:
+        """Hand the device a kernel that was compiled, and return what launches it; several threads may do so at once, and need no :meth:`turn`."""
         raise NotImplementedError
 
     def clear(self, buffer: Buffer[Mark]) -> None:
@@ -112,17 +131,13 @@ class Memory(Generic[Mark]):
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Hold the device's lock."""
-        self.check_process()
+        refuse_fork(self.process, self.device.arch)
         with self._lock:
             yield
 
-    def check_process(self) -> None:
-        """Raise DeviceError in a process that was forked from the one that opened the device."""
-        if self.process != os.getpid():
-            raise DeviceError(f"{self.device.arch}: {FORKED}")
-
     def buffer(self, size: int, host: bool = False) -> Buffer:
         """Allocate memory of the device, or of the host where copies begin and end."""
+        size = max(16, size + -size % 4)
         self._free()
         try:
             return self._allocated(size, host)

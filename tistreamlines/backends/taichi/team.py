@@ -17,10 +17,7 @@ def _guard(x, zero):
     # not an exclusive or: two of them undo each other, and a compiler may bring them together (x * 1.0)
     return ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)
 
-'''
 
-# Where teams of a block share its memory (``internals.sliced``).
-SLICES = '''
 class Slice(SharedArray):
     """A team's part of an array in the block's shared memory."""
 

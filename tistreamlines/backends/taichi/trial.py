@@ -27,10 +27,8 @@ from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
-from ..driven import drives
 from ..driven.ahead import start_beside
-from ..driven.opened import able, opened
-from ..driven.program import DrivenProgram, begin_to_compile
+from ..driven.program import DrivenProgram, able, begin_to_compile, drives, opened
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind

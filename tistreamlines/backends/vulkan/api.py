@@ -6,11 +6,9 @@ Names and numbers are those of the specification (docs.vulkan.org), without its 
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import LostDeviceError
-from ..driven.functions import functions_of
 from ..faults import ADVICE, no_memory
 
 TYPES = {"u32": c.c_uint32, "u64": c.c_uint64, "size": c.c_size_t, "f32": c.c_float, "ptr": c.c_void_p, "text": c.c_char_p}
@@ -85,7 +83,7 @@ FUNCTIONS = {
     "vkCreateSemaphore": "pppp", "vkWaitSemaphores": "ppq", "vkGetSemaphoreCounterValue": "pqp",
     "vkCreateBuffer": "pppp", "vkDestroyBuffer": "pqp", "vkGetBufferMemoryRequirements": "pqp",
     "vkAllocateMemory": "pppp", "vkFreeMemory": "pqp", "vkBindBufferMemory": "pqqq", "vkMapMemory": "pqqqup",
-    "vkGetBufferDeviceAddress": "pp", "vkCreateShaderModule": "pppp", "vkDestroyShaderModule": "pqp",
+    "vkGetBufferDeviceAddress": "pp>q", "vkCreateShaderModule": "pppp", "vkDestroyShaderModule": "pqp",
     "vkCreateComputePipelines": "pquppp", "vkCreatePipelineLayout": "pppp", "vkCreateDescriptorSetLayout": "pppp",
     "vkCreateDescriptorPool": "pppp", "vkAllocateDescriptorSets": "ppp", "vkUpdateDescriptorSets": "pupup",
     "vkCreateCommandPool": "pppp", "vkAllocateCommandBuffers": "ppp", "vkBeginCommandBuffer": "pp",
@@ -94,11 +92,6 @@ FUNCTIONS = {
     "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
 }
 QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
-
-
-def functions(library: c.CDLL) -> dict[str, Callable[..., int]]:
-    """Return Vulkan's functions by name."""
-    return functions_of(library, FUNCTIONS, QUICK, ("vkGetBufferDeviceAddress",))
 
 
 def structure(layout: type[Structure], /, **values: object) -> Structure:
