@@ -566,6 +566,9 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
         ERROR = f32 = vulkan = None
 
         @staticmethod
+        def set_logging_level(_: object) -> None: ...
+
+        @staticmethod
         def init(**_: Any) -> None:
             int(os.environ[variable])  # as Taichi does
 
