@@ -52,7 +52,7 @@ def save_spirv(case: str, folder: str) -> None:
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
-    _taichi.start = lambda *_: _taichi_runtime.Runtime(COMPILERS["taichi"], ti, mac, False)
+    _taichi.start = lambda *_: _taichi_runtime.Runtime(COMPILERS["taichi"], ti, mac)
     known = vars(growth) | vars(streamlines) | {"pack": pack}
     roots = [known[name] for name in ENGINE_KERNELS]
     program = _taichi.TaichiProgram(mac, boot_case(**CASES[case]).source(roots), exact=True)

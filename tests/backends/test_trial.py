@@ -113,7 +113,7 @@ def opened(monkeypatch):
         monkeypatch.setattr(_taichi_trial, "_verdicts", {})
         monkeypatch.setattr(_taichi_trial, "folder", lambda: None)
         monkeypatch.setattr(_taichi_trial, "start", lambda *_: None)
-        monkeypatch.setattr(_taichi_trial, "_faults", lambda device, kind, profile: faults[kind])
+        monkeypatch.setattr(_taichi_trial, "_faults", lambda device, kind: faults[kind])
         return _taichi_trial.open_checked(GPU, exact)
 
     return call
@@ -138,7 +138,7 @@ def test_a_device_that_has_passed_is_tested_again_only_after_a_change(monkeypatc
     tested = []
 
     def judge(device, faults=(), **how):
-        def find(device, kind, profile):
+        def find(device, kind):
             tested.append(kind)
             return faults
 

@@ -73,7 +73,6 @@ def test_more_launches_than_the_queue_has_slots(program):
     for turn in range(2 * gpu.SLOTS + 5):
         program.run("tripled", 3, {"a": a, "out": out, "factor": float(turn)})
     np.testing.assert_array_equal(program.host(out, 3), 2 * gpu.SLOTS + 4)
-    assert program.kernel_seconds() == 0
 
 
 @pytest.mark.parametrize(("code", "error"), [(-4, LostDeviceError), (-2, DeviceMemoryError), (-3, RuntimeError)])
@@ -212,6 +211,6 @@ def test_the_devices_test_passes_without_guards():
     """As on hardware, whose results the test compares with the CPU's."""
     trial._verdicts.clear()
     device = replace(choose("vulkan"), software=False)
-    assert trial._faults(device, trial.team_kind(device.arch, device.subgroup), False) == ()
+    assert trial._faults(device, trial.team_kind(device.arch, device.subgroup)) == ()
 
 

@@ -18,9 +18,12 @@ from ..aliases import Json
 from ..errors import DeviceError, DeviceMemoryError, LostDeviceError
 
 # parts of the messages that compilers raise, or pass on from CUDA and HIP ("CUDA Error NAME: ... while calling ...")
-MEMORY = ("out of memory", "out_of_memory", "OUT_OF_MEMORY", "ailed to allocate", "Allocation failed", "bad_alloc")
+MEMORY = (
+    "out of memory", "out_of_memory", "OUT_OF_MEMORY", "ailed to allocate", "Allocation failed", "bad_alloc",
+    "Vulkan error -1 of", "Vulkan error -2 of",
+)
 LOST = (
-    "DEVICE_LOST", "evice lost", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "DEVICE_LOST", "evice lost", "Vulkan error -4 of", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_PC",
     "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ECC_UNCORRECTABLE",
     "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_UNKNOWN", "hipErrorIllegalAddress",

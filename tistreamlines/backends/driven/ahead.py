@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 OWN_FOLDER = 0x200  # of Linux: what a thread shall not share with others
 IDLE = 30.0  # seconds without requests after which the process ends: Taichi takes memory of the device
+COMPILING = tuple(f"backends/{room}/*.py" for room in ("cuda", "driven", "taichi", "vulkan"))  # what decides on code
 OPTIONS = {"cuda": {"print_kernel_asm": True, "offline_cache": False}, "vulkan": {}}  # of ``ti.init``
 _first = cache(choose)  # the device that the environment of a process shows
 _known: set[tuple[Runtime, str]] = set()  # names of kernels that Taichi has compiled
@@ -40,17 +41,17 @@ def kernels_of(device: Device, text: str, names: Iterable[str], exact: bool) -> 
     Their errors are those of :meth:`..compile_process.CompileProcess.ask`.
     """
     compiler, process = compiler_for(device.arch), partial(_process, device)
-    causes = [text, str(exact), compiler.name, compiler.version, device.capability, _source()]
+    causes = [text, str(exact), compiler.name, compiler.version, device.capability, hash_of(*COMPILING)]
     stem = f"{device.arch}-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}"
     arguments = device.arch, text, exact
     return {name: compiled(f"{stem}-{name}.json", process, compile_kernel, *arguments, f"run_{name}") for name in names}
 
 
 @cache
-def _source() -> str:
-    room = Path(__file__).parents[1]
-    folders = (room / part for part in ("cuda", "driven", "taichi", "vulkan"))
-    sources = [path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py"))]
+def hash_of(*patterns: str) -> str:
+    """Return a hash of the package's sources that match patterns."""
+    package = Path(__file__).parents[2]
+    sources = [path.read_bytes() for pattern in patterns for path in sorted(package.glob(pattern))]
     return hashlib.sha256(b"".join(sources)).hexdigest()
 
 

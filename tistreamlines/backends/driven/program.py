@@ -7,7 +7,6 @@ import hashlib
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -45,6 +44,13 @@ class Array:
     def __del__(self) -> None:
         if hasattr(self, "buffer") and not sys.is_finalizing():
             self._gpu.forget(self.buffer)
+
+
+def _array_in(buffer: Buffer, count: int, forget: Callable[[], object]) -> np.ndarray:
+    """Return an array in a buffer of the host; a function is called when nobody holds it any more."""
+    held = (c.c_int32 * count).from_address(buffer.mapped)
+    finalize(held, forget).atexit = False
+    return np.frombuffer(memoryview(held), np.int32)
 
 
 def drives(arch: str) -> bool:
@@ -88,7 +94,7 @@ def begin_to_compile(device: Device, source: Source, exact: bool) -> None:
 
 
 class DrivenProgram(GpuProgram[Array]):
-    """A program of a device that is driven without Taichi's runtime. With a profile, each kernel is waited for."""
+    """A program of a device that is driven without Taichi's runtime."""
 
     copies_beside = True
 
@@ -107,7 +113,7 @@ class DrivenProgram(GpuProgram[Array]):
             asked = kernels_of(self.device, text, self.signatures, self.exact)
             kernels = thread_pool("drivers", usable_cores()).map(self._loaded, asked.values())
             self._gpu.kernels[key] = dict(zip(asked, kernels, strict=True))
-        self._kernels, self._seconds = self._gpu.kernels[key], 0.0
+        self._kernels = self._gpu.kernels[key]
         self._words: dict[int, Buffer] = {}  # memory of the host, by its address
 
     def _loaded(self, asked: Future[bytes]) -> Launch:
@@ -156,9 +162,7 @@ class DrivenProgram(GpuProgram[Array]):
         def wait() -> np.ndarray:
             unasked.detach()
             gpu.wait(mark)
-            held = (c.c_int32 * count).from_address(copy.mapped)
-            finalize(held, gpu.returned.append, copy).atexit = False
-            return np.frombuffer(memoryview(held), np.int32)
+            return _array_in(copy, count, lambda: gpu.returned.append(copy))
 
         unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
         unasked.atexit = False
@@ -169,15 +173,13 @@ class DrivenProgram(GpuProgram[Array]):
         gpu = self._gpu
         with gpu.turn():
             buffer = gpu.buffer(4 * size, host=True)
-        held = (c.c_int32 * size).from_address(buffer.mapped)
         self._words[buffer.mapped] = buffer
 
         def forget() -> None:
             del self._words[buffer.mapped]
             gpu.forget(buffer)
 
-        finalize(held, forget).atexit = False
-        return np.frombuffer(memoryview(held), np.int32)
+        return _array_in(buffer, size, forget)
 
     def _copy_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
         gpu, words = self._gpu, self._words.get(out.ctypes.data)
@@ -199,15 +201,4 @@ class DrivenProgram(GpuProgram[Array]):
     def _launch(self, name: str, teams: int, arguments: Sequence[tuple[str, object]]) -> None:
         packed = [(FORMATS[k], value.buffer.address if isinstance(value, Array) else value) for k, value in arguments]
         with self._gpu.turn():
-            if self.profile:
-                self.sync()
-            begun = time.perf_counter()
             self._kernels[name](self._queue.buffer, teams, packed)
-            if self.profile:
-                self.sync()
-                self._seconds += time.perf_counter() - begun
-
-    def kernel_seconds(self) -> float:
-        """Return the seconds in kernels since the last call; 0 without profiling."""
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds

@@ -31,16 +31,14 @@ class GpuProgram(Program[OnDevice]):
     device : where to run.
     source : what is linked.
     exact : do not reorder arithmetic.
-    profile : measure the time in kernels.
     kind : what a team is, None for what suits the subgroup size that the device reports.
     queued : teams may take items from a queue; if False, each has a fixed share.
     """
 
     def __init__(
-        self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
-        queued: bool = True,
+        self, device: Device, source: Source, *, exact: bool, kind: str | None = None, queued: bool = True
     ) -> None:
-        self.device, self.scratch, self.exact, self.profile = device, source.scratch, exact, profile
+        self.device, self.scratch, self.exact = device, source.scratch, exact
         text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, self.is_guarded(device))
         self._spare: list[tuple[OnDevice, int]] = []  # arrays in which kernels gather, and their sizes
         self._load(text)
@@ -109,15 +107,9 @@ class TaichiProgram(GpuProgram[Ndarray]):
     copies_beside = False
 
     def _load(self, text: str) -> None:
-        self.runtime = start(self.device, self.profile, self)
+        self.runtime = start(self.device, self)
         self.ti = self.runtime.ti
         self.module, self._transfers = (self.runtime.module(part, self.exact) for part in (text, TRANSFERS))
-
-    def array(self, values: np.ndarray) -> Ndarray:
-        """Return an array on the device that holds these values."""
-        array = super().array(values)
-        self.sync()  # else lavapipe crashes under the profiler
-        return array
 
     def empty(self, size: int, kind: str) -> Ndarray:
         """Return an array of ``kind`` for kernels to fill."""
@@ -173,13 +165,4 @@ class TaichiProgram(GpuProgram[Ndarray]):
         if self.device.arch in LATE_ARCHS:
             time.sleep(LATE_SECONDS)
             with self.runtime.turn(self.exact):
-                self.runtime.launch(self._transfers, "clear", [0, self._queue])
-
-    def kernel_seconds(self) -> float:
-        """Return the seconds in kernels since the last call; 0 without profiling."""
-        if not self.profile:
-            return 0.0
-        with self.runtime.turn(self.exact):
-            seconds = self.ti.profiler.get_kernel_profiler_total_time()
-            self.ti.profiler.clear_kernel_profiler_info()
-        return seconds
+                self._queue.fill(0)

@@ -44,7 +44,7 @@ class Ndarray(Protocol):
         """Set all elements."""
 
 
-def start(device: Device, profile: bool = False, program: object = None, **options: bool) -> Runtime:
+def start(device: Device, program: object = None, **options: bool) -> Runtime:
     """Return the Taichi that runs on a device; start it if necessary, with further options of ``ti.init``.
 
     As long as ``program`` is alive, Taichi is not started for another device.
@@ -59,11 +59,11 @@ def start(device: Device, profile: bool = False, program: object = None, **optio
         if _runtime is not None:
             refuse_fork(_runtime.process, _runtime.device.arch)
         compiler = compiler_for(device.arch)
-        if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile, compiler):
+        if _runtime is None or not _runtime.alive or not _runtime.serves(device, compiler):
             _refuse_to_disturb(device, compiler)
             close()
             try:
-                _runtime = Runtime(compiler, initialise(compiler, device, profile, options), device, profile)
+                _runtime = Runtime(compiler, initialise(compiler, device, options), device)
             except (AttributeError, ImportError) as error:
                 raise DeviceError(
                     f"{device.arch}: the installed {compiler.package} {compiler.version} cannot be used ({error}): "
@@ -89,7 +89,7 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
         if ours.programs:
             raise DeviceError(
                 f"{device.arch}: a run on {ours.device.arch} ({ours.device.name}) still goes on in this process, "
-                f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
+                f"and Taichi supports one device at a time: end that run first, or {ELSEWHERE}"
             )
     if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
         others = [f"with --compiler {name}, " for name in compilers_for(device.arch) if name != compiler.name]
@@ -114,8 +114,8 @@ class Runtime:
     programs : programs that have arrays on the device.
     """
 
-    def __init__(self, compiler: Compiler, ti: ModuleType, device: Device, profile: bool) -> None:
-        self.compiler, self.ti, self.device, self.profile = compiler, ti, device, profile
+    def __init__(self, compiler: Compiler, ti: ModuleType, device: Device) -> None:
+        self.compiler, self.ti, self.device = compiler, ti, device
         self._state, self._stopped = state_of(compiler), False
         self._config = self._state.prog.config()
         self.process = os.getpid()
@@ -149,10 +149,9 @@ class Runtime:
 
         return DeviceArray
 
-    def serves(self, device: Device, profile: bool, compiler: Compiler) -> bool:
-        """Whether programs for a device, a profiling mode and a compiler can run here."""
-        ours = (self.device.arch, self.device.index, self.profile, self.compiler)
-        return (device.arch, device.index, profile, compiler) == ours
+    def serves(self, device: Device, compiler: Compiler) -> bool:
+        """Whether programs for a device and a compiler can run here."""
+        return (device.arch, device.index, compiler) == (self.device.arch, self.device.index, self.compiler)
 
     @contextmanager
     def turn(self, exact: bool) -> Iterator[None]:

@@ -101,7 +101,7 @@ def float_environment_kept() -> Iterator[None]:
         maths.fesetenv(held)
 
 
-def initialise(compiler: Compiler, device: Device, profile: bool, further: dict[str, bool]) -> ModuleType:
+def initialise(compiler: Compiler, device: Device, further: dict[str, bool]) -> ModuleType:
     """Import and initialise the compiler for a device; raise DeviceError with the reason if that fails."""
     variable = compiler.variable("ARCH")
     named = os.environ.get(variable)
@@ -111,7 +111,7 @@ def initialise(compiler: Compiler, device: Device, profile: bool, further: dict[
         )
     # for tuning kernels: further options of ti.init, as JSON
     tuned = json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
-    options = {"kernel_profiler": profile} | _storage(compiler) | further | tuned
+    options = _storage(compiler) | further | tuned
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
         settle_environment(compiler)

@@ -41,13 +41,12 @@ INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
 _COPY = '''
 
 @ti.kernel
-def {name}(n: ti.i32, {values}out: {kind}):
+def {name}(n: ti.i32, values: {kind}, out: {kind}):
     for i in range(n):
-        out[i] = {value}
+        out[i] = values[i]
 '''
 for _name, _kind in (("upload_reals", "REALS"), ("upload_ints", "INTS"), ("download_ints", "INTS")):
-    TRANSFERS += _COPY.format(name=_name, kind=_kind, values=f"values: {_kind}, ", value="values[i]")
-TRANSFERS += _COPY.format(name="clear", kind="INTS", values="", value="0")
+    TRANSFERS += _COPY.format(name=_name, kind=_kind)
 
 # For devices without 64-bit integers.
 HALVES = '''

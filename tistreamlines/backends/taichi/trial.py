@@ -27,7 +27,7 @@ from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
-from ..driven.ahead import start_beside
+from ..driven.ahead import COMPILING, hash_of, start_beside
 from ..driven.program import DrivenProgram, able, begin_to_compile, drives, opened
 from .program import TaichiProgram
 from .runtime import start
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     Reals32 = npt.NDArray[np.float32]
 
-COMPILING = tuple(f"{room}/*.py" for room in ("backends/cuda", "backends/driven", "backends/taichi", "backends/vulkan", "linker"))  # files that decide what the test compiles
 SECONDS = 300  # time limit of the test: drivers may hang
 TEAMS, TURNS, ROW, VOTES = 60, 3, 32, 40  # a block of 20 teams, three times
 SMALLEST = np.float32(2.0**-126)
@@ -111,7 +110,7 @@ def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
     return DrivenProgram if drives(device.arch) and able(device) else TaichiProgram
 
 
-def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
+def open_checked(device: Device, exact: bool) -> str:
     """Open a device, with Taichi or without it, and test it; return what a team is (see ``team.team_kind``).
 
     Raises
@@ -119,9 +118,9 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     DeviceError
         If the device fails the test.
     """
-    verdict = judged(device, profile)
+    verdict = judged(device)
     if program_class(device) is TaichiProgram:
-        start(device, profile)
+        start(device)
     else:
         opened(device)
     if faults := [f for f in verdict.faults if exact or f != ORDER]:
@@ -133,7 +132,7 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     return verdict.kind
 
 
-def judged(device: Device, profile: bool = False, afresh: bool = False) -> TrialVerdict:
+def judged(device: Device, afresh: bool = False) -> TrialVerdict:
     """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
     reported = team_kind(device.arch, device.subgroup)
     key = (device.arch, device.index, reported, compiler_for(device.arch).name)
@@ -146,10 +145,10 @@ def judged(device: Device, profile: bool = False, afresh: bool = False) -> Trial
                 return _verdicts[key]
             if program_class(device) is DrivenProgram:
                 start_beside(device)
-            faults = _faults(device, reported, profile)
+            faults = _faults(device, reported)
             kind = reported
             if TEAMWORK in faults and reported != "block":
-                kind, faults = "block", _faults(device, "block", profile)
+                kind, faults = "block", _faults(device, "block")
             _verdicts[key] = TrialVerdict(kind, kind != reported, faults)
             if passed is not None and not faults:
                 write(passed, kind.encode())
@@ -177,19 +176,17 @@ def begin_beside(device: Device, source: Source, exact: bool) -> None:
 
 def _passed(device: Device) -> Path | None:
     """Return the file that says what a team is on a device that has passed; None if nothing can be kept."""
-    place, package = folder(), Path(__file__).parents[2]
-    if place is None:
+    if (place := folder()) is None:
         return None
-    sources = [path.read_bytes() for pattern in COMPILING for path in sorted(package.glob(pattern))]
     compiler = compiler_for(device.arch)
-    causes = [repr(device), compiler.name, compiler.version, *(hashlib.sha256(source).hexdigest() for source in sources)]
+    causes = [repr(device), compiler.name, compiler.version, hash_of(*COMPILING, "linker/*.py")]
     return place / f"device-{hashlib.sha256(' '.join(causes).encode()).hexdigest()[:24]}.txt"
 
 
-def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
+def _faults(device: Device, kind: str) -> tuple[str, ...]:
     """Names of the parts of the test that a device fails, with teams of a kind."""
     # no queue: if teams do not work, a lane could read an undefined number from it, and write anywhere
-    program = program_class(device)(device, SOURCE, exact=True, profile=profile, kind=kind, queued=False)
+    program = program_class(device)(device, SOURCE, exact=True, kind=kind, queued=False)
     return _compared(*_computed(program))
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 import ctypes as c
 from typing import TYPE_CHECKING, ClassVar
 
-from ...errors import LostDeviceError
-from ..faults import ADVICE, no_memory
+from ..faults import understood
 
 TYPES = {"u32": c.c_uint32, "u64": c.c_uint64, "size": c.c_size_t, "f32": c.c_float, "ptr": c.c_void_p, "text": c.c_char_p}
-OUT_OF_MEMORY, LOST = (-1, -2), -4
 WHOLE, FOREVER = (1 << 64) - 1, (1 << 64) - 1
 COMPUTE, ALL_COMMANDS, HOST = 1, 0x10000, 0x4000  # of a queue's abilities; stages of a pipeline
 MEMORY_READ, MEMORY_WRITE = 0x8000, 0x10000
@@ -104,10 +102,6 @@ def structure(layout: type[Structure], /, **values: object) -> Structure:
 
 def checked(code: int, what: str) -> None:
     """Raise the error that a function's code stands for."""
-    if code >= 0:
-        return
-    if code in OUT_OF_MEMORY:
-        raise no_memory("a chunk of seeds", RuntimeError(f"Vulkan error {code} of {what}"))
-    if code == LOST:
-        raise LostDeviceError(f"the device was lost while it computed (Vulkan error {code} of {what}): {ADVICE}")
-    raise RuntimeError(f"Vulkan error {code} of {what}")
+    if code < 0:
+        error = RuntimeError(f"Vulkan error {code} of {what}")
+        raise understood(error) or error
