@@ -10,17 +10,9 @@ from contextlib import contextmanager
 
 from ...devices import Device
 from ...devices.gpu import cuda_error, open_cuda
-from ..driven.memory import Arguments, Buffer, Compiled, Launch, Memory, functions_of
+from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
 from ..faults import understood
 
-FUNCTIONS = {
-    "cuDeviceGet": "pu", "cuDevicePrimaryCtxRetain": "pu", "cuCtxPushCurrent_v2": "p", "cuCtxPopCurrent_v2": "p",
-    "cuStreamCreate": "pu", "cuStreamSynchronize": "p", "cuStreamWaitEvent": "ppu",
-    "cuEventCreate": "pu", "cuEventRecord": "pp", "cuEventQuery": "p", "cuEventSynchronize": "p",
-    "cuMemAlloc_v2": "pq", "cuMemFree_v2": "q", "cuMemHostAlloc": "pqu", "cuMemFreeHost": "p",
-    "cuMemsetD32Async": "quqp", "cuMemcpyHtoDAsync_v2": "qpqp", "cuMemcpyDtoHAsync_v2": "pqqp",
-    "cuModuleLoadData": "pp", "cuModuleGetFunction": "ppp", "cuLaunchKernel": "puuuuuuuppp",
-}
 QUICK = (
     "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
     "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
@@ -55,7 +47,7 @@ class Gpu(Memory[Mark]):
     def __init__(self, device: Device) -> None:
         super().__init__(device)
         self._library, number = open_cuda(), c.c_int()
-        self.functions = functions_of(self._library, FUNCTIONS, QUICK)
+        self.functions = Functions(self._library, QUICK)
         self.call("cuDeviceGet", c.byref(number), device.index)
         self._context = self.make("cuDevicePrimaryCtxRetain", number.value)  # that of other libraries, too
         self._events: list[int] = []

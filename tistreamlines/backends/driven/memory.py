@@ -6,7 +6,7 @@ import ctypes as c
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypedDict, TypeVar
@@ -18,27 +18,35 @@ from ..faults import refuse_fork
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
-# of parameters: p is a pointer or a handle that is one, q another handle, an address or a size, u a 32-bit number
-LETTERS = {"p": c.c_void_p, "q": c.c_uint64, "u": c.c_uint32}
 
 
-def functions_of(library: c.CDLL, table: Mapping[str, str], quick: tuple[str, ...]) -> dict[str, Callable[..., int]]:
-    """Return functions by name, from handles of the library that others do not use.
+class Functions(dict[str, Callable[..., int]]):
+    """Functions of a driver by name, from handles of its library that others do not use.
+
+    Each takes addresses, handles and whole numbers: an argument has eight bytes, whatever it is.
 
     Parameters
     ----------
-    table : letters of the parameters of each, see LETTERS; one more after '>' for what returns no code.
     quick : functions, or how their names begin, that return at once. They are called without releasing Python's lock:
         whoever releases it has to wait until the threads that lay points out give it back.
+    long : those that return 64 bits, not a code.
     """
-    usual, holding, functions = c.CDLL(library._name), c.PyDLL(library._name), {}
-    for name, letters in table.items():
-        functions[name] = function = getattr(holding if name.startswith(quick) else usual, name)
-        parameters, _, result = letters.partition(">")
-        function.argtypes = [LETTERS[letter] for letter in parameters]
-        if result:
-            function.restype = LETTERS[result]
-    return functions
+
+    def __init__(self, library: c.CDLL, quick: tuple[str, ...], long: Collection[str] = ()) -> None:
+        super().__init__()
+        self._usual, self._holding, self._quick, self._long = c.CDLL(library._name), c.PyDLL(library._name), quick, long
+
+    def __missing__(self, name: str) -> Callable[..., int]:
+        function = getattr(self._holding if name.startswith(self._quick) else self._usual, name)
+        if name in self._long:
+            function.restype = c.c_uint64
+
+        def first_call(*arguments: object) -> int:
+            function.argtypes = [c.c_void_p] * len(arguments)
+            self[name] = function
+            return function(*arguments)
+
+        return first_call
 
 
 @dataclass(eq=False, repr=False)

@@ -9,7 +9,7 @@ with is multiplied by a 1 that is made of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...devices import Device
 from ...linker.dialect import Dialect
@@ -48,33 +48,21 @@ def _each(target: str, count: str) -> list[str]:
     ]
 
 
-def _of_team(name: str) -> Callable[..., str]:
-    return lambda *texts: f"_{name}({', '.join(texts)}, _pool, _lane)"
-
-
-def _high_word(a: str, b: str) -> str:
-    return f"ti.cast((ti.cast({a}, ti.u64) * ti.cast({b}, ti.u64)) >> ti.u64(32), ti.u32)"
-
-
 SPELL = {
     "real": "ti.cast({}, ti.f32)", "i32": "ti.cast({}, ti.i32)", "floor": "ti.floor({})", "bits": "ti.bit_cast({}, ti.i32)",
     "from_bits": "ti.bit_cast({}, ti.f32)", "absolute": "ti.abs({})", "minimum": "ti.min({}, {})",
     "maximum": "ti.max({}, {})", "where": "ti.select({}, {}, {})", "lane": "_lane", "lanes": "{}", "at": "{}[{} + _lane]",
     "prefetch": "pass", "put": "{}[{} + _lane] = {}", "add": "ti.atomic_add({}[{}], {})", "take": "{}[{}]",
-    "spread": "{0}[{1} + {3}]",
+    "spread": "{0}[{1} + {3}]", "vec3": "ti.Vector([{}, {}, {}], dt=ti.f32)",
+    "words": "ti.Vector([{}, {}, {}, {}], dt=ti.u32)",
 }
+HIGH_WORD = "ti.cast((ti.cast({}, ti.u64) * ti.cast({}, ti.u64)) >> ti.u64(32), ti.u32)"
 
 
 def _spell(barrier: str, int64: bool) -> dict[str, Callable[..., str]]:
-    return {
-        **{name: text.format for name, text in SPELL.items()},
-        **{name: _of_team(name) for name in OF_TEAMS},
-        "u32": _u32,
-        "umulhi": _high_word if int64 else lambda a, b: f"_high_word({a}, {b})",
-        "barrier": lambda: barrier,
-        "vec3": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.f32)",
-        "words": lambda *a: f"ti.Vector([{', '.join(a)}], dt=ti.u32)",
-    }
+    texts = SPELL | {"umulhi": HIGH_WORD if int64 else "_high_word({}, {})", "barrier": barrier}
+    of_teams = {name: lambda *texts, name=name: f"_{name}({', '.join(texts)}, _pool, _lane)" for name in OF_TEAMS}
+    return {name: text.format for name, text in texts.items()} | of_teams | {"u32": _u32}
 
 
 def _guarded(left: str, symbol: str, right: str) -> str:
@@ -87,9 +75,7 @@ def _fused(left: str, symbol: str, right: str) -> str:
     return f"({left} * {right} - _nil)" if symbol == "*" else f"({left} * _one {symbol} {right})"
 
 
-def dialect(
-    arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True
-) -> Dialect:
+def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True) -> Dialect:
     """Return Taichi's spelling for an arch.
 
     ``kind`` says what a team is (see :func:`team_kind`), None for what works everywhere; ``int64``: whether the device has
@@ -122,15 +108,12 @@ def linked_for(
     """
     kind = kind or team_kind(device.arch, device.subgroup)
     linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded), source.filling)
-    block = lay_out(device, source, kind)
-    block = replace(block, queued=block.queued and queued)
+    block = lay_out(device, source, kind, queued)
     # the longest first, whose compilation a driver can then begin first
     names = sorted((root.__name__ for root in source.roots), key=lambda name: -len(linked.text_for(name)))
     signatures = {name: linked.signatures[name] for name in names}
-    text = linked.text
-    for name, signature in signatures.items():
-        text += "\n\n" + entry_text(name, signature, source, block)
-    return text, signatures, block
+    entries = [entry_text(name, signature, source, block) for name, signature in signatures.items()]
+    return "\n\n".join([linked.text, *entries]), signatures, block
 
 
 @dataclass(frozen=True)
@@ -140,10 +123,6 @@ class Block:
     kind: str
     teams: int
     queued: bool
-
-    @property
-    def barrier(self) -> str:
-        return BARRIERS[self.kind]
 
     def tables(self, source: Source, names: Sequence[str]) -> list[str]:
         """Return the tables among a kernel's arguments that fit the block's shared memory beside its teams' arrays."""
@@ -164,7 +143,7 @@ def team_bytes(source: Source, names: Collection[str]) -> int:
     return 4 + sum(4 * source.scratch[name][1] for name in arrays if source.shares.get(name, ("",))[0] not in arrays)
 
 
-def lay_out(device: Device, source: Source, kind: str) -> Block:
+def lay_out(device: Device, source: Source, kind: str, queued: bool = True) -> Block:
     """Choose the number of teams in a block: several, which share tables, if a team has a barrier of its own, else one.
 
     With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
@@ -177,9 +156,9 @@ def lay_out(device: Device, source: Source, kind: str) -> Block:
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
     """
     if kind == "block":
-        return Block(kind, 1, not device.software)
+        return Block(kind, 1, queued and not device.software)
     room = int(SHARES[kind] * SHARED_BYTES) // team_bytes(source, source.scratch)
-    return Block(kind, max(1, min(_most_teams(kind, source.load or Load()), room)), True)
+    return Block(kind, max(1, min(_most_teams(kind, source.load or Load()), room)), queued)
 
 
 def _most_teams(kind: str, load: Load) -> int:
@@ -234,14 +213,14 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
     outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in source.scratch]
     used = [n for n in names if n in source.scratch]
     tables = block.tables(source, names)
-    threads = 32 * block.teams
+    threads, barrier = 32 * block.teams, BARRIERS[block.kind]
     inner = ", ".join(["_zero", "_nil", "_one", "_lane", "_pool", *(f"_shared_{n}" if n in tables else n for n in names)])
     draw = [
         "if _lane == 0:",
         "    _ticket[_team] = ti.atomic_add(_queue[0], 1)",
-        block.barrier,
+        barrier,
         "item = _ticket[_team]",
-        block.barrier,
+        barrier,
     ]
     body = [
         "_lane = _thread & 31",
@@ -256,7 +235,7 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
         *(draw if block.queued else []),
         "while item < count:",
         f"    {name}({inner})",
-        f"    {block.barrier}",
+        f"    {barrier}",
         *(["    " + line for line in draw] if block.queued else ["    item = item + teams"]),
     ]
     lines = [

@@ -126,7 +126,8 @@ class TaichiProgram(GpuProgram[Ndarray]):
                 copy(len(values), np.ascontiguousarray(values, np.float32 if reals else np.int32), array)
         return array
 
-    def _download(self, array: Ndarray, out: np.ndarray) -> None:
+    def _copy_later(self, array: Ndarray, out: np.ndarray) -> None:
+        """Copy an array at once."""
         with self.runtime.turn(self.exact):
             self._transfers.download_ints(len(out), array, out)
             if self.device.arch == "vulkan":
@@ -138,17 +139,13 @@ class TaichiProgram(GpuProgram[Ndarray]):
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
         out = np.empty(count, np.int32)
         if count:
-            self._download(array, out)
+            self._copy_later(array, out)
         return out
 
     def later(self, array: Ndarray, count: int) -> Coming[np.ndarray]:
         """See :meth:`..program.Program.later`."""
         out = self.host(array, count)
         return Coming(lambda: out)
-
-    def _copy_later(self, array: Ndarray, out: np.ndarray) -> None:
-        """Copy an array at once."""
-        self._download(array, out)
 
     def sync(self) -> None:
         """Wait for the device."""

@@ -61,7 +61,7 @@ def settle_environment(compiler: Compiler) -> None:
     ends the process. Others are added later, by the compiler and when it starts; adding and removing them here leaves
     room for them, so that the list stays where it is.
     """
-    ours = {compiler.banner: "0", compiler.variable("SKIP_VERSION_CHECK"): "ON"}
+    ours = {f"ENABLE_{compiler.family}_HEADER_PRINT": "0", compiler.variable("SKIP_VERSION_CHECK"): "ON"}
     ours[compiler.variable("ENABLE_PYBUF")] = "0"  # else it prints a message if standard output is wrapped
     if "XDG_CACHE_HOME" not in os.environ:
         ours["HOME"] = str(Path.home())  # without either variable Taichi ends the process

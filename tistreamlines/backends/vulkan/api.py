@@ -1,4 +1,4 @@
-"""The part of Vulkan 1.2 that programs need: its structures and functions, through ctypes.
+"""The part of Vulkan 1.2 that programs need: its structures, through ctypes.
 
 Names and numbers are those of the specification (docs.vulkan.org), without its prefixes.
 """
@@ -75,21 +75,8 @@ Features2 = _layout(" ".join(f"f{number}:u32" for number in range(55)), 10000590
 TimelineFeature = _layout("able:u32", 1000207000)
 AddressFeature = _layout("able:u32 replay:u32 multi:u32", 1000257000)
 
-FUNCTIONS = {
-    "vkGetPhysicalDeviceQueueFamilyProperties": "ppp", "vkGetPhysicalDeviceMemoryProperties": "pp",
-    "vkGetPhysicalDeviceFeatures2": "pp", "vkCreateDevice": "pppp", "vkGetDeviceQueue": "puup", "vkDeviceWaitIdle": "p",
-    "vkCreateSemaphore": "pppp", "vkWaitSemaphores": "ppq", "vkGetSemaphoreCounterValue": "pqp",
-    "vkCreateBuffer": "pppp", "vkDestroyBuffer": "pqp", "vkGetBufferMemoryRequirements": "pqp",
-    "vkAllocateMemory": "pppp", "vkFreeMemory": "pqp", "vkBindBufferMemory": "pqqq", "vkMapMemory": "pqqqup",
-    "vkGetBufferDeviceAddress": "pp>q", "vkCreateShaderModule": "pppp", "vkDestroyShaderModule": "pqp",
-    "vkCreateComputePipelines": "pquppp", "vkCreatePipelineLayout": "pppp", "vkCreateDescriptorSetLayout": "pppp",
-    "vkCreateDescriptorPool": "pppp", "vkAllocateDescriptorSets": "ppp", "vkUpdateDescriptorSets": "pupup",
-    "vkCreateCommandPool": "pppp", "vkAllocateCommandBuffers": "ppp", "vkBeginCommandBuffer": "pp",
-    "vkEndCommandBuffer": "p", "vkQueueSubmit": "pupq", "vkCmdPipelineBarrier": "puuuupupup",
-    "vkCmdBindPipeline": "puq", "vkCmdBindDescriptorSets": "puquupup", "vkCmdDispatch": "puuu",
-    "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
-}
-QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
+QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")  # calls that return at once
+LONG = ("vkGetBufferDeviceAddress",)
 
 
 def structure(layout: type[Structure], /, **values: object) -> Structure:

@@ -20,7 +20,7 @@ from functools import cache
 from ...devices import Device
 from ...devices.gpu import open_vulkan, vulkan_instance
 from ...errors import DeviceError
-from ..driven.memory import Arguments, Buffer, Compiled, Launch, Memory, functions_of
+from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
 from . import api
 from .api import checked, structure
 
@@ -44,10 +44,9 @@ def able(device: Device) -> bool:
     timeline = structure(api.TimelineFeature)
     address = structure(api.AddressFeature, next=timeline)
     features = structure(api.Features2, next=address)
-    # a loader may be older than the driver
-    with vulkan_instance() as (library, handles), suppress(AttributeError):
-        functions_of(library, api.FUNCTIONS, api.QUICK)["vkGetPhysicalDeviceFeatures2"](handles[device.index], c.byref(features))
-    return bool(timeline.able and address.able and getattr(features, INT64))
+    with vulkan_instance() as (library, handles), suppress(AttributeError):  # a loader may be older than the driver
+        Functions(library, ())["vkGetPhysicalDeviceFeatures2"](handles[device.index], c.byref(features))
+    return bool(timeline.able and address.able and getattr(features, INT64)) and hasattr(library, "vkWaitSemaphores")
 
 
 class Gpu(Memory[int]):
@@ -61,7 +60,7 @@ class Gpu(Memory[int]):
     def __init__(self, device: Device) -> None:
         super().__init__(device)
         library, _, handles = open_vulkan()  # for as long as the process lives: drivers end with it
-        self.physical, self.vk = handles[device.index], functions_of(library, api.FUNCTIONS, api.QUICK)
+        self.physical, self.vk = handles[device.index], Functions(library, api.QUICK, api.LONG)
         self.submitted, self._finished = 0, 0
         family = self._family()
         self._open(family)
