@@ -18,9 +18,15 @@ import itertools
 import json
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tistreamlines.tracking.engine.engine import Engine
 
 
 def peers_phantom(peers: Path):
@@ -91,6 +97,21 @@ def prepare(options, signals, gtab, fa, seeds, space):
     return prepare_arrays(options.dg, OrientationFunctions(options.rows, values), fa, 0.1, seeds, **common)
 
 
+def wait_for_kernels(engine: Engine) -> None:
+    """Wait for each launch of an engine's kernels, and let its statistics tell for how long."""
+    program, seconds = engine.growth.program, engine.statistics.seconds
+    run = program.run
+
+    def measured(name: str, count: int, values: Mapping[str, object]) -> None:
+        program.sync()
+        begun = time.perf_counter()
+        run(name, count, values)
+        program.sync()
+        seconds["kernels"] += time.perf_counter() - begun
+
+    program.run = measured
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("arch")
@@ -116,14 +137,15 @@ def main() -> None:
     seeds = seeds_in(white, options.nseeds)
     prepared = prepare(options, signals, gtab, fa, seeds, space)
     settings = Settings(
-        step_mm=0.5 * float(space.voxel_sizes.min()), exact=not options.fast, threads=options.threads,
-        profile=options.profile,
+        step_mm=0.5 * float(space.voxel_sizes.min()), exact=not options.fast, threads=options.threads
     )
     device = choose(options.arch)
     engine = Engine(prepared, space, device, settings)
+    if options.profile:
+        wait_for_kernels(engine)
     for chunk, run in itertools.product(map(int, options.chunks.split(",")), range(options.repeat)):
         engine.settings = dataclasses.replace(settings, chunk_size=chunk or None)
-        engine.statistics.seconds.update(dict.fromkeys(("start", "grow", "pack", "unpack"), 0.0))
+        engine.statistics.seconds.update(dict.fromkeys(("kernels", "start", "grow", "pack", "unpack"), 0.0))
         # batches are let go as they come, as by whoever writes them to a file; a second pass hashes them
         points = np.concatenate([batch.lengths for batch in engine.track(seeds)])
         seconds = dict(engine.statistics.seconds)

@@ -19,8 +19,6 @@ from tistreamlines.linker.source import Source
 class Runtime:
     """That of a device whose arrays are the host's."""
 
-    device = SimpleNamespace(arch="cuda")
-
     def turn(self, exact):
         return nullcontext()
 
@@ -45,7 +43,8 @@ class Kernels:
 
 def test_the_front_of_an_array_is_copied():
     program = object.__new__(TaichiProgram)
-    program.runtime, program.exact, program._transfers = Runtime(), True, Kernels
+    program.device, program.runtime = SimpleNamespace(arch="cuda"), Runtime()
+    program.exact, program._transfers = True, Kernels
     for dtype in (np.float32, np.int32):
         array = np.full(9, 7, dtype)
         program.upload(array, np.arange(4, dtype=dtype))

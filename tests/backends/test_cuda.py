@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from commands import SUPPORT, importing
 
-from tistreamlines.backends.cuda import ptx, rounding
-from tistreamlines.backends.driven import drives
+from tistreamlines.backends.cuda import compiling
+from tistreamlines.backends.driven.program import drives
 from tistreamlines.devices.compilers import VARIABLE
 
 COMPILER = shutil.which("cc")
@@ -94,15 +94,15 @@ def lines(text: str) -> list[str]:
 
 
 def test_arguments_are_parameters():
-    entry = ptx.completed(HEAD + BODY, PLACES, 24, None)
-    assert (entry.name, entry.threads) == (NAMED, 256)
-    body = lines(entry.text.partition("\n{\n")[2])
+    entry = compiling.completed(HEAD + BODY, PLACES, 24, None)
+    assert (entry["name"], entry["threads"]) == (NAMED, 256)
+    body = lines(entry["code"].partition("\n{\n")[2])
     assert body == [
         ".reg .b64 %rd<9>;", "", "ld.param.u32 %r1, [arguments+24];", "$L__BB1_1:",
         "ld.param.f32 %f1, [arguments+4];", "ld.param.u64 %rd7, [arguments+16];", "ld.global.f32 %f2, [%rd7+8];",
         "ld.shared.f32 %f3, [%rd8];", "@%p1 atom.global.add.u32 %r2, [%rd7], 1;", "@%p2 bra $L__BB1_1;", "ret;", "}",
     ]
-    head = lines(entry.text.partition("\n{\n")[0])
+    head = lines(entry["code"].partition("\n{\n")[0])
     assert head[3:] == [
         "", ".version 7.1", ".target sm_86", ".address_size 64", "", ".shared .align 8 .b8 shared_array_1[128];",
         f".visible .entry {NAMED}(", ".param .align 8 .b8 arguments[28]", ")", ".maxntid 256, 1, 1",
@@ -111,9 +111,9 @@ def test_arguments_are_parameters():
 
 
 def test_what_a_long_kernel_calls_is_launched_itself():
-    entry = ptx.completed(HEAD + CALLED, PLACES, 24, None)
-    assert (entry.name, entry.threads) == (NAMED, 256)
-    assert lines(entry.text.partition("\n{\n")[2]) == [
+    entry = compiling.completed(HEAD + CALLED, PLACES, 24, None)
+    assert (entry["name"], entry["threads"]) == (NAMED, 256)
+    assert lines(entry["code"].partition("\n{\n")[2]) == [
         ".reg .b32 %thread<2>;", "mov.u32 %thread0, %tid.x;", "mov.u32 %thread1, %ctaid.x;",
         "mad.lo.s32 %r1, %thread1, 256, %thread0;", "ld.param.f32 %f1, [arguments+4];", "ret;", "}",
     ]
@@ -136,14 +136,14 @@ GUARDED = """\
 
 def test_guards_become_marks():
     """An operation that is none of ours stays as it is."""
-    made = lines("\n".join(rounding.marked(GUARDED.splitlines(), "[arguments+8]")))
+    made = lines("\n".join(compiling.marked(GUARDED.splitlines(), "[arguments+8]")))
     assert made[5:] == [
         "mul.rn.ftz.f32 %f5, %f4, 0f3F000000;", "add.rn.ftz.f32 %f6, %f5, %f4;", "add.rn.ftz.f32 %f7, %f6, 0f40000000;",
         "fma.rn.ftz.f32 %f8, %f4, %f5, %f6;", "@%p1 sub.rn.ftz.f32 %f9, %f8, %f7;", "add.s32 %r3, %r1, 5;",
     ]
     assert made[:5] == lines(GUARDED)[:5]
     again = [*GUARDED.splitlines(), "\tmov.f32 \t%f3, %f9;"]  # the 1 is something else elsewhere
-    assert lines("\n".join(rounding.marked(again, "[arguments+8]")))[6:8] == lines(GUARDED)[6:8]
+    assert lines("\n".join(compiling.marked(again, "[arguments+8]")))[6:8] == lines(GUARDED)[6:8]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_guards_become_marks():
 def test_what_is_not_known_is_an_error(old, new):
     assert old in BODY
     with pytest.raises(RuntimeError, match=r"^Taichi .* not known"):
-        ptx.completed(HEAD + BODY.replace(old, new), PLACES, 24, None)
+        compiling.completed(HEAD + BODY.replace(old, new), PLACES, 24, None)
 
 
 # -------------------------------------------------------------------------------------------- a driver without a GPU
@@ -190,7 +190,7 @@ def texts(folder: Path) -> dict[str, str]:
     from taichi_runs import run
     from tube import tracker
 
-    from tistreamlines.backends.taichi.program import linked_for
+    from tistreamlines.backends.taichi.linking import linked_for
     from tistreamlines.tracking.growth import growth
 
     def linked(device, source, *, exact, **_):
@@ -246,10 +246,10 @@ def test_what_taichi_compiles_is_known(environment, tmp_path):
             (task,) = kernel["tasks"]
             text, size = task["code"], kernel["bytes"]
             assert re.findall(r"\.entry (\w+)\(", text) == [task["name"]]
-            assert f"{ptx.ARGUMENTS}[{size}]" in text
+            assert f"{compiling.ARGUMENTS}[{size}]" in text
             assert f".maxntid {task['threads']}," in text
             assert not re.search(r"\.func|\.extern|\bcall\b|%SP|_param_|cvta\.to\.global", text)
-            assert not ptx.OPEN.search(text)
+            assert not compiling.OPEN.search(text)
             assert not re.search(r"\t(fma|(add|sub|mul)\.ftz)\.", text)  # each guard is a mark
             read = {int(place) for place in re.findall(r"\[arguments\+(\d+)\]", text)}
             assert read <= {*kernel["places"], size - 4}

@@ -18,7 +18,7 @@ import pytest
 from commands import importing, python
 from synthetic import boot_case
 
-from tistreamlines.backends.taichi.block import team_bytes
+from tistreamlines.backends.taichi.linking import team_bytes
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.tracking.tables.given import Prepared
@@ -52,7 +52,7 @@ def save_spirv(case: str, folder: str) -> None:
 
     ti.init(arch=ti.vulkan, log_level=ti.ERROR, offline_cache=False)
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
-    _taichi.start = lambda *_: _taichi_runtime.Runtime(COMPILERS["taichi"], ti, mac, False)
+    _taichi.start = lambda *_: _taichi_runtime.Runtime(COMPILERS["taichi"], ti, mac)
     known = vars(growth) | vars(streamlines) | {"pack": pack}
     roots = [known[name] for name in ENGINE_KERNELS]
     program = _taichi.TaichiProgram(mac, boot_case(**CASES[case]).source(roots), exact=True)

@@ -25,7 +25,7 @@ from synthetic import boot_case, gradients, noisy_crossing
 from tables import prepare_boot
 
 from tistreamlines.backends.taichi import program as _taichi
-from tistreamlines.backends.taichi.block import TYPES
+from tistreamlines.backends.taichi.linking import TYPES, dialect
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
@@ -186,7 +186,7 @@ class PlainProgram:
         import taichi as ti
 
         ti.init(arch=ti.x64, fast_math=False, log_level=ti.ERROR, enable_fallback=False)
-        linked = link([kernel for kernel, *_ in cases.values()], _taichi.dialect("x64", exact=True), {})
+        linked = link([kernel for kernel, *_ in cases.values()], dialect("x64", exact=True), {})
         names = {kernel.__name__ for kernel, *_ in cases.values()}
         self.signatures = {name: linked.signatures[name] for name in names}
         entries = [self._entry(name, signature) for name, signature in self.signatures.items()]

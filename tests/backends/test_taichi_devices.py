@@ -16,8 +16,7 @@ from tables import prepare_det, prepare_prob
 from taichi_runs import TAICHI_ALONE
 
 from tistreamlines.backends.taichi import trial
-from tistreamlines.backends.taichi.block import lay_out
-from tistreamlines.backends.taichi.program import dialect
+from tistreamlines.backends.taichi.linking import dialect, lay_out
 from tistreamlines.backends.taichi.runtime import start
 from tistreamlines.backends.taichi.team import team_kind
 from tistreamlines.devices import ARCHS, Device, choose

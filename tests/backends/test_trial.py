@@ -16,7 +16,7 @@ from taichi_runs import run as streamlines_of
 
 from tistreamlines.backends import shares_memory
 from tistreamlines.backends.taichi import trial as _taichi_trial
-from tistreamlines.backends.taichi.trial import ORDER, SMALL, TEAMWORK, WORDS, TrialVerdict
+from tistreamlines.backends.taichi.trial import ORDER, ROW, SMALL, TEAMS, TEAMWORK, TURNS, VOTES, WORDS, TrialVerdict
 from tistreamlines.cli.verification import runs as verifying
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import ARCHS, Device, choose
@@ -31,6 +31,42 @@ GPU = Device("vulkan", 0, "a GPU", "its driver", 8 << 30, False, True, "", "disc
 def results() -> tuple[np.ndarray, np.ndarray]:
     out, found = _taichi_trial._expected()
     return out.copy(), found.astype(np.int32)
+
+
+def closed_form() -> tuple[np.ndarray, np.ndarray]:
+    """The same as :func:`trial`, by numpy alone; a row of 32 for each result."""
+    a, b, tiny = _taichi_trial._inputs()
+    x, y = a.reshape(TEAMS, ROW), b.reshape(TEAMS, ROW)
+    out, found = np.zeros((TEAMS, 5, ROW), np.float32), np.zeros((TEAMS, 2, ROW), np.int64)
+    out[:, 0] = x * x + y
+    out[:, 1] = x
+    for turn in range(8):
+        out[:, 1] = (out[:, 1] * x + np.float32(0.7)) * np.float32(0.6) - np.float32(turn) * (np.float32(0.1) * x)
+    out[:, 2] = tiny[:ROW] * tiny[ROW:]
+    words = y.view(np.uint32) * np.uint32(0x9E3779B1)
+    found[:, 1] = (words.astype(np.uint64) * np.uint64(0xD2511F53)) >> np.uint64(33)
+    for item in range(TEAMS):
+        row, low, high, own, votes, lasts = x[item], np.float32(4), np.float32(0), np.float32(0), 0, 0
+        below = np.zeros(ROW, np.float32)
+        for turn in range(1 + item % TURNS):
+            row = (row + np.float32(turn))[(5 * np.arange(ROW) + turn) % ROW]
+            low = low - (row[item % ROW] - np.float32(4))
+            high = high + (row[(item + turn) % ROW] + np.float32(4))
+            own = own + row[(item + turn) % ROW]
+            below[4:] = below[4:] + row[:-4]
+            first = min((item + turn) % VOTES, ROW)
+            votes = 128 * votes + 64 * (first < ROW) + first
+            lasts = 64 * lasts + first
+        out[item, 3] = [low, high, own, *below[3:16], *row[16:]]
+        marks = (row * np.float32(64)).astype(int) & 7
+        listed = [lane + 32 * bit for lane in range(ROW) for bit in range(3) if marks[lane] >> bit & 1][:64]
+        out[item, 4], found[item, 0, :3] = listed[:ROW], (len(listed), votes, lasts)
+    return out, found
+
+
+def test_what_is_right_is_known():
+    for results_of_python, right in zip(_taichi_trial._expected(), closed_form(), strict=True):
+        np.testing.assert_array_equal(results_of_python, right)
 
 
 def test_what_is_right_passes():
@@ -77,7 +113,7 @@ def opened(monkeypatch):
         monkeypatch.setattr(_taichi_trial, "_verdicts", {})
         monkeypatch.setattr(_taichi_trial, "folder", lambda: None)
         monkeypatch.setattr(_taichi_trial, "start", lambda *_: None)
-        monkeypatch.setattr(_taichi_trial, "_faults", lambda device, kind, profile: faults[kind])
+        monkeypatch.setattr(_taichi_trial, "_faults", lambda device, kind: faults[kind])
         return _taichi_trial.open_checked(GPU, exact)
 
     return call
@@ -102,7 +138,7 @@ def test_a_device_that_has_passed_is_tested_again_only_after_a_change(monkeypatc
     tested = []
 
     def judge(device, faults=(), **how):
-        def find(device, kind, profile):
+        def find(device, kind):
             tested.append(kind)
             return faults
 
@@ -134,7 +170,7 @@ def test_only_vulkan_names_shared_memory():
 
 def caught_lying(arch: str) -> dict:
     """Claim subgroups of 32, and leave the guard out: what is found, and what is tracked nevertheless."""
-    from tistreamlines.backends.taichi import program as _taichi
+    from tistreamlines.backends.taichi import linking as _taichi
 
     honest = _taichi_trial.judged(choose(arch))
     liar = replace(choose(arch), subgroup=32)

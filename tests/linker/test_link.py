@@ -23,7 +23,7 @@ import tistreamlines.kernels
 from tistreamlines.backends.numba import dialect as _numba
 from tistreamlines.backends.numba.cache import Function
 from tistreamlines.backends.numba.program import TOGETHER, entry_text
-from tistreamlines.backends.taichi import program as _taichi
+from tistreamlines.backends.taichi import linking as _taichi
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker import lang
 from tistreamlines.linker.lang import (

@@ -25,7 +25,7 @@ from places import SUPPORT
 import tistreamlines as ts
 from tistreamlines.backends.numba import cache as _cache
 from tistreamlines.backends.numba import dialect as _dialect
-from tistreamlines.backends.taichi import runtime as _taichi_runtime
+from tistreamlines.backends.taichi import starting as _starting
 from tistreamlines.devices import choose
 from tistreamlines.devices.compilers import COMPILERS
 from tistreamlines.errors import DeviceError
@@ -548,11 +548,11 @@ def test_taichi_runs_where_nothing_can_be_written(home, tmp_path, monkeypatch):
 
 
 def test_taichi_keeps_what_it_compiles_in_the_same_folder(store, nowhere, monkeypatch):
-    assert _taichi_runtime._storage(TAICHI)["offline_cache"] is False
-    assert Path(_taichi_runtime._storage(TAICHI)["offline_cache_file_path"]).is_dir()
+    assert _starting._storage(TAICHI)["offline_cache"] is False
+    assert Path(_starting._storage(TAICHI)["offline_cache_file_path"]).is_dir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(store.parents[1]))
     expected = {"offline_cache": True, "offline_cache_file_path": str(store / "taichi")}
-    assert _taichi_runtime._storage(TAICHI) == expected
+    assert _starting._storage(TAICHI) == expected
 
 
 @pytest.mark.parametrize(("variable", "value"), [("TI_ARCH", "foo"), ("TI_ARCH", ""), ("TI_DEBUG", "abc")])
@@ -566,13 +566,16 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
         ERROR = f32 = vulkan = None
 
         @staticmethod
+        def set_logging_level(_: object) -> None: ...
+
+        @staticmethod
         def init(**_: Any) -> None:
             int(os.environ[variable])  # as Taichi does
 
     monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(_taichi_runtime, "imported", lambda _: Taichi())
+    monkeypatch.setattr(_starting, "import_module", lambda _: Taichi())
     with pytest.raises(DeviceError) as raised:
-        _taichi_runtime._initialised(TAICHI, device, False, {})
+        _starting.initialise(TAICHI, device, False, {})
     expected = {"TI_DEBUG": "reads TI_DEBUG=abc from the environment: unset that"}
     assert expected.get(variable, f"makes Taichi run on {value!r}, not vulkan: unset it") in str(raised.value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,15 @@ def doubled(item: i32, a: Reals, out: Ints):
 
 
 class Doubler:
-    """A small program on a GPU, to be run now and again."""
+    """A small program on a GPU, to be run now and again; ``another`` counts as one for another device."""
 
-    def __init__(self, arch: str, profile: bool = False) -> None:
+    def __init__(self, arch: str, another: bool = False) -> None:
         from tistreamlines.backends.taichi.program import TaichiProgram
 
-        self.program = TaichiProgram(choose(arch), Source([doubled]), exact=True, profile=profile)
+        device = choose(arch)
+        # Taichi heeds a device's number only when it first starts
+        device = replace(device, index=device.index + another)
+        self.program = TaichiProgram(device, Source([doubled]), exact=True)
         self.values = {"a": self.program.array(np.arange(5.0)), "out": self.program.empty(5, "ints")}
 
     def __call__(self) -> list[int]:

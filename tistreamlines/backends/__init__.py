@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def open_program(
-    device: Device, source: Source, *, exact: bool = True, threads: int | None = None, profile: bool = False,
+    device: Device, source: Source, *, exact: bool = True, threads: int | None = None,
     queued: Mapping[str, str] | None = None,
 ) -> Program:
     """Link kernels and make them callable on a device.
@@ -30,7 +30,6 @@ def open_program(
     source : kernels, and what they are linked with.
     exact : same bits on every device; if False, the compiler may reorder arithmetic.
     threads : CPU threads, None for all.
-    profile : measure the time in kernels.
     queued : names of kernels that run while the caller goes on, as all do on other devices than the CPU, and of queues:
         there, kernels of one queue run one after the other.
 
@@ -52,15 +51,14 @@ def open_program(
     from .taichi.trial import begin_beside, open_checked, program_class
 
     begin_beside(device, source, exact)
-    kind = open_checked(device, exact, profile)
-    return program_class(device)(device, source, exact=exact, profile=profile, kind=kind)
+    return program_class(device)(device, source, exact=exact, kind=open_checked(device, exact))
 
 
 def before_threads(arch: str) -> None:
     """Do what has to be done before a thread starts that opens a device of an arch."""
     if arch not in ON_HOST:
         from ..devices.compilers import compiler_for
-        from .taichi.importing import settle_environment
+        from .taichi.starting import settle_environment
 
         with suppress(DeviceError):  # it occurs again when the device is started
             settle_environment(compiler_for(arch))

@@ -18,18 +18,17 @@ from ..aliases import Json
 from ..errors import DeviceError, DeviceMemoryError, LostDeviceError
 
 # parts of the messages that compilers raise, or pass on from CUDA and HIP ("CUDA Error NAME: ... while calling ...")
-MEMORY = ("out of memory", "out_of_memory", "OUT_OF_MEMORY", "ailed to allocate", "Allocation failed", "bad_alloc")
+MEMORY = (
+    "out of memory", "out_of_memory", "OUT_OF_MEMORY", "ailed to allocate", "Allocation failed", "bad_alloc",
+    "Vulkan error -1 of", "Vulkan error -2 of",
+)
 LOST = (
-    "DEVICE_LOST", "evice lost", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "DEVICE_LOST", "evice lost", "Vulkan error -4 of", "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_PC",
     "CUDA_ERROR_INVALID_ADDRESS_SPACE", "CUDA_ERROR_HARDWARE_STACK_ERROR", "CUDA_ERROR_ECC_UNCORRECTABLE",
     "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_DEINITIALIZED", "CUDA_ERROR_UNKNOWN", "hipErrorIllegalAddress",
     "hipErrorLaunchFailure", "hipErrorLaunchTimeOut", "hipErrorECCNotCorrectable", "hipErrorContextIsDestroyed",
     "hipErrorDeinitialized", "hipErrorUnknown",
-)
-FORKED = (
-    "this process was forked from one that uses a GPU, which does not work in a fork: make processes with "
-    "multiprocessing's method 'spawn', or track there with --arch cpu"
 )
 ADVICE = (
     "check its temperature, power and driver (NVIDIA: nvidia-smi, AMD: rocm-smi, dmesg), and start the run again; "
@@ -38,6 +37,15 @@ ADVICE = (
 PLANTED = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
 _plan: Json | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))
 _calls: Counter[str] = Counter()
+
+
+def refuse_fork(process: int, arch: str) -> None:
+    """Raise DeviceError in a process that was forked from the one that has opened a device."""
+    if process != os.getpid():
+        raise DeviceError(
+            f"{arch}: this process was forked from one that uses a GPU, which does not work in a fork: make processes with "
+            "multiprocessing's method 'spawn', or track there with --arch cpu"
+        )
 
 
 def no_memory(what: str, error: BaseException) -> DeviceMemoryError:

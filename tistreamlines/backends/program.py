@@ -79,10 +79,6 @@ class Program(Protocol[OnDevice]):
     def sync(self) -> None:
         """Wait for the device."""
 
-    def kernel_seconds(self) -> float:
-        """Return the seconds spent in kernels since the last call; 0 where they are not measured."""
-        ...
-
 
 def on_device(program: Program, values: Arguments) -> Arguments:
     """Return arguments whose arrays of the host are copied to the device; numbers stay as they are."""

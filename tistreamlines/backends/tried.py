@@ -1,7 +1,8 @@
-"""Versions of the compilers whose private parts this package uses, each of which was tried.
+"""Versions of Numba whose private parts this package uses, each of which was tried.
 
-What makes a compiler quicker, or keeps what it has made, replaces or calls private parts of it. With another version,
-only its public ones are used: kernels are compiled more slowly, and may run more slowly on a GPU; results are the same.
+What makes Numba quicker, or keeps what it has made, replaces or calls private parts of it. With another version, only its
+public ones are used: kernels are compiled more slowly, with the same results. Of other compilers, only versions that were
+tried can be installed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,7 @@ from importlib.metadata import version
 
 from ..linker.store import tell
 
-# the first and the last release
-TRIED = {
-    "numba": ((0, 63), (0, 68)), "taichi": ((1, 7, 4), (1, 7, 4)), "quadrants": ((1, 3), (1, 4)),
-    "taichi-forge": ((0, 7), (0, 7)),
-}
+TRIED = {"numba": ((0, 63), (0, 68))}  # the first and the last release
 
 
 @cache

@@ -25,19 +25,22 @@ class Compiler:
     ----------
     name, title : as ``--compiler`` takes it, and for messages.
     package : on PyPI.
-    module : what is imported.
     prefix : of the environment variables that it reads.
-    banner : the variable that keeps it from printing its version when it is imported.
+    family : whose name is in the variable that keeps it from printing its version when it is imported.
     archs : those that it compiles for.
     """
 
     name: str
     title: str
     package: str
-    module: str
     prefix: str
-    banner: str
+    family: str
     archs: tuple[str, ...]
+
+    @property
+    def module(self) -> str:
+        """What is imported."""
+        return self.package.replace("-", "_")
 
     @property
     def installed(self) -> bool:
@@ -60,13 +63,10 @@ class Compiler:
 
 
 COMPILERS = {
-    row[0]: Compiler(*row)
-    for row in (
-        ("taichi", "Taichi", "taichi", "taichi", "TI", "ENABLE_TAICHI_HEADER_PRINT", ("cuda", "vulkan", "metal")),
-        ("quadrants", "Quadrants", "quadrants", "quadrants", "QD", "ENABLE_QUADRANTS_HEADER_PRINT",
-         ("cuda", "amdgpu", "vulkan", "metal")),
-        ("forge", "Taichi Forge", "taichi-forge", "taichi_forge", "TI", "ENABLE_TAICHI_HEADER_PRINT",
-         ("cuda", "vulkan")),
+    compiler.name: compiler for compiler in (
+        Compiler("taichi", "Taichi", "taichi", "TI", "TAICHI", ("cuda", "vulkan", "metal")),
+        Compiler("quadrants", "Quadrants", "quadrants", "QD", "QUADRANTS", ("cuda", "amdgpu", "vulkan", "metal")),
+        Compiler("forge", "Taichi Forge", "taichi-forge", "TI", "TAICHI", ("cuda", "vulkan")),
     )
 }
 

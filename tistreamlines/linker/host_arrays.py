@@ -63,10 +63,6 @@ class HostArrays:
     def drop(self) -> None:
         """Do nothing: what is launched has run."""
 
-    def kernel_seconds(self) -> float:
-        """Return 0: the time in kernels is not measured here."""
-        return 0.0
-
     def gather(self, name: str, count: int, values: Mapping[str, object], out: Array, most: int) -> None:
         """Run a kernel that fills the int32 array ``out``."""
         self.run(name, count, {**values, "out": out})

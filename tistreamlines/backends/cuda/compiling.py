@@ -1,46 +1,55 @@
-"""Kernels that Taichi compiles for CUDA."""
+"""Kernels that Taichi compiles for CUDA, made ready to be launched without its runtime.
+
+Taichi's kernels take a structure with the address of their arguments, which lie in the device's memory, and read an argument
+again each time that they use it, since another thread might have changed it. Here, the arguments themselves are given at the
+launch: the device reads them as quickly as a number in an instruction, and they take no registers. Arrays are read and
+written as what they are, memory of the device: Taichi leaves it open which of a device's memories an address is in.
+
+Guards keep LLVM from making one operation of a sum and a product: a product is less an argument that is always 0, and the
+first term of a sum is times a 1 that is made of it (see ``backends/taichi/linking.py``). LLVM makes one operation of each,
+which rounds once. PTX has a mark for this (``.rn``), with which neither number is needed, so each guard becomes a marked
+product or sum. The bits are the same.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..driven.memory import Compiled, Task
-from .ptx import completed
 
 if TYPE_CHECKING:
     from ..taichi.runtime import Runtime
 
 WORD, ADDRESS = 4, 8  # bytes of a number, and of an address
+ARGUMENTS, RUNTIME, TEMPORARY = "arguments", "runtime", "temporary"  # what a register may hold the address of
+FIELDS = {0: ARGUMENTS, 8: RUNTIME}  # of Taichi's structure, at these bytes
+TEMPORARIES = 32872  # place in Taichi's runtime of the address where a kernel's tasks leave numbers for the next one
+TASK = "_kernel_1_range_for"  # of a kernel, after the task that computes how many threads there are
+BODY = "function_body"  # what a task calls for each of its threads if it is long: with the structure and the number of the thread
+OTHER_MEMORY = re.compile(r"%SP|\.local|cvta\.(?!to\.global)|\bcall")
+PLACE = re.compile(r"\[(?P<base>[%\w$]+)(?:\+(?P<place>\d+))?\]")
+OPEN = re.compile(r"\b(ld|st|atom|red)\.(?!global|shared|param|const|local)")
+THREAD = """\
+	.reg .b32 %thread<2>;
+	mov.u32 	%thread0, %tid.x;
+	mov.u32 	%thread1, %ctaid.x;
+	mad.lo.s32 	{target}, %thread1, {threads}, %thread0;"""
+INSTRUCTION = re.compile(r"^\t(?P<guard>@!?%p\d+ )?(?P<name>[a-z][\w.]*)\s+(?P<operands>.*);")
+ONE = "1065353216"  # the bits of 1.0
+UNMARKED = re.compile(r"^(\t(?:@!?%p\d+ )?(?:add|sub|mul))\.ftz\.f32")
 
 
-def compiler(runtime: Runtime, text: str, exact: bool) -> Callable[[str], Compiled]:
-    """Return what compiles the kernels of a module, by their names. The code is PTX.
+def compile_kernel(runtime: Runtime, text: str, exact: bool, name: str) -> Compiled:
+    """Compile a kernel of a module. The code is PTX.
 
-    Taichi compiles a kernel when it launches it, so each one is launched without items, and writes the PTX to the current
-    folder if it is asked to print it.
+    Taichi compiles a kernel when it launches it, so it is launched without items, and writes the PTX to the current folder
+    if it is asked to print it.
     """
-
-    def compile_kernel(name: str) -> Compiled:
-        with runtime.kernel(text, exact, name) as (kernel, taken):
-            kernel(*taken.values())
-            return _kernel(_written(Path.cwd(), name), taken, exact)
-
-    return compile_kernel
-
-
-def _written(place: Path, name: str) -> str:
-    """Return the PTX that Taichi has written for a kernel, without the number that it has added to the name."""
-    for path in place.glob("*.ptx"):
-        text = path.read_text().rstrip("\0")
-        if re.search(rf"\.entry {name}_c\d+_", text):
-            return re.sub(rf"\b{name}_c\d+_\d+_", f"{name}_", text)
-    raise RuntimeError(f"Taichi has not written the code of {name}")
-
-
-def _kernel(text: str, arguments: dict[str, object], exact: bool) -> Compiled:
+    with runtime.kernel(text, exact, name) as (kernel, arguments):
+        kernel(*arguments.values())
     places, size = [], 0
     for value in arguments.values():
         if isinstance(value, (int, float)):
@@ -52,6 +61,152 @@ def _kernel(text: str, arguments: dict[str, object], exact: bool) -> Compiled:
             size += 2 * ADDRESS
     size += -size % ADDRESS
     zero = places[list(arguments).index("_zero")][0] if exact else None
-    entry = completed(text, dict(places), size, zero)
-    task = Task(name=entry.name, code=entry.text, threads=entry.threads, groups=0)
+    task = completed(_written(Path.cwd(), name), dict(places), size, zero)
     return Compiled(tasks=[task], places=[place for place, _ in places], bytes=size + WORD)
+
+
+def _written(place: Path, name: str) -> str:
+    """Return the PTX that Taichi has written for a kernel, without the number that it has added to the name."""
+    for path in place.glob("*.ptx"):
+        text = path.read_text().rstrip("\0")
+        if re.search(rf"\.entry {name}_c\d+_", text):
+            return re.sub(rf"\b{name}_c\d+_\d+_", f"{name}_", text)
+    raise RuntimeError(f"Taichi has not written the code of {name}")
+
+
+def completed(text: str, places: Mapping[int, int], size: int, zero: int | None) -> Task:
+    """Return a kernel whose only parameter is a structure of arguments.
+
+    Parameters
+    ----------
+    text : PTX that Taichi has written.
+    places : of each argument, its first byte in the structure and its bytes.
+    size : bytes before the number of threads, which is added to the arguments.
+    zero : place of the argument that is always 0, if arithmetic may not be reordered.
+
+    Raises
+    ------
+    RuntimeError
+        If the text differs from what versions of Taichi write that were tried.
+    """
+    start, *parts = re.split(rf"(?=^(?:\t// \.globl|\.func {BODY}\())", text, flags=re.MULTILINE)
+    (task,) = [part for part in parts if f"{TASK}(" in part]
+    header, _, body = task.partition("\n{\n")
+    name, threads = re.search(r"\.entry (\w+)\(", header)[1], int(re.search(r"\.maxntid (\d+)", header)[1])  # type: ignore[index]
+    parameter = f"{name}_param_0"
+    for part in parts:
+        if part.startswith(f".func {BODY}"):
+            body, parameter = part.partition("\n{\n")[2], f"{BODY}_param_0"
+    if OTHER_MEMORY.search(body):
+        raise RuntimeError("Taichi has compiled a kernel that is not known: it calls functions, or has memory of its own")
+    header = header[header.index(".visible .entry") :].replace(f"{name}_param_0[32]", f"{ARGUMENTS}[{size + 4}]")
+    shared = dict.fromkeys(line.replace(".extern ", "") for line in text.splitlines() if line.startswith(".extern .shared"))
+    lines = _rewritten(body, parameter, threads, places, size)
+    if zero is not None:
+        lines = marked(lines, f"[{ARGUMENTS}+{zero}]")
+    code = "\n".join([*start.splitlines(), *shared, *header.splitlines(), "{", *lines, ""])
+    return Task(name=name, code=code, threads=threads, groups=0)
+
+
+def _rewritten(body: str, parameter: str, threads: int, places: Mapping[int, int], size: int) -> list[str]:
+    lines, out = body.splitlines(), []
+    held = held_by(lines, _kind, {parameter: ""})
+    for line in lines:
+        matched = INSTRUCTION.match(line)
+        if matched is None:
+            out.append(line)
+        elif f"[{BODY}_param_2]" in line:
+            out.append(THREAD.format(target=target_of(matched), threads=threads))
+        elif target_of(matched) not in held:
+            out.append(_with_arguments(line, matched["name"], held, places, size))
+    return out
+
+
+def _kind(matched: re.Match[str], held: Mapping[str, str]) -> str | None:
+    """Return what an instruction's target holds the address of, '' for the parameter; None if that is not known."""
+    source = matched["operands"].partition(", ")[2]
+    if matched["name"] in ("mov.b64", "mov.u64", "cvta.to.global.u64"):
+        return held.get(source)
+    if (at := PLACE.fullmatch(source)) is None:
+        return None
+    base, place = held.get(at["base"]), int(at["place"] or 0)
+    if matched["name"] in ("ld.param.u64", "ld.u64") and base == "":
+        return "" if at["base"] == f"{BODY}_param_0" else FIELDS.get(place)
+    return TEMPORARY if (matched["name"], base, place) == ("ld.global.u64", RUNTIME, TEMPORARIES) else None
+
+
+def _with_arguments(line: str, name: str, held: Mapping[str, str], places: Mapping[int, int], size: int) -> str:
+    """Return an instruction that reads an argument itself, if it reads one, and says that other addresses are global."""
+    at = PLACE.search(line)
+    if at is None or at["base"] not in held:
+        if any(register in held for register in re.findall(r"%rd\d+", line)):
+            raise RuntimeError(f"Taichi uses the address of arguments in a way that is not known: {line.strip()}")
+        return OPEN.sub(r"\1.global.", line)
+    place, kind = int(at["place"] or 0), name.rpartition(".")[2]
+    if (held[at["base"]], name, place) == (TEMPORARY, "ld.u32", 0):
+        place = size
+    elif held[at["base"]] != ARGUMENTS or not name.startswith("ld.") or places.get(place) != int(kind[1:]) // 8:
+        raise RuntimeError(f"Taichi reads its arguments in a way that is not known: {line.strip()}")
+    return line.replace(name, f"ld.param.{kind}", 1).replace(at[0], f"[{ARGUMENTS}+{place}]", 1)
+
+
+def marked(lines: Sequence[str], zero: str) -> list[str]:
+    """Return instructions with marks in place of guards.
+
+    Parameters
+    ----------
+    zero : how they read the argument that is always 0.
+    """
+    def kind(matched: re.Match[str], held: Mapping[str, str]) -> str | None:
+        """Return what an instruction's target holds of that argument: '0', '-0' or '1'."""
+        name, (first, *others) = matched["name"], matched["operands"].split(", ")[1:] or [""]
+        if name.startswith("ld.param.") and first == zero:
+            return "0"
+        if name in ("mov.b32", "mov.u32", "mov.f32"):
+            return held.get(first)
+        return {("neg.ftz.f32", "0"): "-0", ("add.s32", "0", ONE): "1"}.get((name, held.get(first, ""), *others))
+
+    held = held_by(lines, kind, {})
+    return [UNMARKED.sub(r"\1.rn.ftz.f32", _without_guard(line, held)) for line in lines]
+
+
+def _without_guard(line: str, held: Mapping[str, str]) -> str:
+    matched = INSTRUCTION.match(line)
+    if matched is None or matched["guard"] or matched["name"] != "fma.rn.ftz.f32":
+        return line
+    target, first, second, third = matched["operands"].split(", ")
+    if held.get(third) == "-0":
+        return f"\tmul.rn.ftz.f32 \t{target}, {first}, {second};"
+    if held.get(second) == "1":
+        return f"\tadd.rn.ftz.f32 \t{target}, {first}, {third};"
+    return line if held.get(first) != "1" else f"\tadd.rn.ftz.f32 \t{target}, {second}, {third};"
+
+
+def target_of(matched: re.Match[str]) -> str:
+    """Return what an instruction names first: the register that it sets, if it sets one."""
+    return matched["operands"].split(",")[0]
+
+
+def held_by(
+    lines: Iterable[str], kind_of: Callable[[re.Match[str], Mapping[str, str]], str | None], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what registers hold, and what is ``known`` before: those that hold the same wherever they are set.
+
+    Parameters
+    ----------
+    lines : of a kernel.
+    kind_of : returns what an instruction's target holds, by what others hold, or None if that is not known.
+    known : what other names stand for.
+    """
+    setting: dict[str, list[re.Match[str]]] = {}
+    for line in lines:
+        if matched := INSTRUCTION.match(line):
+            setting.setdefault(target_of(matched), []).append(matched)
+    held, more = dict(known), True
+    while more:  # a register may be read above the line that sets it
+        more = False
+        for target in [target for target in setting if target not in held]:
+            kind, *others = {kind_of(matched, held) for matched in setting[target]}
+            if kind is not None and not others:
+                held[target], more = kind, True
+    return held

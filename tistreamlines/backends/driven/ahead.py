@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -23,15 +23,14 @@ from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...helpers import tell_event
 from ..compile_process import CompileProcess, compile_process, compiled
-from .memory import Compiled
 
 if TYPE_CHECKING:
     from ..taichi.runtime import Runtime
 
 OWN_FOLDER = 0x200  # of Linux: what a thread shall not share with others
 IDLE = 30.0  # seconds without requests after which the process ends: Taichi takes memory of the device
+COMPILING = tuple(f"backends/{room}/*.py" for room in ("cuda", "driven", "taichi", "vulkan"))  # what decides on code
 OPTIONS = {"cuda": {"print_kernel_asm": True, "offline_cache": False}, "vulkan": {}}  # of ``ti.init``
-_compilers: dict[tuple[Runtime, str, bool], Callable[[str], Compiled]] = {}  # by the texts of modules
 _first = cache(choose)  # the device that the environment of a process shows
 _known: set[tuple[Runtime, str]] = set()  # names of kernels that Taichi has compiled
 
@@ -42,17 +41,17 @@ def kernels_of(device: Device, text: str, names: Iterable[str], exact: bool) -> 
     Their errors are those of :meth:`..compile_process.CompileProcess.ask`.
     """
     compiler, process = compiler_for(device.arch), partial(_process, device)
-    causes = [text, str(exact), compiler.name, compiler.version, device.capability, _source()]
+    causes = [text, str(exact), compiler.name, compiler.version, device.capability, hash_of(*COMPILING)]
     stem = f"{device.arch}-{hashlib.sha256(json.dumps(causes).encode()).hexdigest()[:24]}"
     arguments = device.arch, text, exact
     return {name: compiled(f"{stem}-{name}.json", process, compile_kernel, *arguments, f"run_{name}") for name in names}
 
 
 @cache
-def _source() -> str:
-    room = Path(__file__).parents[1]
-    folders = (room / part for part in ("cuda", "driven", "taichi", "vulkan"))
-    sources = [path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py"))]
+def hash_of(*patterns: str) -> str:
+    """Return a hash of the package's sources that match patterns."""
+    package = Path(__file__).parents[2]
+    sources = [path.read_bytes() for pattern in patterns for path in sorted(package.glob(pattern))]
     return hashlib.sha256(b"".join(sources)).hexdigest()
 
 
@@ -102,16 +101,10 @@ def compile_kernel(arch: str, text: str, exact: bool, name: str) -> bytes:
     from ..taichi.runtime import close
 
     begun, runtime = time.perf_counter(), start_taichi(arch)
-    another = bool(_compilers) and (runtime, text, exact) not in _compilers
-    # for Vulkan, Taichi compiles one module ahead of time; for CUDA, it does not print an equal kernel again
-    if (runtime, name) in _known or (arch == "vulkan" and another):
+    if arch == "cuda" and (runtime, name) in _known:  # it does not print an equal kernel again
         close()
-        _compilers.clear()
         runtime = start_taichi(arch)
-    key = runtime, text, exact
-    if key not in _compilers:
-        _compilers[key] = import_module(f"..{arch}.compiling", __package__).compiler(*key)
     _known.add((runtime, name))
-    kernel = json.dumps(_compilers[key](name)).encode()
+    kernel = import_module(f"..{arch}.compiling", __package__).compile_kernel(runtime, text, exact, name)
     tell_event(f"{name} for {arch}: compiled by Taichi", begun)
-    return kernel
+    return json.dumps(kernel).encode()

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import ctypes as c
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypedDict, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 from ...devices import Device
 from ...errors import DeviceError, DeviceMemoryError
-from ..faults import FORKED
+from ..faults import refuse_fork
 
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
+
+
+class Functions(dict[str, Callable[..., int]]):
+    """Functions of a driver by name, from handles of its library that others do not use.
+
+    Each takes addresses, handles and whole numbers: an argument has eight bytes, whatever it is.
+
+    Parameters
+    ----------
+    quick : functions, or how their names begin, that return at once. They are called without releasing Python's lock:
+        whoever releases it has to wait until the threads that lay points out give it back.
+    long : those that return 64 bits, not a code.
+    """
+
+    def __init__(self, library: c.CDLL, quick: tuple[str, ...], long: Collection[str] = ()) -> None:
+        super().__init__()
+        self._usual, self._holding, self._quick, self._long = c.CDLL(library._name), c.PyDLL(library._name), quick, long
+
+    def __missing__(self, name: str) -> Callable[..., int]:
+        function = getattr(self._holding if name.startswith(self._quick) else self._usual, name)
+        if name in self._long:
+            function.restype = c.c_uint64
+
+        def first_call(*arguments: object) -> int:
+            function.argtypes = [c.c_void_p] * len(arguments)
+            self[name] = function
+            return function(*arguments)
+
+        return first_call
 
 
 @dataclass(eq=False, repr=False)
@@ -51,11 +81,8 @@ class Compiled(TypedDict):
     bytes: int
 
 
-class Kernel(Protocol):
-    """A kernel whose code a device has."""
-
-    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
-        """Let the device run the kernel; the caller holds the device's lock."""
+# lets the device run a kernel with a queue for so many teams; the caller holds the device's lock
+Launch = Callable[[Buffer, int, Arguments], None]
 
 
 class Memory(Generic[Mark]):
@@ -70,13 +97,13 @@ class Memory(Generic[Mark]):
 
     def __init__(self, device: Device) -> None:
         self.device, self.process, self._lock = device, os.getpid(), threading.RLock()
-        self.kernels: dict[str, dict[str, Kernel]] = {}
+        self.kernels: dict[str, dict[str, Launch]] = {}
         self._spent: deque[Buffer] = deque()
         self._copies: list[Buffer] = []
         self.returned: deque[Buffer] = deque()  # buffers of copies that Python may add at any time, in any thread
 
-    def kernel(self, compiled: Compiled) -> Kernel:
-        """Hand the device a kernel that was compiled; several threads may do so at once, and need no :meth:`turn`."""
+    def kernel(self, compiled: Compiled) -> Launch:
+        """Hand the device a kernel that was compiled, and return what launches it; several threads may do so at once, and need no :meth:`turn`."""
         raise NotImplementedError
 
     def clear(self, buffer: Buffer[Mark]) -> None:
@@ -112,17 +139,13 @@ class Memory(Generic[Mark]):
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Hold the device's lock."""
-        self.check_process()
+        refuse_fork(self.process, self.device.arch)
         with self._lock:
             yield
 
-    def check_process(self) -> None:
-        """Raise DeviceError in a process that was forked from the one that opened the device."""
-        if self.process != os.getpid():
-            raise DeviceError(f"{self.device.arch}: {FORKED}")
-
     def buffer(self, size: int, host: bool = False) -> Buffer:
         """Allocate memory of the device, or of the host where copies begin and end."""
+        size = max(16, size + -size % 4)
         self._free()
         try:
             return self._allocated(size, host)

@@ -1,4 +1,4 @@
-"""Programs for GPUs: kernels that Taichi has compiled, launched without its runtime."""
+"""Programs for GPUs that are driven without Taichi's runtime, which runs in another process and only compiles."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ import ctypes as c
 import hashlib
 import json
 import sys
-import time
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from weakref import finalize
 
 import numpy as np
 
 from ...devices import Device, usable_cores
+from ...devices.compilers import compiler_for
 from ...devices.threads import thread_pool
 from ...errors import DeviceError
 from ...linker.coming import Coming
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
-from ..faults import point
-from ..gathering import Gathering
-from ..taichi.block import Block
-from ..taichi.program import TEAMS, linked_for
+from ..cuda import gpu as cuda
+from ..faults import point, refuse_fork
+from ..taichi.linking import linked_for
+from ..taichi.program import GpuProgram
+from ..vulkan import gpu as vulkan
 from .ahead import kernels_of
-from .memory import Buffer, Kernel, Memory
-from .opened import opened
+from .memory import Buffer, Launch, Memory
 
+GPUS: dict[str, type[Memory]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
+_opened: dict[tuple[str, int], Memory] = {}  # devices of this process
+_opening = threading.Lock()
 
 
 class Array:
@@ -41,55 +46,79 @@ class Array:
             self._gpu.forget(self.buffer)
 
 
-def _linked(
-    device: Device, source: Source, exact: bool, kind: str | None, queued: bool
-) -> tuple[str, dict[str, list[tuple[str, str]]], Block]:
-    # SPIR-V has marks in place of guards, and in PTX they replace them (cuda/rounding.py). Software Vulkan keeps both:
-    # without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1 with backtracking
-    guarded = device.arch != "vulkan" or device.software
-    return linked_for(device, source, exact, kind, queued, guarded=guarded)
+def _array_in(buffer: Buffer, count: int, forget: Callable[[], object]) -> np.ndarray:
+    """Return an array in a buffer of the host; a function is called when nobody holds it any more."""
+    held = (c.c_int32 * count).from_address(buffer.mapped)
+    finalize(held, forget).atexit = False
+    return np.frombuffer(memoryview(held), np.int32)
+
+
+def drives(arch: str) -> bool:
+    """Whether programs for an arch run without the runtime of its compiler.
+
+    They need what Taichi tells of compiled kernels, so forks of it run these themselves.
+    """
+    with suppress(DeviceError):  # it occurs again when the device is started
+        return arch in GPUS and compiler_for(arch).name == "taichi"
+    return False
+
+
+def able(device: Device) -> bool:
+    """Whether a device has what programs need that are driven without Taichi's runtime."""
+    return device.arch != "vulkan" or vulkan.able(device)
+
+
+def opened(device: Device) -> Memory:
+    """Return a device, which this process opens once.
+
+    Raises
+    ------
+    DeviceError
+        If it does not open, or in a fork of a process that has opened it.
+    """
+    key = (device.arch, device.index)
+    with _opening:
+        if key not in _opened:
+            try:
+                _opened[key] = GPUS[device.arch](device)
+            except RuntimeError as error:
+                raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
+        refuse_fork(_opened[key].process, device.arch)
+        return _opened[key]
 
 
 def begin_to_compile(device: Device, source: Source, exact: bool) -> None:
     """Begin to compile kernels for a GPU whose teams are as it reports, which :class:`DrivenProgram` will want to load."""
-    text, signatures, _ = _linked(device, source, exact, None, True)
+    text, signatures, _ = linked_for(device, source, exact, None, True, DrivenProgram.is_guarded(device))
     kernels_of(device, text, signatures, exact)
 
 
-class DrivenProgram(Gathering[Array]):
-    """Kernels linked for a GPU; arrays live on it.
-
-    Parameters
-    ----------
-    device : where to run.
-    source : what is linked.
-    exact : do not reorder arithmetic.
-    profile : measure the time in kernels, each of which is waited for.
-    kind : what a team is, None for what suits the subgroup size that the device reports.
-    queued : teams may take items from a queue; if False, each has a fixed share.
-    """
+class DrivenProgram(GpuProgram[Array]):
+    """A program of a device that is driven without Taichi's runtime."""
 
     copies_beside = True
 
-    def __init__(
-        self, device: Device, source: Source, *, exact: bool, profile: bool = False, kind: str | None = None,
-        queued: bool = True,
-    ) -> None:
-        super().__init__()
-        self.scratch, self.profile, self._seconds = source.scratch, profile, 0.0
-        text, self.signatures, self.block = _linked(device, source, exact, kind, queued)
-        self._gpu, key = opened(device), hashlib.sha256(f"{exact} {text}".encode()).hexdigest()
+    @staticmethod
+    def is_guarded(device: Device) -> bool:
+        """Whether the text has guards, which marks replace in PTX (``cuda.compiling``); SPIR-V has marks alone.
+
+        Software Vulkan keeps both: without guards, lavapipe loses values of threads in a long kernel, such as that of ifod1
+        with backtracking.
+        """
+        return device.arch != "vulkan" or device.software
+
+    def _load(self, text: str) -> None:
+        self._gpu, key = opened(self.device), hashlib.sha256(f"{self.exact} {text}".encode()).hexdigest()
         if key not in self._gpu.kernels:
-            asked = kernels_of(device, text, self.signatures, exact)
+            asked = kernels_of(self.device, text, self.signatures, self.exact)
             kernels = thread_pool("drivers", usable_cores()).map(self._loaded, asked.values())
             self._gpu.kernels[key] = dict(zip(asked, kernels, strict=True))
         self._kernels = self._gpu.kernels[key]
         self._words: dict[int, Buffer] = {}  # memory of the host, by its address
-        self._queue = self.empty(1, INTS)
 
-    def _loaded(self, asked: Future[bytes]) -> Kernel:
+    def _loaded(self, asked: Future[bytes]) -> Launch:
         """Wait for a compiled kernel, and hand it to the driver, which may have to compile it further."""
-        device = self._gpu.device
+        device = self.device
         try:
             compiled = json.loads(asked.result())
         except (EOFError, RuntimeError) as error:
@@ -98,10 +127,6 @@ class DrivenProgram(Gathering[Array]):
             return self._gpu.kernel(compiled)
         except RuntimeError as error:
             raise DeviceError(f"{device.arch}: {device.name} does not take the kernels: {error}") from error
-
-    def array(self, values: np.ndarray) -> Array:
-        """Return an array on the device that holds these values."""
-        return self.upload(self.empty(values.size, REALS), values)
 
     def empty(self, size: int, kind: str) -> Array:
         """Return an array of ``kind``, of zeros, for kernels to fill."""
@@ -137,9 +162,7 @@ class DrivenProgram(Gathering[Array]):
         def wait() -> np.ndarray:
             unasked.detach()
             gpu.wait(mark)
-            held = (c.c_int32 * count).from_address(copy.mapped)
-            finalize(held, gpu.returned.append, copy).atexit = False
-            return np.frombuffer(memoryview(held), np.int32)
+            return _array_in(copy, count, lambda: gpu.returned.append(copy))
 
         unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
         unasked.atexit = False
@@ -150,15 +173,13 @@ class DrivenProgram(Gathering[Array]):
         gpu = self._gpu
         with gpu.turn():
             buffer = gpu.buffer(4 * size, host=True)
-        held = (c.c_int32 * size).from_address(buffer.mapped)
         self._words[buffer.mapped] = buffer
 
         def forget() -> None:
             del self._words[buffer.mapped]
             gpu.forget(buffer)
 
-        finalize(held, forget).atexit = False
-        return np.frombuffer(memoryview(held), np.int32)
+        return _array_in(buffer, size, forget)
 
     def _copy_later(self, array: Array, out: np.ndarray) -> Callable[[], None]:
         gpu, words = self._gpu, self._words.get(out.ctypes.data)
@@ -177,25 +198,7 @@ class DrivenProgram(Gathering[Array]):
         """Wait for the device."""
         self._gpu.sync()
 
-    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
-        """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
-        if not count:
-            return
-        point(name)
-        teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams
-        taken = [(FORMATS[k], values[n]) for n, k in self.signatures[name] if n != "item" and n not in self.scratch]
-        arguments = [("i", count), ("i", teams), ("i", 0), ("Q", self._queue.buffer.address)]
-        arguments += [(kind, value.buffer.address if isinstance(value, Array) else value) for kind, value in taken]
+    def _launch(self, name: str, teams: int, arguments: Sequence[tuple[str, object]]) -> None:
+        packed = [(FORMATS[k], value.buffer.address if isinstance(value, Array) else value) for k, value in arguments]
         with self._gpu.turn():
-            if self.profile:
-                self.sync()
-            begun = time.perf_counter()
-            self._kernels[name].launch(self._queue.buffer, teams, arguments)
-            if self.profile:
-                self.sync()
-                self._seconds += time.perf_counter() - begun
-
-    def kernel_seconds(self) -> float:
-        """Return the seconds in kernels since the last call; 0 without profiling."""
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
+            self._kernels[name](self._queue.buffer, teams, packed)

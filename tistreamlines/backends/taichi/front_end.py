@@ -7,19 +7,13 @@ import inspect
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import SimpleNamespace
 
 from ...devices.compilers import Compiler
-from ..tried import is_tried
 
 _reading = threading.RLock()
-
-
-def is_quick(compiler: Compiler) -> bool:
-    """Whether parts of a compiler are replaced to compile sooner."""
-    return compiler.name == "taichi" and is_tried(compiler.package)
 
 
 @contextmanager
@@ -29,17 +23,12 @@ def quick_front_end(compiler: Compiler) -> Iterator[None]:
     For each node of a function it formats the source, for error messages that concern authors of kernels. At each call of
     a function it wraps and parses its source again, and checks whether it belongs to a class.
     """
-    quick = _replacements() if is_quick(compiler) else {}
-    with _reading:
-        held = [(owner, name, vars(owner)[name]) for owner, ours in quick.items() for name in ours]
-        for owner, ours in quick.items():
-            for name, value in ours.items():
-                setattr(owner, name, value)
-        try:
-            yield
-        finally:
-            for owner, name, value in held:
-                setattr(owner, name, value)
+    with _reading, ExitStack() as undone:
+        for owner, parts in (_replacements() if compiler.name == "taichi" else {}).items():
+            for name, part in parts.items():
+                undone.callback(setattr, owner, name, vars(owner)[name])
+                setattr(owner, name, part)
+        yield
 
 
 def _replacements() -> dict[object, dict[str, object]]:

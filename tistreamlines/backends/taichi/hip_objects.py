@@ -29,12 +29,12 @@ def object_folder(arch: str) -> str | None:
         return None
     with suppress(OSError):
         place = tempfile.gettempdir()
-        if not SAFE.fullmatch(place):
-            return None
-        _remove_left(place)
-        path = tempfile.mkdtemp(prefix=PREFIX, dir=place)
-        if (descriptor := _locked(path)) is not None:
-            _folders[path] = descriptor
+        if SAFE.fullmatch(place):
+            for left in Path(place).glob(f"{PREFIX}*"):
+                with suppress(OSError):  # of a process that lives or of another user, or removed meanwhile
+                    _remove(str(left), _locked(str(left)))
+            path = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+            _folders[path] = _locked(path)
             atexit.register(remove_objects, os.getpid())
             return path
     return None
@@ -43,23 +43,16 @@ def object_folder(arch: str) -> str | None:
 def remove_objects(process: int | None = None) -> None:
     """Remove this process's folders, when the compiler has stopped or Python ends, but not in a fork of ``process``."""
     while _folders and process in (None, os.getpid()):
-        path, descriptor = _folders.popitem()
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(descriptor)
+        _remove(*_folders.popitem())
 
 
-def _remove_left(place: str) -> None:
-    """Remove the folders of processes that have ended."""
-    for path in Path(place).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # another user's, or removed meanwhile
-            descriptor = _locked(str(path))
-            if descriptor is not None:
-                shutil.rmtree(path, ignore_errors=True)
-                os.close(descriptor)
+def _remove(path: str, descriptor: int) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    os.close(descriptor)
 
 
-def _locked(path: str) -> int | None:
-    """Return a descriptor that locks a folder; None if another process has locked it."""
+def _locked(path: str) -> int:
+    """Return a descriptor that locks a folder; OSError if another process has locked it."""
     import fcntl  # not on Windows, where nothing compiles for AMD's devices
 
     descriptor = os.open(path, os.O_RDONLY)
@@ -67,5 +60,5 @@ def _locked(path: str) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
-        return None
+        raise
     return descriptor

@@ -8,53 +8,43 @@ program of this package is left, and never while other code uses it.
 from __future__ import annotations
 
 import atexit
-import ctypes
-import ctypes.util
 import gc
 import inspect
-import json
 import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
-from io import StringIO
-from pathlib import Path
+from contextlib import contextmanager
+from importlib import import_module
 from types import ModuleType
+from typing import Protocol
 from weakref import WeakSet
 
-from ...devices import Device, vulkan_index
+from ...devices import Device
 from ...devices.compilers import Compiler, compiler_for, compilers_for
 from ...devices.gpu import cuda_context_entry
 from ...errors import DeviceError, LostDeviceError
-from ...linker.store import folder, load
-from ..faults import FORKED, explained
-from .front_end import is_quick, quick_front_end
-from .hip_objects import FOLDER_VARIABLE, object_folder, remove_objects
-from .importing import imported, starting, variable_set
-from .internals import Ndarray, internals_of
+from ...linker.store import load
+from ..faults import explained, refuse_fork
+from .front_end import quick_front_end
+from .hip_objects import remove_objects
+from .starting import initialise, is_started, starting, state_of
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
 _runtime: Runtime | None = None
 
 
-@contextmanager
-def float_environment_kept() -> Iterator[None]:
-    """Restore the floating-point environment after Taichi starts: else numpy would flush denormals, also in new threads."""
-    library = ctypes.util.find_library("m")
-    if library is None:
-        yield
-        return
-    held, maths = ctypes.create_string_buffer(256), ctypes.CDLL(library)
-    maths.fegetenv(held)
-    try:
-        yield
-    finally:
-        maths.fesetenv(held)
+class Ndarray(Protocol):
+    """An array on the device, as a compiler has it."""
+
+    def __init__(self, dtype: object, shape: tuple[int, ...]) -> None: ...
+
+    def fill(self, value: int) -> None:
+        """Set all elements."""
 
 
-def start(device: Device, profile: bool = False, program: object = None, **options: bool) -> Runtime:
+def start(device: Device, program: object = None, **options: bool) -> Runtime:
     """Return the Taichi that runs on a device; start it if necessary, with further options of ``ti.init``.
 
     As long as ``program`` is alive, Taichi is not started for another device.
@@ -67,13 +57,13 @@ def start(device: Device, profile: bool = False, program: object = None, **optio
     global _runtime
     with starting:
         if _runtime is not None:
-            _runtime.check_process()
+            refuse_fork(_runtime.process, _runtime.device.arch)
         compiler = compiler_for(device.arch)
-        if _runtime is None or not _runtime.alive or not _runtime.serves(device, profile, compiler):
+        if _runtime is None or not _runtime.alive or not _runtime.serves(device, compiler):
             _refuse_to_disturb(device, compiler)
             close()
             try:
-                _runtime = Runtime(compiler, _initialised(compiler, device, profile, options), device, profile)
+                _runtime = Runtime(compiler, initialise(compiler, device, options), device)
             except (AttributeError, ImportError) as error:
                 raise DeviceError(
                     f"{device.arch}: the installed {compiler.package} {compiler.version} cannot be used ({error}): "
@@ -99,7 +89,7 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
         if ours.programs:
             raise DeviceError(
                 f"{device.arch}: a run on {ours.device.arch} ({ours.device.name}) still goes on in this process, "
-                f"and Taichi supports one device and one profiling mode at a time: end that run first, or {ELSEWHERE}"
+                f"and Taichi supports one device at a time: end that run first, or {ELSEWHERE}"
             )
     if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
         others = [f"with --compiler {name}, " for name in compilers_for(device.arch) if name != compiler.name]
@@ -110,52 +100,7 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
 
 
 def _of_others(compiler: Compiler) -> bool:
-    return internals_of(compiler).runs(compiler)
-
-
-def _initialised(compiler: Compiler, device: Device, profile: bool, further: dict[str, bool]) -> ModuleType:
-    """Initialise the compiler for a device; raise DeviceError with the reason if that fails."""
-    variable = compiler.variable("ARCH")
-    named = os.environ.get(variable)
-    if named is not None and named != device.arch:
-        raise DeviceError(
-            f"{variable} in the environment makes {compiler.title} run on {named!r}, not {device.arch}: unset it"
-        )
-    # for tuning kernels: further options of ti.init, as JSON
-    tuned = json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
-    options = {"kernel_profiler": profile} | _storage(compiler) | further | tuned
-    index = str(vulkan_index(device)) if device.arch == "vulkan" else None
-    try:
-        ti = imported(compiler)
-        common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
-        # Taichi's own optimisation takes longer than the rest of a compilation, and the drivers' makes up for it
-        common |= {"fast_math": False, "advanced_optimization": False}
-        # Taichi's messages would mix with the program's output
-        with (
-            float_environment_kept(), variable_set(compiler.variable("VISIBLE_DEVICE"), index),
-            variable_set(FOLDER_VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
-        ):
-            ti.init(arch=getattr(ti, device.arch), **common | options)
-            internals_of(compiler).finish_start(compiler)
-    except (RuntimeError, ValueError) as error:
-        read = _read_by(compiler)
-        raise DeviceError(f"{device.arch}: {compiler.title} cannot start on {device.name}: {error}{read}") from error
-    return ti
-
-
-def _read_by(compiler: Compiler) -> str:
-    """List the environment variables that the compiler reads, in case one of them keeps it from starting."""
-    ours = [compiler.variable(name) for name in ("SKIP_VERSION_CHECK", "ENABLE_PYBUF", "VISIBLE_DEVICE", "LIB_DIR")]
-    read = [name for name in sorted(os.environ) if name.startswith(compiler.variable("")) and name not in ours]
-    settings = ", ".join(f"{name}={os.environ[name]}" for name in read)
-    return f" ({compiler.title} reads {settings} from the environment: unset that)" if settings else ""
-
-
-def _storage(compiler: Compiler) -> dict[str, bool | str]:
-    """Options for the compiler's cache of compiled code; even without one, it needs an existing folder, or ends the process."""
-    place = folder()
-    path = Path(__file__).parent if place is None else place / compiler.module
-    return {"offline_cache": place is not None, "offline_cache_file_path": str(path)}
+    return is_started(state_of(compiler))
 
 
 class Runtime:
@@ -165,14 +110,15 @@ class Runtime:
 
     Attributes
     ----------
-    compiler, ti, parts : the compiler, its module, and what is used of it beyond documented functions.
+    compiler, ti : the compiler, and its module.
     programs : programs that have arrays on the device.
     """
 
-    def __init__(self, compiler: Compiler, ti: ModuleType, device: Device, profile: bool) -> None:
-        self.compiler, self.ti, self.device, self.profile = compiler, ti, device, profile
-        self.parts, self._stopped = internals_of(compiler)(compiler, ti), False
-        self._process = os.getpid()
+    def __init__(self, compiler: Compiler, ti: ModuleType, device: Device) -> None:
+        self.compiler, self.ti, self.device = compiler, ti, device
+        self._state, self._stopped = state_of(compiler), False
+        self._config = self._state.prog.config()
+        self.process = os.getpid()
         self.programs: WeakSet[object] = WeakSet()
         self._modules: dict[tuple[str, bool], ModuleType] = {}
         self._lock, self._lost = threading.Lock(), False
@@ -181,24 +127,31 @@ class Runtime:
         self._enter_context = cuda_context_entry() if device.arch == "cuda" else None
         if self._enter_context is not None:
             atexit.register(self._enter)  # the thread in which Python ends stops Taichi
-        self._array = self.parts.array_class(self.forget)
+        self._array = self._array_class()
+        self._small = {kind: self._array(kind, (1,)) for kind in (ti.f32, ti.i32)}  # to compile kernels
         self._ready: set[object] = set()
-        self._stand_ins: dict[object, Ndarray] = {}
 
     @property
     def alive(self) -> bool:
         """Whether Taichi still runs as started here; the copy in a forked process does not."""
-        return self.parts.goes_on and not self._stopped and self._process == os.getpid()
+        state = state_of(self.compiler)
+        return state is self._state and is_started(state) and not self._stopped and self.process == os.getpid()
 
-    def check_process(self) -> None:
-        """Raise DeviceError in a process that was forked from the one where Taichi started."""
-        if self._process != os.getpid():
-            raise DeviceError(f"{self.device.arch}: {FORKED}")
+    def _array_class(self) -> type[Ndarray]:
+        """Return the class of arrays, which hand over their memory: Python may collect them in any thread, at any time."""
+        # at exit, modules lose their names before the last arrays are collected
+        forget, is_finalizing = self.forget, sys.is_finalizing
 
-    def serves(self, device: Device, profile: bool, compiler: Compiler) -> bool:
-        """Whether programs for a device, a profiling mode and a compiler can run here."""
-        ours = (self.device.arch, self.device.index, self.profile, self.compiler)
-        return (device.arch, device.index, profile, compiler) == ours
+        class DeviceArray(import_module(f"{self.compiler.module}.lang._ndarray").ScalarNdarray):  # type: ignore[misc, name-defined]
+            def __del__(self) -> None:
+                if self.arr is not None and not is_finalizing():
+                    forget(self.arr)
+
+        return DeviceArray
+
+    def serves(self, device: Device, compiler: Compiler) -> bool:
+        """Whether programs for a device and a compiler can run here."""
+        return (device.arch, device.index, compiler) == (self.device.arch, self.device.index, self.compiler)
 
     @contextmanager
     def turn(self, exact: bool) -> Iterator[None]:
@@ -210,7 +163,7 @@ class Runtime:
             If other code has stopped or restarted Taichi, which invalidates arrays and kernels, or in a forked process;
             or if the device has no memory or is lost.
         """
-        self.check_process()
+        refuse_fork(self.process, self.device.arch)
         with self._lock:
             if not self.alive:
                 raise DeviceError(
@@ -218,7 +171,7 @@ class Runtime:
                     f"invalidated the arrays of this run: start the run again, and {ELSEWHERE}"
                 )
             self._enter()
-            self.parts.allow_reordering(not exact)
+            self._config.fast_math = not exact  # read when a kernel is first called
             try:
                 with explained():
                     yield
@@ -251,12 +204,15 @@ class Runtime:
     @contextmanager
     def kernel(self, text: str, exact: bool, name: str) -> Iterator[tuple[Callable[..., object], dict[str, object]]]:
         """Give a kernel of a module, and what stands for its arguments, to compile it."""
-        ti, kernel = self.ti, getattr(self.module(text, exact), name)
-        values = {ti.f32: 0.0, ti.i32: 0, ti.u32: 0}
+        kernel = getattr(self.module(text, exact), name)
         with self.turn(exact), quick_front_end(self.compiler):
-            arrays = {ti.f32: ti.ndarray(ti.f32, 1), ti.i32: ti.ndarray(ti.i32, 1)}
-            kinds = {n: parameter.annotation for n, parameter in inspect.signature(kernel).parameters.items()}
-            yield kernel, {n: arrays[k.dtype] if isinstance(k, ti.types.ndarray) else values[k] for n, k in kinds.items()}
+            yield kernel, self._stand_ins(kernel)
+
+    def _stand_ins(self, kernel: Callable[..., object]) -> dict[str, object]:
+        ti, kinds = self.ti, inspect.signature(kernel).parameters
+        values = {ti.f32: 0.0, ti.i32: 0, ti.u32: 0}
+        annotations = {name: parameter.annotation for name, parameter in kinds.items()}
+        return {n: self._small[k.dtype] if isinstance(k, ti.types.ndarray) else values[k] for n, k in annotations.items()}
 
     def array(self, kind: object, size: int) -> Ndarray:
         """Allocate an array on the device; the caller holds the lock."""
@@ -264,23 +220,16 @@ class Runtime:
         return self._array(kind, (size,))
 
     def launch(self, module: ModuleType, name: str, arguments: Sequence[object]) -> None:
-        """Call a kernel of a module, which is compiled with small arrays first; the caller holds the lock.
+        """Call a kernel of a module, which is compiled with small arrays and without items first; the caller holds the lock.
 
         Taichi keeps the arrays that it compiles with in a reference cycle, and so in memory until the next collection.
         """
         kernel = getattr(module, name)
-        if kernel not in self._ready and is_quick(self.compiler):
+        if kernel not in self._ready:
             with quick_front_end(self.compiler):
-                kernel._primal.ensure_compiled(*(self._stand_in(value) for value in arguments))
+                kernel(*self._stand_ins(kernel).values())
             self._ready.add(kernel)
         kernel(*arguments)
-
-    def _stand_in(self, value: object) -> object:
-        if not isinstance(value, self._array):
-            return value
-        if value.dtype not in self._stand_ins:
-            self._stand_ins[value.dtype] = self._array(value.dtype, (1,))
-        return self._stand_ins[value.dtype]
 
     def forget(self, handle: object) -> None:
         """Free an array's memory now, or, if the lock is held (perhaps by this thread), at the next allocation."""
@@ -301,4 +250,4 @@ class Runtime:
         while self._spent:
             handle = self._spent.popleft()
             if self.alive:
-                self.parts.free(handle)
+                self._state.prog.delete_ndarray(handle)

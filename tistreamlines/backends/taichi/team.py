@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
 import taichi as ti
 
@@ -15,10 +17,7 @@ def _guard(x, zero):
     # not an exclusive or: two of them undo each other, and a compiler may bring them together (x * 1.0)
     return ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)
 
-'''
 
-# Where teams of a block share its memory (``internals.sliced``).
-SLICES = '''
 class Slice(SharedArray):
     """A team's part of an array in the block's shared memory."""
 
@@ -42,13 +41,12 @@ INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
 _COPY = '''
 
 @ti.kernel
-def {name}(n: ti.i32, {values}out: {kind}):
+def {name}(n: ti.i32, values: {kind}, out: {kind}):
     for i in range(n):
-        out[i] = {value}
+        out[i] = values[i]
 '''
 for _name, _kind in (("upload_reals", "REALS"), ("upload_ints", "INTS"), ("download_ints", "INTS")):
-    TRANSFERS += _COPY.format(name=_name, kind=_kind, values=f"values: {_kind}, ", value="values[i]")
-TRANSFERS += _COPY.format(name="clear", kind="INTS", values="", value="0")
+    TRANSFERS += _COPY.format(name=_name, kind=_kind)
 
 # For devices without 64-bit integers.
 HALVES = '''
@@ -61,62 +59,44 @@ def _high_word(a, b):
     return (a >> half) * (b >> half) + (first >> half) + (second >> half)
 
 '''
-# Team operations.  Minima, maxima and sums of integers are not rounded, so any order gives the same bits.
+# Team operations, as :func:`operations` completes them.  Minima, maxima and sums of integers are not rounded, so any order gives the same bits.
 SHARED_OPERATIONS = '''
-@ti.func
-def _team_value(x, number, _pool: ti.template(), _lane):
+def share(x):
     ti.simt.block.sync()
     _pool[_lane] = x
     ti.simt.block.sync()
+
+def team_value(x, number):
+    _share(x, _pool, _lane)
     return _pool[number]
 
-
-@ti.func
-def _team_min(x, _pool: ti.template(), _lane):
-    ti.simt.block.sync()
-    _pool[_lane] = x
-    ti.simt.block.sync()
+def team_min(x):
+    _share(x, _pool, _lane)
     r = _pool[0]
     for l in range(1, 32):
         r = ti.min(r, _pool[l])
     return r
 
-
-@ti.func
-def _team_max(x, _pool: ti.template(), _lane):
+def team_max(x):
     return -_team_min(-x, _pool, _lane)
 
-
-@ti.func
-def _team_first(holds, _pool: ti.template(), _lane):
+def team_first(holds):
     number = ti.select(holds, _lane, 32)
     return ti.cast(_team_min(ti.cast(number, ti.f32), _pool, _lane), ti.i32)
 
-
-@ti.func
-def _team_last(holds, _pool: ti.template(), _lane):
+def team_last(holds):
     number = ti.select(holds, _lane, -1)
     return ti.cast(_team_max(ti.cast(number, ti.f32), _pool, _lane), ti.i32)
 
-
-@ti.func
-def _team_any(holds, _pool: ti.template(), _lane):
+def team_any(holds):
     return ti.select(_team_first(holds, _pool, _lane) < 32, 1, 0)
 
-
-@ti.func
-def _raised(x, step, _pool: ti.template(), _lane):
-    ti.simt.block.sync()
-    _pool[_lane] = x
-    ti.simt.block.sync()
+def raised(x, step):
+    _share(x, _pool, _lane)
     return ti.select(_lane >= step, _pool[ti.max(_lane - step, 0)], 0.0)
 
-
-@ti.func
-def _team_scan(n, _pool: ti.template(), _lane):
-    ti.simt.block.sync()
-    _pool[_lane] = ti.cast(n, ti.f32)
-    ti.simt.block.sync()
+def team_scan(n):
+    _share(ti.cast(n, ti.f32), _pool, _lane)
     r = 0.0
     for l in range(_lane + 1):
         r = r + _pool[l]
@@ -124,8 +104,7 @@ def _team_scan(n, _pool: ti.template(), _lane):
 
 '''
 WARP_REDUCTION = '''
-@ti.func
-def _team_min(x, _pool: ti.template(), _lane):
+def team_min(x):
     r = x
     for o in ti.static((16, 8, 4, 2, 1)):
         r = ti.min(r, ti.bit_cast(ti.simt.warp.shfl_xor_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(r, ti.i32), o), ti.f32))
@@ -133,36 +112,25 @@ def _team_min(x, _pool: ti.template(), _lane):
 
 '''
 WARP_VOTES = '''
-@ti.func
-def _team_any(holds, _pool: ti.template(), _lane):
+def team_any(holds):
     return ti.simt.warp.any_nonzero(ti.u32(0xFFFFFFFF), ti.cast(holds, ti.i32))
 
-
-@ti.func
-def _team_first(holds, _pool: ti.template(), _lane):
+def team_first(holds):
     flags = ti.simt.warp.ballot(ti.cast(holds, ti.i32))
     return ti.math.popcnt((flags & -flags) - 1)
 
-
-@ti.func
-def _team_last(holds, _pool: ti.template(), _lane):
+def team_last(holds):
     return 31 - ti.math.clz(ti.simt.warp.ballot(ti.cast(holds, ti.i32)))
 
-
-@ti.func
-def _team_value(x, number, _pool: ti.template(), _lane):
+def team_value(x, number):
     own = ti.bit_cast(x, ti.i32)  # Taichi takes what a shuffle of reals returns for an integer
     return ti.bit_cast(ti.simt.warp.shfl_sync_i32(ti.u32(0xFFFFFFFF), own, number), ti.f32)
 
-
-@ti.func
-def _raised(x, step, _pool: ti.template(), _lane):
+def raised(x, step):
     below = ti.simt.warp.shfl_up_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(x, ti.i32), step)
     return ti.select(_lane >= step, ti.bit_cast(below, ti.f32), 0.0)
 
-
-@ti.func
-def _marks_before(marks, _pool: ti.template(), _lane):
+def marks_before(marks):
     # one turn for each mark of the lane with most of them, which has hardly ever more than two
     number = 0
     rest = marks
@@ -182,72 +150,49 @@ def _subgroup_barrier():
     ti.simt.subgroup.barrier()
     ti.simt.block.mem_sync()
 
-
 @ti.func
 def _real(x):
     # Taichi forgets the type of what a subgroup operation returns; its bits know it
     return ti.bit_cast(ti.bit_cast(x, ti.i32), ti.f32)
 
-
-@ti.func
-def _team_min(x, _pool: ti.template(), _lane):
+def team_min(x):
     return _real(ti.simt.subgroup.reduce_min(x))
 
-
-@ti.func
-def _team_max(x, _pool: ti.template(), _lane):
+def team_max(x):
     return _real(ti.simt.subgroup.reduce_max(x))
 
-
-@ti.func
-def _team_any(holds, _pool: ti.template(), _lane):
+def team_any(holds):
     return ti.simt.subgroup.reduce_max(ti.cast(holds, ti.i32))
 
-
-@ti.func
-def _team_first(holds, _pool: ti.template(), _lane):
+def team_first(holds):
     return ti.simt.subgroup.reduce_min(ti.select(holds, _lane, 32))
 
-
-@ti.func
-def _team_last(holds, _pool: ti.template(), _lane):
+def team_last(holds):
     return ti.simt.subgroup.reduce_max(ti.select(holds, _lane, -1))
 
-
-@ti.func
-def _team_value(x, number, _pool: ti.template(), _lane):
+def team_value(x, number):
     # a maximum, since Quadrants has no bitwise reductions
     own = ti.select(_lane == number, ti.bit_cast(x, ti.i32), ti.i32(-0x80000000))
     return ti.bit_cast(ti.simt.subgroup.reduce_max(own), ti.f32)
 
-
-@ti.func
-def _raised(x, step, _pool: ti.template(), _lane):
+def raised(x, step):
     # lanes ask for different lanes, which a broadcast does not allow: ``vulkan.spirv`` replaces it by a shuffle
     below = _real(ti.simt.subgroup.broadcast(x, ti.cast(ti.max(_lane - step, 0), ti.u32)))
     return ti.select(_lane >= step, below, 0.0)
 
-
-@ti.func
-def _team_scan(n, _pool: ti.template(), _lane):
+def team_scan(n):
     return ti.simt.subgroup.inclusive_add(n)
 
 '''
 SCANNED_MARKS = '''
-@ti.func
-def _marks_before(marks, _pool: ti.template(), _lane):
-    found = 0
-    rest = marks
-    while rest != 0:
-        rest = rest & (rest - 1)
-        found += 1
-    return _team_scan(found, _pool, _lane) - found
+def marks_before(marks):
+    number = ti.math.popcnt(marks)
+    return _team_scan(number, _pool, _lane) - number
 
 '''
 # An atomic counter would be simpler, but on Vulkan it orders all memory accesses around it.
 COLLECT = '''
-@ti.func
-def _collect(items: ti.template(), count: ti.template(), marks, limit, _pool: ti.template(), _lane):
+def collect(items: ti.template(), count: ti.template(), marks, limit):
     place = _marks_before(marks, _pool, _lane)
     rest = marks
     while rest != 0:
@@ -269,6 +214,12 @@ BARRIERS = {
     "block": "ti.simt.block.sync()",
 }
 OPERATIONS = {"warp": WARP_OPERATIONS, "subgroup": SUBGROUP_OPERATIONS + SCANNED_MARKS, "block": SHARED_OPERATIONS + SCANNED_MARKS}
+
+
+def operations(kind: str) -> str:
+    """Return the functions of a kind of team. Each takes an array for values of all lanes and the lane's number besides."""
+    parameters, flags = r"\n@ti.func\ndef _\1(\2, _pool: ti.template(), _lane):", re.MULTILINE
+    return re.sub(r"^def ([a-z]\w*)\((.*)\):", parameters, OPERATIONS[kind] + COLLECT, flags=flags)
 
 
 def team_kind(arch: str, subgroup: int | None) -> str:

@@ -23,25 +23,22 @@ from ...aliases import Json
 from ...devices import Device, alone, choose
 from ...devices.compilers import compiler_for
 from ...errors import DeviceError
+from ...linker.interpreted import InterpretedProgram
 from ...linker.lang import *
 from ...linker.source import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
-from ..driven import drives
-from ..driven.ahead import start_beside
-from ..driven.opened import able, opened
-from ..driven.program import DrivenProgram, begin_to_compile
+from ..driven.ahead import COMPILING, hash_of, start_beside
+from ..driven.program import DrivenProgram, able, begin_to_compile, drives, opened
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
 
 Reals32 = npt.NDArray[np.float32]
-COMPILING = tuple(f"{room}/*.py" for room in ("backends/cuda", "backends/driven", "backends/taichi", "backends/vulkan", "linker"))  # files that decide what the test compiles
 SECONDS = 300  # time limit of the test: drivers may hang
 TEAMS, TURNS, ROW, VOTES = 60, 3, 32, 40  # a block of 20 teams, three times
 SMALLEST = np.float32(2.0**-126)
 TEAMWORK, ORDER, SMALL, WORDS = "teams of 32 threads", "the order of operations", "small numbers", "products of words"
-SCRATCH = {"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)}
 
 
 @func
@@ -85,6 +82,9 @@ def trial(
     put(found, 64 * item + 32, i32(high_word >> u32(1)))
 
 
+SOURCE = Source([trial], scratch={"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)})
+
+
 @dataclass(frozen=True)
 class TrialVerdict:
     """Result of the test: what a team is, whether that differs from the driver's report, and what is computed wrongly."""
@@ -103,7 +103,7 @@ def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
     return DrivenProgram if drives(device.arch) and able(device) else TaichiProgram
 
 
-def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
+def open_checked(device: Device, exact: bool) -> str:
     """Open a device, with Taichi or without it, and test it; return what a team is (see ``team.team_kind``).
 
     Raises
@@ -111,9 +111,9 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     DeviceError
         If the device fails the test.
     """
-    verdict = judged(device, profile)
+    verdict = judged(device)
     if program_class(device) is TaichiProgram:
-        start(device, profile)
+        start(device)
     else:
         opened(device)
     if faults := [f for f in verdict.faults if exact or f != ORDER]:
@@ -125,7 +125,7 @@ def open_checked(device: Device, exact: bool, profile: bool = False) -> str:
     return verdict.kind
 
 
-def judged(device: Device, profile: bool = False, afresh: bool = False) -> TrialVerdict:
+def judged(device: Device, afresh: bool = False) -> TrialVerdict:
     """Test the device, once in this process, and ``afresh`` even if it has passed in an earlier one."""
     reported = team_kind(device.arch, device.subgroup)
     key = (device.arch, device.index, reported, compiler_for(device.arch).name)
@@ -138,10 +138,10 @@ def judged(device: Device, profile: bool = False, afresh: bool = False) -> Trial
                 return _verdicts[key]
             if program_class(device) is DrivenProgram:
                 start_beside(device)
-            faults = _faults(device, reported, profile)
+            faults = _faults(device, reported)
             kind = reported
             if TEAMWORK in faults and reported != "block":
-                kind, faults = "block", _faults(device, "block", profile)
+                kind, faults = "block", _faults(device, "block")
             _verdicts[key] = TrialVerdict(kind, kind != reported, faults)
             if passed is not None and not faults:
                 write(passed, kind.encode())
@@ -169,25 +169,28 @@ def begin_beside(device: Device, source: Source, exact: bool) -> None:
 
 def _passed(device: Device) -> Path | None:
     """Return the file that says what a team is on a device that has passed; None if nothing can be kept."""
-    place, package = folder(), Path(__file__).parents[2]
-    if place is None:
+    if (place := folder()) is None:
         return None
-    sources = [path.read_bytes() for pattern in COMPILING for path in sorted(package.glob(pattern))]
     compiler = compiler_for(device.arch)
-    causes = [repr(device), compiler.name, compiler.version, *(hashlib.sha256(source).hexdigest() for source in sources)]
+    causes = [repr(device), compiler.name, compiler.version, hash_of(*COMPILING, "linker/*.py")]
     return place / f"device-{hashlib.sha256(' '.join(causes).encode()).hexdigest()[:24]}.txt"
 
 
-def _faults(device: Device, kind: str, profile: bool) -> tuple[str, ...]:
+def _faults(device: Device, kind: str) -> tuple[str, ...]:
     """Names of the parts of the test that a device fails, with teams of a kind."""
-    a, b, tiny = _inputs()
     # no queue: if teams do not work, a lane could read an undefined number from it, and write anywhere
-    program = program_class(device)(device, Source([trial], scratch=SCRATCH), exact=True, profile=profile, kind=kind, queued=False)
-    values = {"a": program.array(a), "b": program.array(b), "tiny": program.array(tiny)}
-    values |= {"out": program.empty(TEAMS * 5 * ROW, "ints"), "found": program.empty(TEAMS * 2 * ROW, "ints")}
+    program = program_class(device)(device, SOURCE, exact=True, kind=kind, queued=False)
+    return _compared(*_computed(program))
+
+
+def _computed(program: Program) -> tuple[Reals32, npt.NDArray[np.int32]]:
+    """Results of a program, a row of 32 for each."""
+    values = {name: program.array(array) for name, array in zip(("a", "b", "tiny"), _inputs(), strict=True)}
+    sizes = {"out": TEAMS * 5 * ROW, "found": TEAMS * 2 * ROW}
+    values |= {name: program.empty(size, "ints") for name, size in sizes.items()}
     program.run("trial", TEAMS, values)
-    out, found = program.host(values["out"], TEAMS * 5 * ROW), program.host(values["found"], TEAMS * 2 * ROW)
-    return _compared(out.view(np.float32).reshape(TEAMS, 5, ROW), found.reshape(TEAMS, 2, ROW))
+    out, found = (program.host(values[name], size) for name, size in sizes.items())
+    return out.view(np.float32).reshape(TEAMS, 5, ROW), found.reshape(TEAMS, 2, ROW)
 
 
 def _inputs() -> tuple[Reals32, Reals32, Reals32]:
@@ -198,35 +201,9 @@ def _inputs() -> tuple[Reals32, Reals32, Reals32]:
     return a, -(a * a), tiny
 
 
-def _expected() -> tuple[Reals32, npt.NDArray[np.int64]]:
-    """Correct results, a row of 32 for each."""
-    a, b, tiny = _inputs()
-    x, y = a.reshape(TEAMS, ROW), b.reshape(TEAMS, ROW)
-    out, found = np.zeros((TEAMS, 5, ROW), np.float32), np.zeros((TEAMS, 2, ROW), np.int64)
-    out[:, 0] = x * x + y
-    out[:, 1] = x
-    for turn in range(8):
-        out[:, 1] = (out[:, 1] * x + np.float32(0.7)) * np.float32(0.6) - np.float32(turn) * (np.float32(0.1) * x)
-    out[:, 2] = tiny[:ROW] * tiny[ROW:]
-    words = y.view(np.uint32) * np.uint32(0x9E3779B1)
-    found[:, 1] = (words.astype(np.uint64) * np.uint64(0xD2511F53)) >> np.uint64(33)
-    for item in range(TEAMS):
-        row, low, high, own, votes, lasts = x[item], np.float32(4), np.float32(0), np.float32(0), 0, 0
-        below = np.zeros(ROW, np.float32)
-        for turn in range(1 + item % TURNS):
-            row = (row + np.float32(turn))[(5 * np.arange(ROW) + turn) % ROW]
-            low = low - (row[item % ROW] - np.float32(4))
-            high = high + (row[(item + turn) % ROW] + np.float32(4))
-            own = own + row[(item + turn) % ROW]
-            below[4:] = below[4:] + row[:-4]
-            first = min((item + turn) % VOTES, ROW)
-            votes = 128 * votes + 64 * (first < ROW) + first
-            lasts = 64 * lasts + first
-        out[item, 3] = [low, high, own, *below[3:16], *row[16:]]
-        marks = (row * np.float32(64)).astype(int) & 7
-        listed = [lane + 32 * bit for lane in range(ROW) for bit in range(3) if marks[lane] >> bit & 1][:64]
-        out[item, 4], found[item, 0, :3] = listed[:ROW], (len(listed), votes, lasts)
-    return out, found
+def _expected() -> tuple[Reals32, npt.NDArray[np.int32]]:
+    """Correct results: those of Python."""
+    return _computed(InterpretedProgram(SOURCE, bits=32))
 
 
 def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:

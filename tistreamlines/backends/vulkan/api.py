@@ -1,4 +1,4 @@
-"""The part of Vulkan 1.2 that programs need: its structures and functions, through ctypes.
+"""The part of Vulkan 1.2 that programs need: its structures, through ctypes.
 
 Names and numbers are those of the specification (docs.vulkan.org), without its prefixes.
 """
@@ -6,15 +6,11 @@ Names and numbers are those of the specification (docs.vulkan.org), without its 
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from ...errors import LostDeviceError
-from ..driven.functions import functions_of
-from ..faults import ADVICE, no_memory
+from ..faults import understood
 
 TYPES = {"u32": c.c_uint32, "u64": c.c_uint64, "size": c.c_size_t, "f32": c.c_float, "ptr": c.c_void_p, "text": c.c_char_p}
-OUT_OF_MEMORY, LOST = (-1, -2), -4
 WHOLE, FOREVER = (1 << 64) - 1, (1 << 64) - 1
 COMPUTE, ALL_COMMANDS, HOST = 1, 0x10000, 0x4000  # of a queue's abilities; stages of a pipeline
 MEMORY_READ, MEMORY_WRITE = 0x8000, 0x10000
@@ -78,26 +74,8 @@ Features2 = _layout(" ".join(f"f{number}:u32" for number in range(55)), 10000590
 TimelineFeature = _layout("able:u32", 1000207000)
 AddressFeature = _layout("able:u32 replay:u32 multi:u32", 1000257000)
 
-FUNCTIONS = {
-    "vkGetPhysicalDeviceQueueFamilyProperties": "ppp", "vkGetPhysicalDeviceMemoryProperties": "pp",
-    "vkGetPhysicalDeviceFeatures2": "pp", "vkCreateDevice": "pppp", "vkGetDeviceQueue": "puup", "vkDeviceWaitIdle": "p",
-    "vkCreateSemaphore": "pppp", "vkWaitSemaphores": "ppq", "vkGetSemaphoreCounterValue": "pqp",
-    "vkCreateBuffer": "pppp", "vkDestroyBuffer": "pqp", "vkGetBufferMemoryRequirements": "pqp",
-    "vkAllocateMemory": "pppp", "vkFreeMemory": "pqp", "vkBindBufferMemory": "pqqq", "vkMapMemory": "pqqqup",
-    "vkGetBufferDeviceAddress": "pp", "vkCreateShaderModule": "pppp", "vkDestroyShaderModule": "pqp",
-    "vkCreateComputePipelines": "pquppp", "vkCreatePipelineLayout": "pppp", "vkCreateDescriptorSetLayout": "pppp",
-    "vkCreateDescriptorPool": "pppp", "vkAllocateDescriptorSets": "ppp", "vkUpdateDescriptorSets": "pupup",
-    "vkCreateCommandPool": "pppp", "vkAllocateCommandBuffers": "ppp", "vkBeginCommandBuffer": "pp",
-    "vkEndCommandBuffer": "p", "vkQueueSubmit": "pupq", "vkCmdPipelineBarrier": "puuuupupup",
-    "vkCmdBindPipeline": "puq", "vkCmdBindDescriptorSets": "puquupup", "vkCmdDispatch": "puuu",
-    "vkCmdFillBuffer": "pqqqu", "vkCmdUpdateBuffer": "pqqqp", "vkCmdCopyBuffer": "pqqup",
-}
-QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
-
-
-def functions(library: c.CDLL) -> dict[str, Callable[..., int]]:
-    """Return Vulkan's functions by name."""
-    return functions_of(library, FUNCTIONS, QUICK, ("vkGetBufferDeviceAddress",))
+QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")  # calls that return at once
+LONG = ("vkGetBufferDeviceAddress",)
 
 
 def structure(layout: type[Structure], /, **values: object) -> Structure:
@@ -110,10 +88,6 @@ def structure(layout: type[Structure], /, **values: object) -> Structure:
 
 def checked(code: int, what: str) -> None:
     """Raise the error that a function's code stands for."""
-    if code >= 0:
-        return
-    if code in OUT_OF_MEMORY:
-        raise no_memory("a chunk of seeds", RuntimeError(f"Vulkan error {code} of {what}"))
-    if code == LOST:
-        raise LostDeviceError(f"the device was lost while it computed (Vulkan error {code} of {what}): {ADVICE}")
-    raise RuntimeError(f"Vulkan error {code} of {what}")
+    if code < 0:
+        error = RuntimeError(f"Vulkan error {code} of {what}")
+        raise understood(error) or error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import tempfile
-from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,35 +17,34 @@ from .gpu import PLACES
 from .spirv import completed
 
 if TYPE_CHECKING:
+    from taichi import aot
+
     from ..taichi.runtime import Runtime
 
 SPIRV_VERSION = 0x10500
 BOUND = {(2, PLACES[0]), (1, PLACES[1])}  # Taichi's kinds of buffers that ``gpu`` binds, and where
 
 
-def compiler(runtime: Runtime, text: str, exact: bool) -> Callable[[str], Compiled]:
-    """Return what compiles the kernels of a module by ``ti.aot``, by their names. The code is SPIR-V.
-
-    It needs what :func:`.gpu.able` asks for.
-    """
-    ti = runtime.ti
+@lru_cache(1)
+def _module(runtime: Runtime) -> aot.Module:
+    """Return the one module that Taichi compiles ahead of time as long as it runs. It needs what :func:`.gpu.able` asks for."""
     able = ["physical_storage_buffer", "subgroup_basic", "subgroup_arithmetic", "int64"]
-    kept = ti.aot.Module(ti.vulkan, caps=[f"spirv_version={SPIRV_VERSION}", *(f"spirv_has_{name}" for name in able)])
-
-    def compile_kernel(name: str) -> Compiled:
-        with runtime.kernel(text, exact, name) as (kernel, taken), tempfile.TemporaryDirectory() as place:
-            kept.add_kernel(kernel, template_args={n: value for n, value in taken.items() if not np.isscalar(value)})
-            kept.save(place)
-            metadata = json.loads((Path(place) / "metadata.json").read_text())
-            (listed,) = [kernel for kernel in metadata["kernels"] if kernel["name"] == name]
-            return _kernel(listed, Path(place), exact)
-
-    return compile_kernel
+    capabilities = [f"spirv_version={SPIRV_VERSION}", *(f"spirv_has_{name}" for name in able)]
+    return runtime.ti.aot.Module(runtime.ti.vulkan, caps=capabilities)
 
 
-def _kernel(kernel: Json, place: Path, exact: bool) -> Compiled:
-    places = [_place(argument) for argument in kernel["ctx_attribs"]["args_type_"]["content"]["elements_"]]
-    return Compiled(tasks=[_task(task, place, exact) for task in kernel["tasks_attribs"]], places=places, bytes=0)
+def compile_kernel(runtime: Runtime, text: str, exact: bool, name: str) -> Compiled:
+    """Compile a kernel of a module by ``ti.aot``. The code is SPIR-V."""
+    module = _module(runtime)
+    with runtime.kernel(text, exact, name) as (kernel, arguments), tempfile.TemporaryDirectory() as folder:
+        module.add_kernel(kernel, template_args={n: value for n, value in arguments.items() if not np.isscalar(value)})
+        module.save(folder)
+        place = Path(folder)
+        listed = json.loads((place / "metadata.json").read_text())["kernels"]
+        # those of earlier texts may have the same name; the files are the last one's
+        last = next(kernel for kernel in reversed(listed) if kernel["name"] == name)
+        places = [_place(argument) for argument in last["ctx_attribs"]["args_type_"]["content"]["elements_"]]
+        return Compiled(tasks=[_task(task, place, exact) for task in last["tasks_attribs"]], places=places, bytes=0)
 
 
 def _place(argument: Json) -> int:

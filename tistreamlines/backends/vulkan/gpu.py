@@ -20,7 +20,7 @@ from functools import cache
 from ...devices import Device
 from ...devices.gpu import open_vulkan, vulkan_instance
 from ...errors import DeviceError
-from ..driven.memory import Arguments, Buffer, Compiled, Memory
+from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
 from . import api
 from .api import checked, structure
 
@@ -44,10 +44,9 @@ def able(device: Device) -> bool:
     timeline = structure(api.TimelineFeature)
     address = structure(api.AddressFeature, next=timeline)
     features = structure(api.Features2, next=address)
-    # a loader may be older than the driver
-    with vulkan_instance() as (library, handles), suppress(AttributeError):
-        api.functions(library)["vkGetPhysicalDeviceFeatures2"](handles[device.index], c.byref(features))
-    return bool(timeline.able and address.able and getattr(features, INT64))
+    with vulkan_instance() as (library, handles), suppress(AttributeError):  # a loader may be older than the driver
+        Functions(library, ())["vkGetPhysicalDeviceFeatures2"](handles[device.index], c.byref(features))
+    return bool(timeline.able and address.able and getattr(features, INT64)) and hasattr(library, "vkWaitSemaphores")
 
 
 class Gpu(Memory[int]):
@@ -61,7 +60,7 @@ class Gpu(Memory[int]):
     def __init__(self, device: Device) -> None:
         super().__init__(device)
         library, _, handles = open_vulkan()  # for as long as the process lives: drivers end with it
-        self.physical, self.vk = handles[device.index], api.functions(library)
+        self.physical, self.vk = handles[device.index], Functions(library, api.QUICK, api.LONG)
         self.submitted, self._finished = 0, 0
         family = self._family()
         self._open(family)
@@ -133,9 +132,37 @@ class Gpu(Memory[int]):
             self.vk["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)
         return self.make("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=c.addressof(layout))), bound
 
-    def kernel(self, compiled: Compiled) -> Kernel:
+    def kernel(self, compiled: Compiled) -> Launch:
         """See :meth:`..driven.memory.Memory.kernel`."""
-        return Kernel(self, compiled)
+        places = compiled["places"]
+        tasks = [(self._pipeline(task["code"]), task["groups"], task["threads"]) for task in compiled["tasks"]]
+
+        def launch(queue: Buffer, teams: int, arguments: Arguments) -> None:
+            def record(commands: int, slot: int) -> None:
+                start = slot * ARGUMENTS
+                held = (c.c_char * ARGUMENTS).from_address(self.arguments.mapped + start)
+                for place, (kind, value) in zip(places, arguments, strict=True):
+                    struct.pack_into(kind, held, place, value)
+                bound, offset = c.byref(self.bound), c.c_uint32(start)
+                self.vk["vkCmdFillBuffer"](commands, queue.handle, 0, 4, 0)
+                self.vk["vkCmdBindDescriptorSets"](commands, 1, self.layout, 0, 1, bound, 1, c.byref(offset))
+                for pipeline, groups, threads in tasks:
+                    self.barrier(commands)
+                    self.vk["vkCmdBindPipeline"](commands, 1, pipeline)
+                    self.vk["vkCmdDispatch"](commands, min(groups, -(-32 * teams // threads)), 1, 1)
+
+            self.submit(record)
+
+        return launch
+
+    def _pipeline(self, encoded: str) -> int:
+        code, out = base64.b64decode(encoded), c.c_uint64()
+        words = c.create_string_buffer(code, len(code))
+        shader = self.make("vkCreateShaderModule", structure(api.ShaderInfo, size=len(code), code=words))
+        info = structure(api.PipelineInfo, stage_kind=18, stage=0x20, shader=shader, entry=b"main", layout=self.layout)
+        self.call("vkCreateComputePipelines", self.handle, 0, 1, c.byref(info), None, c.byref(out))
+        self.vk["vkDestroyShaderModule"](self.handle, shader, None)
+        return out.value
 
     def _end(self) -> None:
         if self.process == os.getpid():
@@ -143,7 +170,6 @@ class Gpu(Memory[int]):
 
     # -------------------------------------------------------------------------------------------------------------- memory
     def _allocated(self, size: int, host: bool) -> Buffer:
-        size = max(16, size + -size % 4)
         handle = self.make("vkCreateBuffer", structure(api.BufferInfo, size=size, usage=api.BUFFER_USAGE))
         needs, memory = api.MemoryNeeds(), 0
         self.vk["vkGetBufferMemoryRequirements"](self.handle, handle, c.byref(needs))
@@ -252,45 +278,3 @@ class Gpu(Memory[int]):
         info = structure(api.SemaphoreWait, count=1, semaphores=c.addressof(semaphore), values=c.addressof(value))
         self.call("vkWaitSemaphores", self.handle, c.byref(info), api.FOREVER)
         self._finished = max(self._finished, number)
-
-
-class Kernel:
-    """A kernel whose code the device has.
-
-    Parameters
-    ----------
-    gpu : the device; the caller of :meth:`launch` holds its lock.
-    compiled : its code.
-    """
-
-    def __init__(self, gpu: Gpu, compiled: Compiled) -> None:
-        self._gpu, self._places = gpu, compiled["places"]
-        self._tasks = [(self._pipeline(task["code"]), task["groups"], task["threads"]) for task in compiled["tasks"]]
-
-    def _pipeline(self, encoded: str) -> int:
-        gpu, code, out = self._gpu, base64.b64decode(encoded), c.c_uint64()
-        words = c.create_string_buffer(code, len(code))
-        shader = gpu.make("vkCreateShaderModule", structure(api.ShaderInfo, size=len(code), code=words))
-        info = structure(api.PipelineInfo, stage_kind=18, stage=0x20, shader=shader, entry=b"main", layout=gpu.layout)
-        gpu.call("vkCreateComputePipelines", gpu.handle, 0, 1, c.byref(info), None, c.byref(out))
-        gpu.vk["vkDestroyShaderModule"](gpu.handle, shader, None)
-        return out.value
-
-    def launch(self, queue: Buffer, teams: int, arguments: Arguments) -> None:
-        """Let the device run the kernel."""
-        gpu = self._gpu
-
-        def record(commands: int, slot: int) -> None:
-            start = slot * ARGUMENTS
-            held = (c.c_char * ARGUMENTS).from_address(gpu.arguments.mapped + start)
-            for place, (kind, value) in zip(self._places, arguments, strict=True):
-                struct.pack_into(kind, held, place, value)
-            offset = c.c_uint32(start)
-            gpu.vk["vkCmdFillBuffer"](commands, queue.handle, 0, 4, 0)
-            gpu.vk["vkCmdBindDescriptorSets"](commands, 1, gpu.layout, 0, 1, c.byref(gpu.bound), 1, c.byref(offset))
-            for pipeline, groups, threads in self._tasks:
-                gpu.barrier(commands)
-                gpu.vk["vkCmdBindPipeline"](commands, 1, pipeline)
-                gpu.vk["vkCmdDispatch"](commands, min(groups, -(-32 * teams // threads)), 1, 1)
-
-        gpu.submit(record)

@@ -78,7 +78,6 @@ class Engine:
         self.growth.measure_pace()
         self.growth.statistics = Statistics()
         self.statistics.seconds["compile"] = time.perf_counter() - begun
-        self.growth.program.kernel_seconds()
 
     @property
     def statistics(self) -> Statistics:
@@ -123,7 +122,6 @@ class Engine:
         for product, delta in zip(self._made, self.take(), strict=True):
             product.merge(delta)
         self.statistics.seconds["track"] = time.perf_counter() - begun
-        self.statistics.seconds["kernels"] = self.growth.program.kernel_seconds()
 
     def track_blocks(
         self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False,

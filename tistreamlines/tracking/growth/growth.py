@@ -75,7 +75,7 @@ def open_kernels(device: Device, layout: Layout, settings: Settings, products: P
     roots = [*ROOTS, *([streamlines.judge] if layout.load.has_bits else []), *products.roots]
     return open_program(
         device, layout.source(roots, products.parts), exact=settings.exact, threads=settings.threads,
-        profile=settings.profile, queued=QUEUES,
+        queued=QUEUES,
     )
 
 

@@ -29,7 +29,6 @@ class Settings:
     threads : CPU threads, None for all.
     chunk_size : maximum number of seeds in a chunk, None to fit the device.
     memory_limit : bytes that tables and buffers may take on the device, None for half of the free memory.
-    profile : measure the time in kernels (CUDA and Vulkan; each launch is waited for).
     """
 
     step_mm: float
@@ -45,7 +44,6 @@ class Settings:
     threads: int | None = None
     chunk_size: int | None = None
     memory_limit: int | None = None
-    profile: bool = False
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -1,14 +1,22 @@
-"""Blocks of teams, and the text of the Taichi kernels that distribute items to teams."""
+"""The text of Taichi's modules for GPUs: how Taichi spells the kernel language, and how items are distributed to teams.
+
+A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
+Reals are guarded against fusing and reordering with an argument that is always 0, which compilers cannot know. It is
+combined with them by a bitwise or; on some archs, it is subtracted from products as a real number, and what a sum begins
+with is multiplied by a 1 that is made of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ...devices import Device
+from ...linker.dialect import Dialect
+from ...linker.link import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Load, Source
-from .team import BARRIERS
+from .team import BARRIERS, HALVES, HEADER, operations, team_kind
 
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
 MOST_TEAMS = {"warp": 8, "subgroup": 20}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
@@ -16,24 +24,109 @@ TEAMS_OF_REGIONS = 4  # with CUDA, if halves carry nothing
 TEAMS_OF_LONG = 16  # of kernels with a recovery, and with Vulkan of those whose halves carry numbers
 SHARES = {"warp": 2 / 3, "subgroup": 4 / 5}  # of the shared memory for teams; tables have the rest
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
+# Archs whose compilers make one operation of a product and a zero that is subtracted from it, and of a sum and a one by which
+# its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order of what
+# is added.
+FUSES = ("cuda",)
+OF_TEAMS = ("collect", "raised", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value")  # words that ``team.py`` defines
+
+
+def _u32(text: str) -> str:
+    return f"ti.u32({text})" if text.isdigit() else f"ti.cast({text}, ti.u32)"
+
+
+def _logic(left: str, symbol: str, right: str) -> str:
+    # Taichi would make a bitwise operation on bools, which SPIR-V lacks
+    return f"((ti.cast({left}, ti.i32) {symbol} ti.cast({right}, ti.i32)) != 0)"
+
+
+def _each(target: str, count: str) -> list[str]:
+    return [
+        f"for _turn_{target} in range(({count} + 31) // 32):",
+        f"    {target} = _turn_{target} * 32 + _lane",
+        f"    if {target} < {count}:",
+    ]
+
+
+SPELL = {
+    "real": "ti.cast({}, ti.f32)", "i32": "ti.cast({}, ti.i32)", "floor": "ti.floor({})", "bits": "ti.bit_cast({}, ti.i32)",
+    "from_bits": "ti.bit_cast({}, ti.f32)", "absolute": "ti.abs({})", "minimum": "ti.min({}, {})",
+    "maximum": "ti.max({}, {})", "where": "ti.select({}, {}, {})", "lane": "_lane", "lanes": "{}", "at": "{}[{} + _lane]",
+    "prefetch": "pass", "put": "{}[{} + _lane] = {}", "add": "ti.atomic_add({}[{}], {})", "take": "{}[{}]",
+    "spread": "{0}[{1} + {3}]", "vec3": "ti.Vector([{}, {}, {}], dt=ti.f32)",
+    "words": "ti.Vector([{}, {}, {}, {}], dt=ti.u32)",
+}
+HIGH_WORD = "ti.cast((ti.cast({}, ti.u64) * ti.cast({}, ti.u64)) >> ti.u64(32), ti.u32)"
+
+
+def _spell(barrier: str, int64: bool) -> dict[str, Callable[..., str]]:
+    texts = SPELL | {"umulhi": HIGH_WORD if int64 else "_high_word({}, {})", "barrier": barrier}
+    of_teams = {name: lambda *texts, name=name: f"_{name}({', '.join(texts)}, _pool, _lane)" for name in OF_TEAMS}
+    return {name: text.format for name, text in texts.items()} | of_teams | {"u32": _u32}
+
+
+def _guarded(left: str, symbol: str, right: str) -> str:
+    """Guard a product or a sum against fusing and reordering; see docs/design.md."""
+    return f"_guard({left} {symbol} {right}, _zero)"
+
+
+def _fused(left: str, symbol: str, right: str) -> str:
+    """The same where both guards cost nothing."""
+    return f"({left} * {right} - _nil)" if symbol == "*" else f"({left} * _one {symbol} {right})"
+
+
+def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True) -> Dialect:
+    """Return Taichi's spelling for an arch.
+
+    ``kind`` says what a team is (see :func:`team_kind`), None for what works everywhere; ``int64``: whether the device has
+    64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering.
+    """
+    kind = kind or team_kind(arch, None)
+    return Dialect(
+        name=f"{arch}{'' if exact else 'fast'}{'' if guarded else 'marked'}",
+        header=HEADER + ("" if int64 else HALVES) + operations(kind),
+        decorator="@ti.func",
+        spell=_spell(BARRIERS[kind], int64),
+        literal=repr,
+        logic=_logic,
+        hidden=("_zero", "_nil", "_one", "_lane", "_pool: ti.template()"),
+        guard=(_fused if arch in FUSES else _guarded) if exact and guarded else None,
+        each=_each,
+        unroll=lambda n: f"ti.static(range({n}))",
+        # lavapipe loses values of threads around such a loop in a long kernel, such as that of ifod1 with backtracking
+        roll=lambda n: f"range({n})" if kind == "block" else f"range({n} + _zero)",
+        parameter=lambda name, kind: f"{name}: ti.template()" if kind in (REALS, INTS) else name,
+    )
+
+
+def linked_for(
+    device: Device, source: Source, exact: bool, kind: str | None, queued: bool, guarded: bool = True,
+) -> tuple[str, dict[str, list[tuple[str, str]]], Block]:
+    """Return the text of a module of Taichi's, the signatures of its kernels, and its blocks.
+
+    Parameters are those of :class:`.program.GpuProgram` and :func:`dialect`.
+    """
+    kind = kind or team_kind(device.arch, device.subgroup)
+    linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded), source.filling)
+    block = lay_out(device, source, kind, queued)
+    # the longest first, whose compilation a driver can then begin first
+    names = sorted((root.__name__ for root in source.roots), key=lambda name: -len(linked.text_for(name)))
+    signatures = {name: linked.signatures[name] for name in names}
+    entries = [entry_text(name, signature, source, block) for name, signature in signatures.items()]
+    return "\n\n".join([linked.text, *entries]), signatures, block
 
 
 @dataclass(frozen=True)
 class Block:
-    """Number of teams in a block, whether they take items from a queue, and whether they have slices of its arrays."""
+    """Number of teams in a block, and whether they take items from a queue."""
 
     kind: str
     teams: int
     queued: bool
-    sliced: bool = True
-
-    @property
-    def barrier(self) -> str:
-        return BARRIERS[self.kind]
 
     def tables(self, source: Source, names: Sequence[str]) -> list[str]:
         """Return the tables among a kernel's arguments that fit the block's shared memory beside its teams' arrays."""
-        if self.kind == "block" or not self.sliced:
+        if self.kind == "block":
             return []
         room, chosen = SHARED_BYTES - 4 - self.teams * team_bytes(source, names), []
         for name in (name for name in source.tables if name in names):
@@ -50,7 +143,7 @@ def team_bytes(source: Source, names: Collection[str]) -> int:
     return 4 + sum(4 * source.scratch[name][1] for name in arrays if source.shares.get(name, ("",))[0] not in arrays)
 
 
-def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> Block:
+def lay_out(device: Device, source: Source, kind: str, queued: bool = True) -> Block:
     """Choose the number of teams in a block: several, which share tables, if a team has a barrier of its own, else one.
 
     With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
@@ -62,10 +155,10 @@ def lay_out(device: Device, source: Source, kind: str, sliced: bool = True) -> B
     Kernels with a recovery are long, and wait for instructions most of the time: 16 teams are 10 % faster.
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
     """
-    if kind == "block" or not sliced:
-        return Block(kind, 1, not device.software, sliced)
+    if kind == "block":
+        return Block(kind, 1, queued and not device.software)
     room = int(SHARES[kind] * SHARED_BYTES) // team_bytes(source, source.scratch)
-    return Block(kind, max(1, min(_most_teams(kind, source.load or Load()), room)), True)
+    return Block(kind, max(1, min(_most_teams(kind, source.load or Load()), room)), queued)
 
 
 def _most_teams(kind: str, load: Load) -> int:
@@ -82,8 +175,6 @@ def _shared(kind: str, size: int) -> str:
 
 def _memory_lines(used: list[str], source: Source, block: Block) -> list[str]:
     """Lines that declare the team memory, a slice of the block's for each team."""
-    if not block.sliced:
-        return [f"{name} = {_shared(*source.scratch[name])}" for name in used]
     lines, guests = [], []
     for name in used:
         kind, size = source.scratch[name]
@@ -122,14 +213,14 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
     outer = [f"{n}: {TYPES[k]}" for n, k in signature if n != "item" and n not in source.scratch]
     used = [n for n in names if n in source.scratch]
     tables = block.tables(source, names)
-    threads = 32 * block.teams
+    threads, barrier = 32 * block.teams, BARRIERS[block.kind]
     inner = ", ".join(["_zero", "_nil", "_one", "_lane", "_pool", *(f"_shared_{n}" if n in tables else n for n in names)])
     draw = [
         "if _lane == 0:",
         "    _ticket[_team] = ti.atomic_add(_queue[0], 1)",
-        block.barrier,
+        barrier,
         "item = _ticket[_team]",
-        block.barrier,
+        barrier,
     ]
     body = [
         "_lane = _thread & 31",
@@ -144,7 +235,7 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
         *(draw if block.queued else []),
         "while item < count:",
         f"    {name}({inner})",
-        f"    {block.barrier}",
+        f"    {barrier}",
         *(["    " + line for line in draw] if block.queued else ["    item = item + teams"]),
     ]
     lines = [
