@@ -31,8 +31,7 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
     from ..io.placement import placement_doubts
     from ..io.tractograms import check_tractogram, doubts_of_tractogram, stored_batches
     from ..io.writer import check_target, completed
-    from ..viewer.niivue import module_text
-    from ..viewer.page import page_of
+    from ..viewer.niivue import module_text, page_of
     from ..viewer.scene import scene_of
 
     target = None if output is None else _page(output)

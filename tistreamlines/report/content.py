@@ -1,9 +1,10 @@
-"""What a report says of a run, taken from its record: tables of descriptions and values."""
+"""What a report says of a run, taken from its record: tables of descriptions and values; and the names of its files."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..aliases import Json
@@ -20,7 +21,16 @@ from ..tracking.sources import SOURCES
 
 Record = Mapping[str, Any]
 SERIES = ("dwi", "bvals", "bvecs")
+SUFFIXES = (".html", ".htm")
 HABITS = ("force", "report")  # options that say nothing of the run itself
+
+
+def files_of(page: Path) -> dict[str, Path]:
+    """Return the files of a report: the ``page``, the ``picture`` and the ``numbers`` for MultiQC."""
+    return {
+        "page": page, "picture": page.with_name(f"{page.stem}_mqc.png"),
+        "numbers": page.with_name(f"{page.stem}_stats.json"),
+    }
 
 
 def is_tracked(record: Record) -> bool:

@@ -17,10 +17,9 @@ import numpy as np
 
 from ..aliases import Array, Json
 from ..io.picture import DIRECTIONS, LETTERS, VIEWS
-from . import content, weighing
-from .histogram import bins, nice
-from .matrix import connectomes
-from .views import ReportScene, ramp_of
+from . import content
+from .charts import bins, connectomes, curves, facts, nice, ramp_of
+from .scene import ReportScene
 
 if TYPE_CHECKING:
     from ..tracking.products.connectome.matrix import Matrix
@@ -239,8 +238,8 @@ def _weights(told: Told) -> str:
     weights = told.products.get("sift2")
     if weights is None:
         return ""
-    picture = weighing.curves(weights) if weights.iterations else ""
-    return _section("Weights of streamlines (SIFT2)", f"{picture}\n{_table(weighing.facts(weights).items())}")
+    picture = curves(weights) if weights.iterations else ""
+    return _section("Weights of streamlines (SIFT2)", f"{picture}\n{_table(facts(weights).items())}")
 
 
 def _connectomes(matrices: Sequence[Json]) -> str:
