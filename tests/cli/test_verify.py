@@ -11,10 +11,11 @@ from getters import ON_A_SERIES, WITH_PEAKS
 
 import tistreamlines as ts
 from tistreamlines.cli.verification import runs as verifying
-from tistreamlines.cli.verification.difference import first_difference, members, stored_run
+from tistreamlines.cli.verification.difference import first_difference, rows_of
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import list_devices
 from tistreamlines.errors import ParameterError
+from tistreamlines.helpers import helper
 from tistreamlines.space.batch import Batch
 
 SEEDS = 60
@@ -218,7 +219,8 @@ class TestFailures:
         assert "exit code 1: --max-angle is 100" in done.out
 
     def test_a_crash(self, verify, monkeypatch):
-        monkeypatch.setattr(verifying, "WORKER", "import os, sys; print('last words', file=sys.stderr); os.abort()")
+        words = "import os, sys; print('last words', file=sys.stderr); os.abort()"
+        monkeypatch.setattr(verifying, "calling", lambda *_: helper(words))
         done, report = verify([Variant("cpu")])
         assert done.code == 1
         assert report["runs"][0]["outcome"] == "failed"
@@ -265,9 +267,9 @@ def batch(*halves):
 def keep(tmp_path):
     def call(name, kept):
         (tmp_path / name).mkdir()
-        for member, array in members(kept):
-            (tmp_path / name / member).write_bytes(array.tobytes())
-        return stored_run(tmp_path / name)
+        (tmp_path / name / "points").write_bytes(kept.points.tobytes())
+        (tmp_path / name / "rows").write_bytes(rows_of(kept).tobytes())
+        return tmp_path / name
 
     return call
 

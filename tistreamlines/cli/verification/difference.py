@@ -1,8 +1,7 @@
-"""The first difference between two runs, whose streamlines are stored as arrays in two folders."""
+"""The first difference between two runs, whose streamlines are stored in two folders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,16 +10,18 @@ import numpy as np
 from ...aliases import Array
 from ...space.batch import Batch
 
-# Type of the file for each field of a batch, and its number of columns if more than one.
-MEMBERS = {"points": "<f4", "lengths": "<u4", "seeds": "<f4", "seed_number": "<u4", "direction_number": "<u2"}
-WIDTHS = {"points": 3, "seeds": 3}
+POINTS, ROWS = "points", "rows"  # files of a folder
+ROW = np.dtype([("seed", "<u4"), ("direction", "<u2"), ("length", "<u4"), ("place", "<f4", 3)])  # of a streamline
+KEYS = ("seed", "direction", "length")  # fields that are compared
 COMPARED_AT_ONCE = 1 << 20
 
 
-def members(batch: Batch) -> Iterator[tuple[str, Array]]:
-    """Yield the name and the array of each stored field of a batch, in the type of its file."""
-    for name, dtype in MEMBERS.items():
-        yield name, np.ascontiguousarray(getattr(batch, name), dtype)
+def rows_of(batch: Batch) -> Array:
+    """Return what is stored of each streamline of a batch besides its points."""
+    rows = np.empty(len(batch), ROW)
+    rows["seed"], rows["direction"], rows["place"] = batch.seed_number, batch.direction_number, batch.seeds
+    rows["length"] = batch.lengths
+    return rows
 
 
 PointPair = tuple[list[float] | None, list[float] | None]  # of both runs; None where a streamline has ended
@@ -60,34 +61,36 @@ class Difference:
         return f"{text}, step {self.step} {self.half}: {ends[0]} against {ends[1]}"
 
 
-def stored_run(folder: Path) -> dict[str, Array]:
-    """Return the arrays of a run in a folder, memory-mapped: see MEMBERS; points and seeds have three columns."""
-    arrays: dict[str, Array] = {}
-    for name, dtype in MEMBERS.items():
-        empty = (folder / name).stat().st_size == 0
-        flat: Array = np.empty(0, dtype) if empty else np.memmap(folder / name, dtype, "r")
-        arrays[name] = flat.reshape(-1, WIDTHS[name]) if name in WIDTHS else flat
-    return arrays
+def stored_run(folder: Path) -> tuple[Array, Array]:
+    """Return the rows and the points of the streamlines of a run in a folder; points are memory-mapped."""
+    file = folder / POINTS
+    points = np.memmap(file, "<f4", "r") if file.stat().st_size else np.empty(0, "<f4")
+    return np.fromfile(folder / ROWS, ROW), points.reshape(-1, 3)
 
 
-def first_difference(a: dict[str, Array], b: dict[str, Array]) -> Difference | None:
-    """Return the first streamline and step at which two runs differ in any bit; None if they are identical."""
-    names = ("seed_number", "direction_number", "lengths")
-    apart = {name: _first_unequal(a[name], b[name]) for name in names}
-    row = min((i for i in apart.values() if i is not None), default=None)
-    point = _first_unequal(a["points"], b["points"])
-    ends = np.cumsum(a["lengths"], dtype=np.int64)
+def first_difference(a: Path, b: Path) -> Difference | None:
+    """Return the first streamline and step at which two runs in folders differ in any bit; None if they are the same.
+
+    Parameters
+    ----------
+    a, b : the folders.
+    """
+    runs = stored_run(a), stored_run(b)
+    row = _first_unequal(*(np.stack([rows[name] for name in KEYS], axis=1) for rows, _ in runs))
+    point = _first_unequal(*(points for _, points in runs))
+    ends = np.cumsum(runs[0][0]["length"], dtype=np.int64)
     if point is not None and (row is None or point < (ends[row - 1] if row else 0)):
         row = int(np.searchsorted(ends, point, side="right"))
     if row is None:
         return None
-    keys = [(int(k["seed_number"][row]), int(k["direction_number"][row])) for k in (a, b) if row < len(k["lengths"])]
+    pair = [(rows[row], points) for rows, points in runs if row < len(rows)]
+    keys = [(int(streamline["seed"]), int(streamline["direction"])) for streamline, _ in pair]
     if len(keys) < 2 or keys[0] != keys[1]:
         return Difference(row, *min(keys))
-    first = int(ends[row]) - int(a["lengths"][row])
-    pair = [k["points"][first : first + int(k["lengths"][row])] for k in (a, b)]
-    half, step, points = _first_step(pair[0], pair[1], a["seeds"][row])
-    return Difference(row, *keys[0], half, step, points)
+    first = int(ends[row]) - int(pair[0][0]["length"])
+    lines = [points[first : first + int(streamline["length"])] for streamline, points in pair]
+    half, step, place = _first_step(lines[0], lines[1], pair[0][0]["place"])
+    return Difference(row, *keys[0], half, step, place)
 
 
 def _first_unequal(a: Array, b: Array) -> int | None:

@@ -1,7 +1,7 @@
 """Tracking of the same seeds on every arch, with several chunk sizes and numbers of threads, and bitwise comparison.
 
-Each run has its own process and reads its job from standard input, so that a crash is only one failed run. A run stores
-its points and lengths in a folder, which the caller removes.
+Each run has its own process, so that a crash is only one failed run. A run stores its streamlines in a folder, which
+the caller removes.
 """
 
 from __future__ import annotations
@@ -13,26 +13,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict
 
 from ...aliases import Json
 from ...backends import compiler_told, compilers_for
 from ...devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several, list_devices, name_of
 from ...errors import ParameterError, TrackingError
-from ...helpers import helper
+from ...helpers import calling
 from ...run.api import stream
 from ...run.log import Watcher
-from .difference import MEMBERS, Difference, first_difference, members, stored_run
+from .difference import POINTS, ROWS, Difference, first_difference, rows_of, stored_run
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
-WORKER = """
-from tistreamlines.cli.verification.runs import main
-sys.exit(main())
-"""
+WORKER, RESULT = "tistreamlines.cli.verification.runs", "result.json"  # a process, and its file
 
 
 @dataclass(frozen=True)
@@ -96,14 +91,6 @@ class VerifiedRun:
         """Return the run as values for JSON."""
         row = asdict(self)
         return {**row.pop("variant"), **row}
-
-
-class Job(TypedDict):
-    """The job of a process: paths by SERIES, parameters of track, and the folder for the arrays."""
-
-    series: dict[str, str]
-    parameters: Json
-    folder: str
 
 
 def variants(archs: Sequence[str] = (), devices: str | None = None, every_compiler: bool = False) -> list[Variant]:
@@ -180,13 +167,12 @@ def compare(
         report(variant)
         arrays = folder / str(number)
         arrays.mkdir()
-        job: Job = {"series": dict(series), "parameters": parameters | variant.parameters(), "folder": str(arrays)}
-        run = run_process(job, variant, time_limit)
+        run = run_process(variant, time_limit, dict(series), parameters | variant.parameters(), arrays)
         if run.outcome != "failed":
             if reference is None:
                 reference, run = arrays, replace(run, outcome="reference")
             else:
-                difference = first_difference(stored_run(reference), stored_run(arrays))
+                difference = first_difference(reference, arrays)
                 run = replace(run, outcome="differs" if difference else "equal", difference=difference)
         yield run
         if arrays != reference:
@@ -194,16 +180,18 @@ def compare(
                 path.unlink()
 
 
-def run_process(job: Job, variant: Variant, time_limit: float | None) -> VerifiedRun:
-    """Run a variant in a new process; any error becomes a failed run."""
+def run_process(
+    variant: Variant, time_limit: float | None, series: Mapping[str, str], parameters: Json, folder: Path
+) -> VerifiedRun:
+    """Run a variant in a new process, see :func:`work`; any error becomes a failed run."""
+    command = calling(WORKER, json.dumps([series, parameters, str(folder)]))
     try:
         done = subprocess.run(
-            helper(WORKER), input=json.dumps(job), capture_output=True, text=True, errors="replace",
-            timeout=time_limit, check=False,
+            command, capture_output=True, text=True, errors="replace", timeout=time_limit, check=False
         )
     except subprocess.TimeoutExpired:
         return VerifiedRun(variant, "failed", error=f"stopped after {time_limit:g} s (--time-limit)")
-    result = Path(job["folder"]) / "result.json"
+    result = folder / RESULT
     if done.returncode or not result.exists():
         said = done.stderr.strip() or done.stdout.strip() or "no message"
         return VerifiedRun(variant, "failed", error=f"{_ending(done.returncode)}: {said.splitlines()[-1].strip()}")
@@ -231,34 +219,31 @@ class _Timer(Watcher):
             self.begun = time.perf_counter()
 
 
-def work(job: Job) -> Json:
-    """Track, store the arrays in the job's folder, and return counts, seconds and the hash of points and lengths."""
-    folder, timer, digest = Path(job["folder"]), _Timer(), hashlib.sha256()
-    counts = {"streamlines": 0, "points": 0}
-    with ExitStack() as stack:
-        files = {name: stack.enter_context((folder / name).open("wb")) for name in MEMBERS}
-        for batch in stream(*(job["series"].get(k) for k in SERIES), watcher=timer, **job["parameters"]):
-            for name, array in members(batch):
-                files[name].write(array.data)
-                if name == "points":
-                    digest.update(array.data)
+def work(series: Mapping[str, str], parameters: Json, folder: Path) -> Json:
+    """Track, store the streamlines in a folder, and return counts, seconds and the hash of points and lengths."""
+    timer, digest, counts = _Timer(), hashlib.sha256(), {"streamlines": 0, "points": 0}
+    with (folder / POINTS).open("wb") as points, (folder / ROWS).open("wb") as rows:
+        for batch in stream(*map(series.get, SERIES), watcher=timer, **parameters):
+            for file in (points.write, digest.update):
+                file(batch.points.astype("<f4", copy=False).data)
+            rows.write(rows_of(batch).data)
             counts["streamlines"] += len(batch)
             counts["points"] += len(batch.points)
         seconds = time.perf_counter() - timer.begun
-    digest.update((folder / "lengths").read_bytes())
+    digest.update(stored_run(folder)[0]["length"].tobytes())
     return {
         "device": name_of(timer.devices), "compiled_by": compiler_told(timer.devices[0]).get("compiler", ""), **counts,
         "seconds": round(seconds, 4), "sha256": digest.hexdigest(),
     }
 
 
-def main() -> int:
-    """Run the job given as JSON on standard input, and write result.json beside the arrays."""
-    job = json.load(sys.stdin)
+def main(job: str) -> int:
+    """Run a job, which are the arguments of :func:`work` as JSON, and write its result beside the streamlines."""
+    series, parameters, folder = json.loads(job)
     try:
-        result = work(job)
+        result = work(series, parameters, Path(folder))
     except TrackingError as error:
         sys.stderr.write(f"{error.on_command_line}\n")
         return 1
-    (Path(job["folder"]) / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    (Path(folder) / RESULT).write_text(json.dumps(result), encoding="utf-8")
     return 0
