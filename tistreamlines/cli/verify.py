@@ -146,31 +146,24 @@ def _on_phantom(shared: Json) -> bool:
 
 
 def _getters(named: tuple[str, ...], shared: Json, given_series: bool) -> list[str]:
-    """Return the getters to test; their parameters are checked before any run starts."""
-    if not named and (given_series or not _on_phantom(shared)):
-        able = [Parameters.given(shared)]
-    else:
-        able = _able(shared, named)
-    for chosen in able:
-        if not given_series and not _on_phantom(shared) and needs_series(chosen):
-            raise ParameterError(needs_series(chosen))
-    return list(dict.fromkeys(chosen.dg for chosen in able))
+    """Return the named getters, or those that allow the given options, of which there is one.
 
-
-def _able(shared: Json, named: tuple[str, ...]) -> list[Parameters]:
-    """Return the parameters of the named getters, or of all that allow the given options, of which there is one."""
-    able, refused = [], []
-    for dg in named or METHODS:
+    Their parameters are checked before any run starts. On the phantom, all getters are tried, otherwise that of track.
+    """
+    able, refused = list[str](), list[ParameterError]()
+    on_phantom = not given_series and _on_phantom(shared)
+    for stated in [{"dg": dg} for dg in named or METHODS] if named or on_phantom else [{}]:
         try:
-            chosen = Parameters.given(shared | {"dg": dg})
-            if chosen.source == FITTED and not follows_series(chosen):
+            chosen = Parameters.given(shared | stated)
+            lacks_series = not given_series and not on_phantom and needs_series(chosen)
+            if lacks_series or (chosen.source == FITTED and not follows_series(chosen)):
                 raise ParameterError(needs_series(chosen))
-            able.append(chosen)
+            able.append(chosen.dg)
         except ParameterError as error:
             refused.append(error)
     if refused and (named or not able):
         raise refused[0]
-    return able
+    return list(dict.fromkeys(able))
 
 
 def _row(run: verifying.VerifiedRun) -> tuple[str, ...]:
