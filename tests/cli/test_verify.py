@@ -11,7 +11,7 @@ from getters import ON_A_SERIES, WITH_PEAKS
 
 import tistreamlines as ts
 from tistreamlines.cli.verification import runs as verifying
-from tistreamlines.cli.verification.difference import first_difference, rows_of
+from tistreamlines.cli.verification.difference import first_difference
 from tistreamlines.cli.verification.runs import Variant
 from tistreamlines.devices import list_devices
 from tistreamlines.errors import ParameterError
@@ -263,57 +263,53 @@ def batch(*halves):
     )
 
 
-@pytest.fixture
-def keep(tmp_path):
-    def call(name, kept):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "points").write_bytes(kept.points.tobytes())
-        (tmp_path / name / "rows").write_bytes(rows_of(kept).tobytes())
-        return tmp_path / name
-
-    return call
-
-
 class TestFirstDifference:
     halves = ((2, 3), (4, 1), (3, 5))
 
-    def found(self, keep, other):
-        return first_difference(keep("a", batch(*self.halves)), keep("b", other))
+    def found(self, other):
+        return first_difference([batch(*self.halves)], [other])
 
-    def test_none(self, keep):
-        assert self.found(keep, batch(*self.halves)) is None
+    def test_none(self):
+        assert self.found(batch(*self.halves)) is None
 
     @pytest.mark.parametrize(
         ("streamline", "point", "half", "step"), [(0, 5, "forward", 3), (1, 1, "backward", 3), (2, 3, "forward", 0)]
     )
-    def test_a_bit(self, keep, streamline, point, half, step):
+    def test_a_bit(self, streamline, point, half, step):
         other = batch(*self.halves)
         other.points.view(np.uint32)[other.offsets[streamline] + point, 1] ^= 1
-        found = self.found(keep, other)
+        found = self.found(other)
         assert (found.streamline, found.seed, found.half, found.step) == (streamline, 10 + streamline, half, step)
         assert found.points[0] != found.points[1]
 
-    def test_minus_zero_is_another_bit(self, keep):
+    def test_minus_zero_is_another_bit(self):
         other = batch(*self.halves)
         other.points[8, 2] = -0.0
-        assert self.found(keep, other).streamline == 1
+        assert self.found(other).streamline == 1
 
-    def test_a_longer_backward_half(self, keep):
-        found = self.found(keep, batch((2, 3), (5, 1), (3, 5)))
+    def test_a_longer_backward_half(self):
+        found = self.found(batch((2, 3), (5, 1), (3, 5)))
         assert (found.streamline, found.half, found.step) == (1, "backward", 5)
         assert found.points[0] is None
         assert "no point against (-4.5 0.25 0) mm" in str(found)
 
-    def test_the_first_of_several(self, keep):
+    def test_the_first_of_several(self):
         other = batch((2, 3), (4, 2), (3, 4))
         other.points[0, 0] += 1
-        assert self.found(keep, other).streamline == 0
+        assert self.found(other).streamline == 0
 
-    def test_a_streamline_that_only_one_has(self, keep):
-        found = self.found(keep, batch(*self.halves[:2]))
+    def test_a_streamline_that_only_one_has(self):
+        found = self.found(batch(*self.halves[:2]))
         assert (found.streamline, found.seed, found.step) == (2, 12, None)
         assert "only one run has" in str(found)
 
-    def test_nothing_at_all(self, keep):
+    def test_nothing_at_all(self):
         empty = Batch(np.empty((0, 3)), np.array([0]), *(np.empty(s) for s in ((0, 3), 0, 0, (0, 2))))
-        assert self.found(keep, empty).streamline == 0
+        assert self.found(empty).streamline == 0
+
+    def test_in_a_later_batch(self):
+        other = batch(*self.halves)
+        other.points[-1, 0] += 1
+        found = first_difference(*([whole[:2], whole[2:]] for whole in (batch(*self.halves), other)))
+        assert (found.streamline, found.seed, found.half, found.step) == (2, 12, "forward", 5)
+        assert first_difference([batch(*self.halves)[:2]], [batch(*self.halves)[:2], other[2:]]).streamline == 2

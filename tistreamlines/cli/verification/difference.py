@@ -1,28 +1,15 @@
-"""The first difference between two runs, whose streamlines are stored in two folders."""
+"""The first difference between the streamlines of two runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 
 from ...aliases import Array
 from ...space.batch import Batch
-
-POINTS, ROWS = "points", "rows"  # files of a folder
-ROW = np.dtype([("seed", "<u4"), ("direction", "<u2"), ("length", "<u4"), ("place", "<f4", 3)])  # of a streamline
-KEYS = ("seed", "direction", "length")  # fields that are compared
-COMPARED_AT_ONCE = 1 << 20
-
-
-def rows_of(batch: Batch) -> Array:
-    """Return what is stored of each streamline of a batch besides its points."""
-    rows = np.empty(len(batch), ROW)
-    rows["seed"], rows["direction"], rows["place"] = batch.seed_number, batch.direction_number, batch.seeds
-    rows["length"] = batch.lengths
-    return rows
-
 
 PointPair = tuple[list[float] | None, list[float] | None]  # of both runs; None where a streamline has ended
 
@@ -61,51 +48,43 @@ class Difference:
         return f"{text}, step {self.step} {self.half}: {ends[0]} against {ends[1]}"
 
 
-def stored_run(folder: Path) -> tuple[Array, Array]:
-    """Return the rows and the points of the streamlines of a run in a folder; points are memory-mapped."""
-    file = folder / POINTS
-    points = np.memmap(file, "<f4", "r") if file.stat().st_size else np.empty(0, "<f4")
-    return np.fromfile(folder / ROWS, ROW), points.reshape(-1, 3)
-
-
-def first_difference(a: Path, b: Path) -> Difference | None:
-    """Return the first streamline and step at which two runs in folders differ in any bit; None if they are the same.
+def first_difference(a: Iterable[Batch], b: Iterable[Batch]) -> Difference | None:
+    """Return the first streamline and step at which two runs differ in any bit; None if they are identical.
 
     Parameters
     ----------
-    a, b : the folders.
+    a, b : the streamlines of both runs, in batches that begin with the same ones as long as these are equal.
     """
-    runs = stored_run(a), stored_run(b)
-    row = _first_unequal(*(np.stack([rows[name] for name in KEYS], axis=1) for rows, _ in runs))
-    point = _first_unequal(*(points for _, points in runs))
-    ends = np.cumsum(runs[0][0]["length"], dtype=np.int64)
-    if point is not None and (row is None or point < (ends[row - 1] if row else 0)):
-        row = int(np.searchsorted(ends, point, side="right"))
+    first = 0
+    for pair in zip_longest(a, b, fillvalue=Batch.concatenate([])):
+        if (difference := _between(*pair)) is not None:
+            return replace(difference, streamline=first + difference.streamline)
+        first += len(pair[0])
+    return None
+
+
+def _between(a: Batch, b: Batch) -> Difference | None:
+    """Return the first difference between two batches."""
+    row = _first_unequal(*(np.column_stack([x.seed_number, x.direction_number, x.lengths]) for x in (a, b)))
+    point = _first_unequal(a.points.view("<u4"), b.points.view("<u4"))
+    if point is not None and (row is None or point < a.offsets[row]):
+        row = int(np.searchsorted(a.offsets, point, side="right")) - 1
     if row is None:
         return None
-    pair = [(rows[row], points) for rows, points in runs if row < len(rows)]
-    keys = [(int(streamline["seed"]), int(streamline["direction"])) for streamline, _ in pair]
+    keys = [(int(x.seed_number[row]), int(x.direction_number[row])) for x in (a, b) if row < len(x)]
     if len(keys) < 2 or keys[0] != keys[1]:
         return Difference(row, *min(keys))
-    first = int(ends[row]) - int(pair[0][0]["length"])
-    lines = [points[first : first + int(streamline["length"])] for streamline, points in pair]
-    half, step, place = _first_step(lines[0], lines[1], pair[0][0]["place"])
-    return Difference(row, *keys[0], half, step, place)
+    half, step, points = _first_step(a[row], b[row], a.seeds[row])
+    return Difference(row, *keys[0], half, step, points)
 
 
 def _first_unequal(a: Array, b: Array) -> int | None:
-    """Return the first row whose bits differ, or that only one array has; None if there is none."""
-    for first in range(0, min(len(a), len(b)), COMPARED_AT_ONCE):
-        last = min(first + COMPARED_AT_ONCE, len(a), len(b))
-        same = _bits(a[first:last]) == _bits(b[first:last])
-        rows = same.all(axis=1) if same.ndim > 1 else same
-        if not rows.all():
-            return first + int(np.argmin(rows))
-    return None if len(a) == len(b) else min(len(a), len(b))
-
-
-def _bits(x: Array) -> Array:
-    return x.view("<u4") if x.dtype.kind == "f" else x
+    """Return the first row that differs, or that only one array has; None if there is none."""
+    count = min(len(a), len(b))
+    same = (a[:count] == b[:count]).all(axis=1)
+    if not same.all():
+        return int(np.argmin(same))
+    return None if len(a) == len(b) else count
 
 
 def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, PointPair]:
@@ -117,7 +96,7 @@ def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, PointPair]:
         "backward": (a[middles[0] :: -1], b[middles[1] :: -1]),
     }
     for half, (p, q) in halves.items():
-        step = _first_unequal(np.ascontiguousarray(p), np.ascontiguousarray(q))
+        step = _first_unequal(*(np.ascontiguousarray(line).view("<u4") for line in (p, q)))
         if step is not None:
             points = p[step].tolist() if step < len(p) else None, q[step].tolist() if step < len(q) else None
             differences.append((half, step, points))

@@ -11,23 +11,26 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from ...aliases import Json
-from ...backends import compiler_told, compilers_for
-from ...devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several, list_devices, name_of
+from ...backends import compilers_for
+from ...devices import ARCHS, NUMBERED, ON_HOST, choose, choose_several, list_devices
 from ...errors import ParameterError, TrackingError
 from ...helpers import calling
-from ...run.api import stream
-from ...run.log import Watcher
-from .difference import POINTS, ROWS, Difference, first_difference, rows_of, stored_run
+from ...io.trx import mapped
+from ...run.api import track
+from ...run.pieces import StoredTrx
+from .difference import Difference, first_difference
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
-WORKER, RESULT = "tistreamlines.cli.verification.runs", "result.json"  # a process, and its file
+WORKER = "tistreamlines.cli.verification.runs"  # the module of a process
+TRACTOGRAM, RESULT = "streamlines.trx", "result.json"  # files of a run
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,8 @@ def compare(
             if reference is None:
                 reference, run = arrays, replace(run, outcome="reference")
             else:
-                difference = first_difference(reference, arrays)
+                stored = (StoredTrx(path / TRACTOGRAM).batches() for path in (reference, arrays))
+                difference = first_difference(*stored)
                 run = replace(run, outcome="differs" if difference else "equal", difference=difference)
         yield run
         if arrays != reference:
@@ -205,35 +209,15 @@ def _ending(code: int) -> str:
         return f"ended by signal {-code}"
 
 
-class _Timer(Watcher):
-    """Records the device, and the time at which tracking starts."""
-
-    def __init__(self) -> None:
-        self.devices, self.begun = list[Device](), 0.0
-
-    def device(self, device: Device) -> None:
-        self.devices.append(device)
-
-    def stage(self, name: str) -> None:
-        if name == "track":
-            self.begun = time.perf_counter()
-
-
 def work(series: Mapping[str, str], parameters: Json, folder: Path) -> Json:
-    """Track, store the streamlines in a folder, and return counts, seconds and the hash of points and lengths."""
-    timer, digest, counts = _Timer(), hashlib.sha256(), {"streamlines": 0, "points": 0}
-    with (folder / POINTS).open("wb") as points, (folder / ROWS).open("wb") as rows:
-        for batch in stream(*map(series.get, SERIES), watcher=timer, **parameters):
-            for file in (points.write, digest.update):
-                file(batch.points.astype("<f4", copy=False).data)
-            rows.write(rows_of(batch).data)
-            counts["streamlines"] += len(batch)
-            counts["points"] += len(batch.points)
-        seconds = time.perf_counter() - timer.begun
-    digest.update(stored_run(folder)[0]["length"].tobytes())
+    """Track to a file in a folder, and return counts, seconds and the hash of points and lengths."""
+    result = track(output=folder / TRACTOGRAM, **series, **parameters)
+    points, offsets = mapped(folder / TRACTOGRAM)
+    digest = hashlib.sha256(np.ascontiguousarray(points).data)
+    digest.update(np.diff(offsets).astype("<u4").data)
     return {
-        "device": name_of(timer.devices), "compiled_by": compiler_told(timer.devices[0]).get("compiler", ""), **counts,
-        "seconds": round(seconds, 4), "sha256": digest.hexdigest(),
+        "device": result.device, "compiled_by": result.record.get("compiler", ""), "streamlines": len(result),
+        "points": result.points, "seconds": result.seconds["track"], "sha256": digest.hexdigest(),
     }
 
 
