@@ -10,9 +10,8 @@ import pytest
 from getters import ON_A_SERIES, WITH_PEAKS
 
 import tistreamlines as ts
-from tistreamlines.cli.verification import runs as verifying
-from tistreamlines.cli.verification.difference import first_difference
-from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.cli import verification as verifying
+from tistreamlines.cli.verification import Variant, first_difference
 from tistreamlines.devices import list_devices
 from tistreamlines.errors import ParameterError
 from tistreamlines.helpers import helper

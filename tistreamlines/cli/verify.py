@@ -20,10 +20,10 @@ from ..run.inputs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES
+from . import verification as verifying
 from .options import CountType, GroupedCommand, check_series, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
-from .verification import runs as verifying
 
 SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
