@@ -245,6 +245,7 @@ def test_help(run):
     shown = " ".join(run("verify", "--help").out.split())
     for word in ("[DWI BVALS BVECS]", "--nseeds", "default: 200 seeds", "--time-limit", "--json", "--fast", "--mask"):
         assert word in shown
+    assert f"chunks of {' and '.join(map(str, verifying.CHUNK_SIZES))} seeds" in shown
     for name in ("--chunk-size", "--json-stats"):
         assert name not in shown
 

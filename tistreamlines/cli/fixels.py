@@ -14,68 +14,50 @@ from ..space.harmonics import BASES
 from .options import CountType, GroupedCommand, grouped, parameter_options, quiet_option
 from .printing import tell, warnings_afterwards
 
-HELP = """Find the fixels of fibre orientation distributions (FODs).
-
-FOD is an image of spherical harmonics, such as MRtrix3's dwi2fod writes. FOLDER is made in MRtrix3's format of fixels:
-an index, directions along the scanner's axes, and apparent fibre densities (afd). A fixel is a lobe of the FOD of a
-voxel, as MRtrix3's fod2fixel finds it.
-"""
 SYMMETRIC = [name for name, basis in BASES.items() if not basis.full]
 lobe = grouped("Lobes")
 
 
-@click.command("fixels", cls=GroupedCommand, help=HELP)
+@click.command("fixels", cls=GroupedCommand)
 @click.argument("fod")
 @click.argument("folder")
-@grouped(MODEL)(
-    "--sh-basis", type=click.Choice(SYMMETRIC, case_sensitive=False),
-    help="Basis of the coefficients. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.  [default: "
-    "tournier07 of a .mif; required otherwise]",
-)
-@grouped(MODEL)(
-    "--sh-frame", type=click.Choice(("scanner", "voxel"), case_sensitive=False),
-    help="Axes of the coefficients: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.  "
-    "[default: scanner for tournier07, voxel for descoteaux07]",
-)
-@grouped(MODEL)(
-    "--mask", metavar="FILE", help="Voxels that may have fixels: those of at least 0.5.  [default: all that have a FOD]"
-)
-@lobe(
-    "--fmls-peak-value", type=click.FLOAT, default=Thresholds.peak_value, metavar="VALUE",
-    help=f"Drop lobes whose peak has a lower amplitude.  [default: {Thresholds.peak_value:g}]",
-)
-@lobe(
-    "--fmls-integral", type=click.FLOAT, default=Thresholds.integral, metavar="VALUE",
-    help=f"Drop lobes whose integral is lower.  [default: {Thresholds.integral:g}]",
-)
+@grouped(MODEL)("--sh-basis", type=click.Choice(SYMMETRIC, case_sensitive=False),
+        help="Basis of the coefficients. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.  "
+        "[default: tournier07 of a .mif; required otherwise]")
+@grouped(MODEL)("--sh-frame", type=click.Choice(("scanner", "voxel"), case_sensitive=False),
+        help="Axes of the coefficients: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.  "
+        "[default: scanner for tournier07, voxel for descoteaux07]")
+@grouped(MODEL)("--mask", metavar="FILE",
+        help="Voxels that may have fixels: those of at least 0.5.  [default: all that have a FOD]")
+@lobe("--fmls-peak-value", type=click.FLOAT, default=Thresholds.peak_value, metavar="VALUE",
+        help=f"Drop lobes whose peak has a lower amplitude.  [default: {Thresholds.peak_value:g}]")
+@lobe("--fmls-integral", type=click.FLOAT, default=Thresholds.integral, metavar="VALUE",
+        help=f"Drop lobes whose integral is lower.  [default: {Thresholds.integral:g}]")
 @lobe("--fmls-no-thresholds", is_flag=True, help="Drop no lobe: both thresholds are 0.  [default: off]")
-@lobe(
-    "--fmls-merge-ratio", type=click.FLOAT, default=Thresholds.merge_ratio, metavar="RATIO",
-    help="Two lobes are one where the amplitude between them exceeds this part of the lower peak, from 0 to 1. With 1, "
-    f"lobes are never merged, and with 0 always.  [default: {Thresholds.merge_ratio:g}]",
-)
-@lobe(
-    "--maxnum", type=CountType(), metavar="NUMBER",
-    help="Greatest number of fixels of a voxel: those of the highest peaks.  [default: no limit]",
-)
+@lobe("--fmls-merge-ratio", type=click.FLOAT, default=Thresholds.merge_ratio, metavar="RATIO",
+        help="Two lobes are one where the amplitude between them exceeds this part of the lower peak, from 0 to 1. "
+        f"With 1, lobes are never merged, and with 0 always.  [default: {Thresholds.merge_ratio:g}]")
+@lobe("--maxnum", type=CountType(), metavar="NUMBER",
+        help="Greatest number of fixels of a voxel: those of the highest peaks.  [default: no limit]")
 @lobe("--dirpeak", is_flag=True, help="The direction of a fixel is that of its peak.  [default: the mean of its lobe]")
 @grouped(OUTPUT)("--peak-amp", is_flag=True, help="Also write amplitudes of peaks, peak_amp.  [default: off]")
-@grouped(OUTPUT)(
-    "--disp", is_flag=True, help="Also write dispersions, disp: density over amplitude of the peak.  [default: off]"
-)
-@grouped(OUTPUT)(
-    "--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
-    help=f"Format of the images. MRtrix3 reads all.  [default: {FORMATS[0]}]",
-)
+@grouped(OUTPUT)("--disp", is_flag=True,
+        help="Also write dispersions, disp: density over amplitude of the peak.  [default: off]")
+@grouped(OUTPUT)("--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
+        help=f"Format of the images. MRtrix3 reads all.  [default: {FORMATS[0]}]")
 @parameter_options(["force"])
-@grouped(RUNNING)(
-    "--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
-    help="Where lobes are found. The files are the same.  [default: cpu]",
-)
+@grouped(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
+        help="Where lobes are found. The files are the same.  [default: cpu]")
 @parameter_options(("compiler", "threads"))
 @quiet_option
 @click.pass_context
 def fixels(context: click.Context, folder: str, fmls_no_thresholds: bool, quiet: bool, **_: object) -> None:
+    """Find the fixels of fibre orientation distributions (FODs).
+
+    FOD is an image of spherical harmonics, such as MRtrix3's dwi2fod writes. FOLDER is made in MRtrix3's format of
+    fixels: an index, directions along the scanner's axes, and apparent fibre densities (afd). A fixel is a lobe of the
+    FOD of a voxel, as MRtrix3's fod2fixel finds it.
+    """
     from ..run.fixels import fixels as run
 
     options = {name: value for name, value in context.params.items() if name not in ("fmls_no_thresholds", "quiet")}
