@@ -115,8 +115,8 @@ def facts(weights: Weights) -> dict[str, str]:
     return rows
 
 
-def curves(weights: Weights) -> str:
-    """Draw the costs of each iteration, as shares of the first one, on a logarithmic scale; SVG."""
+def curves(weights: Weights) -> dict[str, object]:
+    """Draw the costs of each iteration, as shares of the first one, on a logarithmic scale: the parts of an SVG."""
     rows = weights.iterations
     first, last = rows[0].total, max(len(rows) - 1, 1)
     lines = "".join(
@@ -126,14 +126,12 @@ def curves(weights: Weights) -> str:
         for _, name, colour in CURVES
     )
     levels = {share: _place(share) for share in (1.0, 0.1, 0.01, 0.001)}
-    grid = "".join(f'<line x1="0" x2="{WIDE}" y1="{level:.1f}" y2="{level:.1f}"/>' for level in levels.values())
-    texts = "".join(f'<text x="4" y="{y - 4:.1f}">{share:.4g}</text>' for share, y in levels.items() if share < 1)
-    keys = "".join(f'<span><i style="background:var({colour})"></i>{text}</span>' for text, _, colour in CURVES)
-    return (
-        f'<svg class="curves" viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="Costs of the iterations">{grid}'
-        f'{lines}{texts}</svg>\n<div class="key">{keys}<span>shares of the first cost, logarithmic; iterations 0 to '
-        f"{rows[-1].number}</span></div>"
-    )
+    return {
+        "wide": WIDE, "high": HIGH, "lines": lines, "last": rows[-1].number,
+        "grid": "".join(f'<line x1="0" x2="{WIDE}" y1="{y:.1f}" y2="{y:.1f}"/>' for y in levels.values()),
+        "texts": "".join(f'<text x="4" y="{y - 4:.1f}">{share:.4g}</text>' for share, y in levels.items() if share < 1),
+        "keys": "".join(f'<span><i style="background:var({colour})"></i>{text}</span>' for text, _, colour in CURVES),
+    }
 
 
 def _place(share: float) -> float:

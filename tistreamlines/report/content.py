@@ -14,7 +14,6 @@ from ..kernels.verdicts import Verdict
 from ..option import flag
 from ..options.definitions import defaults, input_names, kind, options
 from ..options.parameters import Parameters
-from ..tracking.growth.statistics import DROPPED, LABELS
 from ..tracking.references import OF_OPTIONS, REFERENCES
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES, citations, default_method
 from ..tracking.sources import SOURCES
@@ -123,17 +122,7 @@ def method(record: Record) -> dict[str, str]:
     }
 
 
-def ends(record: Record) -> list[tuple[str, int]]:
-    """Return why the halves of the streamlines ended, and how many did, the most first."""
-    return _most_first(LABELS, record["result"]["written_stop_reasons"])
-
-
-def dropped(record: Record) -> list[tuple[str, int]]:
-    """Return why streamlines were dropped, and how many were, the most first."""
-    return _most_first(DROPPED, record["result"]["dropped"])
-
-
-def _most_first(texts: Mapping[Stop, str] | Mapping[Verdict, str], counts: Mapping[str, int]) -> list[tuple[str, int]]:
+def reasons(texts: Mapping[Stop, str] | Mapping[Verdict, str], counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the texts of reasons and their counts, by name in lower case, the most first."""
     rows = [(text, counts.get(reason.name.lower(), 0)) for reason, text in texts.items()]
     return sorted((row for row in rows if row[1]), key=lambda row: -row[1])

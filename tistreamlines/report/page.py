@@ -22,6 +22,7 @@ import numpy as np
 
 from ..aliases import Array, Json
 from ..io.picture import DIRECTIONS, LETTERS, VIEWS
+from ..tracking.growth.statistics import DROPPED, LABELS
 from . import content
 from .charts import bins, connectomes, curves, facts, nice, ramp_of
 from .scene import ReportScene
@@ -195,11 +196,11 @@ def _counts(told: Told) -> str:
     histogram = {"bars": "".join(bars), "ticks": "".join(ticks), "width": f"{width:g}", "most": f"{most:,}"}
     if not content.is_tracked(record):
         return _section("Lengths", "histogram", **histogram)
-    dropped, written = content.dropped(record), result["streamlines"]
+    dropped, written = content.reasons(DROPPED, result["dropped"]), result["streamlines"]
     grown = written + sum(count for _, count in dropped)
     return _section(
         "Lengths and ends", "ends", histogram=_filled("histogram", **histogram),
-        ends=_shares(content.ends(record), 2 * written),
+        ends=_shares(content.reasons(LABELS, result["written_stop_reasons"]), 2 * written),
         dropped=_shares(dropped, grown) if dropped else "<p>No streamline was dropped.</p>",
     )
 
@@ -218,7 +219,8 @@ def _weights(told: Told) -> str:
     weights = told.products.get("sift2")
     if weights is None:
         return ""
-    body = f"{curves(weights) if weights.iterations else ''}\n{_table(facts(weights).items())}"
+    picture = _filled("curves", **curves(weights)) if weights.iterations else ""
+    body = f"{picture}\n{_table(facts(weights).items())}"
     return _section("Weights of streamlines (SIFT2)", "plain", body=body)
 
 

@@ -62,10 +62,7 @@ class PictureFrame:
 
     def voxels(self, places: Array) -> Array:
         """Return the indices of voxels in the image, (n, 3), from those in the frame."""
-        turned = np.where(self.signs > 0, places, np.array(self.shape) - 1 - places)
-        out = np.empty_like(turned)
-        out[:, list(self.order)] = turned
-        return out
+        return np.where(self.signs > 0, places, np.array(self.shape) - 1 - places)[:, np.argsort(self.order)]
 
     def within(self, voxels: Array) -> Array:
         """Return the indices of voxels in the frame, (n, 3), from those in the image."""
