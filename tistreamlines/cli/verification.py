@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from ..space.batch import Batch
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
 WORKER = "tistreamlines.cli.verification"  # the module of a process
-TRACTOGRAM, RESULT = "streamlines.trx", "result.json"  # files of a run
+TRACTOGRAM = "streamlines.trx"  # in the folder of a run
 PointPair = tuple[list[float] | None, list[float] | None]  # of both runs; None where a streamline has ended
 
 
@@ -191,7 +192,7 @@ def compare(
     chosen : sequence of Variant
         Variants with the same direction getter.
     folder : Path
-        An empty folder for the arrays.
+        An empty folder for the tractograms.
     time_limit : float, optional
         Longest time of a run, in seconds.
     report : callable
@@ -204,26 +205,25 @@ def compare(
     reference: Path | None = None
     for number, variant in enumerate(chosen):
         report(variant)
-        arrays = folder / str(number)
-        arrays.mkdir()
-        run = run_process(variant, time_limit, dict(series), parameters | variant.parameters(), arrays)
+        place = folder / str(number)
+        place.mkdir()
+        run = run_process(variant, time_limit, dict(series), parameters | variant.parameters(), place)
         if run.outcome != "failed":
             if reference is None:
-                reference, run = arrays, replace(run, outcome="reference")
+                reference, run = place, replace(run, outcome="reference")
             else:
-                stored = (StoredTrx(path / TRACTOGRAM).batches() for path in (reference, arrays))
+                stored = (StoredTrx(path / TRACTOGRAM).batches() for path in (reference, place))
                 difference = first_difference(*stored)
                 run = replace(run, outcome="differs" if difference else "equal", difference=difference)
         yield run
-        if arrays != reference:
-            for path in arrays.iterdir():
-                path.unlink()
+        if place != reference:
+            rmtree(place)
 
 
 def run_process(
     variant: Variant, time_limit: float | None, series: Mapping[str, str], parameters: Json, folder: Path
 ) -> VerifiedRun:
-    """Run a variant in a new process, see :func:`work`; any error becomes a failed run."""
+    """Run a variant in a new process; any error becomes a failed run."""
     command = calling(WORKER, json.dumps([series, parameters, str(folder)]))
     try:
         done = subprocess.run(
@@ -231,11 +231,17 @@ def run_process(
         )
     except subprocess.TimeoutExpired:
         return VerifiedRun(variant, "failed", error=f"stopped after {time_limit:g} s (--time-limit)")
-    result = folder / RESULT
-    if done.returncode or not result.exists():
+    path = folder / TRACTOGRAM
+    if done.returncode or not path.exists():
         said = done.stderr.strip() or done.stdout.strip() or "no message"
         return VerifiedRun(variant, "failed", error=f"{_ending(done.returncode)}: {said.splitlines()[-1].strip()}")
-    return VerifiedRun(variant, "equal", **json.loads(result.read_text(encoding="utf-8")))
+    record, (points, offsets) = StoredTrx(path).record, mapped(path)
+    digest = hashlib.sha256(np.ascontiguousarray(points).data)
+    digest.update(np.diff(offsets).astype("<u4").data)
+    return VerifiedRun(
+        variant, "equal", record.result.device, record.content.get("compiler", ""), len(offsets) - 1, len(points),
+        record.result.seconds["track"], digest.hexdigest(),
+    )
 
 
 def _ending(code: int) -> str:
@@ -245,27 +251,14 @@ def _ending(code: int) -> str:
         return f"ended by signal {-code}"
 
 
-def work(series: Mapping[str, str], parameters: Json, folder: Path) -> Json:
-    """Track to a file in a folder, and return counts, seconds and the hash of points and lengths."""
-    result = track(output=folder / TRACTOGRAM, **series, **parameters)
-    points, offsets = mapped(folder / TRACTOGRAM)
-    digest = hashlib.sha256(np.ascontiguousarray(points).data)
-    digest.update(np.diff(offsets).astype("<u4").data)
-    return {
-        "device": result.device, "compiled_by": result.record.get("compiler", ""), "streamlines": len(result),
-        "points": result.points, "seconds": result.seconds["track"], "sha256": digest.hexdigest(),
-    }
-
-
 def main(job: str) -> int:
-    """Run a job, which are the arguments of :func:`work` as JSON, and write its result beside the streamlines."""
+    """Track; the job is a series, parameters and a folder for the tractogram, as JSON."""
     series, parameters, folder = json.loads(job)
     try:
-        result = work(series, parameters, Path(folder))
+        track(output=Path(folder) / TRACTOGRAM, **series, **parameters)
     except TrackingError as error:
         sys.stderr.write(f"{error.on_command_line}\n")
         return 1
-    (Path(folder) / RESULT).write_text(json.dumps(result), encoding="utf-8")
     return 0
 
 
