@@ -30,7 +30,8 @@ COMMANDS = {
     "verify": "Check that every device gives bit-identical streamlines.",
     "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
-MODULES = {"5tt": "five_tissues"} | dict.fromkeys(("join", "map", "view"), "tractograms")  # others have their names
+# others have modules of their names
+MODULES = dict.fromkeys(("join", "map", "view"), "tractograms") | dict.fromkeys(("fixels", "5tt"), "images")
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 # what the user can do where the system refuses something
 ADVICE = {
