@@ -17,8 +17,8 @@ from taichi_runs import run as streamlines_of
 from tistreamlines.backends import shares_memory
 from tistreamlines.backends.taichi import trial as _taichi_trial
 from tistreamlines.backends.taichi.trial import ORDER, ROW, SMALL, TEAMS, TEAMWORK, TURNS, VOTES, WORDS, TrialVerdict
-from tistreamlines.cli.verification import runs as verifying
-from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.cli import verification as verifying
+from tistreamlines.cli.verification import Variant
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.devices import host as _probe_host
 from tistreamlines.devices.compilers import compilers_for

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import one_line
 
-from tistreamlines.cli.verification.runs import Variant, VerifiedRun
+from tistreamlines.cli.verification import Variant, VerifiedRun
 
 LOST = "standard output: cannot be written"
 

@@ -10,11 +10,11 @@ import pytest
 from getters import ON_A_SERIES, WITH_PEAKS
 
 import tistreamlines as ts
-from tistreamlines.cli.verification import runs as verifying
-from tistreamlines.cli.verification.difference import first_difference, members, stored_run
-from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.cli import verification as verifying
+from tistreamlines.cli.verification import Variant, first_difference
 from tistreamlines.devices import list_devices
 from tistreamlines.errors import ParameterError
+from tistreamlines.helpers import helper
 from tistreamlines.space.batch import Batch
 
 SEEDS = 60
@@ -218,7 +218,8 @@ class TestFailures:
         assert "exit code 1: --max-angle is 100" in done.out
 
     def test_a_crash(self, verify, monkeypatch):
-        monkeypatch.setattr(verifying, "WORKER", "import os, sys; print('last words', file=sys.stderr); os.abort()")
+        words = "import os, sys; print('last words', file=sys.stderr); os.abort()"
+        monkeypatch.setattr(verifying, "calling", lambda *_: helper(words))
         done, report = verify([Variant("cpu")])
         assert done.code == 1
         assert report["runs"][0]["outcome"] == "failed"
@@ -244,6 +245,7 @@ def test_help(run):
     shown = " ".join(run("verify", "--help").out.split())
     for word in ("[DWI BVALS BVECS]", "--nseeds", "default: 200 seeds", "--time-limit", "--json", "--fast", "--mask"):
         assert word in shown
+    assert f"chunks of {' and '.join(map(str, verifying.CHUNK_SIZES))} seeds" in shown
     for name in ("--chunk-size", "--json-stats"):
         assert name not in shown
 
@@ -261,57 +263,53 @@ def batch(*halves):
     )
 
 
-@pytest.fixture
-def keep(tmp_path):
-    def call(name, kept):
-        (tmp_path / name).mkdir()
-        for member, array in members(kept):
-            (tmp_path / name / member).write_bytes(array.tobytes())
-        return stored_run(tmp_path / name)
-
-    return call
-
-
 class TestFirstDifference:
     halves = ((2, 3), (4, 1), (3, 5))
 
-    def found(self, keep, other):
-        return first_difference(keep("a", batch(*self.halves)), keep("b", other))
+    def found(self, other):
+        return first_difference([batch(*self.halves)], [other])
 
-    def test_none(self, keep):
-        assert self.found(keep, batch(*self.halves)) is None
+    def test_none(self):
+        assert self.found(batch(*self.halves)) is None
 
     @pytest.mark.parametrize(
         ("streamline", "point", "half", "step"), [(0, 5, "forward", 3), (1, 1, "backward", 3), (2, 3, "forward", 0)]
     )
-    def test_a_bit(self, keep, streamline, point, half, step):
+    def test_a_bit(self, streamline, point, half, step):
         other = batch(*self.halves)
         other.points.view(np.uint32)[other.offsets[streamline] + point, 1] ^= 1
-        found = self.found(keep, other)
+        found = self.found(other)
         assert (found.streamline, found.seed, found.half, found.step) == (streamline, 10 + streamline, half, step)
         assert found.points[0] != found.points[1]
 
-    def test_minus_zero_is_another_bit(self, keep):
+    def test_minus_zero_is_another_bit(self):
         other = batch(*self.halves)
         other.points[8, 2] = -0.0
-        assert self.found(keep, other).streamline == 1
+        assert self.found(other).streamline == 1
 
-    def test_a_longer_backward_half(self, keep):
-        found = self.found(keep, batch((2, 3), (5, 1), (3, 5)))
+    def test_a_longer_backward_half(self):
+        found = self.found(batch((2, 3), (5, 1), (3, 5)))
         assert (found.streamline, found.half, found.step) == (1, "backward", 5)
         assert found.points[0] is None
         assert "no point against (-4.5 0.25 0) mm" in str(found)
 
-    def test_the_first_of_several(self, keep):
+    def test_the_first_of_several(self):
         other = batch((2, 3), (4, 2), (3, 4))
         other.points[0, 0] += 1
-        assert self.found(keep, other).streamline == 0
+        assert self.found(other).streamline == 0
 
-    def test_a_streamline_that_only_one_has(self, keep):
-        found = self.found(keep, batch(*self.halves[:2]))
+    def test_a_streamline_that_only_one_has(self):
+        found = self.found(batch(*self.halves[:2]))
         assert (found.streamline, found.seed, found.step) == (2, 12, None)
         assert "only one run has" in str(found)
 
-    def test_nothing_at_all(self, keep):
+    def test_nothing_at_all(self):
         empty = Batch(np.empty((0, 3)), np.array([0]), *(np.empty(s) for s in ((0, 3), 0, 0, (0, 2))))
-        assert self.found(keep, empty).streamline == 0
+        assert self.found(empty).streamline == 0
+
+    def test_in_a_later_batch(self):
+        other = batch(*self.halves)
+        other.points[-1, 0] += 1
+        found = first_difference(*([whole[:2], whole[2:]] for whole in (batch(*self.halves), other)))
+        assert (found.streamline, found.seed, found.half, found.step) == (2, 12, "forward", 5)
+        assert first_difference([batch(*self.halves)[:2]], [batch(*self.halves)[:2], other[2:]]).streamline == 2

@@ -13,14 +13,12 @@ import pytest
 from PIL import Image
 
 import tistreamlines as ts
-from tistreamlines.report import gathered, views
+from tistreamlines.report import scene as scenes
+from tistreamlines.report.charts import UNKNOWN, bins, coded, connectomes
 from tistreamlines.report.content import command, differing
-from tistreamlines.report.frame import PictureFrame
-from tistreamlines.report.gathered import Gathered
-from tistreamlines.report.histogram import bins
-from tistreamlines.report.matrix import UNKNOWN, coded, connectomes
 from tistreamlines.report.page import Pictures, Told, html
-from tistreamlines.report.views import ReportScene, SlicePeaks, density_pictures, peaks_picture, streamline_pictures
+from tistreamlines.report.scene import Gathered, PictureFrame, ReportScene, SlicePeaks
+from tistreamlines.report.views import density_pictures, peaks_picture, streamline_pictures
 
 # the first axis points down, the second to the left, the third to the front, a little tilted
 TILTED = np.array([[0.0, -2.5, 0, 40], [0.1, 0, 3, -30], [-2, 0, 0.15, 20], [0, 0, 0, 1]])
@@ -75,17 +73,19 @@ def test_streamlines_have_the_place_and_the_colour_of_their_direction():
 
 
 def test_a_sample_is_even_and_the_density_is_that_of_all(monkeypatch):
-    monkeypatch.setattr(gathered, "MOST", 50)
+    monkeypatch.setattr(scenes, "MOST", 50)
     space = ts.Space(np.diag([2.0, 2, 2, 1]), (20, 20, 20))
     kept, rng = Gathered(space, 30.0), np.random.default_rng(0)
     ends = rng.uniform(0, 38, (333, 2, 3)).astype(np.float32)
     for first in range(0, 333, 37):
         kept.add(batch(*ends[first : first + 37]))
-    sample = kept.sample().points.reshape(-1, 2, 3)
+    drawn = kept.scene(None)
+    sample = drawn.sample.points.reshape(-1, 2, 3)
+    assert drawn.streamlines == 333
     stride = int(np.flatnonzero((ends == sample[1]).all(axis=(1, 2)))[0])
     assert 25 <= len(sample) <= 50
     assert np.array_equal(sample, ends[::stride])
-    total = kept.density()
+    total = drawn.density
     starts = tuple(np.floor(ends[:, 0] / 2 + 0.5).astype(int).T)
     assert total[starts].min() >= 1
 
@@ -210,7 +210,7 @@ def test_nothing_to_show_is_shown():
     space = ts.Space(np.eye(4), (5, 6, 7))
     empty = ReportScene(space, np.zeros(space.shape, int), ts.Batch.concatenate([]), None, 0)
     assert len(streamline_pictures(empty)) == len(density_pictures(empty)) == 3
-    assert max(max(one.shape) for one in density_pictures(empty)) <= views.LONGEST
+    assert max(max(one.shape) for one in density_pictures(empty)) <= scenes.LONGEST
 
 
 def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):

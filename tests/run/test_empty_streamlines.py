@@ -14,7 +14,7 @@ from mrtrix_tests import inputs
 import tistreamlines as ts
 from tistreamlines.devices import list_devices
 from tistreamlines.io.tractograms import stored_batches
-from tistreamlines.viewer.sample import Sample
+from tistreamlines.viewer.scene import Sample
 
 SIDE, AFFINE = 8, np.diag([2.0, 2.0, 2.0, 1.0])
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -150,7 +150,7 @@ def test_weights_must_be_as_many_as_all(place, tmp_path, run):
 def test_a_viewers_sample_counts_them(place, tmp_path):
     _, lines = place
     more, there = with_empties(lines, PLACES["everywhere"])
-    sample = Sample(most_streamlines=20)
+    sample = Sample(20, simplified=True)
     for batch in stored_batches(write(tmp_path / "a.trx", more, AFFINE, (SIDE,) * 3)):
         sample.add(batch)
     assert sample.total == len(more) and sample.every == 4

@@ -15,7 +15,7 @@ from small_runs import SHAPE, write_inputs, write_parts
 import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import LostDeviceError
-from tistreamlines.report.views import ReportScene
+from tistreamlines.report.scene import ReportScene
 from tistreamlines.run import reporting, setup
 from tistreamlines.tracking.engine.directions import fod_peaks, initial_directions
 
@@ -116,7 +116,7 @@ def test_directions_are_those_in_which_streamlines_start(whole, options):
 
     def keep(page, told, gathered, background, engine, *_, **__):
         space = gathered.space
-        lines = gathered.sample()
+        lines = gathered.scene(background).sample
         numbers, directions = initial_directions(engine, space.to_voxel(lines.seeds))
         seen.append((lines, numbers, directions, background))
 

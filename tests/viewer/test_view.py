@@ -22,9 +22,8 @@ from tistreamlines.io.tractograms import batch_of, stored_batches
 from tistreamlines.io.writer import TractogramWriter
 from tistreamlines.space.batch import Space
 from tistreamlines.viewer import niivue
-from tistreamlines.viewer.page import page_of
-from tistreamlines.viewer.sample import Sample
-from tistreamlines.viewer.scene import scene_of
+from tistreamlines.viewer.niivue import page_of
+from tistreamlines.viewer.scene import Sample, scene_of
 from tistreamlines.viewer.serve import PageServer
 
 LINES, SPACE = 1000, Space(np.diag([2.0, 2.0, 2.0, 1.0]), (20, 20, 20))
@@ -66,7 +65,7 @@ def test_every_format_is_read(files, suffix):
 
 
 def test_a_sample_is_even_and_bounded():
-    sample, whole = Sample(most_streamlines=100), bundle()
+    sample, whole = Sample(100, simplified=True), bundle()
     for first in range(0, LINES, 137):
         sample.add(whole[first : first + 137])
     kept = sample.batch()
@@ -74,7 +73,7 @@ def test_a_sample_is_even_and_bounded():
     np.testing.assert_allclose([line[0, 1] for line in kept], [4 + 30 * i / LINES for i in range(0, LINES, 16)])
     assert len(kept.points) < 63 * 20  # points on almost straight lines are left out, the ends are not
     np.testing.assert_allclose([line[-1] for line in kept], [line[-1] for line in whole[::16]])
-    few = Sample(most_points=200)
+    few = Sample(20_000, most_points=200, simplified=True)
     few.add(whole)
     assert 0 < len(few.batch().points) <= 200
 

@@ -29,12 +29,6 @@ DEFAULT = tuple(name for name in METHODS if name in registry.METHODS)
 SUITE = "python benchmarks/suite, in a copy of the repository"  # of the developers
 option = grouped("Benchmark")
 
-HELP = """Time tistreamlines on every device here, beside DIPY, on the same data, and compare their streamlines.
-
-DWI BVALS BVECS are as for track; without them a phantom is tracked. Each run has its own process and a time limit; the
-report lists the runs that failed. Writes results.json, report.md and report.html.
-"""
-
 
 def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
     """Return the names of an option, which are separated by commas."""
@@ -46,7 +40,7 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: str | Non
         raise click.UsageError(f"{parameter.opts[0]} is an option of the developers' benchmark: {SUITE}")
 
 
-@click.command("benchmark", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
+@click.command("benchmark", cls=GroupedCommand, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
 @option("--mask", metavar="FILE", help="Brain mask of DWI.  [default: DIPY's median_otsu]")
 @option("--cases", metavar="NAMES", callback=names,
@@ -75,6 +69,11 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: str | Non
 @verbosity
 @click.pass_context
 def benchmark(context: click.Context, out: str, quiet: bool, verbose: int, **_: object) -> None:
+    """Time tistreamlines on every device here, beside DIPY, on the same data, and compare their streamlines.
+
+    DWI BVALS BVECS are as for track; without them a phantom is tracked. Each run has its own process and a time limit;
+    the report lists the runs that failed. Writes results.json, report.md and report.html.
+    """
     from ..benchmarks import report, suite, tables
     from ..benchmarks.targets import TARGETS
     from ..io.sidecar import write_json

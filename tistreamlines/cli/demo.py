@@ -21,15 +21,8 @@ DENSITY, CONNECTOME = "density.nii.gz", "connectome.csv"
 SEEDS = 20_000
 option = grouped("Output")
 
-HELP = """Generate a phantom, track it, print a summary, draw a picture and write a report.
 
-The phantom is a small synthetic head whose bundles are known. Its diffusion series, gradients and mask, the tractogram,
-a density map, a connectome of the ends of the bundles, a picture and a page about the run are written to the output
-folder.
-"""
-
-
-@click.command("demo", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
+@click.command("demo", cls=GroupedCommand, context_settings={"max_content_width": 110})
 @option("--output-dir", default="tistreamlines-demo", metavar="FOLDER",
         help="Folder for the output; it is created if missing.  [default: ./tistreamlines-demo]")
 @option("--nseeds", type=CountType(), default=SEEDS, metavar="SEEDS",
@@ -38,6 +31,12 @@ folder.
 @verbosity
 @click.pass_context
 def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verbose: int, **_: object) -> None:
+    """Generate a phantom, track it, print a summary, draw a picture and write a report.
+
+    The phantom is a small synthetic head whose bundles are known. Its diffusion series, gradients and mask, the
+    tractogram, a density map, a connectome of the ends of the bundles, a picture and a page about the run are written
+    to the output folder.
+    """
     from ..backends import take_compiler
     from ..io.drafts import completed
     from ..io.picture import png

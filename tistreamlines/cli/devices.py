@@ -12,20 +12,18 @@ from ..devices import NUMBERED, Device, choose, list_devices
 from .printing import print_table
 
 HEADINGS = ("arch", "number", "device", "driver", "memory", "kind", "compiler", "state")
-HELP = """List the devices that can track here, and why the others cannot. --devices of track takes their numbers.
-
-The exit code is 0, or 1 if a device fails --test.
-"""
 
 
-@click.command("devices", help=HELP)
+@click.command("devices")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.  [default: a table]")
-@click.option(
-    "--test", is_flag=True,
-    help="Run a small kernel on each GPU and check its results; tracking runs the same test first.  [default: list "
-    "what the drivers report]",
-)
+@click.option("--test", is_flag=True,
+        help="Run a small kernel on each GPU and check its results; tracking runs the same test first.  [default: list "
+        "what the drivers report]")
 def devices(as_json: bool, test: bool) -> int:
+    """List the devices that can track here, and why the others cannot. --devices of track takes their numbers.
+
+    The exit code is 0, or 1 if a device fails --test.
+    """
     automatic = choose("auto")
     rows = []
     for device in list_devices():

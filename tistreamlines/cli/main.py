@@ -30,7 +30,8 @@ COMMANDS = {
     "verify": "Check that every device gives bit-identical streamlines.",
     "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
-NAMED = {"5tt": "five_tissues"}  # whose modules and functions cannot have the names of the commands
+# others have modules of their names
+MODULES: dict[str, str] = dict.fromkeys(("join", "map", "view"), "tractograms") | dict.fromkeys(("fixels", "5tt"), "images")
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 # what the user can do where the system refuses something
 ADVICE = {
@@ -54,8 +55,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         check_limits(cmd_name)  # before libraries are imported
-        name = NAMED.get(cmd_name, cmd_name)
-        return getattr(importlib.import_module(f"{__package__}.{name}"), name)
+        module = importlib.import_module(f"{__package__}.{MODULES.get(cmd_name, cmd_name)}")
+        return getattr(module, "five_tissues" if cmd_name == "5tt" else cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

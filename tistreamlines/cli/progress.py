@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from rich.console import Console
 
@@ -39,6 +40,7 @@ class Display(Bar):
 
     def __exit__(self, *_: object) -> None:
         """Remove the bar."""
+        self._end_stage()
         super().__exit__(*_)
         if self._verbose > 1:
             self._say(f"Stages: {', '.join(f'{name} {seconds:.2f} s' for name, seconds in self._seconds.items())}")
@@ -50,15 +52,18 @@ class Display(Bar):
             interrupts.hold(name in ("place", "report"))
         # no file is open yet, and Taichi, which compiles in both stages, does not return to Python until it has done so
         interrupts.end_at_once(name in ("load", "compile") and self._gpu)
+        if begins:
+            self._end_stage()
         super().stage(name)
         if begins:
             self._say(STAGES.get(name, name))
 
-    def end_stage(self, name: str, seconds: float) -> None:
-        """Say for how long a stage has taken."""
-        name = name.partition(",")[0]
-        self._seconds[name] = self._seconds.get(name, 0) + seconds
-        self._say(f"{name}: {seconds:.1f} s")
+    def _end_stage(self) -> None:
+        """Say for how long the stage has taken."""
+        if self._stage:
+            name, seconds = STAGES.get(self._stage, self._stage).partition(",")[0], time.perf_counter() - self._begun
+            self._seconds[name] = self._seconds.get(name, 0) + seconds
+            self._say(f"{name}: {seconds:.1f} s")
 
     def device(self, device: Device) -> None:
         """Show the device."""

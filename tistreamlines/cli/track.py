@@ -16,40 +16,34 @@ from .progress import Display
 
 IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without --output
 
-HELP = """Track streamlines through a diffusion series, or through orientations that another program computed.
 
-DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI, as
-dwi.bval and dwi.bvec or as bvals and bvecs, or in it, as in MRtrix3's .mif. Volumes with b <= 50 s/mm2 are b0s. Of
-several shells, models are fitted to the highest one up to b = 3500, and FA to the one nearest to b = 1000 (--shells).
-Images are NIfTI or MRtrix3's .mif, .mif.gz or .mih. No series is needed if you give orientations from a file,
---stop-map, and --seed-mask or --seeds. Lengths are in mm, angles in degrees, points in RASmm. Streamlines shorter than
-5 voxels are dropped (--min-length). A JSON file with the same name as the tractogram records the parameters, inputs and
-results. If the run fails, no tractogram is written.
-"""
-
-
-@click.command("track", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
+@click.command("track", cls=GroupedCommand, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
-@grouped("Output")(
-    "-o", "--output", metavar="FILE",
-    help="Tractogram to write: .trx, .trk or .tck.  [required, unless other files are asked for, such as --density or "
-    "--connectome]",
-)
+@grouped("Output")("-o", "--output", metavar="FILE",
+        help="Tractogram to write: .trx, .trk or .tck.  [required, unless other files are asked for, such as --density "
+        "or --connectome]")
 @parameter_options()
-@grouped("Running")(
-    "--dry-run", is_flag=True, help="Track a pilot of 2,000 seeds or a second, and print how many streamlines, how "
-    "large a tractogram, how much memory and how long a run the whole would be. Nothing is written, and no --output is "
-    "needed.",
-)
-@grouped(VERBOSITY)(
-    "--citations", is_flag=True, help="Print the references of the direction getter and the model, and exit."
-)
+@grouped("Running")("--dry-run", is_flag=True,
+        help="Track a pilot of 2,000 seeds or a second, and print how many streamlines, how large a tractogram, how "
+        "much memory and how long a run the whole would be. Nothing is written, and no --output is needed.")
+@grouped(VERBOSITY)("--citations", is_flag=True,
+        help="Print the references of the direction getter and the model, and exit.")
 @verbosity
 @click.pass_context
 def track(
     context: click.Context, series: tuple[str, ...], output: str | None, dry_run: bool, citations: bool, quiet: bool,
     verbose: int, **_: object,
 ) -> None:
+    """Track streamlines through a diffusion series, or through orientations that another program computed.
+
+    DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI,
+    as dwi.bval and dwi.bvec or as bvals and bvecs, or in it, as in MRtrix3's .mif. Volumes with b <= 50 s/mm2 are b0s.
+    Of several shells, models are fitted to the highest one up to b = 3500, and FA to the one nearest to b = 1000
+    (--shells). Images are NIfTI or MRtrix3's .mif, .mif.gz or .mih. No series is needed if you give orientations from a
+    file, --stop-map, and --seed-mask or --seeds. Lengths are in mm, angles in degrees, points in RASmm. Streamlines
+    shorter than 5 voxels are dropped (--min-length). A JSON file with the same name as the tractogram records the
+    parameters, inputs and results. If the run fails, no tractogram is written.
+    """
     if citations:
         chosen = Parameters.given(given(context))
         click.echo("\n".join(references(chosen.dg, chosen.model)))

@@ -20,32 +20,23 @@ from ..run.inputs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES
+from . import verification as verifying
 from .options import CountType, GroupedCommand, check_series, given, grouped, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
-from .verification import runs as verifying
 
 SEEDS = 200
 COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines", "points", "seconds", "sha256", "bits")
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
     "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
-    "time_limit", *joined_options(),
+    "time_limit", "bids_out", "report", "resume", *joined_options(),
 )
 SHARED = [name for name in options() if name not in VARIED]
 option = grouped("Comparison")
-HELP = f"""Track the same seeds on every arch and check that the streamlines are bit-identical.
-
-DWI BVALS BVECS are as for track. Without them, and without orientations from a file, a small phantom is tracked with
-every direction getter. On the CPU, chunks of {" and ".join(map(str, verifying.CHUNK_SIZES))} seeds and several numbers
-of threads are also tested. The defaults are those of track --like dipy. Each run has its own process and is compared
-with the first run of the same getter. For two runs that differ, the first different streamline and step are printed;
-steps are counted from the seed. The exit code is 0 if all runs are identical and 1 if not, or if a run failed; with
---fast, differences do not count.
-"""
 
 
-@click.command("verify", cls=GroupedCommand, help=HELP, context_settings={"max_content_width": 110})
+@click.command("verify", cls=GroupedCommand, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI BVALS BVECS]")
 @option("--nseeds", type=CountType(1, 2**32 - 1), default=SEEDS, metavar="SEEDS", show_default=False,
         help="Number of random seeds. On a GPU, 20,000 and more are practical; a Vulkan device in software is about "
@@ -71,6 +62,15 @@ def verify(
     context: click.Context, series: tuple[str, ...], time_limit: float | None, json_file: str | None, quiet: bool,
     verbose: int, **_: object,
 ) -> int:
+    """Track the same seeds on every arch and check that the streamlines are bit-identical.
+
+    DWI BVALS BVECS are as for track. Without them, and without orientations from a file, a small phantom is tracked
+    with every direction getter. On the CPU, chunks of 137 and 5000 seeds and several numbers of threads are also
+    tested. The defaults are those of track --like dipy. Each run has its own process and is compared with the first run
+    of the same getter. For two runs that differ, the first different streamline and step are printed; steps are counted
+    from the seed. The exit code is 0 if all runs are identical and 1 if not, or if a run failed; with --fast,
+    differences do not count.
+    """
     check_series(series)
     params = context.params
     shared = _parameters(context)
@@ -146,31 +146,24 @@ def _on_phantom(shared: Json) -> bool:
 
 
 def _getters(named: tuple[str, ...], shared: Json, given_series: bool) -> list[str]:
-    """Return the getters to test; their parameters are checked before any run starts."""
-    if not named and (given_series or not _on_phantom(shared)):
-        able = [Parameters.given(shared)]
-    else:
-        able = _able(shared, named)
-    for chosen in able:
-        if not given_series and not _on_phantom(shared) and needs_series(chosen):
-            raise ParameterError(needs_series(chosen))
-    return list(dict.fromkeys(chosen.dg for chosen in able))
+    """Return the named getters, or those that allow the given options, of which there is one.
 
-
-def _able(shared: Json, named: tuple[str, ...]) -> list[Parameters]:
-    """Return the parameters of the named getters, or of all that allow the given options, of which there is one."""
-    able, refused = [], []
-    for dg in named or METHODS:
+    Their parameters are checked before any run starts. On the phantom, all getters are tried, otherwise that of track.
+    """
+    able, refused = list[str](), list[ParameterError]()
+    on_phantom = not given_series and _on_phantom(shared)
+    for stated in [{"dg": dg} for dg in named or METHODS] if named or on_phantom else [{}]:
         try:
-            chosen = Parameters.given(shared | {"dg": dg})
-            if chosen.source == FITTED and not follows_series(chosen):
+            chosen = Parameters.given(shared | stated)
+            lacks_series = not given_series and not on_phantom and needs_series(chosen)
+            if lacks_series or (chosen.source == FITTED and not follows_series(chosen)):
                 raise ParameterError(needs_series(chosen))
-            able.append(chosen)
+            able.append(chosen.dg)
         except ParameterError as error:
             refused.append(error)
     if refused and (named or not able):
         raise refused[0]
-    return able
+    return list(dict.fromkeys(able))
 
 
 def _row(run: verifying.VerifiedRun) -> tuple[str, ...]:

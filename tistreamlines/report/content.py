@@ -1,14 +1,15 @@
-"""What a report says of a run, taken from its record: tables of descriptions and values."""
+"""What a report says of a run, taken from its record: tables of descriptions and values; and the names of its files."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..aliases import Json
 from ..errors import ParameterError
-from ..kernels.stop_reasons import DROPPED, Stop, Verdict
+from ..kernels.stop_reasons import Stop, Verdict
 from ..option import flag
 from ..options.definitions import defaults, input_names, kind, options
 from ..options.parameters import Parameters
@@ -18,7 +19,16 @@ from ..tracking.sources import SOURCES
 
 Record = Mapping[str, Any]
 SERIES = ("dwi", "bvals", "bvecs")
+SUFFIXES = (".html", ".htm")
 HABITS = ("force", "report")  # options that say nothing of the run itself
+
+
+def files_of(page: Path) -> dict[str, Path]:
+    """Return the files of a report: the ``page``, the ``picture`` and the ``numbers`` for MultiQC."""
+    return {
+        "page": page, "picture": page.with_name(f"{page.stem}_mqc.png"),
+        "numbers": page.with_name(f"{page.stem}_stats.json"),
+    }
 
 
 def is_tracked(record: Record) -> bool:
@@ -111,19 +121,9 @@ def method(record: Record) -> dict[str, str]:
     }
 
 
-def ends(record: Record) -> list[tuple[str, int]]:
-    """Return why the halves of the streamlines ended, and how many did, the most first."""
-    return _most_first(Stop, record["result"]["written_stop_reasons"])
-
-
-def dropped(record: Record) -> list[tuple[str, int]]:
-    """Return why streamlines were dropped, and how many were, the most first."""
-    return _most_first(DROPPED, record["result"]["dropped"])
-
-
-def _most_first(reasons: Iterable[Stop] | Iterable[Verdict], counts: Mapping[str, int]) -> list[tuple[str, int]]:
+def reasons(kinds: Iterable[Stop] | Iterable[Verdict], counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the texts of reasons and their counts, by name in lower case, the most first."""
-    rows = [(reason.text, counts.get(reason.name.lower(), 0)) for reason in reasons]
+    rows = [(reason.text, counts.get(reason.name.lower(), 0)) for reason in kinds]
     return sorted((row for row in rows if row[1]), key=lambda row: -row[1])
 
 

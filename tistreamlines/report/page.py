@@ -1,31 +1,38 @@
-"""The page: one HTML file, which loads nothing and runs only its own script."""
+"""The page: one HTML file, which loads nothing and runs only its own script.
+
+The text between its numbers is in ``page.html``, in parts of which each begins with its name.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from html import escape
 from io import BytesIO
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
 
 from ..aliases import Array, Json
 from ..io.picture import DIRECTIONS, LETTERS, VIEWS
+from ..kernels.stop_reasons import DROPPED, Stop
 from ..tracking.products.connectome.matrix import Matrix
-from . import content, weighing
-from .histogram import bins, nice
-from .matrix import connectomes
-from .views import ReportScene, ramp_of
+from . import content
+from .charts import bins, connectomes, curves, facts, nice, ramp_of
+from .scene import ReportScene
 
 HERE = Path(__file__).parent
 QUALITY = 82  # of pictures in JPEG
 UNFOLDED = 4  # connectomes that are shown at once
+_PARTS = re.split(r"^<!-- (\w+) -->\n", (HERE / "page.html").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+TEMPLATES = {name: Template(text.removesuffix("\n")) for name, text in zip(_PARTS[::2], _PARTS[1::2], strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +97,21 @@ def html(told: Told, scene: ReportScene, pictures: Pictures) -> str:
         _references(record), _options(record),
     )
     data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": matrices}
-    scripts = f'<script type="application/json" id="connectomes">{_json(data)}</script>\n<script>{script}</script>'
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(Path(name).name)}</title>\n<link rel="icon" href="data:,">\n'
-        f"<style>{(HERE / 'page.css').read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<main>\n"
-        f"<header><h1>{escape(Path(name).name)}</h1><p>tistreamlines {escape(record['versions']['tistreamlines'])}, "
-        f"{now}</p></header>\n{_tiles(record)}{_warnings(record)}" + "\n".join(filter(None, sections))
-        + f"\n{scripts if matrices else ''}\n</main>\n</body>\n</html>\n"
+    tiles = (f"<div><dt>{k}</dt><dd>{escape(v)}</dd></div>" for k, v in content.headline(record).items())
+    warnings = record.get("warnings") or ()
+    return _filled(
+        "page", policy=policy, name=escape(Path(name).name), style=(HERE / "page.css").read_text(encoding="utf-8"),
+        version=escape(record["versions"]["tistreamlines"]),
+        now=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), tiles="".join(tiles),
+        warnings=_filled("warnings", items=_items(warnings)) if warnings else "",
+        sections="\n".join(filter(None, sections)),
+        scripts=_filled("scripts", data=_json(data), script=script) if matrices else "",
     )
+
+
+def _filled(template: str, **parts: object) -> str:
+    """Return a part of ``page.html`` with its variables, which are HTML."""
+    return TEMPLATES[template].substitute(parts)
 
 
 def _json(data: Json) -> str:
@@ -110,18 +120,8 @@ def _json(data: Json) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _section(title: str, body: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
-
-
-def _tiles(record: content.Record) -> str:
-    tiles = "".join(f"<div><dt>{k}</dt><dd>{escape(v)}</dd></div>" for k, v in content.headline(record).items())
-    return f'<dl class="tiles">{tiles}</dl>\n'
-
-
-def _warnings(record: content.Record) -> str:
-    texts = record.get("warnings") or ()
-    return f'<div class="warnings" role="note"><h2>Warnings</h2><ul>{_items(texts)}</ul></div>\n' if texts else ""
+def _section(title: str, template: str, **parts: object) -> str:
+    return _filled("section", title=escape(title), body=_filled(template, **parts))
 
 
 def _items(texts: Iterable[str]) -> str:
@@ -131,26 +131,22 @@ def _items(texts: Iterable[str]) -> str:
 # ------------------------------------------------------------------------------------------------------------ pictures
 def _pictures(scene: ReportScene, pictures: Pictures) -> str:
     usual = "the mean b0" if scene.background is not None else "the density, since there is no series at hand"
-    behind = escape(scene.behind or usual)
     shown, total = len(scene.sample), int(scene.streamlines)
-    share = f"All {total:,}" if shown >= total else f"{shown:,} of {total:,}"
     keys = "".join(f'<span><i style="background:{c}"></i>{name}</span>' for name, c in DIRECTIONS)
     lines = _section(
-        "Streamlines",
-        f"<p>{share} streamlines, coloured by direction and projected on a slice of {behind}.</p>\n"
-        f'{_views(scene, pictures.streamlines, slices=False)}<div class="key">{keys}</div>',
-    )
-    most = int(scene.counts.max(initial=0))
-    stops = ", ".join(f"rgb({r},{g},{b})" for r, g, b in (255 * ramp_of(9)).astype(int).tolist())
-    scale = (
-        f'<div class="key"><span class="scale">0 <span class="ramp" style="background:linear-gradient(90deg,{stops})">'
-        f"</span> {most:,}</span><span>streamlines in a voxel (logarithmic)</span></div>"
+        "Streamlines", "streamlines", share=f"All {total:,}" if shown >= total else f"{shown:,} of {total:,}",
+        behind=escape(scene.behind or usual), views=_views(scene, pictures.streamlines, slices=False), keys=keys,
     )
     density = _section(
-        "Density", "<p>How many streamlines pass through each voxel of the slice of each axis of which they pass most "
-        f"voxels.</p>\n{_views(scene, pictures.density, slices=True)}{scale}",
+        "Density", "density", views=_views(scene, pictures.density, slices=True), stops=_stops(ramp_of(9)),
+        most=f"{int(scene.counts.max(initial=0)):,}",
     )
     return "\n".join(filter(None, [lines, density, _directions(scene, pictures, keys)]))
+
+
+def _stops(colours: Array) -> str:
+    """Return colours, (n, 3), 0 to 1, as the stops of a gradient."""
+    return ", ".join(f"rgb({r},{g},{b})" for r, g, b in (255 * colours).astype(int).tolist())
 
 
 def _views(scene: ReportScene, pictures: Sequence[Array], *, slices: bool) -> str:
@@ -158,30 +154,20 @@ def _views(scene: ReportScene, pictures: Sequence[Array], *, slices: bool) -> st
     out = []
     for view, picture in zip(VIEWS, pictures, strict=True):
         sides = zip(("left", "right", "low", "high"), LETTERS[view.across] + LETTERS[view.up], strict=True)
-        letters = "".join(f'<b class="{side}">{letter}</b>' for side, letter in sides)
-        level = f", {'xyz'[view.towards]} = {scene.level(view):.0f} mm" if slices else ""
-        share = picture.shape[1] / picture.shape[0]
-        out.append(
-            f'<figure style="flex:{share:.4f} 1 0"><div class="picture">{_image(picture, f"{view.name} view")}{letters}'
-            f"</div><figcaption>{view.name}{level}</figcaption></figure>"
-        )
-    return f'<div class="views">{"".join(out)}</div>\n'
+        out.append(_filled(
+            "view", share=f"{picture.shape[1] / picture.shape[0]:.4f}", image=_image(picture, f"{view.name} view"),
+            letters="".join(f'<b class="{side}">{letter}</b>' for side, letter in sides), name=view.name,
+            level=f", {'xyz'[view.towards]} = {scene.level(view):.0f} mm" if slices else "",
+        ))
+    return "".join(out)
 
 
 def _directions(scene: ReportScene, pictures: Pictures, keys: str) -> str:
+    title = "Directions in a slice"
     if pictures.peaks is None:
-        return _section("Directions in a slice", f"<p>{escape(pictures.without)}</p>") if pictures.without else ""
-    text = (
-        "The directions of fibres at the centre of each voxel, where streamlines would start, in the axial slice z = "
-        f"{scene.level(VIEWS[0]):.0f} mm. The line of the greatest peak of a voxel is the longest and the "
-        "brightest. Where fibres bend, lines must follow the bend from voxel to voxel: if they lie across it, an axis "
-        "of the gradients is probably flipped. Click to enlarge."
-    )
-    return _section(
-        "Directions in a slice",
-        f'<p>{text}</p>\n<div class="zoom"><label><input type="checkbox" aria-label="Enlarge the picture">'
-        f'{_image(pictures.peaks, "directions in an axial slice")}</label></div><div class="key">{keys}</div>',
-    )
+        return _section(title, "plain", body=f"<p>{escape(pictures.without)}</p>") if pictures.without else ""
+    image = _image(pictures.peaks, "directions in an axial slice")
+    return _section(title, "directions", level=f"{scene.level(VIEWS[0]):.0f}", image=image, keys=keys)
 
 
 def _image(picture: Array, name: str) -> str:
@@ -190,7 +176,7 @@ def _image(picture: Array, name: str) -> str:
     file = BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=QUALITY, subsampling=0)
     data, (height, width) = base64.b64encode(file.getvalue()).decode(), picture.shape[:2]
-    return f'<img alt="{name}" width="{width}" height="{height}" src="data:image/jpeg;base64,{data}">'
+    return _filled("image", name=name, width=width, height=height, data=data)
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers
@@ -198,47 +184,42 @@ def _counts(told: Told) -> str:
     record, result = told.record, told.record["result"]
     counts, width = bins(told.histogram, record["step_mm"])
     most = max(counts.max(initial=0), 1)
-    bars = "".join(
+    bars = (
         f'<i style="height:{100 * count / most:.2f}%" title="{k * width:g} to {(k + 1) * width:g} mm: {count:,}"></i>'
         for k, count in enumerate(counts.tolist())
     )
     far = len(counts) * width
     marks = np.arange(0, far * (1 + 1e-9), nice(far / 6))
-    ticks = "".join(f'<span style="left:{100 * one / far:.2f}%">{one:g}</span>' for one in marks.tolist())
-    histogram = (
-        f'<div class="histogram" role="img" aria-label="Histogram of lengths"><div class="bars">{bars}</div>'
-        f'<div class="ticks">{ticks}</div><p class="axis">length (mm); {width:g} mm a bar, {most:,} streamlines in the '
-        "highest</p></div>"
-    )
+    ticks = (f'<span style="left:{100 * mark / far:.2f}%">{mark:g}</span>' for mark in marks.tolist())
+    histogram = {"bars": "".join(bars), "ticks": "".join(ticks), "width": f"{width:g}", "most": f"{most:,}"}
     if not content.is_tracked(record):
-        return _section("Lengths", histogram)
-    dropped = content.dropped(record)
-    none = "<p>No streamline was dropped.</p>"
+        return _section("Lengths", "histogram", **histogram)
+    dropped, written = content.reasons(DROPPED, result["dropped"]), result["streamlines"]
+    grown = written + sum(count for _, count in dropped)
     return _section(
-        "Lengths and ends",
-        f'<div class="two"><div>{histogram}</div><div>'
-        f"<h3>Why streamlines ended</h3>{_shares(content.ends(record), 2 * result['streamlines'])}"
-        f"<h3>Why streamlines were dropped</h3>"
-        f"{_shares(dropped, result['streamlines'] + sum(n for _, n in dropped)) if dropped else none}</div></div>",
+        "Lengths and ends", "ends", histogram=_filled("histogram", **histogram),
+        ends=_shares(content.reasons(Stop, result["written_stop_reasons"]), 2 * written),
+        dropped=_shares(dropped, grown) if dropped else "<p>No streamline was dropped.</p>",
     )
 
 
 def _shares(rows: Iterable[tuple[str, int]], total: int) -> str:
     """Write a table of counts, with the share of each in all."""
-    out = "".join(
-        f'<tr><td>{escape(text)}<span class="share" style="width:{100 * count / max(total, 1):.1f}%"></span></td>'
-        f'<td class="number">{count:,}</td><td class="number">{count / max(total, 1):.1%}</td></tr>'
-        for text, count in rows
+    shares = ((text, count, count / max(total, 1)) for text, count in rows)
+    out = (
+        _filled("share", text=escape(text), percent=f"{100 * share:.1f}", count=f"{count:,}", share=f"{share:.1%}")
+        for text, count, share in shares
     )
-    return f"<table><tbody>{out}</tbody></table>"
+    return f"<table><tbody>{''.join(out)}</tbody></table>"
 
 
 def _weights(told: Told) -> str:
     weights = told.products.get("sift2")
     if weights is None:
         return ""
-    picture = weighing.curves(weights) if weights.iterations else ""
-    return _section("Weights of streamlines (SIFT2)", f"{picture}\n{_table(weighing.facts(weights).items())}")
+    picture = _filled("curves", **curves(weights)) if weights.iterations else ""
+    body = f"{picture}\n{_table(facts(weights).items())}"
+    return _section("Weights of streamlines (SIFT2)", "plain", body=body)
 
 
 def _connectomes(matrices: Sequence[Json]) -> str:
@@ -252,46 +233,31 @@ def _connectomes(matrices: Sequence[Json]) -> str:
 
 def _connectome(place: int, matrix: Json) -> str:
     """Write what the script fills: a canvas, its controls and the text of the edge that is pointed at."""
-    n, text = len(matrix["nodes"]), matrix["labels"]
+    nodes = len(matrix["nodes"])
     out = f"{matrix['unassigned']:,} of {matrix['streamlines']:,} streamlines have an end without a node."
     if matrix["missing"]:
         out += f" The page has no room for {', '.join(matrix['missing'])}: see the files."
     choices = "".join(f'<option value="{k}">{escape(m["name"])}</option>' for k, m in enumerate(matrix["measures"]))
-    stops = ", ".join(f"rgb({r},{g},{b})" for r, g, b in (255 * ramp_of(256)[20::29]).astype(int).tolist())
-    body = f"<p>{n} nodes of {escape(text)}. {escape(out)}</p>"
-    if matrix["measures"]:
-        body += (
-            f'<div class="matrix" id="connectome-{place}"><div><div class="controls">'
-            f'<select aria-label="Measure">{choices}</select><button class="in" aria-label="Zoom in">+</button>'
-            '<button class="out" aria-label="Zoom out">−</button><button class="all">Whole matrix</button></div>'
-            f'<canvas tabindex="0" role="img" aria-label="Connectome, {n} by {n}"></canvas>'
-            '<div class="key"><span class="scale"><span class="least"></span> <span class="ramp" '
-            f'style="background:linear-gradient(90deg,{stops})"></span> <span class="most"></span></span>'
-            "<span>logarithmic; empty where 0</span></div></div>"
-            '<div class="told" aria-live="polite"><p>Point at a cell, or touch it, for its nodes, its value and the '
-            'standard error of it.</p><p class="quiet">The wheel, a pinch or + and − zoom; dragging moves. Values '
-            "here are rounded to four digits.</p></div></div>"
-        )
-    return _section("Connectome", body)
+    canvas = _filled("matrix", place=place, choices=choices, nodes=nodes, stops=_stops(ramp_of(256)[20::29]))
+    return _section(
+        "Connectome", "connectome", nodes=nodes, labels=escape(matrix["labels"]), facts=escape(out),
+        matrix=canvas if matrix["measures"] else "",
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
 def _run(told: Told) -> str:
     record = told.record
-    facts = _table(content.method(record).items())
-    rows = "".join(
+    rows = (
         f"<tr><th>{escape(name)}</th><td>{escape(path)}</td><td><code>{escape(digest)}</code></td></tr>"
         for name, path, digest in content.inputs(record)
     )
-    head = "<thead><tr><th>input</th><th>file</th><th>SHA-256</th></tr></thead>"
     nothing = "nothing: the streamlines are kept in memory" if content.is_tracked(record) else "nothing but this page"
-    written = ", ".join(content.outputs(record, told.output)) or nothing
     return _section(
-        "What was run",
-        f"<pre>{escape(content.command(record, told.output))}</pre>\n{facts}\n<h3>Inputs</h3>\n"
-        f'<div class="scroll"><table class="stack">{head}<tbody>{rows}</tbody></table></div>\n'
-        f"<h3>Written</h3><p>{escape(written)}</p>\n"
-        f"<h3>Options that are not the defaults</h3>\n{_values(content.differing(record)) or '<p>None.</p>'}",
+        "What was run", "run", command=escape(content.command(record, told.output)),
+        facts=_table(content.method(record).items()), inputs="".join(rows),
+        written=escape(", ".join(content.outputs(record, told.output)) or nothing),
+        options=_values(content.differing(record)) or "<p>None.</p>",
     )
 
 
@@ -311,12 +277,13 @@ def _listed(value: object, separator: str) -> str:
 
 
 def _notes(notes: Sequence[str]) -> str:
-    return _section("Notes", f"<ul>{_items(notes)}</ul>") if notes else ""
+    return _section("Notes", "plain", body=f"<ul>{_items(notes)}</ul>") if notes else ""
 
 
 def _references(record: content.Record) -> str:
     items = _items(content.references(record))
-    return _section("References", f"<p>Please cite what this run has used.</p><ol>{items}</ol>") if items else ""
+    body = f"<p>Please cite what this run has used.</p><ol>{items}</ol>"
+    return _section("References", "plain", body=body) if items else ""
 
 
 def _options(record: content.Record) -> str:

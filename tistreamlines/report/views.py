@@ -1,137 +1,72 @@
-"""The pictures of a report: streamlines, their density and the directions of a slice, as arrays of red, green, blue.
+"""The files of a report: the page, a picture and numbers for MultiQC; they appear complete or not at all.
 
-They are drawn straight into arrays, since drawing so many lines one by one would take many seconds.
+Pictures are drawn straight into arrays of red, green and blue, since drawing so many lines one by one would take many
+seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..io.picture import VIEWS, View, coloured
-from ..space.batch import Batch, Space, last_points
-from .frame import PictureFrame
+from ..io.sidecar import write_json
+from ..io.writer import completed
+from ..space.batch import last_points
+from .charts import ramp_of
+from .content import files_of
+from .page import Pictures, Told, html
+from .scene import ReportScene, SlicePeaks
 
-LONGEST = 620  # pixels of the longest side of a picture
 MOST_SEGMENTS = 900_000  # of the streamlines that are drawn
 MOST_SAMPLES = 4_000_000  # places of segments that are looked at in a view
 AT_ONCE = 1 << 20  # of them
 FEW_SEGMENTS = 200_000  # with fewer, lines are drawn at twice the resolution, and smoothed
-MARGIN = 4.0  # mm around what is shown
-BRIGHT = 0.15  # of the brightest voxels: what is darker lies outside the head
 VOXEL_PIXELS = (8, 20)  # of a voxel of the slice with directions
 WIDEST = 1100  # pixels of that slice
-# from dark to light, as wide steps of lightness as 8 bits allow
-RAMP = ("#0b0724", "#3b1163", "#7a1f6d", "#b8364f", "#e8662f", "#f9a52b", "#fbe77a", "#fffce0")
+GAP = 8  # pixels between the pictures of one file
 
 
-@dataclass(frozen=True, eq=False)
-class SlicePeaks:
-    """The initial directions that were found at the centres of voxels of a slice.
+def write_report(page: Path, told: Told, scene: ReportScene, peaks: SlicePeaks | str, *, force: bool) -> None:
+    """Draw the pictures of a run, and write its report.
 
     Parameters
     ----------
-    places : (n, 3) int, indices of the voxels; one with several directions is there several times.
-    directions : (n, 3), unit vectors along the voxel axes, without a sense.
-    ranks : (n,), 0 for the greatest peak of a voxel, then 1, 2 and so on.
+    page : name of the page; the other files lie beside it.
+    told, scene : what is known of the run, and what the pictures show.
+    peaks : the directions in the axial slice of the scene, or why there are none.
+    force : replace existing files.
+
+    Raises
+    ------
+    OutputError
+        If a file exists and ``force`` is false, or if it cannot be written.
     """
+    known = isinstance(peaks, SlicePeaks)
+    pictures = Pictures(
+        streamline_pictures(scene), density_pictures(scene), peaks_picture(scene, peaks) if known else None,
+        "" if known else peaks,
+    )
+    files = files_of(page)
+    write_json(files["numbers"], numbers(told), force=force)
+    with completed(files["picture"], force=force) as draft:
+        _save(draft, np.concatenate([_row(pictures.streamlines), _row(pictures.density)]))
+    with completed(files["page"], force=force) as draft:
+        # bytes of a file name that are not UTF-8 are lone surrogates in Python
+        draft.write_text(html(told, scene, pictures), encoding="utf-8", errors="backslashreplace")
 
-    places: Array
-    directions: Array
-    ranks: Array
 
-
-@dataclass(frozen=True, eq=False)
-class ReportScene:
-    """What the pictures show.
-
-    Parameters
-    ----------
-    space : grid of the image that is tracked.
-    density : (x, y, z), how many streamlines pass each voxel.
-    sample : some of the streamlines, at even intervals.
-    background : (x, y, z) uint8, what lies behind the streamlines; None for their density.
-    streamlines : how many there are.
-    behind : what lies behind them, in words, if it is not the mean b0.
-    """
-
-    space: Space
-    density: Array
-    sample: Batch
-    background: npt.NDArray[np.uint8] | None
-    streamlines: int
-    behind: str = ""
-
-    @cached_property
-    def frame(self) -> PictureFrame:
-        """The frame of the pictures."""
-        return PictureFrame(self.space)
-
-    @cached_property
-    def counts(self) -> Array:
-        """The density along the axes of the frame."""
-        return self.frame.volume(self.density)
-
-    @cached_property
-    def slices(self) -> tuple[int, ...]:
-        """The sagittal, the coronal and the axial slice of which streamlines pass most voxels."""
-        passed = self.counts > 0
-        sums = [passed.sum(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
-        return tuple(int(line.argmax()) if line.any() else len(line) // 2 for line in sums)
-
-    @cached_property
-    def grey(self) -> Array:
-        """What lies behind the streamlines, 0 to 1, along the axes of the frame: the background, or the density."""
-        if self.background is not None:
-            return self.frame.volume(self.background).astype(np.float32) / 255
-        return 0.6 * np.log1p(self.counts, dtype=np.float32) / max(np.log1p(float(self.counts.max(initial=0))), 1e-9)
-
-    @cached_property
-    def box(self) -> tuple[slice, ...]:
-        """The voxels that are shown: those of the head, or without a background those with streamlines."""
-        shown = self.counts > 0
-        if self.background is not None:
-            shown = shown | (self.grey > BRIGHT)
-        sides = []
-        for axis, side in enumerate(self.frame.sides):
-            # a few bright voxels beside the head do not count
-            sums = shown.sum(axis=tuple({0, 1, 2} - {axis}))
-            inside = np.flatnonzero(sums > 0.02 * sums.max(initial=0))
-            more = int(np.ceil(MARGIN / side))
-            ends = (0, len(sums)) if not len(inside) else (max(inside[0] - more, 0), inside[-1] + 1 + more)
-            sides.append(slice(int(ends[0]), int(min(ends[1], len(sums)))))
-        return tuple(sides)
-
-    def pixels(self) -> float:
-        """Return the pixels of a mm, the same in all views."""
-        return LONGEST / max(self.lengths)
-
-    @property
-    def lengths(self) -> list[float]:
-        """Sides of the box that is shown, mm."""
-        return [(part.stop - part.start) * side for part, side in zip(self.box, self.frame.sides, strict=True)]
-
-    def size(self, view: View) -> tuple[int, int]:
-        """Return the width and the height of the picture of a view."""
-        scale = self.pixels()
-        return max(round(self.lengths[view.across] * scale), 1), max(round(self.lengths[view.up] * scale), 1)
-
-    def slice_of(self, values: Array, view: View) -> Array:
-        """Return the rows of a slice of a volume of the frame, the top first, as far as it is shown."""
-        where: list[slice | int] = [*self.box]
-        where[view.towards] = self.slices[view.towards]
-        return values[tuple(where)].T[::-1]  # two axes are left, and across comes before up in all views
-
-    def level(self, view: View) -> float:
-        """Return the place of the slice, mm from the origin along its axis of the scanner."""
-        place = np.array([(part.start + part.stop - 1) / 2 for part in self.box])
-        place[view.towards] = self.slices[view.towards]
-        return float(self.space.to_ras(self.frame.voxels(place[None]))[0, view.towards])
+def numbers(told: Told) -> Mapping[str, object]:
+    """Return the numbers of a run, as a result has them, and those of its connectomes."""
+    connectomes = [
+        {"labels": str(matrix.labels), "nodes": len(matrix.nodes), "unassigned": matrix.unassigned}
+        for matrix in told.connectomes
+    ]
+    return dict(told.record["result"]) | ({"connectomes": connectomes} if connectomes else {})
 
 
 def streamline_pictures(scene: ReportScene) -> list[Array]:
@@ -231,13 +166,6 @@ def peaks_picture(scene: ReportScene, peaks: SlicePeaks) -> Array:
     return np.asarray(image.reduce(2))
 
 
-def ramp_of(count: int) -> Array:
-    """Return colours from dark to light, (count, 3), 0 to 1."""
-    stops = np.array([[int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in RAMP]) / 255
-    at = np.linspace(0, len(stops) - 1, count)
-    return np.stack([np.interp(at, range(len(stops)), stops[:, channel]) for channel in range(3)], axis=1)
-
-
 def _enlarged(values: Array, size: Sequence[int]) -> Array:
     """Return values, (h, w), interpolated to a size (width, height)."""
     from PIL import Image
@@ -255,3 +183,20 @@ def _repeated(values: Array, size: tuple[int, int]) -> Array:
 
 def _bytes(values: Array) -> npt.NDArray[np.uint8]:
     return (255 * np.clip(values, 0, 1) + 0.5).astype(np.uint8)
+
+
+def _row(pictures: Sequence[Array]) -> npt.NDArray[np.uint8]:
+    """Lay pictures beside each other, the lower ones in the middle."""
+    height = max(map(len, pictures))
+    parts = []
+    for picture in pictures:
+        above = (height - len(picture)) // 2
+        parts.append(np.pad(picture, ((above + GAP, height - len(picture) - above), (GAP, 0), (0, 0))))
+    return np.concatenate(parts, axis=1)
+
+
+def _save(path: Path, picture: npt.NDArray[np.uint8]) -> None:
+    from PIL import Image
+
+    # a palette makes the file a third as large
+    Image.fromarray(picture).quantize(256, Image.Quantize.FASTOCTREE).save(path, "PNG")

@@ -14,8 +14,7 @@ from ..aliases import Json
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.drafts import explained
-from ..io.in_memory import InMemory
-from ..option import flag
+from ..option import flag, recorded
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -154,14 +153,8 @@ def metadata(parameters: Parameters, dwi: object, space: Space, step_mm: float) 
 
 
 def _known(fields: Mapping[str, object]) -> Json:
-    """Return the fields that have a value, with paths as text."""
-    return {name: _plain(value) for name, value in fields.items() if value is not None}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path | InMemory) else value
+    """Return the fields that have a value, as records have it."""
+    return {name: recorded(value) for name, value in fields.items() if value is not None}
 
 
 def _seeding(chosen: Parameters, dwi: object) -> Json:
@@ -191,14 +184,18 @@ def _seeding(chosen: Parameters, dwi: object) -> Json:
 
 def _termination(chosen: Parameters, dwi: object) -> Json:
     ends = stops_at_mask(chosen) or limits_at_mask(chosen)
-    masks = [mask for mask in (chosen.mask if ends else None, chosen.stop_mask, chosen.limit_mask) if mask is not None]
-    tissues = (chosen.pve, chosen.pve_wm, chosen.pve_gm, chosen.pve_csf, chosen.include_map, chosen.exclude_map)
-    segmentation = [tissue for tissue in tissues if tissue is not None]
+    masks = _present(chosen.mask if ends else None, chosen.stop_mask, chosen.limit_mask)
+    tissues = chosen.pve, chosen.pve_wm, chosen.pve_gm, chosen.pve_csf, chosen.include_map, chosen.exclude_map
     criteria: Json = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}
-    if segmentation:
+    if segmentation := _present(*tissues):
         criteria["AnatomicalSegmentation"] = segmentation[0] if len(segmentation) == 1 else segmentation
     if chosen.applies("stop_threshold"):
         metric = "fractional anisotropy" if chosen.stop_map is None else "stop map"
         source = str(dwi if chosen.stop_map is None else chosen.stop_map)
         criteria["Anisotropy"] = [{"Metric": metric, "Source": source, "Threshold": chosen.threshold}]
     return criteria | ({"SatisfiedAllAcceptance": True} if chosen.stop_when_included else {})
+
+
+def _present(*values: object) -> tuple[object, ...]:
+    """Return the values that are given."""
+    return tuple(value for value in values if value is not None)

@@ -140,10 +140,7 @@ def of_segmentation(segmentation: Opened, *, sgm_amyg_hipp: bool) -> tuple[npt.N
     """Return the five fractions, each 0 or 1, of labels of FreeSurfer, and their grid."""
     labels = read_labels(segmentation)
     tissue = _tissue_of(labels.path, labels.values, sgm_amyg_hipp=sgm_amyg_hipp)
-    values = _empty(labels.space)
-    for number in range(len(TISSUES)):
-        values[..., number] = tissue == number
-    return values, labels.space
+    return np.asfortranarray(tissue[..., None] == np.arange(len(TISSUES)), np.float32), labels.space
 
 
 def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
@@ -166,7 +163,7 @@ def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt
     if not inside.any():
         files = ", ".join(str(opened[name].path) for name in FRACTIONS)
         raise InputError(f"{files}: sum to {BRAIN} or more in no voxel; give fractions from 0 to 1")
-    values = _empty(space)
+    values = np.zeros((*space.shape, len(TISSUES)), np.float32, order="F")  # volume by volume, as NIfTI stores them
     values[..., FLUID] = np.divide(fluid, total, where=inside, out=np.zeros_like(total))
     left = np.where(inside, 1 - values[..., FLUID], 0)
     if "sgm" in maps:
@@ -221,11 +218,6 @@ def _listed(text: str) -> list[int]:
     """Return the labels of a list such as '3 17-18'."""
     ends = [[int(end) for end in word.split("-")] for word in text.split()]
     return [label for first, *last in ends for label in range(first, (last or [first])[0] + 1)]
-
-
-def _empty(space: Space) -> npt.NDArray[np.float32]:
-    """Return fractions of 0, volume by volume as NIfTI stores them."""
-    return np.zeros((*space.shape, len(TISSUES)), np.float32, order="F")
 
 
 def cropped(values: npt.NDArray[np.float32], space: Space) -> tuple[npt.NDArray[np.float32], Space]:

@@ -16,7 +16,7 @@ from ..io.in_memory import InMemory
 from ..io.writer import SINKS, table_of
 from ..option import flag
 from ..options.parameters import Parameters
-from ..report.names import SUFFIXES, files_of
+from ..report.content import SUFFIXES, files_of
 from ..tracking.products.points.content import check_content
 from ..tracking.registry import PRODUCTS
 from .products import asked, record_path, suffix_of

@@ -24,7 +24,7 @@ from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED
 
 if TYPE_CHECKING:
-    from ..report.gathered import Gathered
+    from ..report.scene import Gathered
 
 
 Made = TypeVar("Made", bound="Collector | type[Collector]")
@@ -211,6 +211,6 @@ def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> Gathere
     """Return what a report keeps of the streamlines, if one is asked for."""
     if parameters.report is None:
         return None
-    from ..report.gathered import Gathered
+    from ..report.scene import Gathered
 
     return Gathered(space, step_mm, parameters.threads)

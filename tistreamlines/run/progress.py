@@ -81,7 +81,6 @@ class Bar(Watcher):
 
     def __exit__(self, *_: object) -> None:
         """Remove the bar; that of a notebook stays as it is."""
-        self._end_stage()
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -95,7 +94,6 @@ class Bar(Watcher):
         if name == "track":
             self._tracking = time.perf_counter()
         if name != self._stage:
-            self._end_stage()
             if self._state.total is not None:
                 self._empty()
             self._stage, self._begun = name, time.perf_counter()
@@ -118,13 +116,6 @@ class Bar(Watcher):
         """Show an iteration of SIFT2."""
         costs = f"cost of densities {densities:.2%}, of coefficients {coefficients:.2%} of the first"
         self._bar.update(self._task, description=f"SIFT2, iteration {iteration}: {costs}")
-
-    def end_stage(self, name: str, seconds: float) -> None:
-        """Hear for how long a stage has taken."""
-
-    def _end_stage(self) -> None:
-        if self._stage:
-            self.end_stage(STAGES.get(self._stage, self._stage), time.perf_counter() - self._begun)
 
     @property
     def _state(self) -> bars.Task:

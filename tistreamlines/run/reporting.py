@@ -12,10 +12,9 @@ import numpy.typing as npt
 from ..aliases import Json
 from ..errors import DeviceError
 from ..io.picture import grey
-from ..report.files import write_report
-from ..report.gathered import Gathered
 from ..report.page import Told
-from ..report.views import ReportScene, SlicePeaks
+from ..report.scene import Gathered, ReportScene, SlicePeaks
+from ..report.views import write_report
 from ..space.batch import Batch, of_each
 from ..tracking.engine.directions import fod_peaks, initial_directions
 from ..tracking.engine.engine import Engine
@@ -48,8 +47,7 @@ def report(
     engine, prepared : what has tracked, and its tables; None if streamlines were only read.
     force : replace existing files.
     """
-    count = int(told.record["result"]["streamlines"])
-    scene = ReportScene(gathered.space, gathered.density(), gathered.sample(), background, count)
+    scene = gathered.scene(background)
     write_report(page, told, scene, JOINED if prepared is None else _peaks(engine, prepared, scene), force=force)
 
 
@@ -127,6 +125,4 @@ class Shown:
         # lengths are told as those of streamlines with so short a step
         histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
         told = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
-        kept = self._gathered
-        scene = ReportScene(kept.space, kept.density(), kept.sample(), self._background, count, self._behind)
-        write_report(page, told, scene, "", force=force)
+        write_report(page, told, self._gathered.scene(self._background, self._behind), "", force=force)

@@ -36,7 +36,7 @@ from .result import PICTURED, TrackResult
 from .saving import write
 
 if TYPE_CHECKING:
-    from ..report.gathered import Gathered
+    from ..report.scene import Gathered
     from ..workers.several import Several
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds

@@ -1,9 +1,15 @@
-"""NiiVue, the viewer in the browser, from the package ipyniivue: as a module for pages, and as a widget."""
+"""NiiVue, the viewer in the browser, from the package ipyniivue: in a page, and as a widget.
+
+A page is one HTML file with the viewer and all data in it, which loads nothing from anywhere.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from base64 import b64encode
 from collections.abc import Callable
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +49,36 @@ def module_text() -> str:
     if module is None:
         raise InputError(f"{script}: has no module of NiiVue; {NEEDED}")
     return module
+
+
+def page_of(scene: Scene) -> bytes:
+    """Return the page of a scene, UTF-8.
+
+    Raises
+    ------
+    InputError
+        If NiiVue is not installed.
+    """
+    drawn = "all are drawn" if scene.every == 1 else f"one in {scene.every} is drawn ({scene.shown:,})"
+    over = f" over {scene.image_name}" if scene.image is not None else ""
+    facts = {
+        "radius": RADIUS_MM, "slab": SLAB_MM, "clip": CLIP, "brightest": scene.brightest,
+        "hasImage": scene.image is not None,
+    }
+    parts = {
+        "title": escape(scene.title),
+        "counts": escape(f"{scene.total:,} streamlines; {drawn}{over}"),
+        "facts": json.dumps(facts),
+        "streamlines": b64encode(scene.streamlines).decode(),
+        "density": b64encode(scene.density).decode(),
+        "image": b64encode(scene.image or b"").decode(),
+        # no text within a script may look like its end
+        "niivue": module_text().replace("</script", r"<\/script"),
+    }
+    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    pieces = page.split("@@")  # text and names of parts in turn
+    text = "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+    return text.encode(errors="backslashreplace")  # bytes of a file name that are not UTF-8 are lone surrogates
 
 
 def widget(make: Callable[[], Scene]) -> NiiVue:

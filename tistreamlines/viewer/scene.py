@@ -1,8 +1,9 @@
-"""What a page or a widget shows: a sample of streamlines, the density of all, and an image."""
+"""What a page or a widget shows: an even sample of streamlines, the density of all, and an image."""
 
 from __future__ import annotations
 
 import gzip
+import math
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,14 +16,71 @@ from ..aliases import Array
 from ..errors import InputError
 from ..io.images import grid_of, open_image, read_array
 from ..io.tck import TckSink
+from ..io.tractograms import batch_of
 from ..option import ImageLike
 from ..space.batch import Batch, Space
 from ..tracking.products.density.density import Density
 from ..tracking.products.grid import MOST_SIDE, MOST_VOXELS, Extent
-from .sample import Sample
 
 BRIGHTEST = 99.5  # percentile of the voxels with streamlines that has the brightest colour
 GZIP_LEVEL = 4
+MOST_STREAMLINES = 20_000
+MOST_POINTS = 500_000  # NiiVue's tubes take about 280 bytes of the browser's memory for each
+TOLERANCE_MM, SEGMENT_MM = 0.1, 10.0  # a point that is left out was this near to the line, whose pieces are no longer
+
+
+class Sample:
+    """Keeps every streamline, then every 2nd, 4th, 8th ... one, so that the bounds are never exceeded.
+
+    Parameters
+    ----------
+    most_streamlines, most_points : int
+        The bounds.
+    simplified : bool
+        Leave out points on an almost straight line between others, with DIPY's ``compress_streamlines``, and in the end
+        streamlines of one point, which cannot be drawn.
+
+    Attributes
+    ----------
+    every : int
+        Of the streamlines so far, each ``every``-th one is in the sample, the first one included.
+    total : int
+        Number of streamlines so far.
+    """
+
+    def __init__(self, most_streamlines: int, most_points: float = math.inf, *, simplified: bool = False) -> None:
+        self.every, self.total = 1, 0
+        self._most, self._simplified = (most_streamlines, most_points), simplified
+        self._kept, self._held = list[Batch](), (0, 0)  # and how many streamlines and points these have
+
+    def add(self, batch: Batch) -> None:
+        """Take what the sample needs of a batch, which is read once."""
+        chosen = batch[-self.total % self.every :: self.every]
+        self.total += len(batch)
+        self._keep(_simplified(chosen) if self._simplified else chosen)
+        while self._held[0] > self._most[0] or self._held[1] > self._most[1]:
+            half = Batch.concatenate(self._kept)[::2]
+            self._kept, self._held, self.every = [], (0, 0), 2 * self.every
+            self._keep(half)
+
+    def _keep(self, batch: Batch) -> None:
+        self._kept.append(batch)
+        self._held = self._held[0] + len(batch), self._held[1] + len(batch.points)
+
+    def batch(self) -> Batch:
+        """Return the sample."""
+        whole = Batch.concatenate(self._kept)
+        return whole[whole.lengths > 1] if self._simplified else whole
+
+
+def _simplified(batch: Batch) -> Batch:
+    """Leave out points on almost straight lines."""
+    from dipy.tracking.streamlinespeed import compress_streamlines
+
+    if not len(batch):
+        return batch
+    lines = compress_streamlines([*batch], tol_error=TOLERANCE_MM, max_segment_length=SEGMENT_MM)
+    return batch_of(np.concatenate(lines), np.array([*map(len, lines)], np.int64))
 
 
 @dataclass(frozen=True)
@@ -78,7 +136,7 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
         If there is no streamline, if a file is damaged, or if the image has no grid for a map.
     """
     opened = None if image is None else opened_image(image)
-    sample, extent = Sample(), Extent()
+    sample, extent = Sample(MOST_STREAMLINES, MOST_POINTS, simplified=True), Extent()
     for batch in batches():
         sample.add(batch)
         extent.add(batch)

@@ -16,8 +16,8 @@ from tables import probe
 from written import read
 
 import tistreamlines as ts
-from tistreamlines.cli.verification import runs as verifying
-from tistreamlines.cli.verification.runs import Variant
+from tistreamlines.cli import verification as verifying
+from tistreamlines.cli.verification import Variant
 from tistreamlines.cuslines import tracker as drop_in
 from tistreamlines.errors import ParameterError
 from tistreamlines.options.definitions import applies_with, options

@@ -1,7 +1,7 @@
 """Tracking of the same seeds on every arch, with several chunk sizes and numbers of threads, and bitwise comparison.
 
-Each run has its own process and reads its job from standard input, so that a crash is only one failed run. A run stores
-its points and lengths in a folder, which the caller removes.
+Each run has its own process, so that a crash is only one failed run. A run stores its streamlines in a folder, which
+the caller removes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import TypedDict
+from shutil import rmtree
 
-from ...aliases import Json
-from ...backends import compiler_told, compilers_for
-from ...devices import ARCHS, NUMBERED, ON_HOST, Device, choose, choose_several, list_devices, name_of
-from ...errors import ParameterError, TrackingError
-from ...helpers import helper
-from ...run.api import stream
-from ...run.log import Watcher
-from .difference import MEMBERS, Difference, first_difference, members, stored_run
+import numpy as np
+
+from ..aliases import Array, Json
+from ..backends import compilers_for
+from ..devices import ARCHS, NUMBERED, ON_HOST, choose, choose_several, list_devices
+from ..errors import ParameterError, TrackingError
+from ..helpers import calling
+from ..io.trx import mapped
+from ..run.api import track
+from ..run.pieces import StoredTrx
+from ..space.batch import Batch
 
 SERIES = ("dwi", "bvals", "bvecs")
 CHUNK_SIZES = (137, 5000)  # in addition to the automatic size
-WORKER = """
-from tistreamlines.cli.verification.runs import main
-sys.exit(main())
-"""
+WORKER = "tistreamlines.cli.verification"  # the module of a process
+TRACTOGRAM = "streamlines.trx"  # in the folder of a run
+PointPair = tuple[list[float] | None, list[float] | None]  # of both runs; None where a streamline has ended
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,40 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """The first difference between two runs.
+
+    Attributes
+    ----------
+    streamline : int
+        Index of the streamline in the first run.
+    seed, direction : int
+        Index of its seed, and of its initial direction at the seed.
+    half : 'forward' or 'backward'
+        None if only one run has the streamline.
+    step : int
+        First step that differs, counted from the seed, which is 0.
+    points : pair of (3,) lists
+        That point in both runs, RASmm; None if the streamline had ended.
+    """
+
+    streamline: int
+    seed: int
+    direction: int
+    half: str | None = None
+    step: int | None = None
+    points: PointPair = (None, None)
+
+    def __str__(self) -> str:
+        """Describe the difference in one line."""
+        text = f"streamline {self.streamline} (seed {self.seed}, direction {self.direction})"
+        if self.step is None:
+            return f"{text}, which only one run has"
+        ends = ["no point" if p is None else "(" + " ".join(f"{x:.9g}" for x in p) + ") mm" for p in self.points]
+        return f"{text}, step {self.step} {self.half}: {ends[0]} against {ends[1]}"
+
+
+@dataclass(frozen=True)
 class VerifiedRun:
     """The result of a variant; ``outcome`` is 'reference', 'equal', 'differs' or 'failed'."""
 
@@ -96,14 +131,6 @@ class VerifiedRun:
         """Return the run as values for JSON."""
         row = asdict(self)
         return {**row.pop("variant"), **row}
-
-
-class Job(TypedDict):
-    """The job of a process: paths by SERIES, parameters of track, and the folder for the arrays."""
-
-    series: dict[str, str]
-    parameters: Json
-    folder: str
 
 
 def variants(archs: Sequence[str] = (), devices: str | None = None, every_compiler: bool = False) -> list[Variant]:
@@ -165,7 +192,7 @@ def compare(
     chosen : sequence of Variant
         Variants with the same direction getter.
     folder : Path
-        An empty folder for the arrays.
+        An empty folder for the tractograms.
     time_limit : float, optional
         Longest time of a run, in seconds.
     report : callable
@@ -178,36 +205,43 @@ def compare(
     reference: Path | None = None
     for number, variant in enumerate(chosen):
         report(variant)
-        arrays = folder / str(number)
-        arrays.mkdir()
-        job: Job = {"series": dict(series), "parameters": parameters | variant.parameters(), "folder": str(arrays)}
-        run = run_process(job, variant, time_limit)
+        place = folder / str(number)
+        place.mkdir()
+        run = run_process(variant, time_limit, dict(series), parameters | variant.parameters(), place)
         if run.outcome != "failed":
             if reference is None:
-                reference, run = arrays, replace(run, outcome="reference")
+                reference, run = place, replace(run, outcome="reference")
             else:
-                difference = first_difference(stored_run(reference), stored_run(arrays))
+                stored = (StoredTrx(path / TRACTOGRAM).batches() for path in (reference, place))
+                difference = first_difference(*stored)
                 run = replace(run, outcome="differs" if difference else "equal", difference=difference)
         yield run
-        if arrays != reference:
-            for path in arrays.iterdir():
-                path.unlink()
+        if place != reference:
+            rmtree(place)
 
 
-def run_process(job: Job, variant: Variant, time_limit: float | None) -> VerifiedRun:
+def run_process(
+    variant: Variant, time_limit: float | None, series: Mapping[str, str], parameters: Json, folder: Path
+) -> VerifiedRun:
     """Run a variant in a new process; any error becomes a failed run."""
+    command = calling(WORKER, json.dumps([series, parameters, str(folder)]))
     try:
         done = subprocess.run(
-            helper(WORKER), input=json.dumps(job), capture_output=True, text=True, errors="replace",
-            timeout=time_limit, check=False,
+            command, capture_output=True, text=True, errors="replace", timeout=time_limit, check=False
         )
     except subprocess.TimeoutExpired:
         return VerifiedRun(variant, "failed", error=f"stopped after {time_limit:g} s (--time-limit)")
-    result = Path(job["folder"]) / "result.json"
-    if done.returncode or not result.exists():
+    path = folder / TRACTOGRAM
+    if done.returncode or not path.exists():
         said = done.stderr.strip() or done.stdout.strip() or "no message"
         return VerifiedRun(variant, "failed", error=f"{_ending(done.returncode)}: {said.splitlines()[-1].strip()}")
-    return VerifiedRun(variant, "equal", **json.loads(result.read_text(encoding="utf-8")))
+    record, (points, offsets) = StoredTrx(path).record, mapped(path)
+    digest = hashlib.sha256(np.ascontiguousarray(points).data)
+    digest.update(np.diff(offsets).astype("<u4").data)
+    return VerifiedRun(
+        variant, "equal", record.result.device, record.content.get("compiler", ""), len(offsets) - 1, len(points),
+        record.result.seconds["track"], digest.hexdigest(),
+    )
 
 
 def _ending(code: int) -> str:
@@ -217,48 +251,67 @@ def _ending(code: int) -> str:
         return f"ended by signal {-code}"
 
 
-class _Timer(Watcher):
-    """Records the device, and the time at which tracking starts."""
-
-    def __init__(self) -> None:
-        self.devices, self.begun = list[Device](), 0.0
-
-    def device(self, device: Device) -> None:
-        self.devices.append(device)
-
-    def stage(self, name: str) -> None:
-        if name == "track":
-            self.begun = time.perf_counter()
-
-
-def work(job: Job) -> Json:
-    """Track, store the arrays in the job's folder, and return counts, seconds and the hash of points and lengths."""
-    folder, timer, digest = Path(job["folder"]), _Timer(), hashlib.sha256()
-    counts = {"streamlines": 0, "points": 0}
-    with ExitStack() as stack:
-        files = {name: stack.enter_context((folder / name).open("wb")) for name in MEMBERS}
-        for batch in stream(*(job["series"].get(k) for k in SERIES), watcher=timer, **job["parameters"]):
-            for name, array in members(batch):
-                files[name].write(array.data)
-                if name == "points":
-                    digest.update(array.data)
-            counts["streamlines"] += len(batch)
-            counts["points"] += len(batch.points)
-        seconds = time.perf_counter() - timer.begun
-    digest.update((folder / "lengths").read_bytes())
-    return {
-        "device": name_of(timer.devices), "compiled_by": compiler_told(timer.devices[0]).get("compiler", ""), **counts,
-        "seconds": round(seconds, 4), "sha256": digest.hexdigest(),
-    }
-
-
-def main() -> int:
-    """Run the job given as JSON on standard input, and write result.json beside the arrays."""
-    job = json.load(sys.stdin)
+def main(job: str) -> int:
+    """Track; the job is a series, parameters and a folder for the tractogram, as JSON."""
+    series, parameters, folder = json.loads(job)
     try:
-        result = work(job)
+        track(output=Path(folder) / TRACTOGRAM, **series, **parameters)
     except TrackingError as error:
         sys.stderr.write(f"{error.on_command_line}\n")
         return 1
-    (Path(job["folder"]) / "result.json").write_text(json.dumps(result), encoding="utf-8")
     return 0
+
+
+def first_difference(a: Iterable[Batch], b: Iterable[Batch]) -> Difference | None:
+    """Return the first streamline and step at which two runs differ in any bit; None if they are identical.
+
+    Parameters
+    ----------
+    a, b : the streamlines of both runs, in batches that begin with the same ones as long as these are equal.
+    """
+    first = 0
+    for pair in zip_longest(a, b, fillvalue=Batch.concatenate([])):
+        if (difference := _between(*pair)) is not None:
+            return replace(difference, streamline=first + difference.streamline)
+        first += len(pair[0])
+    return None
+
+
+def _between(a: Batch, b: Batch) -> Difference | None:
+    """Return the first difference between two batches."""
+    row = _first_unequal(*(np.column_stack([x.seed_number, x.direction_number, x.lengths]) for x in (a, b)))
+    point = _first_unequal(a.points.view("<u4"), b.points.view("<u4"))
+    if point is not None and (row is None or point < a.offsets[row]):
+        row = int(np.searchsorted(a.offsets, point, side="right")) - 1
+    if row is None:
+        return None
+    keys = [(int(x.seed_number[row]), int(x.direction_number[row])) for x in (a, b) if row < len(x)]
+    if len(keys) < 2 or keys[0] != keys[1]:
+        return Difference(row, *min(keys))
+    half, step, points = _first_step(a[row], b[row], a.seeds[row])
+    return Difference(row, *keys[0], half, step, points)
+
+
+def _first_unequal(a: Array, b: Array) -> int | None:
+    """Return the first row that differs, or that only one array has; None if there is none."""
+    count = min(len(a), len(b))
+    same = (a[:count] == b[:count]).all(axis=1)
+    if not same.all():
+        return int(np.argmin(same))
+    return None if len(a) == len(b) else count
+
+
+def _first_step(a: Array, b: Array, seed: Array) -> tuple[str, int, PointPair]:
+    """Return the half, the step and the points at which two streamlines of one seed first differ."""
+    differences = []
+    middles = [int(((x.astype(float) - seed) ** 2).sum(axis=1).argmin()) for x in (a, b)]
+    halves = {
+        "forward": (a[middles[0] :], b[middles[1] :]),
+        "backward": (a[middles[0] :: -1], b[middles[1] :: -1]),
+    }
+    for half, (p, q) in halves.items():
+        step = _first_unequal(*(np.ascontiguousarray(line).view("<u4") for line in (p, q)))
+        if step is not None:
+            points = p[step].tolist() if step < len(p) else None, q[step].tolist() if step < len(q) else None
+            differences.append((half, step, points))
+    return min(differences, key=lambda difference: difference[1])

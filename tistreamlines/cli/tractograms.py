@@ -1,0 +1,132 @@
+"""``tistreamlines join``, ``map`` and ``view``: commands about tractograms that are there."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from ..devices import ARCHS
+from ..option import OUTPUT, RUNNING
+from ..options.definitions import joined_options, mapped_options
+from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, quiet_option, verbosity
+from .printing import tell, warnings_afterwards
+from .progress import Display
+
+
+@click.command("join", cls=GroupedCommand)
+@click.argument("parts", nargs=-1, required=True, metavar="PARTS...")
+@grouped(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
+@parameter_options(("force", "json_stats", "report", *joined_options()))
+@quiet_option
+@click.pass_context
+def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: bool, **_: object) -> None:
+    """Join the parts of a run to the tractogram that one run would have written.
+
+    PARTS are the .trx files of tistreamlines track --part 1/N to N/N, in any order, each with its .json beside it. The
+    output can have any format. The parts are kept.
+    """
+    from ..run.parts import join as run
+
+    with warnings_afterwards():
+        counts = run([Path(part) for part in parts], output, **given(context))
+    if not quiet:
+        tell(
+            f"{click.format_filename(output)}: {counts['streamlines']:,} streamlines from {counts['seeds']:,} seeds, "
+            f"{counts['mean_mm']:.1f} mm on average ({counts['mean_points']:.1f} points); {len(parts)} parts"
+        )
+
+
+@click.command("map", cls=GroupedCommand)
+@click.argument("tractogram")
+@parameter_options(("force", *mapped_options()), shorten="sift2_")
+@grouped(OUTPUT)("--report", metavar="FILE",
+        help="Write a page about the streamlines, .html: pictures of them and of their density, a histogram of their "
+        "lengths, what was made of which files, and connectomes. Beside it are a picture for MultiQC, *_mqc.png, and "
+        "the numbers, *_stats.json.  [default: not written]")
+@grouped(OUTPUT)("--image", metavar="IMAGE",
+        help="Image behind the streamlines in the pictures of --report, such as FA or T1.  [default: their density]")
+@grouped(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
+        help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. "
+        "Nodes of ends, and maps of another --density-kind than count, are made on the CPU in any case.  "
+        "[default: cpu]")
+@parameter_options(("compiler", "threads", "memory_limit"))
+@verbosity
+@click.pass_context
+def map(context: click.Context, tractogram: str, image: str | None, quiet: bool, verbose: int, **_: object) -> None:
+    """Make matrices, maps and tables of the streamlines of a tractogram.
+
+    TRACTOGRAM is a .trx (or its folder), .trk or .tck of any program, in RASmm. The options and files are those of
+    tistreamlines track, which makes the same while it tracks.
+    """
+    from ..run.mapping import map_tractogram
+
+    with Display(quiet=quiet, verbose=verbose) as display:
+        record = map_tractogram(tractogram, image=image, watcher=display, **given(context))
+    for warning in record["warnings"]:
+        click.echo(f"Warning: {warning}", err=True)
+    if not quiet:
+        tell(f"{click.format_filename(tractogram)}: {record['streamlines']:,} streamlines")
+        if (weighed := record["products"].get("sift2")) is not None:
+            tell(str(weighed))
+
+
+@click.command("view", cls=GroupedCommand)
+@click.argument("file", metavar="FILE")
+@grouped("Input")("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
+@grouped(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, in place of serving it.")
+@parameter_options(["force"])
+@grouped("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
+@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
+def view(file: str, image: str | None, output: str | None, force: bool, no_browser: bool, quiet: bool) -> None:
+    """Show a tractogram in the browser: a sample of its streamlines over an image, and the density of all.
+
+    FILE is a .trx (or its folder), .trk or .tck of any program, in RASmm. At most 20,000 of its streamlines are drawn,
+    at even intervals; the density counts all of them, in the voxels of the image or of 2 mm. The page is served to this
+    computer alone until Ctrl-C, or written to a file that needs no server. It loads nothing from the network. The
+    viewer is NiiVue, which pip install 'tistreamlines[view]' brings.
+    """
+    from ..io.placement import placement_doubts
+    from ..io.tractograms import check_tractogram, doubts_of_tractogram, stored_batches
+    from ..io.writer import check_target, completed
+    from ..viewer.niivue import module_text, page_of
+    from ..viewer.scene import scene_of
+
+    target = None if output is None else _page(output)
+    tractogram = check_tractogram(file)
+    module_text()  # that it is missing is told before the work
+    if target is not None:
+        check_target(target, force=force)
+    for doubt in doubts_of_tractogram(tractogram):
+        click.echo(f"Warning: {doubt}", err=True)
+    scene = scene_of(tractogram.name, partial(stored_batches, tractogram), image)
+    for text in placement_doubts([] if image is None else [image]):
+        click.echo(f"Warning: {text}", err=True)
+    page = page_of(scene)
+    if target is None:
+        _serve(page, browser=not no_browser, quiet=quiet)
+        return
+    with completed(target, force=force) as draft:
+        draft.write_bytes(page)
+    if not quiet:
+        count = f"{scene.shown:,} of {scene.total:,} streamlines"
+        tell(f"{click.format_filename(target)}: {count}, {len(page) / 1e6:.1f} MB")
+
+
+def _page(name: str) -> Path:
+    if Path(name).suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"--output {name}: end the name of the page with .html")
+    return Path(name)
+
+
+def _serve(page: bytes, *, browser: bool, quiet: bool) -> None:
+    import webbrowser
+
+    from ..viewer.serve import PageServer
+
+    with PageServer(page) as server:
+        opened = browser and webbrowser.open(server.address)
+        if not (opened and quiet):
+            click.echo(f"{server.address}" + ("" if quiet else "  (Ctrl-C ends it)"))
+        server.serve_forever()
