@@ -19,7 +19,6 @@ from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
 from ..tracking.products.points.content import compressed
-from .saving import write
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
@@ -129,7 +128,9 @@ def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxF
     try:
         path = Path(folder.name) / "tractogram.trx"
         linear = partial(compressed, tolerance_mm=packing.tolerance_mm, segment_mm=packing.segment_mm)
-        write(WriterThread(path, space, content=linear if packing.linearize else None), batches)
+        with WriterThread(path, space, content=linear if packing.linearize else None) as writer:
+            for batch in batches:
+                writer.put(batch)
         trx: Any = trx_file_memmap.load(str(path))
         if packing.dtype != np.float32 and len(trx.streamlines):
             trx.streamlines._data = _converted(trx.streamlines._data, packing.dtype, Path(folder.name) / "points")

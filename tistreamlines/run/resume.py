@@ -26,7 +26,6 @@ from .pieces import StoredTrx, difference, identity
 from .record import OURS, tractogram
 from .result import TrackResult
 from .run import Run, threads_explained
-from .saving import write
 from .schema import Journal, RecordError, read
 
 LOCK = "lock"  # tells that a process is at the pieces
@@ -185,12 +184,14 @@ def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
 def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
     """Track some seeds to a tractogram of their own."""
     path, counts, before = folder / _name(seeds.start), Counts(), run.engine.statistics.counts.copy()
-    with threads_explained(run.parameters), closing(run.tracked(seeds)) as batches:
-        writer = WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm)
-        write(writer, batches, [counts.add])
+    writer = WriterThread(path, run.plan.space, force=True, step_mm=run.receiver.step_mm)
+    with threads_explained(run.parameters), closing(run.tracked(seeds)) as batches, writer:
+        for batch in batches:
+            counts.add(batch)
+            writer.put(batch)
     grown = Statistics(counts=run.engine.statistics.counts - before)
     result = {"arch": run.devices[0].arch, "device": name_of(run.devices), "seconds": {}}
-    result |= counts.summary(run.step_mm, grown)
+    result |= counts.summary(run.receiver.step_mm, grown)
     piece = {"piece": {"first_seed": seeds.start, "seeds": grown.seeds}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
     return StoredTrx(path, own=True)
@@ -199,7 +200,5 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
 def _finish(run: Run, folder: Path, pieces: Sequence[StoredTrx], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.begin("write")
-    run.force = True
-    streamlines = (batch for piece in pieces for batch in piece.batches())
-    write(run.writer(output, folder), streamlines, [run.count], run.write_products)
-    return run.recorded(run.result(output, ()))
+    run.receiver.force = True
+    return run.save(output, (batch for piece in pieces for batch in piece.batches()), folder)
