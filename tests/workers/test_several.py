@@ -31,7 +31,7 @@ from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.selection.files import SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote
-from tistreamlines.workers.pieces import Piece
+from tistreamlines.workers.remote import Piece
 from tistreamlines.workers.several import Several
 
 SIDE = 12

@@ -95,7 +95,7 @@ class Run:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
         source, first = self.plan.seeds, seeds.start
         if len(self.devices) > 1 and source.round_from(0) is None:
-            from ..workers.pieces import Sliced
+            from ..workers.several import Sliced
 
             directions = Sliced(source.directions, first, len(seeds)) if source.directed else None
             yield Sliced(source.points, first, len(seeds)), first, directions

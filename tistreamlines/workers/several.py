@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 
 import numpy as np
@@ -31,15 +31,37 @@ from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 from . import messages
-from .pieces import Piece, Sliced
-from .remote import Remote
-from .shared import packed
+from .messages import shared
+from .remote import Piece, Remote
 
 EACH = 2  # ranges that a worker has at a time: one in work, and the next
 AHEAD = 4  # ranges for each worker, from the first unfinished one on, that may be handed out: bounds the memory
 GPU_SEEDS = 65536  # fewest of a range on a GPU in hardware, near the end: with half of it, Vulkan takes 25 % longer
 MAPS = 256  # parts of shared memory of all workers together, each of which takes a descriptor; there may be only 1024
 PATIENCE = 0.5  # seconds after which the time limit is looked at again, and whether workers answer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sliced:
+    """Rows of seeds that are computed when a slice is taken.
+
+    Parameters
+    ----------
+    rows : returns the rows from one number on, so many.
+    first, count : number of the first row, and how many there are.
+    """
+
+    rows: Callable[[int, int], Array | None]
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return self.count
+
+    def __getitem__(self, rows: slice) -> Array | None:
+        """Compute rows."""
+        return self.rows(self.first + rows.start, rows.stop - rows.start)
 
 
 class Several:
@@ -63,7 +85,7 @@ class Several:
         fast = all(device.on_gpu for device in devices)
         self._sizes = (GPU_SEEDS, USUAL_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
         self._count, self._turn = len(devices), 0
-        self._tables: tuple[int, bytes, list[int]] | None = None
+        self._tables: tuple[int, messages.Packed] | None = None
         self._directions_found: tuple[Array, Array] | None = None  # the initial directions that were asked for
         self._open: deque[Piece] = deque()  # in the order of seeds
         self._again: list[Piece] = []  # of workers that were lost
@@ -92,7 +114,7 @@ class Several:
         if self._tables is not None:
             os.close(self._tables[0])
         settings = self._of_each(settings)
-        self._tables = packed(messages.Opening(prepared, space, settings, list(filters), list(products), points))
+        self._tables = shared(messages.Opening(prepared, space, settings, list(filters), list(products), points))
         self._products = products
         self._new_turn()
         for remote in self._remotes:
@@ -109,9 +131,9 @@ class Several:
     def _load(self, remote: Remote) -> None:
         assert self._tables is not None
         remote.ready = False
-        descriptor, content, sizes = self._tables
+        descriptor, opening = self._tables
         remote.send(messages.Turn(self._turn))
-        remote.send(messages.LoadKernels(self._turn, content, sizes), descriptor)
+        remote.send(messages.LoadKernels(self._turn, opening), descriptor)
 
     def track(
         self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,

@@ -5,25 +5,70 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import queue
 import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+import numpy as np
+
+from ..aliases import Array
 from ..backends import warm_up
 from ..backends.faults import pass_on
 from ..devices import choose
 from ..errors import TrackingError
+from ..space.batch import Batch
 from ..tracking.engine.directions import initial_directions
 from ..tracking.engine.engine import Block, Engine
 from ..tracking.products.points.points import Points
 from . import messages
+from .messages import Packed, nameless, packed, receive, send
 from .session import Session
-from .shared import Written, receive, send, unpacked
+
+GRAIN = 2**22  # bytes; memory is as large as a multiple, so that most of it can be used again
+POINT_BYTES, STREAMLINE_BYTES, MARGIN = 12, 28, 1024  # of a batch in memory; arrays begin at certain multiples
+
+
+class Written:
+    """Shared memory in which a worker lays out points, used again when nobody looks at the batch any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memory: list[Array] = []
+        self._free: set[int] = set()
+        self._new: dict[int, int] = {}
+
+    def take(self, points: int, streamlines: int) -> Array:
+        """Return memory for the points of a batch, and behind them for its other arrays."""
+        size = POINT_BYTES * points + STREAMLINE_BYTES * streamlines + MARGIN
+        with self._lock:
+            number = next((number for number in self._free if len(self._memory[number]) >= size), None)
+            if number is None:
+                size, number = -(-size // GRAIN) * GRAIN, len(self._memory)
+                self._new[number] = nameless(size)
+                self._memory.append(np.frombuffer(mmap.mmap(self._new[number], size), np.uint8))
+            self._free.discard(number)
+        return self._memory[number][: POINT_BYTES * points].view(np.float32)
+
+    def give_back(self, numbers: Sequence[int]) -> None:
+        """Use memory again."""
+        with self._lock:
+            self._free.update(numbers)
+
+    def finish(self, batch: Batch) -> tuple[int, Packed, list[int]]:
+        """Put the other arrays behind the points; return the memory's number, and its descriptor if it is new."""
+        whole, (_, *others) = packed(batch)
+        with self._lock:
+            number = next(n for n, memory in enumerate(self._memory) if memory is batch.points.base)
+            new = [self._new.pop(number)] if number in self._new else []
+        for place, array in zip(whole.places[1:], others, strict=True):
+            self._memory[number][place] = array
+        return number, whole, new
 
 
 class Worker:
@@ -58,9 +103,11 @@ class Worker:
                     continue
                 if isinstance(job, messages.LoadKernels):
                     engine = None  # gives its memory back
-                    tables = unpacked(descriptors[0], job.content, job.sizes)
-                    assert isinstance(tables, messages.Opening)
-                    engine = session.open(**tables._asdict())
+                    memory = mmap.mmap(descriptors[0], 0, access=mmap.ACCESS_COPY)  # others do not see what it changes
+                    os.close(descriptors[0])
+                    opening = job.opening.unpacked(memoryview(memory))
+                    assert isinstance(opening, messages.Opening)
+                    engine = session.open(**opening._asdict())
                     assert isinstance(engine, Engine)
                     if isinstance(engine.points, Points):
                         engine.points.unpacker.memory = self._written.take
@@ -113,8 +160,8 @@ class Worker:
 
         for batch in engine.track_blocks(self._blocks(job, sizes), most=most, enough=lambda: self._turn != turn):
             if batch.has_points:
-                number, new = self._written.finish(batch)
-                self._send(messages.SharedBatch(turn, (number, len(batch.points), len(batch))), *new)
+                number, whole, new = self._written.finish(batch)
+                self._send(messages.SharedBatch(turn, number, whole), *new)
             else:
                 self._send(messages.BatchMessage(turn, batch))
             if engine.points.ended and engine.statistics.seeds - before[0] == sizes[0]:
