@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from ..run import containers
 from ..run.setup import settings_of
 from ..space.batch import Batch, Space
 from ..tracking.growth.settings import Settings
+from ..tracking.products.points.content import compressed
 from ..tracking.stopping import threshold
 from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched
@@ -199,7 +201,11 @@ class Tracker:
         ParameterError
             If ``pos_dtype`` is another type.
         """
-        self._packing = containers.Packing(np.dtype(pos_dtype), linearize, tol_error, max_segment_length)
+        dtype = np.dtype(pos_dtype)
+        if dtype not in (np.float16, np.float32):
+            raise ParameterError(f"pos_dtype is {dtype}: give float16 or float32")
+        compress = partial(compressed, tolerance_mm=tol_error, segment_mm=max_segment_length)
+        self._packing = dtype.name, compress if linearize else None
 
     def generate_sft(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> StatefulTractogram:
         """Track and return all streamlines in memory.
@@ -241,7 +247,7 @@ class Tracker:
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
-            return containers.mapped_trx(batches, space, self._packing)
+            return containers.mapped_trx(batches, space, *self._packing)
 
     def batches(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> Iterator[Batch]:
         """Track and return the streamlines batch by batch.

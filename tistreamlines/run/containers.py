@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,41 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from ..errors import InputError, ParameterError
+from ..errors import InputError
 from ..io import trx as trx_format
 from ..io.writer_thread import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
-from ..tracking.products.points.content import compressed
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram
     from nibabel.nifti1 import Nifti1Image
     from nibabel.streamlines.array_sequence import ArraySequence
     from trx.trx_file_memmap import TrxFile
-
-POINTS_AT_ONCE = 1 << 20
-
-
-@dataclass(frozen=True)
-class Packing:
-    """How the points of a TrxFile are stored.
-
-    Parameters
-    ----------
-    dtype : float16 or float32.
-    linearize : whether to remove points that lie on a line between others.
-    tolerance_mm, segment_mm : maximum distance from that line, and maximum length of the line.
-    """
-
-    dtype: np.dtype[Any]
-    linearize: bool
-    tolerance_mm: float
-    segment_mm: float
-
-    def __post_init__(self) -> None:
-        if self.dtype not in (np.float16, np.float32):
-            raise ParameterError(f"pos_dtype is {self.dtype}: give float16 or float32")
-
 
 def sequence(points: Array, lengths: npt.NDArray[np.int64]) -> ArraySequence:
     """Wrap points (p, 3) of streamlines of the given numbers of points, without a copy."""
@@ -120,30 +93,29 @@ def reference_image(space: Space) -> Nifti1Image:
     return nib.Nifti1Image(np.broadcast_to(np.uint8(0), space.shape), space.affine)
 
 
-def mapped_trx(batches: Iterable[Batch], space: Space, packing: Packing) -> TrxFile:
-    """Write batches to a TRX file in a temporary folder and map it; closing the TrxFile removes the folder."""
+def mapped_trx(
+    batches: Iterable[Batch], space: Space, point_type: str, content: Callable[[Batch], Batch] | None
+) -> TrxFile:
+    """Write batches to a TRX file in a temporary folder and map it; closing the TrxFile removes the folder.
+
+    Parameters
+    ----------
+    batches : all streamlines.
+    space : grid of the image that was tracked.
+    point_type : 'float16' or 'float32'.
+    content : makes of each batch what is written of it.
+    """
     from trx import trx_file_memmap
 
     folder = tempfile.TemporaryDirectory(prefix="tistreamlines-")
     try:
         path = Path(folder.name) / "tractogram.trx"
-        linear = partial(compressed, tolerance_mm=packing.tolerance_mm, segment_mm=packing.segment_mm)
-        with WriterThread(path, space, content=linear if packing.linearize else None) as writer:
+        with WriterThread(path, space, content=content, point_type=point_type) as writer:
             for batch in batches:
                 writer.put(batch)
         trx: Any = trx_file_memmap.load(str(path))
-        if packing.dtype != np.float32 and len(trx.streamlines):
-            trx.streamlines._data = _converted(trx.streamlines._data, packing.dtype, Path(folder.name) / "points")
         trx._uncompressed_folder_handle = folder
     except BaseException:
         folder.cleanup()
         raise
     return trx
-
-
-def _converted(points: Array, dtype: np.dtype[Any], path: Path) -> Array:
-    """Copy points in blocks to a memory-mapped file of another type."""
-    out = np.memmap(path, dtype, "w+", shape=points.shape)
-    for first in range(0, len(points), POINTS_AT_ONCE):
-        out[first : first + POINTS_AT_ONCE] = points[first : first + POINTS_AT_ONCE]
-    return out
