@@ -26,9 +26,8 @@ from .inputs import doubts_of_places, hashing
 from .outputs import Outputs, check_names, reserved, taken_by
 from .pieces import StoredTrx, damaged, difference
 from .products import products_of
-from .record import inputs_of
+from .record import PartRecord, inputs_of
 from .saving import Receiver
-from .schema import PartRecord
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -12,22 +12,21 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 
 from ..aliases import Array, Json
 from ..errors import InputError
 from ..io import sidecar
 from ..io.regular import open_regular
-from ..io.trx import MEMBERS, POINTS_START, contents, crc32, member_of_points
+from ..io.trx import MEMBERS, contents, crc32, mapped, member_of_points
 from ..kernels.stop_reasons import Stop
 from ..kernels.verdicts import Verdict
 from ..option import flag
 from ..options.definitions import names_affecting
 from ..space.batch import DATA, Batch, Space
-from .record import OURS
-from .schema import RecordError, RunRecord, read
+from .record import OURS, RecordError, RunRecord, read
 
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
@@ -55,7 +54,7 @@ class StoredTrx:
 
     def __init__(self, path: Path, *, own: bool = False) -> None:
         self.path, self._own, self.record = path, own, record_of(path, own=own)
-        with self._opened() as archive:
+        with self._opened() as (archive, _):
             header, members = json.loads(archive.read("header.json")), contents(archive)
             self.space = Space(header["VOXEL_TO_RASMM"], tuple(header["DIMENSIONS"]))
             self.streamlines, self.points = int(header["NB_STREAMLINES"]), int(header["NB_VERTICES"])
@@ -82,17 +81,13 @@ class StoredTrx:
         """Read the streamlines; raise InputError, at the end, if the points are damaged."""
         if not self.streamlines:
             return
-        with self._opened() as archive:
-            names = archive.namelist()
-            member = member_of_points(names)
-            expected, crc = archive.getinfo(member).CRC, 0
+        with self._opened() as (archive, file):
+            expected, crc = archive.getinfo(member_of_points(archive.namelist())).CRC, 0
             read = {field: _member(archive, name) for field, name in MEMBERS.items()}
             sampled = [_data(archive, kind) for kind in ("dps", "dpv")]
-            starts = _member(archive, next(n for n in names if n.startswith("offsets."))).astype(np.int64)
+            points, starts = mapped(file)
             self._check(starts, read)
-            kind = np.dtype(member.split(".")[-1]).newbyteorder("<")
-            points = np.memmap(archive.fp, kind, "r", POINTS_START, (self.points, 3))  # type: ignore[arg-type]
-        cuts = np.unique(np.searchsorted(starts, [*range(0, self.points, POINTS_AT_ONCE), self.points]))
+        cuts = np.unique(np.searchsorted(starts, [*range(0, len(points), POINTS_AT_ONCE), len(points)]))
         for a, b in pairwise(cuts):
             block = np.array(points[starts[a] : starts[b]])
             crc = crc32(block.data, crc)
@@ -108,19 +103,19 @@ class StoredTrx:
         for _ in self.batches():
             pass
 
-    def _check(self, starts: npt.NDArray[np.int64], read: Mapping[str, Array]) -> None:
+    def _check(self, starts: Array, read: Mapping[str, Array]) -> None:
         """Raise ValueError unless the arrays fit each other, and the seeds are those that the record tells of."""
-        if {len(starts) - 1, *map(len, read.values())} != {self.streamlines} or (np.diff(starts) < 1).any():
+        if {len(starts) - 1, *map(len, read.values())} != {self.streamlines}:
             raise ValueError("its arrays do not fit each other")
         seeds, numbers = self.record.piece or self.record.part, read["seed_number"].astype(np.int64)
         if seeds and not (0 <= numbers.min() - seeds.first_seed <= numbers.max() - seeds.first_seed < seeds.seeds):
             raise ValueError("it has streamlines of other seeds than its record says")
 
     @contextmanager
-    def _opened(self) -> Generator[zipfile.ZipFile, None, None]:
+    def _opened(self) -> Generator[tuple[zipfile.ZipFile, IO[bytes]], None, None]:
         try:
             with os.fdopen(open_regular(self.path, own=self._own), "rb") as file, zipfile.ZipFile(file) as archive:
-                yield archive
+                yield archive, file
         except Exception as error:  # for a damaged file, zipfile, json and NumPy raise a dozen unrelated types
             raise damaged(self.path, str(error) or type(error).__name__) from error
 

@@ -21,7 +21,7 @@ from ..space.batch import Batch, Space
 from ..tracking.growth.statistics import DROPPED, LABELS
 from . import containers
 from .products import asked
-from .schema import Result, keys_of
+from .record import Result, keys_of
 
 if TYPE_CHECKING:
     from dipy.io.stateful_tractogram import StatefulTractogram

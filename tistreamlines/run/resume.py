@@ -23,10 +23,9 @@ from ..tracking.growth.statistics import Statistics
 from .counts import Counts
 from .outputs import JOURNAL, Outputs, check_outputs, unfinished
 from .pieces import StoredTrx, difference, identity
-from .record import OURS, tractogram
+from .record import OURS, Journal, RecordError, read, tractogram
 from .result import TrackResult
 from .run import Run, threads_explained
-from .schema import Journal, RecordError, read
 
 LOCK = "lock"  # tells that a process is at the pieces
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
