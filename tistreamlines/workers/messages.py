@@ -75,6 +75,7 @@ class LoadKernels(NamedTuple):
 
     turn: int
     opening: Packed
+    descriptor: int  # of the memory
 
 
 class CompileKernels(NamedTuple):
@@ -135,11 +136,12 @@ class BatchMessage(NamedTuple):
 
 
 class SharedBatch(NamedTuple):
-    """The same, with the number of the shared memory in which the batch lies."""
+    """The same, with the number of the shared memory in which the batch lies, and its descriptor if it is new."""
 
     turn: int
     number: int
     batch: Packed
+    descriptor: int | None
 
 
 class Tracked(NamedTuple):
@@ -156,15 +158,16 @@ Message = (
 )
 
 
-def send(channel: socket.socket, message: Message, *descriptors: int) -> None:
-    """Send a message that can be pickled, and descriptors."""
+def send(channel: socket.socket, message: Message) -> None:
+    """Send a message that can be pickled, and its descriptor."""
     content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     frame = memoryview(HEADER.pack(len(content)) + content)
-    channel.sendall(frame[socket.send_fds(channel, [frame], descriptors) if descriptors else 0 :])
+    descriptor = message.descriptor if isinstance(message, LoadKernels | SharedBatch) else None
+    channel.sendall(frame[0 if descriptor is None else socket.send_fds(channel, [frame], [descriptor]) :])
 
 
-def receive(channel: socket.socket) -> tuple[Message, list[int]]:
-    """Wait for a message; return it and the descriptors that came along.
+def receive(channel: socket.socket) -> Message:
+    """Wait for a message, in which a descriptor has the number that it has in this process.
 
     Raises
     ------
@@ -173,7 +176,8 @@ def receive(channel: socket.socket) -> tuple[Message, list[int]]:
     """
     header, descriptors, *_ = socket.recv_fds(channel, HEADER.size, 1)
     header += _exactly(channel, HEADER.size - len(header))
-    return pickle.loads(_exactly(channel, *HEADER.unpack(header))), list(descriptors)
+    message = pickle.loads(_exactly(channel, *HEADER.unpack(header)))
+    return message._replace(descriptor=descriptors[0]) if descriptors else message
 
 
 def _exactly(channel: socket.socket, count: int) -> bytearray:
@@ -205,12 +209,12 @@ def packed(thing: object) -> tuple[Packed, list[memoryview]]:
     return Packed(content, list(map(len, views))), views
 
 
-def shared(thing: object) -> tuple[int, Packed]:
-    """Put the arrays of something in new shared memory; return its descriptor, and what :class:`Packed` needs."""
+def shared(thing: object) -> tuple[Packed, int]:
+    """Put the arrays of something in new shared memory; return it without them, and the memory's descriptor."""
     whole, views = packed(thing)
     size = max((place.stop for place in whole.places), default=1)
     descriptor = nameless(size)
     with mmap.mmap(descriptor, size) as memory:
         for place, view in zip(whole.places, views, strict=True):
             memory[place] = view
-    return descriptor, whole
+    return whole, descriptor

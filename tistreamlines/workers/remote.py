@@ -19,7 +19,7 @@ from ..aliases import Array
 from ..devices import Device, alone
 from ..helpers import calling, tell_event
 from ..space.batch import Batch
-from .messages import Alive, BatchMessage, Free, Message, Packed, SharedBatch, receive, send
+from .messages import Alive, BatchMessage, Free, Message, SharedBatch, receive, send
 
 ASKED = 10.0  # seconds without a message after which a worker is asked whether it is alive
 SILENT = 300.0  # after which it is lost; while a kernel is compiled, which may take a minute, it cannot answer
@@ -81,13 +81,14 @@ class Seen:
         self._most, self._maps, self._held = most, {}, 0
         self._spent: list[int] = []
 
-    def batch(self, descriptors: Sequence[int], number: int, whole: Packed) -> Batch:
+    def batch(self, message: SharedBatch) -> Batch:
         """Return a batch whose arrays are views; their memory is free when the last of them is collected."""
-        for descriptor in descriptors:
-            self._maps[number] = mmap.mmap(descriptor, 0)
-            os.close(descriptor)
+        number = message.number
+        if message.descriptor is not None:
+            self._maps[number] = mmap.mmap(message.descriptor, 0)
+            os.close(message.descriptor)
         memory = np.frombuffer(self._maps[number], np.uint8)
-        batch = whole.unpacked(memory)
+        batch = message.batch.unpacked(memory)
         assert isinstance(batch, Batch)
         if len(self._maps) - len(self._spent) > self._most:
             self._spent.append(number)
@@ -132,22 +133,22 @@ class Remote:
         tell_event(f"starts process {self.process.pid}, which tracks on {self}")
         self.ready, self.pieces, self._seen, self._stuck = False, deque[Piece](), Seen(self._maps), False
 
-    def send(self, message: Message, *descriptors: int) -> None:
+    def send(self, message: Message) -> None:
         """Send a message; if the worker has ended, that is noticed when it is listened to."""
         try:
             if spent := self._seen.spent():
                 send(self.channel, Free(spent))
-            send(self.channel, message, *descriptors)
+            send(self.channel, message)
         except OSError as error:
             self._stuck = isinstance(error, TimeoutError)
 
     def receive(self) -> Message:
         """Wait for a message; the arrays of a batch are in it."""
-        message, descriptors = receive(self.channel)
+        message = receive(self.channel)
         self._silent = 0.0
         if not isinstance(message, SharedBatch):  # which is small
             return message
-        return BatchMessage(message.turn, self._seen.batch(descriptors, message.number, message.batch))
+        return BatchMessage(message.turn, self._seen.batch(message))
 
     def missed(self, seconds: float) -> None:
         """Note that it was waited for in vain so long, and ask it for a sign; raise TimeoutError if none comes."""

@@ -85,7 +85,7 @@ class Several:
         fast = all(device.on_gpu for device in devices)
         self._sizes = (GPU_SEEDS, USUAL_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
         self._count, self._turn = len(devices), 0
-        self._tables: tuple[int, messages.Packed] | None = None
+        self._tables: tuple[messages.Packed, int] | None = None
         self._directions_found: tuple[Array, Array] | None = None  # the initial directions that were asked for
         self._open: deque[Piece] = deque()  # in the order of seeds
         self._again: list[Piece] = []  # of workers that were lost
@@ -112,7 +112,7 @@ class Several:
             raise LostDeviceError("no device is left, since all were lost before: check them, and start the run again")
         begun = time.perf_counter()
         if self._tables is not None:
-            os.close(self._tables[0])
+            os.close(self._tables[1])
         settings = self._of_each(settings)
         self._tables = shared(messages.Opening(prepared, space, settings, list(filters), list(products), points))
         self._products = products
@@ -131,9 +131,8 @@ class Several:
     def _load(self, remote: Remote) -> None:
         assert self._tables is not None
         remote.ready = False
-        descriptor, opening = self._tables
         remote.send(messages.Turn(self._turn))
-        remote.send(messages.LoadKernels(self._turn, opening), descriptor)
+        remote.send(messages.LoadKernels(self._turn, *self._tables))
 
     def track(
         self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,

@@ -27,7 +27,7 @@ from ..tracking.engine.directions import initial_directions
 from ..tracking.engine.engine import Block, Engine
 from ..tracking.products.points.points import Points
 from . import messages
-from .messages import Packed, nameless, packed, receive, send
+from .messages import nameless, packed, receive, send
 from .session import Session
 
 GRAIN = 2**22  # bytes; memory is as large as a multiple, so that most of it can be used again
@@ -60,15 +60,15 @@ class Written:
         with self._lock:
             self._free.update(numbers)
 
-    def finish(self, batch: Batch) -> tuple[int, Packed, list[int]]:
-        """Put the other arrays behind the points; return the memory's number, and its descriptor if it is new."""
+    def finish(self, turn: int, batch: Batch) -> messages.SharedBatch:
+        """Put the other arrays behind the points; return what the run is told."""
         whole, (_, *others) = packed(batch)
         with self._lock:
             number = next(n for n, memory in enumerate(self._memory) if memory is batch.points.base)
-            new = [self._new.pop(number)] if number in self._new else []
+            descriptor = self._new.pop(number, None)
         for place, array in zip(whole.places[1:], others, strict=True):
             self._memory[number][place] = array
-        return number, whole, new
+        return messages.SharedBatch(turn, number, whole, descriptor)
 
 
 class Worker:
@@ -82,8 +82,7 @@ class Worker:
 
     def __init__(self, channel: socket.socket, arch: str) -> None:
         self._channel, self._arch = channel, arch
-        self._jobs: queue.SimpleQueue[tuple[messages.Job, list[int]]] = queue.SimpleQueue()  # with descriptors
-        self._held: list[tuple[messages.Job, list[int]]] = []
+        self._jobs: queue.Queue[messages.Job] = queue.Queue()
         self._written, self._sending = Written(), threading.Lock()
         self._turn = 0  # jobs of an earlier turn are no longer wanted
 
@@ -96,15 +95,15 @@ class Worker:
             warm_up(device)
             engine: object = None
             while True:
-                job, descriptors = self._held.pop() if self._held else self._jobs.get()
+                job = self._jobs.get()
                 if isinstance(job, messages.CompileKernels):
                     with suppress(Exception):  # it occurs again with the tables
                         session.compile(job.parts)
                     continue
                 if isinstance(job, messages.LoadKernels):
                     engine = None  # gives its memory back
-                    memory = mmap.mmap(descriptors[0], 0, access=mmap.ACCESS_COPY)  # others do not see what it changes
-                    os.close(descriptors[0])
+                    memory = mmap.mmap(job.descriptor, 0, access=mmap.ACCESS_COPY)  # others do not see what it changes
+                    os.close(job.descriptor)
                     opening = job.opening.unpacked(memoryview(memory))
                     assert isinstance(opening, messages.Opening)
                     engine = session.open(**opening._asdict())
@@ -123,23 +122,21 @@ class Worker:
         except Exception as error:  # perhaps of a type that cannot be sent
             self._send(messages.Failed(RuntimeError(f"{type(error).__name__}: {error}")))
 
-    def _send(self, message: messages.Message, *descriptors: int) -> None:
+    def _send(self, message: messages.Message) -> None:
         with self._sending:
-            send(self._channel, message, *descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+            send(self._channel, message)
 
     def _listen(self) -> None:
         """Receive what the run sends, and end the process with it."""
         try:
             while True:
-                message, descriptors = receive(self._channel)
+                message = receive(self._channel)
                 if isinstance(message, messages.Turn):
                     self._turn = message.turn
                 elif isinstance(message, messages.Free):
                     self._written.give_back(message.numbers)
                 elif isinstance(message, messages.Job):
-                    self._jobs.put((message, descriptors))
+                    self._jobs.put(message)
                 elif not self._sending.locked():  # else another message is on its way
                     self._send(messages.Alive())
         except (EOFError, OSError):
@@ -160,8 +157,10 @@ class Worker:
 
         for batch in engine.track_blocks(self._blocks(job, sizes), most=most, enough=lambda: self._turn != turn):
             if batch.has_points:
-                number, whole, new = self._written.finish(batch)
-                self._send(messages.SharedBatch(turn, number, whole), *new)
+                message = self._written.finish(turn, batch)
+                self._send(message)
+                if message.descriptor is not None:
+                    os.close(message.descriptor)
             else:
                 self._send(messages.BatchMessage(turn, batch))
             if engine.points.ended and engine.statistics.seeds - before[0] == sizes[0]:
@@ -171,20 +170,16 @@ class Worker:
 
     def _blocks(self, first: messages.TrackSeeds, sizes: deque[int]) -> Iterator[Block]:
         """Hand out the blocks of a job and of those that come meanwhile, and note how many seeds each has."""
-        turn, most, block = first.turn, first.most, first.block
+        job = first
         while True:
-            sizes.append(len(block[0]))
-            yield block
-            if most is not None:
+            sizes.append(len(job.block[0]))
+            yield job.block
+            if first.most is not None or self._jobs.empty():
                 return
-            try:
-                job, descriptors = self._jobs.get_nowait()
-            except queue.Empty:
+            job = self._jobs.queue[0]  # nobody else takes it away
+            if not isinstance(job, messages.TrackSeeds) or job.turn != first.turn or job.most is not None:
                 return
-            if not isinstance(job, messages.TrackSeeds) or job.turn != turn or job.most is not None:
-                self._held.append((job, descriptors))
-                return
-            block = job.block
+            self._jobs.get()
 
 
 def main(descriptor: str, arch: str, number: str, losses: str) -> None:
