@@ -53,9 +53,9 @@ class Opening(NamedTuple):
     prepared: Prepared
     space: Space
     settings: Settings
-    filters: Sequence[Filter]
-    products: Sequence[Collector]
-    points: bool
+    filters: Sequence[Filter] = ()
+    products: Sequence[Collector] = ()
+    points: bool = True
 
 
 class Turn(NamedTuple):

@@ -21,15 +21,12 @@ import numpy as np
 from ..aliases import Array
 from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
-from ..space.batch import Batch, Space
+from ..space.batch import Batch
 from ..tracking.engine.engine import check_numbers
 from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.memory import FEWEST_SEEDS, SOFTWARE_SEEDS, USUAL_SEEDS
 from ..tracking.growth.settings import Settings
 from ..tracking.growth.statistics import Statistics
-from ..tracking.products.collector import Collector
-from ..tracking.selection.filters import Filter
-from ..tracking.tables.given import Prepared
 from . import messages
 from .messages import shared
 from .remote import Piece, Remote
@@ -100,22 +97,15 @@ class Several:
         """Return the settings of a worker, which has its share of the threads."""
         return replace(settings, threads=settings.threads or max(1, usable_cores() // self._count))
 
-    def load(
-        self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Collector] = (), *, points: bool = True,
-    ) -> Several:
-        """Hand the tables to all workers, and wait until they have compiled.
-
-        See :class:`..tracking.engine.engine.Engine`.
-        """
+    def load(self, opening: messages.Opening) -> Several:
+        """Hand the tables to all workers, and wait until they have compiled."""
         if not self._remotes:
             raise LostDeviceError("no device is left, since all were lost before: check them, and start the run again")
         begun = time.perf_counter()
         if self._tables is not None:
             os.close(self._tables[1])
-        settings = self._of_each(settings)
-        self._tables = shared(messages.Opening(prepared, space, settings, list(filters), list(products), points))
-        self._products = products
+        self._tables = shared(opening._replace(settings=self._of_each(opening.settings)))
+        self._products = opening.products
         self._new_turn()
         for remote in self._remotes:
             if remote.process.poll() is not None:  # it met an error

@@ -19,6 +19,7 @@ from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.products.density import on_device
 from tistreamlines.tracking.products.density.density import Density, Ends
 from tistreamlines.tracking.products.density.on_device import DeviceDensity, DeviceEnds
+from tistreamlines.workers.messages import Opening
 from tistreamlines.workers.several import Several
 
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -119,7 +120,7 @@ def test_two_workers(expected, most):
     made, alone = product(chosen), product(chosen)
     several = Several([choose("cpu")] * 2)
     try:
-        loaded = several.load(crossing(), SPACE, chosen, (), [made], points=False)
+        loaded = several.load(Opening(crossing(), SPACE, chosen, (), [made], points=False))
         batches = list(loaded.track(SEEDS, most=most))
     finally:
         several.close()
