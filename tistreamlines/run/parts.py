@@ -22,6 +22,7 @@ from ..options.signatures import check_keywords
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
+from .ends import nothing
 from .inputs import doubts_of_places, hashing
 from .outputs import Outputs, check_names, reserved, taken_by
 from .pieces import StoredTrx, damaged, difference
@@ -116,8 +117,6 @@ def join(
         options = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
         record["parameters"] |= {name: options[name] for name in (*joined_options(), "report")}
         record["inputs"] |= inputs_of(files, hashes())
-        from .ends import nothing
-
         result = record["result"]
         empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]
         doubts += dict.fromkeys([*receiver.doubts, *empty])

@@ -21,7 +21,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.registry import METHODS
-from . import bids
+from . import bids, ends
 from .inputs import Series
 from .log import Log
 from .plan import Plan
@@ -97,8 +97,7 @@ class Run:
         if len(self.devices) > 1 and source.round_from(0) is None:
             from ..workers.several import Sliced
 
-            directions = Sliced(source.directions, first, len(seeds)) if source.directed else None
-            yield Sliced(source.points, first, len(seeds)), first, directions
+            yield Sliced(source.points, first, len(seeds)), first, Sliced(source.directions, first, len(seeds))
             return
         while first < seeds.stop:
             count = min(source.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
@@ -125,8 +124,6 @@ class Run:
         """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
         (seeds, count), all_seeds = self.done, len(self.seed_range)
         select, limit, summary = self.parameters.select, self.parameters.time_limit, self.receiver.summary()
-        from . import ends
-
         if limit is not None and seeds < all_seeds and count != select:
             self.log.warn(
                 f"--time-limit {limit:g}: {seeds:,} of {all_seeds:,} seeds were tracked; how many depends on the device"
