@@ -20,7 +20,7 @@ from os import PathLike
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 try:
@@ -28,7 +28,6 @@ try:
 except ImportError as error:
     raise ImportError('dask is missing: pip install "tistreamlines[distributed]"') from error
 import numpy as np
-import numpy.typing as npt
 
 from ..aliases import Json
 from ..devices import ON_HOST
@@ -313,18 +312,11 @@ def _when_free(call: Callable[[], Result]) -> Result:
 
 def _shareable(name: str, value: object) -> object:
     """Return what other processes understand: absolute paths, and the values of images."""
-    if isinstance(value, Image):  # which itself would be rounded when it is sent
-        return SimpleNamespace(dataobj=np.asanyarray(value.dataobj), affine=np.asarray(value.affine))
+    if hasattr(value, "dataobj") and hasattr(value, "affine"):  # an image, which would be rounded when it is sent
+        data, affine = (getattr(value, attribute) for attribute in ("dataobj", "affine"))
+        return SimpleNamespace(dataobj=np.asanyarray(data), affine=np.asarray(affine))
     if isinstance(value, str | PathLike):
         names_path = name in (*SERIES, *input_names()) or (name in options() and kind(name) == "path")
         file = is_file(value) if name == "response" else names_path and sphere_in(name, value) is None
         return str(Path(value).absolute()) if file else value
     return [_shareable(name, item) for item in value] if isinstance(value, list | tuple) else value
-
-
-@runtime_checkable
-class Image(Protocol):
-    """An image of nibabel."""
-
-    dataobj: npt.ArrayLike
-    affine: npt.ArrayLike

@@ -25,10 +25,9 @@ from ..tracking.registry import PRODUCTS
 from .ends import nothing
 from .inputs import doubts_of_places, hashing
 from .outputs import Outputs, check_names, reserved, taken_by
-from .pieces import StoredTrx, damaged, difference
 from .products import products_of
 from .record import PartRecord, inputs_of
-from .saving import Receiver
+from .saving import Receiver, StoredTrx, damaged, difference
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -22,10 +22,10 @@ from ..options.definitions import names_affecting
 from ..tracking.growth.statistics import Statistics
 from .counts import Counts
 from .outputs import JOURNAL, Outputs, check_outputs, unfinished
-from .pieces import StoredTrx, difference, identity
 from .record import OURS, Journal, RecordError, read, tractogram
 from .result import TrackResult
 from .run import Run, threads_explained
+from .saving import StoredTrx, difference, identity
 
 LOCK = "lock"  # tells that a process is at the pieces
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
