@@ -27,6 +27,7 @@ from .result import TrackResult
 from .run import Run, threads_explained
 from .saving import StoredTrx, difference, identity
 
+PIECE = "{:010}.trx"  # by its first seed
 LOCK = "lock"  # tells that a process is at the pieces
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 SECONDS = 10.0  # that a piece takes, about
@@ -137,7 +138,7 @@ def _check_journal(run: Run, folder: Path, record: Json) -> Json:
 def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     """Return the pieces that are complete, in the order of their seeds, up to the first gap or damage."""
     pieces, statistics, first = list[StoredTrx](), run.engine.statistics, run.seed_range.start
-    while (path := folder / _name(first)).exists() or path.is_symlink():
+    while (path := folder / PIECE.format(first)).exists() or path.is_symlink():
         try:
             piece = StoredTrx(path, own=True)
             piece.check()
@@ -163,11 +164,6 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     return pieces
 
 
-def _name(first: int) -> str:
-    """Return the name of the piece that begins with a seed."""
-    return f"{first:010}.trx"
-
-
 def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
     """Track the seeds that are left, and append their pieces."""
     count = FEWEST
@@ -182,7 +178,7 @@ def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
 
 def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
     """Track some seeds to a tractogram of their own."""
-    path, counts, before = folder / _name(seeds.start), Counts(), run.engine.statistics.counts.copy()
+    path, counts, before = folder / PIECE.format(seeds.start), Counts(), run.engine.statistics.counts.copy()
     writer = WriterThread(path, run.plan.space, force=True, step_mm=run.receiver.step_mm)
     with threads_explained(run.parameters), closing(run.tracked(seeds)) as batches, writer:
         for batch in batches:

@@ -52,11 +52,6 @@ class Piece:
     def __post_init__(self) -> None:
         self.begin()
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether a batch can be handed on, or all of them have been."""
-        return bool(self.batches) or self.counts is not None
-
     def begin(self) -> None:
         """Note that a worker begins the range, perhaps after another one was lost."""
         self._double = self.streamlines

@@ -173,10 +173,10 @@ class Several:
                 if not passed:
                     return
             self._hand_out()
-            self._listen(0 if self._open and self._open[0].is_ready else PATIENCE)
-            if not self._open:
+            piece = self._open[0] if self._open else None
+            self._listen(0 if piece and (piece.batches or piece.counts is not None) else PATIENCE)
+            if piece is None:
                 continue
-            piece = self._open[0]
             if piece.batches:
                 batch = piece.batches.popleft()
                 if len(batch) >= left and piece.most is None:  # what comes after the last one does not count
