@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from nibabel.nifti1 import Nifti1Image
     from nibabel.streamlines.array_sequence import ArraySequence
     from trx.trx_file_memmap import TrxFile
+
 
 def sequence(points: Array, lengths: npt.NDArray[np.int64]) -> ArraySequence:
     """Wrap points (p, 3) of streamlines of the given numbers of points, without a copy."""
@@ -42,23 +42,16 @@ def read_sequence(path: Path) -> ArraySequence:
     InputError
         If the file is damaged, or was written by another program that lays it out differently.
     """
-    with unreadable(path):
+    try:
         if path.suffix.lower() == ".trx":
             points, offsets = trx_format.mapped(path)
             return sequence(points, np.diff(offsets))
         import nibabel as nib
 
         return nib.streamlines.load(path).streamlines
-
-
-@contextmanager
-def unreadable(path: Path) -> Generator[None, None, None]:
-    """Turn what zipfile, nibabel and NumPy raise for a damaged file, a dozen unrelated types, into an InputError."""
-    try:
-        yield
     except InputError:
         raise
-    except Exception as error:
+    except Exception as error:  # for a damaged file, zipfile, nibabel and NumPy raise a dozen unrelated types
         raise InputError(f"{path}: cannot be read ({str(error) or type(error).__name__}): track it again") from error
 
 
