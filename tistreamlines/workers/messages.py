@@ -7,7 +7,6 @@ have let go of it, however they end.
 
 from __future__ import annotations
 
-import mmap
 import os
 import pickle
 import socket
@@ -212,9 +211,9 @@ def packed(thing: object) -> tuple[Packed, list[memoryview]]:
 def shared(thing: object) -> tuple[Packed, int]:
     """Put the arrays of something in new shared memory; return it without them, and the memory's descriptor."""
     whole, views = packed(thing)
-    size = max((place.stop for place in whole.places), default=1)
-    descriptor = nameless(size)
-    with mmap.mmap(descriptor, size) as memory:
+    descriptor = nameless(max([1, *(place.stop for place in whole.places)]))
+    with os.fdopen(descriptor, "wb", closefd=False) as file:  # takes half as long as writing to a map
         for place, view in zip(whole.places, views, strict=True):
-            memory[place] = view
+            file.seek(place.start)
+            file.write(view)
     return whole, descriptor
