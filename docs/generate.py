@@ -50,7 +50,7 @@ from tistreamlines.option import flag
 from tistreamlines.options.definitions import kind, options
 from tistreamlines.options.objects import TABLES, class_name, own_options
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.run import schema
+from tistreamlines.run import record as records
 from tistreamlines.run.record import record
 from tistreamlines.run.result import TrackResult
 from tistreamlines.space.batch import Batch
@@ -179,7 +179,7 @@ def trx_members() -> str:
 
 def result_fields() -> str:
     """The numbers of a run: in Python, in the record and in the file of --json-stats."""
-    keys, rows = schema.keys_of(schema.Result), []
+    keys, rows = records.keys_of(records.Result), []
     for names, sort, text in _described(TrackResult, "Attributes"):
         own = [name for name in names if name in keys]
         rows.append((_names(names), _names(keys[name] for name in own) or "–", sort, _plain(text)))
@@ -232,7 +232,7 @@ RECORD = {
 
 def record_fields() -> str:
     """The fields of the record beside a tractogram."""
-    known = {*record(Parameters(), 1.0, {}, {}, {}), *schema.keys_of(schema.RunRecord).values()} - {"content"}
+    known = {*record(Parameters(), 1.0, {}, {}, {}), *records.keys_of(records.RunRecord).values()} - {"content"}
     if missing := known - RECORD.keys():
         raise KeyError(f"RECORD lacks {sorted(missing)}")
     return table(("Field", "Meaning"), ((f"`{name}`", text) for name, text in RECORD.items()))

@@ -45,23 +45,25 @@ import numpy as np
 from pathlib import Path
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.io.writer import SINKS, WriterThread
+from tistreamlines.io.writer import SINKS
 from tistreamlines.run.log import Log
 from tistreamlines.run.products import Products
+from tistreamlines.run.saving import Receiver
+from tistreamlines.run.record import record
 from tistreamlines.run.run import Run
 from tistreamlines.options.parameters import Parameters
+from tistreamlines.tracking.growth.statistics import Statistics
 from tistreamlines.tracking.products.points.content import Content
 
 def write(output, watcher):
     zeros = np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.ones((1, 2))
-    space, content = Space(np.eye(4), (4, 4, 4)), Content(Parameters(), 1)
+    chosen = Parameters()
+    receiver = Receiver(chosen, Space(np.eye(4), (4, 4, 4)), 1.0, Products({}), Content(chosen, 1), Statistics())
+    whole = record(chosen, 1.0, {}, {}, {"streamlines": 1, "dropped": {}}) | {"made": "up"}
     run = Some(
-        parameters=Some(json_stats=None), force=False, products=Products({}), write_products=lambda: None,
-        writer=lambda path: WriterThread(path, space, content=lambda b: content.of(b, tuple), **content.layout(1.0)),
-        log=Log(watcher), weigh=lambda: None,
+        parameters=chosen, receiver=receiver, log=Log(watcher), _weigh=lambda: None,
         batches=lambda: (one for one in [Batch(np.zeros((5, 3)), [0, 5], *zeros)]),
-        result=lambda path, *_: Some(path=path, as_dict=dict, record={"made": "up"}),
-        recorded=lambda result: Run.recorded(run, result),
-        write_records=lambda result: Run.write_records(run, result), reported=lambda result, _: result,
+        record=lambda _: whole, result=lambda path, *_: Some(record=whole), _reported=lambda result, _: result,
     )
     Run.save(run, Path(output))
 

@@ -188,14 +188,13 @@ class Planted:
 
 
 def test_workers_unpickle_only_what_the_client_has_written(client, options, tmp_path, monkeypatch):
-    trace, save = tmp_path / "trace", cluster._Task.save
+    trace, folder_of = tmp_path / "trace", cluster._Job.open
 
-    def planted(task):
-        digest = save(task)
-        (Path(task.folder) / cluster.TASK).write_bytes(pickle.dumps(Planted(trace)))
-        return digest
+    def planted(job):
+        folder_of(job)
+        (Path(job.task[0]) / cluster.TASK).write_bytes(pickle.dumps(Planted(trace)))
 
-    monkeypatch.setattr(cluster._Task, "save", planted)
+    monkeypatch.setattr(cluster._Job, "open", planted)
     with pytest.raises(ts.TrackingError, match=r"task\.pickle was changed by someone else"):
         track(client, **options, output=tmp_path / "a.trx", parts=2, retries=0)
     assert not trace.exists()

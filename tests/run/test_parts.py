@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import tistreamlines as ts
-from tistreamlines.run import pieces as keeping
-from tistreamlines.run import resume
+from tistreamlines.run import resume, saving
 from tistreamlines.run.log import Watcher
 
 COUNT = 3
@@ -59,7 +58,7 @@ def same(path, whole):
 class TestJoin:
     @pytest.mark.parametrize("suffix", SUFFIXES)
     def test_the_joined_file_has_the_bytes_of_one_run(self, parts, whole, tmp_path, suffix, monkeypatch):
-        monkeypatch.setattr(keeping, "POINTS_AT_ONCE", 1000)
+        monkeypatch.setattr(saving, "POINTS_AT_ONCE", 1000)
         output = tmp_path / f"b{suffix}"
         made = ts.join(random.Random(1).sample(parts, COUNT), output, json_stats=tmp_path / "stats.json")
         assert same(output, whole)

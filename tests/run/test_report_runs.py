@@ -114,9 +114,9 @@ def test_directions_are_those_in_which_streamlines_start(whole, options):
     """The first step of a streamline is along one of the directions that are found at its seed."""
     seen = []
 
-    def keep(page, told, gathered, background, engine, *_, **__):
-        space = gathered.space
-        lines = gathered.scene(background).sample
+    def keep(receiver, output, record, notes, background, engine, _):
+        space = receiver.space
+        lines = receiver.gathered.scene(background).sample
         numbers, directions = initial_directions(engine, space.to_voxel(lines.seeds))
         seen.append((lines, numbers, directions, background))
 
@@ -175,7 +175,7 @@ def test_fods_without_a_peak_have_no_direction(options, tmp_path):
     nib.save(nib.Nifti1Image(functions, np.diag([2.0, 2, 2, 1])), tmp_path / "fod.nii")
     prepared = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporting, "report", lambda *given, **_: prepared.append(given[5]))
+        patch.setattr(reporting, "report", lambda *given, **_: prepared.append(given[6]))
         ts.track(
             sh=tmp_path / "fod.nii", sh_basis="tournier07", dg="ifod2", arch="cpu", stop_mask=options["stop_map"],
             seeds=options["seeds"], report=tmp_path / "page.html",

@@ -162,7 +162,7 @@ SLOW = {
     "run/product_runs": ("test_several_devices_of_which_one_is_lost", "test_vulkan"),
     "run/progress": ("test_a_notebook_sees_a_bar", "test_sift2_prepares_in_a_stage_of_its_own"),
     "run/samples": ("test_particles_look_for_a_way_on", "test_the_cache_keeps_the_tables"),
-    "run/schema": ("TestRecords::test_odd_values",),
+    "run/record": ("TestRecords::test_odd_values",),
     "tracking/convergence": (
         "test_arcs_are_of_the_second_order", "test_deterministic_errors_are_of_the_first_order",
         "test_exact_arcs_solve_the_frames_equation", "test_shorter_steps_of_parallel_transport_stay_closer",

@@ -31,7 +31,8 @@ from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.selection.places import SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote
-from tistreamlines.workers.pieces import Piece
+from tistreamlines.workers.messages import Opening
+from tistreamlines.workers.remote import Piece
 from tistreamlines.workers.several import Several
 
 SIDE = 12
@@ -71,7 +72,7 @@ def several(prepared, notes):
     """Two workers on the CPU, which are gone at the end."""
     before = children()
     made = Several([choose("cpu")] * 2, notes.append)
-    yield made.load(prepared, SPACE, SETTINGS)
+    yield made.load(Opening(prepared, SPACE, SETTINGS))
     made.close()
     assert children() <= before
 
@@ -128,7 +129,7 @@ def test_a_filter_travels_with_its_kernels(several, prepared):
     ball = {"include": [SphereRegion("ball", np.full(3, float(SIDE)), 5.0)]}
     filters = [Regions(ball, SPACE, True)]
     batch, statistics = one(prepared, filters=filters)
-    several.load(prepared, SPACE, SETTINGS, filters)
+    several.load(Opening(prepared, SPACE, SETTINGS, filters))
     check_equal(Batch.concatenate(several.track(SEEDS)), batch)
     check_counts(several.statistics, statistics)
 
@@ -194,7 +195,7 @@ def test_a_piece_leaves_out_what_has_come_before(prepared):
 def test_a_worker_is_lost_while_the_last_range_is_tracked_again(several, prepared, monkeypatch, number):
     """The number is that of a batch of it, one for each chunk."""
     expected, statistics = one(prepared, most=1200)
-    several.load(prepared, SPACE, replace(SETTINGS, chunk_size=40))
+    several.load(Opening(prepared, SPACE, replace(SETTINGS, chunk_size=40)))
     take, taken = Piece.take, []
 
     def kill(piece, batch):
@@ -256,7 +257,7 @@ class TestLosses:
     def plant(self, monkeypatch, prepared, notes, **fault):
         """Two workers with a fault."""
         monkeypatch.setenv("TISTREAMLINES_FAULTS", json.dumps({"at": "advance", **fault}))
-        return Several([choose("cpu")] * 2, notes.append).load(prepared, SPACE, SETTINGS)
+        return Several([choose("cpu")] * 2, notes.append).load(Opening(prepared, SPACE, SETTINGS))
 
     @pytest.mark.parametrize("how", ["lost", "exit"])
     @pytest.mark.parametrize("number", [2, 3])
@@ -474,7 +475,7 @@ def test_two_workers_on_vulkan(prepared, notes, monkeypatch):
     if not found:
         pytest.skip("no Vulkan device in software")
     monkeypatch.setenv("TISTREAMLINES_FAULTS", json.dumps({"at": "enlist", "number": 2, "how": "lost", "worker": 1}))
-    several = Several(found[:1] * 2, notes.append).load(prepared, SPACE, SETTINGS)
+    several = Several(found[:1] * 2, notes.append).load(Opening(prepared, SPACE, SETTINGS))
     seeds = SEEDS[:400]
     expected = Batch.concatenate(Engine(prepared, SPACE, choose("cpu"), SETTINGS).track(seeds))
     check_equal(Batch.concatenate(several.track(seeds)), expected)

@@ -31,7 +31,7 @@ COMMANDS = {
     "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
 # others have modules of their names
-MODULES: dict[str, str] = dict.fromkeys(("join", "map", "view"), "tractograms") | dict.fromkeys(("fixels", "5tt"), "images")
+MODULES = {"join": "tractograms", "map": "tractograms", "view": "tractograms", "fixels": "images", "5tt": "images"}
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 # what the user can do where the system refuses something
 ADVICE = {

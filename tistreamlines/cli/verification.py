@@ -26,7 +26,7 @@ from ..errors import ParameterError, TrackingError
 from ..helpers import calling
 from ..io.trx import mapped
 from ..run.api import track
-from ..run.pieces import StoredTrx
+from ..run.saving import StoredTrx
 from ..space.batch import Batch
 
 SERIES = ("dwi", "bvals", "bvecs")

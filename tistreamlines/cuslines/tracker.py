@@ -198,11 +198,11 @@ class Tracker:
         ParameterError
             If ``pos_dtype`` is another type.
         """
-        self._dtype = np.dtype(pos_dtype)
-        if self._dtype not in (np.float16, np.float32):
-            raise ParameterError(f"pos_dtype is {self._dtype}: give float16 or float32")
-        linear = partial(compressed, tolerance_mm=tol_error, segment_mm=max_segment_length)
-        self._content = linear if linearize else None
+        dtype = np.dtype(pos_dtype)
+        if dtype not in (np.float16, np.float32):
+            raise ParameterError(f"pos_dtype is {dtype}: give float16 or float32")
+        compress = partial(compressed, tolerance_mm=tol_error, segment_mm=max_segment_length)
+        self._packing = dtype.name, compress if linearize else None
 
     def generate_sft(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> StatefulTractogram:
         """Track and return all streamlines in memory.
@@ -244,7 +244,7 @@ class Tracker:
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
-            return containers.mapped_trx(batches, space, self._dtype, self._content)
+            return containers.mapped_trx(batches, space, *self._packing)
 
     def batches(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> Iterator[Batch]:
         """Track and return the streamlines batch by batch.

@@ -180,7 +180,7 @@ def member_of_points(names: Iterable[str]) -> str:
     return next((name for name in names if name.startswith("positions.3.float")), "")
 
 
-def mapped(path: Path) -> tuple[Array, npt.NDArray[np.int64]]:
+def mapped(path: Path | IO[bytes]) -> tuple[Array, npt.NDArray[np.int64]]:
     """Map the points of a file of :class:`TrxSink`; what is changed in them stays in memory.
 
     Returns

@@ -227,7 +227,7 @@ def estimate(
         return make_estimate(
             run.engine, run.plan.seeds, run.seed_range, watcher.progress, select=chosen.select,
             time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()],
-            prepare_seconds=seconds, content=run.content,
+            prepare_seconds=seconds, content=run.receiver.content,
         )
 
 

@@ -16,12 +16,11 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 from uuid import uuid4
 
 try:
@@ -29,7 +28,6 @@ try:
 except ImportError as error:
     raise ImportError('dask is missing: pip install "tistreamlines[distributed]"') from error
 import numpy as np
-import numpy.typing as npt
 
 from ..aliases import Json
 from ..devices import ON_HOST
@@ -142,7 +140,7 @@ def track_many(
         raise ParameterError(f"parts is {parts!r}: give a whole number from 1 on")
     each = parts or max(math.ceil(EACH * len(workers) / max(len(subjects), 1)), 1)
     jobs = [_Job(number, subject, parts, each) for number, subject in enumerate(subjects)]
-    return _Work(client, jobs, retries, watcher or Watcher()).outcomes()
+    return _outcomes(client, jobs, retries, watcher or Watcher())
 
 
 class _Job:
@@ -154,7 +152,7 @@ class _Job:
         output, base = arguments.get("output"), arguments.get("parameters")
         if not isinstance(output, str | PathLike) or not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
-        output = Path(output).absolute()
+        self.output = Path(output).absolute()
         options = {name: value for name, value in arguments.items() if name not in OTHERS}
         if not isinstance(base, Parameters | None):
             raise ParameterError(f"parameters is {base!r}: give an object of tistreamlines.Parameters")
@@ -167,86 +165,89 @@ class _Job:
             if name not in options:
                 raise ParameterError(f"{name} is within parameters, which every part would write: give it as a keyword")
         series = (arguments.get(name) for name in SERIES)
-        check_outputs(output, chosen, [path for path in series if isinstance(path, str | PathLike)])
+        check_outputs(self.output, chosen, [path for path in series if isinstance(path, str | PathLike)])
         self.parts = 1 if chosen.select is not None else each
-        dasks_threads = chosen.arch in ON_HOST and chosen.threads is None
-        arguments |= {"output": str(output), "json_stats": chosen.json_stats}
-        self.output, self.task = output, _Task("", arguments, self.parts, dasks_threads)
-        self.files = ExitStack()
-        self.done: list[Json] = []
-        self.told: set[str] = set()
-        self.ended = False
+        self.arguments = arguments | {"output": str(self.output), "json_stats": chosen.json_stats}
+        self.dasks_threads = chosen.arch in ON_HOST and chosen.threads is None
+        self.files, self.futures = ExitStack(), set[Future]()
+        self.done, self.told, self.ended = list[Json](), set[str](), False
 
     def open(self) -> None:
-        """Create the folder, with what the tasks need."""
+        """Create the folder, with the arguments, which may hold whole images.
+
+        Only their hash is sent through dask; without that, whoever can write to the shared storage could have a worker
+        run any code.
+        """
         # of another name than drafts of the output, which whoever writes that removes
-        folder = str(self.files.enter_context(hidden_folder(self.output.with_suffix(".parts"))))
-        cache = {"cache_dir": folder} if self.parts > 1 else {}
-        self.place = folder, replace(self.task, folder=folder, arguments=cache | self.task.arguments).save()
+        folder = self.files.enter_context(hidden_folder(self.output.with_suffix(".parts")))
+        cache = {"cache_dir": str(folder)} if self.parts > 1 else {}
+        content = pickle.dumps(cache | self.arguments)
+        (folder / TASK).write_bytes(content)
+        self.task = str(folder), hashlib.sha256(content).hexdigest(), self.parts
 
-
-class _Work:
-    """The tasks of all subjects, from their submission to the outcomes."""
-
-    def __init__(self, client: Client, jobs: Sequence[_Job], retries: int, watcher: Watcher) -> None:
-        self._client = client
-        self._jobs, self._retries, self._watcher = jobs, retries, watcher
-        self._waiting = as_completed(loop=client.loop)
-        self._tasks: dict[str, tuple[Future, _Job, int | None, int]] = {}
-
-    def outcomes(self) -> Generator[tuple[int, Outcome], None, None]:
-        """Hand out the number of each subject that has ended, and its counts or its error."""
-        self._watcher.stage("track")
-        try:
-            for job in self._jobs:
-                job.open()
-                for part in range(1, job.parts + 1):
-                    self._submit(job, part, self._retries)
-            for future in self._waiting:
-                _, job, part, left = self._tasks.pop(future.key)
-                if job.ended:
-                    continue
-                outcome = future.exception() or future.result()
-                if isinstance(outcome, KilledWorker) and left:
-                    self._submit(job, part, left - 1)
-                elif isinstance(outcome, BaseException) or part is None or self._collected(job, outcome):
-                    self._end(job)
-                    yield job.number, outcome if isinstance(outcome, BaseException) else outcome["result"]
-        finally:
-            for job in self._jobs:
-                self._end(job)
-
-    def _submit(self, job: _Job, part: int | None, left: int) -> None:
-        """Have a part tracked or, if that is None, the parts joined."""
-        work, *number = (_join_parts,) if part is None else (_track_part, part)
-        key = f"{work.__name__.strip('_')}-{uuid4().hex}"
-        future = self._client.submit(work, *job.place, *number, key=key, pure=False, retries=self._retries)
-        self._tasks[key] = future, job, part, left
-        self._waiting.add(future)
-
-    def _collected(self, job: _Job, tracked: Json) -> bool:
-        """Count a tracked part, and have the parts joined after the last one; return whether it is the only one."""
-        job.done.append(tracked["result"])
-        for name, tell in (("notes", self._watcher.note), ("warnings", self._watcher.warn)):
-            for text in tracked[name]:
-                if text not in job.told:
-                    job.told.add(text)
-                    tell(text)
-        done = [result for other in self._jobs for result in other.done]
-        seeds, streamlines = (sum(result[name] for result in done) for name in ("seeds", "streamlines"))
-        all_parts = sum(other.parts for other in self._jobs)
-        self._watcher.progress(seeds, round(seeds * all_parts / len(done)), streamlines)
-        if len(job.done) == job.parts > 1:
-            self._submit(job, None, self._retries)
-        return job.parts == 1
-
-    def _end(self, job: _Job) -> None:
+    def end(self, client: Client) -> None:
         """Remove what belongs to a subject only while it is tracked."""
-        if not job.ended:
-            if futures := [future for future, owner, *_ in self._tasks.values() if owner is job]:
-                self._client.cancel(futures)
-            job.ended = True
-            job.files.close()
+        if not self.ended:
+            if self.futures:
+                client.cancel(list(self.futures))
+            self.ended = True
+            self.files.close()
+
+
+def _outcomes(
+    client: Client, jobs: Sequence[_Job], retries: int, watcher: Watcher
+) -> Generator[tuple[int, Outcome], None, None]:
+    """Have all subjects tracked; hand out the number of each that has ended, and its counts or its error."""
+    waiting, tasks = as_completed(loop=client.loop), dict[str, tuple[_Job, int | None, int]]()
+
+    def submit(job: _Job, part: int | None, left: int) -> None:
+        """Have a part tracked or, if that is None, the parts joined; as many more tries are ``left``."""
+        work, *more = (_join_parts,) if part is None else (_track_part, part, job.dasks_threads)
+        key = f"{work.__name__.strip('_')}-{uuid4().hex}"
+        future = client.submit(work, *job.task, *more, key=key, pure=False, retries=retries)
+        tasks[key] = job, part, left
+        job.futures.add(future)
+        waiting.add(future)
+
+    watcher.stage("track")
+    try:
+        for job in jobs:
+            job.open()
+            for part in range(1, job.parts + 1):
+                submit(job, part, retries)
+        for future in waiting:
+            job, part, left = tasks.pop(future.key)
+            job.futures.discard(future)
+            if job.ended:
+                continue
+            outcome = future.exception() or future.result()
+            if isinstance(outcome, KilledWorker) and left:
+                submit(job, part, left - 1)
+                continue
+            if part is not None and not isinstance(outcome, BaseException):
+                job.done.append(outcome["result"])
+                _tell(watcher, jobs, job, outcome)
+                if len(job.done) == job.parts > 1:
+                    submit(job, None, retries)
+                if job.parts > 1:
+                    continue
+            job.end(client)
+            yield job.number, outcome if isinstance(outcome, BaseException) else outcome["result"]
+    finally:
+        for job in jobs:
+            job.end(client)
+
+
+def _tell(watcher: Watcher, jobs: Sequence[_Job], job: _Job, tracked: Json) -> None:
+    """Tell what is new in the notes and warnings of a part that was tracked, and how many seeds are there."""
+    for name, tell in (("notes", watcher.note), ("warnings", watcher.warn)):
+        for text in tracked[name]:
+            if text not in job.told:
+                job.told.add(text)
+                tell(text)
+    done = [result for other in jobs for result in other.done]
+    seeds, streamlines = (sum(result[name] for result in done) for name in ("seeds", "streamlines"))
+    watcher.progress(seeds, round(seeds * sum(other.parts for other in jobs) / len(done)), streamlines)
 
 
 class _Silent(Watcher):
@@ -256,15 +257,24 @@ class _Silent(Watcher):
         """Say nothing."""
 
 
-def _track_part(folder: str, digest: str, part: int) -> Json | TrackingError:
+def _arguments(folder: str, digest: str) -> dict[str, Any]:
+    """Read the arguments of :func:`tistreamlines.track` as the client has written them, and nothing else."""
+    path = Path(folder) / TASK
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise TrackingError(f"{path} was changed by someone else: find out by whom, and start the run again")
+    return pickle.loads(content)
+
+
+def _track_part(folder: str, digest: str, parts: int, part: int, dasks_threads: bool) -> Json | TrackingError:
     """Track a part on the worker that runs this; errors that another try would not mend are returned."""
-    job = _Task.load(folder, digest)
-    arguments = {**job.arguments, "force": True}
-    if job.dasks_threads:
+    arguments = _arguments(folder, digest)
+    arguments["force"] = True
+    if dasks_threads:
         arguments["threads"] = get_worker().state.nthreads
-    if job.parts > 1:
-        arguments |= {"output": job.part(part), "part": f"{part}/{job.parts}", "json_stats": None, "report": None}
-        arguments |= dict.fromkeys(joined_options())  # join makes them of all parts
+    if parts > 1:
+        arguments |= dict.fromkeys(("json_stats", "report", *joined_options()))  # join makes them of all parts
+        arguments |= {"output": f"{folder}/part{part}.trx", "part": f"{part}/{parts}"}
     try:
         with _one_at_a_time:
             result = _when_free(lambda: track_here(**arguments, watcher=_Silent()))
@@ -276,14 +286,14 @@ def _track_part(folder: str, digest: str, part: int) -> Json | TrackingError:
     return {"result": result.as_dict(), "notes": result.notes, "warnings": result.warnings}
 
 
-def _join_parts(folder: str, digest: str) -> Json | TrackingError:
+def _join_parts(folder: str, digest: str, parts: int) -> Json | TrackingError:
     """Join the parts on the worker that runs this."""
-    job = _Task.load(folder, digest)
+    arguments = _arguments(folder, digest)
     try:
         # an earlier try, on a worker that was killed, may have written the output
-        paths = [job.part(number) for number in range(1, job.parts + 1)]
-        options = {name: job.arguments.get(name) for name in ("json_stats", "report", *joined_options())}
-        result = _when_free(lambda: join(paths, job.arguments["output"], force=True, **options))
+        paths = [f"{folder}/part{number}.trx" for number in range(1, parts + 1)]
+        options = {name: arguments.get(name) for name in ("json_stats", "report", *joined_options())}
+        result = _when_free(lambda: join(paths, arguments["output"], force=True, **options))
     except InputError as error:
         return error
     return {"result": result}
@@ -298,64 +308,13 @@ def _when_free(call: Callable[[], Result]) -> Result:
     return call()
 
 
-def _names_path(name: str) -> bool:
-    """Whether an argument names a file or a folder."""
-    return name in (*SERIES, *input_names()) or (name in options() and kind(name) == "path")
-
-
 def _shareable(name: str, value: object) -> object:
     """Return what other processes understand: absolute paths, and the values of images."""
-    if isinstance(value, Image):  # which itself would be rounded when it is sent
-        return SimpleNamespace(dataobj=np.asanyarray(value.dataobj), affine=np.asarray(value.affine))
+    if hasattr(value, "dataobj") and hasattr(value, "affine"):  # an image, which would be rounded when it is sent
+        data, affine = (getattr(value, attribute) for attribute in ("dataobj", "affine"))
+        return SimpleNamespace(dataobj=np.asanyarray(data), affine=np.asarray(affine))
     if isinstance(value, str | PathLike):
-        file = is_file(value) if name == "response" else _names_path(name) and sphere_in(name, value) is None
+        names_path = name in (*SERIES, *input_names()) or (name in options() and kind(name) == "path")
+        file = is_file(value) if name == "response" else names_path and sphere_in(name, value) is None
         return str(Path(value).absolute()) if file else value
     return [_shareable(name, item) for item in value] if isinstance(value, list | tuple) else value
-
-
-@runtime_checkable
-class Image(Protocol):
-    """An image of nibabel."""
-
-    dataobj: npt.ArrayLike
-    affine: npt.ArrayLike
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What the tasks of a subject need to know.
-
-    It lies in the folder of the parts, since it may hold whole images. Only its hash is sent through dask; without
-    that, whoever can write to the shared storage could have a worker run any code.
-
-    Parameters
-    ----------
-    folder : of the parts.
-    arguments : of :func:`tistreamlines.track`.
-    parts : how many there are.
-    dasks_threads : whether dask says how many threads track.
-    """
-
-    folder: str
-    arguments: dict[str, Any]
-    parts: int
-    dasks_threads: bool
-
-    @classmethod
-    def load(cls, folder: str, digest: str) -> _Task:
-        """Read what the client has written, and nothing else."""
-        path = Path(folder) / TASK
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise TrackingError(f"{path} was changed by someone else: find out by whom, and start the run again")
-        return pickle.loads(content)
-
-    def save(self) -> str:
-        """Write it for the workers, and return its hash."""
-        content = pickle.dumps(self)
-        (Path(self.folder) / TASK).write_bytes(content)
-        return hashlib.sha256(content).hexdigest()
-
-    def part(self, number: int) -> str:
-        """Return the path of a part."""
-        return str(Path(self.folder) / f"part{number}.trx")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from ..errors import InputError
 from ..io import trx as trx_format
 from ..io.writer import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
-from .saving import write
 
 if TYPE_CHECKING:
     from nibabel.streamlines.array_sequence import ArraySequence
@@ -42,23 +40,16 @@ def read_sequence(path: Path) -> ArraySequence:
     InputError
         If the file is damaged, or was written by another program that lays it out differently.
     """
-    with unreadable(path):
+    try:
         if path.suffix.lower() == ".trx":
             points, offsets = trx_format.mapped(path)
             return sequence(points, np.diff(offsets))
         import nibabel as nib
 
         return nib.streamlines.load(path).streamlines
-
-
-@contextmanager
-def unreadable(path: Path) -> Generator[None, None, None]:
-    """Turn what zipfile, nibabel and NumPy raise for a damaged file, a dozen unrelated types, into an InputError."""
-    try:
-        yield
     except InputError:
         raise
-    except Exception as error:
+    except Exception as error:  # for a damaged file, zipfile, nibabel and NumPy raise a dozen unrelated types
         raise InputError(f"{path}: cannot be read ({str(error) or type(error).__name__}): track it again") from error
 
 
@@ -94,30 +85,26 @@ def reference_image(space: Space) -> Nifti1Image:
 
 
 def mapped_trx(
-    batches: Iterable[Batch], space: Space, dtype: np.dtype[Any], content: Callable[[Batch], Batch] | None
+    batches: Iterable[Batch], space: Space, point_type: str, content: Callable[[Batch], Batch] | None
 ) -> TrxFile:
     """Write batches to a TRX file in a temporary folder and map it; closing the TrxFile removes the folder.
 
     Parameters
     ----------
-    batches, space
-        The streamlines, and their grid.
-    dtype : float16 or float32
-        Type of the points.
-    content : callable or None
-        What of a batch is written; None is all of it.
+    batches : all streamlines.
+    space : grid of the image that was tracked.
+    point_type : 'float16' or 'float32'.
+    content : makes of each batch what is written of it.
     """
     from trx import trx_file_memmap
 
     folder = tempfile.TemporaryDirectory(prefix="tistreamlines-")
     try:
         path = Path(folder.name) / "tractogram.trx"
-        write(WriterThread(path, space, content=content), batches)
+        with WriterThread(path, space, content=content, point_type=point_type) as writer:
+            for batch in batches:
+                writer.put(batch)
         trx: Any = trx_file_memmap.load(str(path))
-        if dtype != np.float32 and len(trx.streamlines):
-            points = trx.streamlines._data
-            trx.streamlines._data = np.memmap(Path(folder.name) / "points", dtype, "w+", shape=points.shape)
-            trx.streamlines._data[:] = points
         trx._uncompressed_folder_handle = folder
     except BaseException:
         folder.cleanup()

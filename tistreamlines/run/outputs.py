@@ -20,7 +20,7 @@ from ..report.content import SUFFIXES, files_of
 from ..tracking.products.points.content import check_content
 from ..tracking.registry import PRODUCTS
 from .products import asked, record_path, suffix_of
-from .schema import Journal, RecordError, loaded, read
+from .record import Journal, RecordError, loaded, read
 
 JOURNAL = "run.json"  # what is known of an unfinished run
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
+
+import numpy as np
 
 from ..aliases import Json, Unpack
 from ..errors import InputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
-from ..io.writer import WriterThread
 from ..options.definitions import joined_options
 from ..options.objects import ProductOptions
 from ..options.parameters import Parameters
@@ -22,14 +22,12 @@ from ..options.signatures import check_keywords
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
-from .counts import Counts
+from .ends import nothing
 from .inputs import doubts_of_places, hashing
 from .outputs import Outputs, check_names, reserved, taken_by
-from .pieces import StoredTrx, damaged, difference
-from .products import gathered_of, products_of
-from .record import header_fields, inputs_of, tractogram
-from .saving import write
-from .schema import PartRecord
+from .products import products_of
+from .record import PartRecord, inputs_of
+from .saving import Receiver, StoredTrx, damaged, difference
 
 TOLD = 10  # missing parts that are named
 
@@ -83,7 +81,7 @@ def join(
         if not part.name or part.suffix.lower() in (".tck", ".trk"):
             what = "a folder" if not part.name else "no part of a run, all of which are .trx"
             raise InputError(f"{part}: is {what}: give the .trx files of all parts of a run")
-    chosen = Parameters.given({**products, "json_stats": json_stats, "report": report})
+    chosen = Parameters.given({**products, "json_stats": json_stats, "report": report, "force": force})
     outputs, files = Outputs.of(target, chosen), chosen.inputs()
     refuse_arrays(files)
     taken = {path: "belongs to a part" for part in paths for path in (part, sidecar.sidecar_path(part))}
@@ -102,43 +100,28 @@ def join(
         hashes, doubts = hashing(files), doubts_of_places(files)
         makers, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
         makers.follow()
-        counts, grown, gathered = Counts(), Statistics(), gathered_of(chosen, space, step_mm)
-        for part in ordered:
-            grown.counts += part.counts
-        takers = [counts.add, makers.add, *([] if gathered is None else [gathered.add])]
+        statistics = Statistics(counts=np.sum([part.counts for part in ordered], axis=0))
+        receiver = Receiver(chosen, space, step_mm, makers, content, statistics)
 
         def whole_record() -> Json:
-            return joined_record([part.record.content for part in ordered], counts.summary(step_mm, grown))
+            return joined_record([part.record.content for part in ordered], receiver.summary())
 
-        writer = WriterThread(
-            target, space, force=force, content=partial(content.of, groups=makers.groups),
-            fields=lambda: header_fields(whole_record(), space), **content.layout(step_mm), late=makers.per_streamline,
-        )
-        streamlines = (batch for part in ordered for batch in part.batches())
-        write(writer, streamlines, takers, lambda: makers.write(force=force))
+        receiver.save(target, receiver.count(batch for part in ordered for batch in part.batches()), whole_record)
         record = whole_record()
-        record["tractogram"] = tractogram(target)
         options = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
         record["parameters"] |= {name: options[name] for name in (*joined_options(), "report")}
         record["inputs"] |= inputs_of(files, hashes())
-        record |= makers.details | content.details
-        from .ends import nothing
-
         result = record["result"]
         empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]
-        doubts += dict.fromkeys([*makers.doubts, *content.doubts, *empty])
+        doubts += dict.fromkeys([*receiver.doubts, *empty])
         record["warnings"] = list(dict.fromkeys([*record["warnings"], *doubts]))
         for doubt in doubts:
             warnings.warn(doubt, stacklevel=2)
-        sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
-        if outputs.stats is not None:
-            sidecar.write_json(outputs.stats, record["result"], force=force)
-        if gathered is not None and outputs.report is not None:
-            from ..report.page import Told
+        record = receiver.write_record(target, record | content.details)
+        if receiver.gathered is not None:
             from .reporting import report as write_page
 
-            facts = Told(record, str(target), counts.histogram, products=makers.values)
-            write_page(outputs.report, facts, gathered, None, force=force)
+            write_page(receiver, target, record)
     return result
 
 

@@ -25,9 +25,10 @@ from . import bids
 from .inputs import Series
 from .log import Log, Watcher
 from .plan import Describe, Plan, make_plan
-from .products import gathered_of, products_of
+from .products import products_of
 from .result import TrackResult
 from .run import Run, threads_explained
+from .saving import Receiver
 from .seeds import Region, seeds_of
 from .setup import devices_of, selection_of, session_on, settings_on
 from .spec import parts_of
@@ -36,7 +37,7 @@ from .spec import parts_of
 def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
     """Track all seeds, and write what is asked for; ``keeps``: without an output, streamlines are kept in memory."""
     if output is None:
-        return run.collect(keeps=keeps or not run.products.paths)
+        return run.collect(keeps=keeps or not run.receiver.products.paths)
     if run.parameters.resume:
         from .resume import save_resumable  # which imports more than other runs need
 
@@ -44,7 +45,7 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
     else:
         result = run.save(output)
     if run.parameters.bids_out is not None:
-        bids.complete(run.parameters, run.products.paths)
+        bids.complete(run.parameters, run.receiver.products.paths)
     return result
 
 
@@ -103,8 +104,8 @@ def start(
         engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=not collectors)
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
-    gathered = gathered_of(parameters, plan.space, step_mm)
-    return Run(series, parameters, devices, log, plan, engine, products, content, gathered=gathered)
+    receiver = Receiver(parameters, plan.space, step_mm, products, content, engine.statistics)
+    return Run(series, parameters, devices, log, plan, engine, receiver)
 
 
 def _place_seed(parameters: Parameters) -> None:

@@ -1,24 +1,42 @@
-"""The JSON record of a run: parameters, inputs, versions, device and results."""
+"""The JSON record of a run: parameters, inputs, versions, device and results; and how records are read back.
+
+Each dataclass lists the fields of a JSON object that is read back, with their types and checks: the records of parts
+and of pieces, and the journal of a run that can go on. A record is used only if it has all of them, if nobody has
+changed it since it was written, and if it is that of the tractogram beside it.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import platform
 import zipfile
 from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from ..aliases import Array, Json
+from ..errors import ParameterError
+from ..io import sidecar
 from ..io.cache import source_hash, with_plugins
 from ..io.drafts import explained
+from ..io.regular import read_regular
 from ..io.trx import contents
 from ..kernels.stop_reasons import Stop, Verdict
+from ..option import part_of
 from ..options.parameters import Parameters, length_mm
 from ..space.batch import Space
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 OURS = "tistreamlines"
 SEED_REJECTED = Verdict.SEED_OUTSIDE_LIMIT.name.lower()  # such streamlines are none of tckgen's total count
+MOST = 1 << 53  # JSON's whole numbers are exact up to here
+Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 def stop_reasons(counts: Array) -> dict[str, int]:
@@ -114,3 +132,183 @@ def header_fields(record: Json, space: Space) -> dict[str, object]:
         "total_count": result["streamlines"] + dropped,
     }
     return {name: value for name, value in known.items() if value is not None}
+
+
+class RecordError(ValueError):
+    """A record cannot be used; the message goes on after its name, 'a.json has no checksum'."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that a run has read."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The numbers of a run, which :class:`tistreamlines.run.result.TrackResult` describes.
+
+    The number of streamlines has the key ``streamlines``; in Python, this is the name of the streamlines themselves.
+    """
+
+    arch: str
+    device: str
+    seeds: int
+    n_streamlines: int = field(metadata={"key": "streamlines"})
+    points: int
+    mean_points: float
+    median_points: float
+    mean_mm: float
+    median_mm: float
+    stop_reasons: dict[str, int]
+    written_stop_reasons: dict[str, int]
+    dropped: dict[str, int]
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class PieceRecord:
+    """Consecutive seeds of a run: those of a piece."""
+
+    first_seed: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class PartRecord(PieceRecord):
+    """The seeds of the number-th of so many parts, and which points are written by default when they are joined."""
+
+    number: int
+    of: int
+    downsample: int = 1
+
+
+@dataclass(frozen=True)
+class Tractogram:
+    """The file that a record describes; what it contains, and how many points, is known of .trx files."""
+
+    format: str
+    contents: str = ""
+    points: int | None = None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The record beside a tractogram; ``content`` is all of it, as JSON has it."""
+
+    made_by: str
+    versions: dict[str, str]
+    source: str
+    device: Json
+    inputs: dict[str, Input]
+    parameters: Json
+    step_mm: float
+    warnings: list[str]
+    result: Result
+    tractogram: Tractogram
+    content: Json
+    devices: list[Json] = field(default_factory=list)
+    part: PartRecord | None = None
+    piece: PieceRecord | None = None
+
+    def __post_init__(self) -> None:
+        """Compare fields that depend on each other."""
+        if self.step_mm == 0:
+            raise RecordError("has 0 as step_mm")
+        written = self.result.n_streamlines  # each streamline is written or dropped, and has two ends
+        grown = written + sum(self.result.dropped.values())
+        for count, reasons in ((grown, self.result.stop_reasons), (written, self.result.written_stop_reasons)):
+            if sum(reasons.values()) != 2 * count:
+                raise RecordError(f"has {sum(reasons.values())} ends of {count} streamlines")
+        if self.part is not None and part_of(self.parameters.get("part")) != (self.part.number, self.part.of):
+            raise RecordError(f"has {self.parameters.get('part')} as part of its parameters")
+        if self.piece is not None and self.piece.seeds != self.result.seeds:
+            raise RecordError(f"has {self.piece.seeds} and {self.result.seeds} seeds")
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the pieces of a run that can go on have in common; what it makes at its end, and has begun to write."""
+
+    made_by: str
+    run: Json
+    inputs: dict[str, Input] = field(default_factory=dict)  # that change no piece: those of products
+    outputs: list[str] = field(default_factory=list)
+
+
+def loaded(path: Path, *, own: bool = False) -> Json:
+    """Return the JSON object of a file that this program has written; raise RecordError or OSError if it is none."""
+    try:
+        content = json.loads(read_regular(path, own=own).decode())
+    except (ValueError, RecursionError) as error:  # no JSON, nested too deeply, or a name with a NUL
+        raise RecordError("is no JSON object") from error
+    if not isinstance(content, dict) or content.get("made_by") != OURS:
+        raise RecordError("was not written by this program")
+    return content
+
+
+def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
+    """Read a record, and check that it is complete and unchanged.
+
+    Parameters
+    ----------
+    path : Path
+        The JSON file.
+    kind : type
+        Its class above.
+    own : bool
+        Refuse links and files of other users, see :func:`tistreamlines.io.regular.open_regular`.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be used.
+    OSError
+        If it cannot be read.
+    """
+    content = loaded(path, own=own)
+    if "checksum" not in content:
+        raise RecordError("has no checksum, as those of earlier versions")
+    if content["checksum"] != sidecar.checksum(content):
+        raise RecordError("has been changed since it was written")
+    try:
+        return _object("", kind, content | {"content": content})
+    except ParameterError as error:
+        raise RecordError(f"has an option that is none: {error}") from error
+
+
+def _checked(name: str, kind: object, value: object) -> object:
+    """Return a value of JSON as its type demands; raise RecordError, with its name, if it is of another one."""
+    first, *others = get_args(kind) or (None,)
+    if isinstance(kind, UnionType):
+        return None if value is None else _checked(name, first, value)
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
+        return _object(name, kind, value)
+    if get_origin(kind) is dict and isinstance(value, dict):
+        return {key: _checked(f"{name}.{key}", others[0], item) for key, item in value.items()}
+    if get_origin(kind) is list and isinstance(value, list):
+        return [_checked(name, first, item) for item in value]
+    if kind is Any or (kind is str and isinstance(value, str)):
+        return value
+    if kind in (int, float) and type(value) is int and 0 <= value < MOST:
+        return value
+    if kind is float and isinstance(value, float) and 0 <= value < math.inf:
+        return value
+    raise RecordError(f"has {str(value)[:40]!r} as {name}")
+
+
+def _object(name: str, kind: type[Kind], value: Json) -> Kind:
+    """Return the object of a class above; fields that it does not list are left out."""
+    types, before, keys = get_type_hints(kind), f"{name}." if name else "", keys_of(kind)
+    needed = {keys[row.name] for row in fields(kind) if row.default is MISSING and row.default_factory is MISSING}
+    if missing := sorted(needed - value.keys()):
+        raise RecordError(f"lacks {before}{missing[0]}")
+    known = {field: key for field, key in keys.items() if key in value}
+    return kind(**{field: _checked(before + key, types[field], value[key]) for field, key in known.items()})
+
+
+def keys_of(kind: type[DataclassInstance]) -> dict[str, str]:
+    """Return the key in JSON of each field of a class above, which is its name unless it says another one."""
+    return {row.name: row.metadata.get("key", row.name) for row in fields(kind)}

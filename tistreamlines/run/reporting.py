@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from ..tracking.products.density.kinds import norms, segments
 from ..tracking.products.grid import Extent
 from ..tracking.tables.given import Prepared
 from ..viewer.scene import opened_image
+from .saving import Receiver
 
 if TYPE_CHECKING:
     from ..option import ImageLike
@@ -33,22 +34,28 @@ JOINED = "The directions of a slice are not drawn, since the streamlines of part
 
 
 def report(
-    page: Path, told: Told, gathered: Gathered, background: npt.NDArray[np.uint8] | None,
-    engine: Engine | Several | None = None, prepared: Prepared | None = None, *, force: bool,
+    receiver: Receiver, output: Path | None, record: Json, notes: Sequence[str] = (),
+    background: npt.NDArray[np.uint8] | None = None, engine: Engine | Several | None = None,
+    prepared: Prepared | None = None,
 ) -> None:
-    """Write the report of a run.
+    """Write the report of a run that asks for one.
 
     Parameters
     ----------
-    page : name of the page.
-    told : what is known of the run.
-    gathered : what was kept of its streamlines.
+    receiver : of its streamlines.
+    output : its tractogram, if it has written one.
+    record : its record.
+    notes : choices that were made for the user.
     background : the mean b0, if there is one.
     engine, prepared : what has tracked, and its tables; None if streamlines were only read.
-    force : replace existing files.
     """
+    gathered, page = receiver.gathered, receiver.parameters.report
+    assert gathered is not None and page is not None
+    path = None if output is None else str(output)
+    told = Told(record, path, receiver.counts.histogram, notes, receiver.products.values)
     scene = gathered.scene(background)
-    write_report(page, told, scene, JOINED if prepared is None else _peaks(engine, prepared, scene), force=force)
+    directions = JOINED if prepared is None else _peaks(engine, prepared, scene)
+    write_report(Path(page), told, scene, directions, force=receiver.force)
 
 
 def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: ReportScene) -> SlicePeaks | str:

@@ -21,7 +21,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from . import containers
 from .products import asked
-from .schema import Result, keys_of
+from .record import Result, keys_of
 
 if TYPE_CHECKING:
     from ipyniivue import NiiVue

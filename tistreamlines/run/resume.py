@@ -21,13 +21,12 @@ from ..options.definitions import names_affecting
 from ..tracking.growth.statistics import Statistics
 from .counts import Counts
 from .outputs import JOURNAL, Outputs, check_outputs, unfinished
-from .pieces import StoredTrx, difference, identity
-from .record import OURS, tractogram
+from .record import OURS, Journal, RecordError, read, tractogram
 from .result import TrackResult
 from .run import Run, threads_explained
-from .saving import write
-from .schema import Journal, RecordError, read
+from .saving import StoredTrx, difference, identity
 
+PIECE = "{:010}.trx"  # by its first seed
 LOCK = "lock"  # tells that a process is at the pieces
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 SECONDS = 10.0  # that a piece takes, about
@@ -138,7 +137,7 @@ def _check_journal(run: Run, folder: Path, record: Json) -> Json:
 def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     """Return the pieces that are complete, in the order of their seeds, up to the first gap or damage."""
     pieces, statistics, first = list[StoredTrx](), run.engine.statistics, run.seed_range.start
-    while (path := folder / _name(first)).exists() or path.is_symlink():
+    while (path := folder / PIECE.format(first)).exists() or path.is_symlink():
         try:
             piece = StoredTrx(path, own=True)
             piece.check()
@@ -164,11 +163,6 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     return pieces
 
 
-def _name(first: int) -> str:
-    """Return the name of the piece that begins with a seed."""
-    return f"{first:010}.trx"
-
-
 def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
     """Track the seeds that are left, and append their pieces."""
     count = FEWEST
@@ -183,13 +177,15 @@ def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
 
 def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
     """Track some seeds to a tractogram of their own."""
-    path, counts, before = folder / _name(seeds.start), Counts(), run.engine.statistics.counts.copy()
-    with threads_explained(run.parameters), closing(run.tracked(seeds)) as batches:
-        writer = WriterThread(path, run.plan.space, force=True, step_mm=run.step_mm)
-        write(writer, batches, [counts.add])
+    path, counts, before = folder / PIECE.format(seeds.start), Counts(), run.engine.statistics.counts.copy()
+    writer = WriterThread(path, run.plan.space, force=True, step_mm=run.receiver.step_mm)
+    with threads_explained(run.parameters), closing(run.tracked(seeds)) as batches, writer:
+        for batch in batches:
+            counts.add(batch)
+            writer.put(batch)
     grown = Statistics(counts=run.engine.statistics.counts - before)
     result = {"arch": run.devices[0].arch, "device": name_of(run.devices), "seconds": {}}
-    result |= counts.summary(run.step_mm, grown)
+    result |= counts.summary(run.receiver.step_mm, grown)
     piece = {"piece": {"first_seed": seeds.start, "seeds": grown.seeds}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
     return StoredTrx(path, own=True)
@@ -198,7 +194,5 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
 def _finish(run: Run, folder: Path, pieces: Sequence[StoredTrx], output: Path) -> TrackResult:
     """Write the streamlines of all pieces to the output, and its record."""
     run.log.begin("write")
-    run.force = True
-    streamlines = (batch for piece in pieces for batch in piece.batches())
-    write(run.writer(output, folder), streamlines, [run.count], run.write_products)
-    return run.recorded(run.result(output, ()))
+    run.receiver.force = True
+    return run.save(output, (batch for piece in pieces for batch in piece.batches()), folder)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +15,22 @@ from ..aliases import Json
 from ..backends import compiler_told
 from ..devices import Device, name_of
 from ..errors import DeviceError, python_names
-from ..io import sidecar
 from ..io.drafts import all_or_none
-from ..io.writer import WriterThread
 from ..option import part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
-from ..tracking.products.points.content import Content
 from ..tracking.registry import METHODS
-from . import bids
-from .counts import Counts
+from . import bids, ends
 from .inputs import Series
 from .log import Log
 from .plan import Plan
-from .products import Products, record_path
-from .record import dropped, header_fields, inputs_of, record, stop_reasons, tractogram
+from .products import record_path
+from .record import inputs_of, record
 from .result import PICTURED, TrackResult
-from .saving import write
+from .saving import Receiver
 
 if TYPE_CHECKING:
-    from ..report.scene import Gathered
     from ..workers.several import Several
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
@@ -54,10 +48,8 @@ class Run:
     log : stages, notes and warnings.
     plan : tables and seeds.
     engine : grows the streamlines.
-    products : what is made of the streamlines besides a tractogram.
-    content : what the tractogram holds of them.
-    counts, sample : of the streamlines so far; the sample is drawn in notebooks.
-    gathered : what a report shows of the streamlines, if one is asked for.
+    receiver : what becomes of the streamlines.
+    sample : of the streamlines so far, which is drawn in notebooks.
     kernel_seconds : for how long a GPU has computed.
     """
 
@@ -67,22 +59,14 @@ class Run:
     log: Log
     plan: Plan
     engine: Engine | Several
-    products: Products
-    content: Content
-    counts: Counts = field(default_factory=Counts)
+    receiver: Receiver
     sample: list[Batch] = field(default_factory=list)
-    gathered: Gathered | None = None
     kernel_seconds: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.force = self.parameters.force  # whether existing files are replaced
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
         with threads_explained(self.parameters), closing(self.tracked(self.seed_range)) as tracked:
-            for batch in tracked:
-                self.count(batch)
-                yield batch
+            yield from self.count(tracked)
         self._progress()
         self.warn()
 
@@ -90,7 +74,11 @@ class Run:
         """Track some of the seeds; end where enough streamlines are selected."""
         statistics = self.engine.statistics
         self.log.begin("track")
-        enough = self._late()
+        limit, begun = self.parameters.time_limit, time.perf_counter()
+
+        def enough() -> bool:
+            return limit is not None and time.perf_counter() - begun >= limit
+
         for block in self._blocks(seeds):
             if self.left == 0 or enough():
                 break
@@ -107,10 +95,9 @@ class Run:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
         source, first = self.plan.seeds, seeds.start
         if len(self.devices) > 1 and source.round_from(0) is None:
-            from ..workers.pieces import Sliced
+            from ..workers.several import Sliced
 
-            directions = Sliced(source.directions, first, len(seeds)) if source.directed else None
-            yield Sliced(source.points, first, len(seeds)), first, directions
+            yield Sliced(source.points, first, len(seeds)), first, Sliced(source.directions, first, len(seeds))
             return
         while first < seeds.stop:
             count = min(source.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
@@ -128,11 +115,6 @@ class Run:
         """Seeds and streamlines that are there, those of an earlier run that goes on included."""
         return self.engine.statistics.seeds, self.engine.statistics.streamlines
 
-    def _late(self) -> Callable[[], bool]:
-        """Return a function that tells whether the time limit has passed."""
-        limit, begun = self.parameters.time_limit, time.perf_counter()
-        return lambda: limit is not None and time.perf_counter() - begun >= limit
-
     def _progress(self) -> None:
         """Tell how many of the seeds, or of the selected streamlines, are there."""
         (seeds, count), select = self.done, self.parameters.select
@@ -141,41 +123,32 @@ class Run:
     def warn(self) -> None:
         """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
         (seeds, count), all_seeds = self.done, len(self.seed_range)
-        select, limit = self.parameters.select, self.parameters.time_limit
-        from . import ends
-
+        select, limit, summary = self.parameters.select, self.parameters.time_limit, self.receiver.summary()
         if limit is not None and seeds < all_seeds and count != select:
             self.log.warn(
                 f"--time-limit {limit:g}: {seeds:,} of {all_seeds:,} seeds were tracked; how many depends on the device"
             )
         if not count and seeds:
             part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
-            self.log.warn(part + ends.nothing(seeds, self.dropped, stop_reasons(self.engine.statistics.stop_reasons)))
+            self.log.warn(part + ends.nothing(seeds, summary["dropped"], summary["stop_reasons"]))
         elif select is not None and count < select:
             self.log.warn(
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
                 "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
-        if doubt := ends.doubt(self.engine.statistics.stop_reasons, self.parameters, self.step_mm):
+        if doubt := ends.doubt(self.engine.statistics.stop_reasons, self.parameters, self.receiver.step_mm):
             self.log.warn(doubt)
 
-    @property
-    def dropped(self) -> dict[str, int]:
-        """Streamlines that were dropped for each reason, those of an earlier run that goes on included."""
-        return dropped(self.engine.statistics.verdicts)
-
-    def count(self, batch: Batch) -> None:
-        """Count the streamlines of a batch, and sample those of every so many seeds."""
-        select, before = self.parameters.select, self.counts.streamlines
-        self.counts.add(batch)
-        self.products.add(batch)
-        if not batch.has_points:
-            return
-        if self.gathered is not None:
-            self.gathered.add(batch)
+    def count(self, batches: Iterable[Batch]) -> Generator[Batch, None, None]:
+        """Count the streamlines of batches, and sample those of every so many seeds."""
+        select = self.parameters.select
         every = -(-(len(self.seed_range) if select is None else select) // PICTURED)
-        numbers = batch.seed_number if select is None else before + np.arange(len(batch))
-        self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
+        for batch in self.receiver.count(batches):
+            if batch.has_points:
+                before = self.receiver.counts.streamlines - len(batch)
+                numbers = batch.seed_number if select is None else before + np.arange(len(batch))
+                self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
+            yield batch
 
     @property
     def seed_range(self) -> range:
@@ -184,11 +157,6 @@ class Run:
         number, parts = part_of(self.parameters.part or "1/1")
         return range(count * (number - 1) // parts, count * number // parts)
 
-    @property
-    def step_mm(self) -> float:
-        """Step size in mm."""
-        return self.parameters.step_mm(self.plan.space.voxel_sizes)
-
     def collect(self, *, keeps: bool) -> TrackResult:
         """Track all seeds, keep the streamlines in memory if asked to, and write the products and the records.
 
@@ -196,99 +164,70 @@ class Run:
         """
         with closing(self.contents() if keeps else self.batches()) as batches:
             kept = tuple(batch for batch in batches if keeps)
-        if not self.products.paths:
-            return self.reported(self.result(None, kept))
-        self.weigh()
-        beside = record_path(None, self.products.paths)
-        with all_or_none([path for path in (*self.products.files, beside) if path is not None]):
-            self.write_products()
+        products = self.receiver.products
+        if not products.paths:
+            return self._reported(self.result(None, kept))
+        self._weigh()
+        beside = record_path(None, products.paths)
+        with all_or_none([path for path in (*products.files, beside) if path is not None]):
+            products.write(force=self.receiver.force)
+            self.log.tell([], self.receiver.doubts)
             result = self.result(None, kept)
-            record = self.write_records(result)
-        return self.reported(result, record)
+            record = self.receiver.write_record(None, result.record)
+        return self._reported(result, record)
 
     def contents(self) -> Generator[Batch, None, None]:
         """Track all seeds, and make of the streamlines what a tractogram would hold."""
         with closing(self.batches()) as batches:
             for batch in batches:
-                yield self.content.of(batch, self.products.groups)
-        self.log.tell([], self.content.doubts)
+                yield self.receiver.content.of(batch, self.receiver.products.groups)
+        self.log.tell([], self.receiver.content.doubts)
 
-    def weigh(self) -> None:
-        """Weigh the streamlines if that is asked for, and begin to write."""
-        if self.products.weighs:
-            self.log.begin("weigh")
-            self.products.per_streamline()
-        self.log.begin("write")
+    def save(self, output: Path, pieces: Iterable[Batch] | None = None, drafts: Path | None = None) -> TrackResult:
+        """Write all streamlines, and the records.
 
-    def write_products(self) -> None:
-        """Write the products that are asked for."""
-        self.products.write(force=self.force)
-        self.log.tell([], dict.fromkeys([*self.content.doubts, *self.products.doubts]))
-
-    def save(self, output: Path) -> TrackResult:
-        """Track all seeds, and write the streamlines and the records."""
+        Parameters
+        ----------
+        output : the tractogram.
+        pieces : the streamlines, if they were tracked before; else all seeds are tracked.
+        drafts : folder in which the tractogram is written until it is complete.
+        """
 
         def batches() -> Generator[Batch, None, None]:
-            yield from self.batches()
-            self.weigh()
+            yield from self.batches() if pieces is None else self.count(pieces)
+            self._weigh()
 
-        def written() -> None:
-            self.write_products()
+        def finished() -> None:
+            self.log.tell([], self.receiver.doubts)
             self.log.begin("place")
 
         with threads_explained(self.parameters), closing(batches()) as tracked:
-            write(self.writer(output), tracked, written=written)
-        return self.recorded(self.result(output, ()))
+            self.receiver.save(output, tracked, lambda: self.record(self.receiver.summary()), finished, drafts)
+        result = self.result(output, ())
+        return self._reported(result, self.receiver.write_record(output, result.record))
 
-    def writer(self, output: Path, drafts: Path | None = None) -> WriterThread:
-        """Return what writes the tractogram."""
+    def _weigh(self) -> None:
+        """Weigh the streamlines if that is asked for, and begin to write."""
+        if self.receiver.products.weighs:
+            self.log.begin("weigh")
+            self.receiver.products.per_streamline()
+        self.log.begin("write")
 
-        def fields() -> dict[str, object]:
-            """Return what the header of a .tck says of the run, once all seeds are tracked."""
-            counted = {"streamlines": self.counts.streamlines, "dropped": self.dropped}
-            return header_fields(self.record(counted), self.plan.space)
-
-        return WriterThread(
-            output, self.plan.space, force=self.force, drafts=drafts, fields=fields,
-            content=partial(self.content.of, groups=self.products.groups),
-            **self.content.layout(self.step_mm), late=self.products.per_streamline,
-        )
-
-    def recorded(self, result: TrackResult) -> TrackResult:
-        """Write the records of a result, and the page about it; return it."""
-        return self.reported(result, self.write_records(result))
-
-    def write_records(self, result: TrackResult) -> Json:
-        """Write the records of a result; return the one that lies beside its first file."""
-        file = {} if result.path is None else {"tractogram": tractogram(result.path)}
-        content = result.record | file | self.products.details
-        beside = record_path(result.path, self.products.paths)
-        assert beside is not None
-        sidecar.write_record(beside, content, force=self.force)
-        if self.parameters.json_stats is not None:
-            sidecar.write_json(self.parameters.json_stats, result.as_dict(), force=self.force)
-        return content
-
-    def reported(self, result: TrackResult, record: Json | None = None) -> TrackResult:
+    def _reported(self, result: TrackResult, record: Json | None = None) -> TrackResult:
         """Write the page about a result, if one is asked for; ``record`` is that of its files. Return the result."""
-        page = self.parameters.report
-        if self.gathered is None or page is None:
-            return result
-        from ..report.page import Told
-        from .reporting import report
+        if self.receiver.gathered is not None:
+            from .reporting import report
 
-        self.log.begin("report")
-        output = None if result.path is None else str(result.path)
-        facts = Told(record or result.record, output, self.counts.histogram, result.notes, result.products)
-        report(
-            Path(page), facts, self.gathered, self.plan.tables.background, self.engine, self.plan.prepared,
-            force=self.force,
-        )
+            self.log.begin("report")
+            background, prepared = self.plan.tables.background, self.plan.prepared
+            report(
+                self.receiver, result.path, record or result.record, result.notes, background, self.engine, prepared
+            )
         return result
 
     def result(self, path: Path | None, batches: tuple[Batch, ...]) -> TrackResult:
         """Sum up the run."""
-        counted = self.counts.summary(self.step_mm, self.engine.statistics)
+        counted = self.receiver.summary()
         result = TrackResult(
             arch=self.devices[0].arch,
             device=name_of(self.devices),
@@ -302,7 +241,7 @@ class Run:
             space=self.plan.space,
             batches=batches,
             sample=Batch.concatenate(self.sample),
-            products=self.products.values,
+            products=self.receiver.products.values,
             record={},
         )
         return replace(result, record=self.record(result.as_dict()))
@@ -312,12 +251,12 @@ class Run:
         parameters, plan = self.parameters, self.plan
         inputs = inputs_of({**parameters.inputs(), **self.series}, plan.hashes)
         devices = [device.as_dict() for device in self.devices]
-        content = record(parameters, self.step_mm, inputs, devices[0], stats)
+        content = record(parameters, self.receiver.step_mm, inputs, devices[0], stats)
         content |= {"frames": plan.tables.frames, "chosen": plan.tables.chosen, "warnings": self.log.warnings}
         content |= {"devices": devices} if len(devices) > 1 else {}
-        content |= compiler_told(self.devices[0]) | self.content.details
+        content |= compiler_told(self.devices[0]) | self.receiver.content.details
         if parameters.bids_out is not None:
-            content |= bids.metadata(parameters, self.series["dwi"], plan.space, self.step_mm)
+            content |= bids.metadata(parameters, self.series["dwi"], plan.space, self.receiver.step_mm)
         if parameters.part is not None:
             seeds, (number, parts) = self.seed_range, part_of(parameters.part)
             content["part"] = {

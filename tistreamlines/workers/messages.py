@@ -1,11 +1,19 @@
-"""The messages of a run and of its workers, each of which is pickled.
+"""What a run and its workers exchange: messages through a socket, and memory that both map.
 
-A turn is a call of ``load`` or ``track``: what is asked for in an earlier one is no longer wanted.
+A turn is a call of ``load`` or ``track``: what is asked for in an earlier one is no longer wanted. Memory has no name
+and no place in a file system: its descriptor goes along with a message, and the system frees it when both processes
+have let go of it, however they end.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import socket
+import struct
+import tempfile
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from ..aliases import Array
@@ -17,6 +25,26 @@ from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
 from ..tracking.tables.given import Prepared
 
+HEADER = struct.Struct("<Q")
+GRAIN = 64  # bytes, at multiples of which arrays lie
+
+
+class Packed(NamedTuple):
+    """Something whose arrays lie in shared memory: what is pickled of it, and the bytes of each array."""
+
+    content: bytes
+    sizes: Sequence[int]
+
+    @property
+    def places(self) -> list[slice]:
+        """Where each array lies."""
+        starts = accumulate((-(-size // GRAIN) * GRAIN for size in self.sizes), initial=0)
+        return [slice(start, start + size) for start, size in zip(starts, self.sizes, strict=False)]
+
+    def unpacked(self, memory: memoryview | Array) -> object:
+        """Return it; its arrays are views of the memory."""
+        return pickle.loads(self.content, buffers=[memory[place] for place in self.places])
+
 
 class Opening(NamedTuple):
     """What :meth:`.session.Session.open` takes."""
@@ -24,9 +52,9 @@ class Opening(NamedTuple):
     prepared: Prepared
     space: Space
     settings: Settings
-    filters: Sequence[Filter]
-    products: Sequence[Collector]
-    points: bool
+    filters: Sequence[Filter] = ()
+    products: Sequence[Collector] = ()
+    points: bool = True
 
 
 class Turn(NamedTuple):
@@ -41,16 +69,12 @@ class Free(NamedTuple):
     numbers: list[int]
 
 
-class Ask(NamedTuple):
-    """Say that you are alive."""
-
-
 class LoadKernels(NamedTuple):
-    """Compile the kernels for :class:`Opening`, as it is packed in shared memory (see :mod:`.shared`); answer Ready."""
+    """Compile the kernels for an :class:`Opening`, in shared memory; answer Ready."""
 
     turn: int
-    content: bytes
-    sizes: list[int]
+    opening: Packed
+    descriptor: int  # of the memory
 
 
 class CompileKernels(NamedTuple):
@@ -100,7 +124,7 @@ class Failed(NamedTuple):
 
 
 class Alive(NamedTuple):
-    """The worker is alive."""
+    """Say that you are alive; the answer is the same message."""
 
 
 class BatchMessage(NamedTuple):
@@ -111,10 +135,12 @@ class BatchMessage(NamedTuple):
 
 
 class SharedBatch(NamedTuple):
-    """The same, with the number of the shared memory in which the batch lies, and its points and streamlines."""
+    """The same, with the number of the shared memory in which the batch lies, and its descriptor if it is new."""
 
     turn: int
-    place: tuple[int, int, int]
+    number: int
+    batch: Packed
+    descriptor: int | None
 
 
 class Tracked(NamedTuple):
@@ -127,5 +153,67 @@ class Tracked(NamedTuple):
 
 Job = CompileKernels | LoadKernels | FindDirections | TrackSeeds
 Message = (
-    Turn | Free | Ask | Job | Ready | InitialDirections | Note | Failed | Alive | BatchMessage | SharedBatch | Tracked
+    Turn | Free | Alive | Job | Ready | InitialDirections | Note | Failed | BatchMessage | SharedBatch | Tracked
 )
+
+
+def send(channel: socket.socket, message: Message) -> None:
+    """Send a message that can be pickled, and its descriptor."""
+    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    frame = memoryview(HEADER.pack(len(content)) + content)
+    descriptor = message.descriptor if isinstance(message, LoadKernels | SharedBatch) else None
+    channel.sendall(frame[0 if descriptor is None else socket.send_fds(channel, [frame], [descriptor]) :])
+
+
+def receive(channel: socket.socket) -> Message:
+    """Wait for a message, in which a descriptor has the number that it has in this process.
+
+    Raises
+    ------
+    EOFError, OSError
+        If the other side has ended.
+    """
+    header, descriptors, *_ = socket.recv_fds(channel, HEADER.size, 1)
+    header += _exactly(channel, HEADER.size - len(header))
+    message = pickle.loads(_exactly(channel, *HEADER.unpack(header)))
+    return message._replace(descriptor=descriptors[0]) if descriptors else message
+
+
+def _exactly(channel: socket.socket, count: int) -> bytearray:
+    content = bytearray(count)
+    left = memoryview(content)
+    while len(left):
+        if not (received := channel.recv_into(left)):
+            raise EOFError
+        left = left[received:]
+    return content
+
+
+def nameless(size: int) -> int:
+    """Return the descriptor of new memory, not of a file in /dev/shm, which is small in containers."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tistreamlines")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def packed(thing: object) -> tuple[Packed, list[memoryview]]:
+    """Return something without its arrays, and these."""
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+    views = [buffer.raw() for buffer in buffers]
+    return Packed(content, list(map(len, views))), views
+
+
+def shared(thing: object) -> tuple[Packed, int]:
+    """Put the arrays of something in new shared memory; return it without them, and the memory's descriptor."""
+    whole, views = packed(thing)
+    descriptor = nameless(max([1, *(place.stop for place in whole.places)]))
+    with os.fdopen(descriptor, "wb", closefd=False) as file:  # takes half as long as writing to a map
+        for place, view in zip(whole.places, views, strict=True):
+            file.seek(place.start)
+            file.write(view)
+    return whole, descriptor

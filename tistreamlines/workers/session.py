@@ -74,4 +74,6 @@ class Session:
         if self._several is None:
             (device,) = self.devices
             return Engine(prepared, space, device, settings, filters, products, self._note, points)
-        return self._several.load(prepared, space, settings, filters, products, points=points)
+        from .messages import Opening
+
+        return self._several.load(Opening(prepared, space, settings, filters, products, points))

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 
 import numpy as np
@@ -21,25 +21,44 @@ import numpy as np
 from ..aliases import Array
 from ..devices import Device, usable_cores
 from ..errors import DeviceError, LostDeviceError
-from ..space.batch import Batch, Space
+from ..space.batch import Batch
 from ..tracking.engine.engine import check_numbers
 from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.memory import FEWEST_SEEDS, SOFTWARE_SEEDS, USUAL_SEEDS
 from ..tracking.growth.settings import Settings
 from ..tracking.growth.statistics import Statistics
-from ..tracking.products.collector import Collector
-from ..tracking.selection.filters import Filter
-from ..tracking.tables.given import Prepared
 from . import messages
-from .pieces import Piece, Sliced
-from .remote import Remote
-from .shared import packed
+from .messages import shared
+from .remote import Piece, Remote
 
 EACH = 2  # ranges that a worker has at a time: one in work, and the next
 AHEAD = 4  # ranges for each worker, from the first unfinished one on, that may be handed out: bounds the memory
 GPU_SEEDS = 65536  # fewest of a range on a GPU in hardware, near the end: with half of it, Vulkan takes 25 % longer
 MAPS = 256  # parts of shared memory of all workers together, each of which takes a descriptor; there may be only 1024
 PATIENCE = 0.5  # seconds after which the time limit is looked at again, and whether workers answer
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sliced:
+    """Rows of seeds that are computed when a slice is taken.
+
+    Parameters
+    ----------
+    rows : returns the rows from one number on, so many.
+    first, count : number of the first row, and how many there are.
+    """
+
+    rows: Callable[[int, int], Array | None]
+    first: int
+    count: int
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return self.count
+
+    def __getitem__(self, rows: slice) -> Array | None:
+        """Compute rows."""
+        return self.rows(self.first + rows.start, rows.stop - rows.start)
 
 
 class Several:
@@ -63,7 +82,7 @@ class Several:
         fast = all(device.on_gpu for device in devices)
         self._sizes = (GPU_SEEDS, USUAL_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
         self._count, self._turn = len(devices), 0
-        self._tables: tuple[int, bytes, list[int]] | None = None
+        self._tables: tuple[messages.Packed, int] | None = None
         self._directions_found: tuple[Array, Array] | None = None  # the initial directions that were asked for
         self._open: deque[Piece] = deque()  # in the order of seeds
         self._again: list[Piece] = []  # of workers that were lost
@@ -78,22 +97,15 @@ class Several:
         """Return the settings of a worker, which has its share of the threads."""
         return replace(settings, threads=settings.threads or max(1, usable_cores() // self._count))
 
-    def load(
-        self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
-        products: Sequence[Collector] = (), *, points: bool = True,
-    ) -> Several:
-        """Hand the tables to all workers, and wait until they have compiled.
-
-        See :class:`..tracking.engine.engine.Engine`.
-        """
+    def load(self, opening: messages.Opening) -> Several:
+        """Hand the tables to all workers, and wait until they have compiled."""
         if not self._remotes:
             raise LostDeviceError("no device is left, since all were lost before: check them, and start the run again")
         begun = time.perf_counter()
         if self._tables is not None:
-            os.close(self._tables[0])
-        settings = self._of_each(settings)
-        self._tables = packed(messages.Opening(prepared, space, settings, list(filters), list(products), points))
-        self._products = products
+            os.close(self._tables[1])
+        self._tables = shared(opening._replace(settings=self._of_each(opening.settings)))
+        self._products = opening.products
         self._new_turn()
         for remote in self._remotes:
             if remote.process.poll() is not None:  # it met an error
@@ -109,9 +121,8 @@ class Several:
     def _load(self, remote: Remote) -> None:
         assert self._tables is not None
         remote.ready = False
-        descriptor, content, sizes = self._tables
         remote.send(messages.Turn(self._turn))
-        remote.send(messages.LoadKernels(self._turn, content, sizes), descriptor)
+        remote.send(messages.LoadKernels(self._turn, *self._tables))
 
     def track(
         self, seeds: Array | Sliced, first_seed: int = 0, directions: Array | Sliced | None = None, *,
@@ -162,10 +173,10 @@ class Several:
                 if not passed:
                     return
             self._hand_out()
-            self._listen(0 if self._open and self._open[0].is_ready else PATIENCE)
-            if not self._open:
+            piece = self._open[0] if self._open else None
+            self._listen(0 if piece and (piece.batches or piece.counts is not None) else PATIENCE)
+            if piece is None:
                 continue
-            piece = self._open[0]
             if piece.batches:
                 batch = piece.batches.popleft()
                 if len(batch) >= left and piece.most is None:  # what comes after the last one does not count

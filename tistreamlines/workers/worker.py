@@ -5,25 +5,70 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import queue
 import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+import numpy as np
+
+from ..aliases import Array
 from ..backends import warm_up
 from ..backends.faults import pass_on
 from ..devices import choose
 from ..errors import TrackingError
+from ..space.batch import Batch
 from ..tracking.engine.directions import initial_directions
 from ..tracking.engine.engine import Block, Engine
 from ..tracking.products.points.points import Points
 from . import messages
+from .messages import nameless, packed, receive, send
 from .session import Session
-from .shared import Written, receive, send, unpacked
+
+GRAIN = 2**22  # bytes; memory is as large as a multiple, so that most of it can be used again
+POINT_BYTES, STREAMLINE_BYTES, MARGIN = 12, 28, 1024  # of a batch in memory; arrays begin at certain multiples
+
+
+class Written:
+    """Shared memory in which a worker lays out points, used again when nobody looks at the batch any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memory: list[Array] = []
+        self._free: set[int] = set()
+        self._new: dict[int, int] = {}
+
+    def take(self, points: int, streamlines: int) -> Array:
+        """Return memory for the points of a batch, and behind them for its other arrays."""
+        size = POINT_BYTES * points + STREAMLINE_BYTES * streamlines + MARGIN
+        with self._lock:
+            number = next((number for number in self._free if len(self._memory[number]) >= size), None)
+            if number is None:
+                size, number = -(-size // GRAIN) * GRAIN, len(self._memory)
+                self._new[number] = nameless(size)
+                self._memory.append(np.frombuffer(mmap.mmap(self._new[number], size), np.uint8))
+            self._free.discard(number)
+        return self._memory[number][: POINT_BYTES * points].view(np.float32)
+
+    def give_back(self, numbers: Sequence[int]) -> None:
+        """Use memory again."""
+        with self._lock:
+            self._free.update(numbers)
+
+    def finish(self, turn: int, batch: Batch) -> messages.SharedBatch:
+        """Put the other arrays behind the points; return what the run is told."""
+        whole, (_, *others) = packed(batch)
+        with self._lock:
+            number = next(n for n, memory in enumerate(self._memory) if memory is batch.points.base)
+            descriptor = self._new.pop(number, None)
+        for place, array in zip(whole.places[1:], others, strict=True):
+            self._memory[number][place] = array
+        return messages.SharedBatch(turn, number, whole, descriptor)
 
 
 class Worker:
@@ -37,8 +82,7 @@ class Worker:
 
     def __init__(self, channel: socket.socket, arch: str) -> None:
         self._channel, self._arch = channel, arch
-        self._jobs: queue.SimpleQueue[tuple[messages.Job, list[int]]] = queue.SimpleQueue()  # with descriptors
-        self._held: list[tuple[messages.Job, list[int]]] = []
+        self._jobs: queue.Queue[messages.Job] = queue.Queue()
         self._written, self._sending = Written(), threading.Lock()
         self._turn = 0  # jobs of an earlier turn are no longer wanted
 
@@ -51,16 +95,18 @@ class Worker:
             warm_up(device)
             engine: object = None
             while True:
-                job, descriptors = self._held.pop() if self._held else self._jobs.get()
+                job = self._jobs.get()
                 if isinstance(job, messages.CompileKernels):
                     with suppress(Exception):  # it occurs again with the tables
                         session.compile(job.parts)
                     continue
                 if isinstance(job, messages.LoadKernels):
                     engine = None  # gives its memory back
-                    tables = unpacked(descriptors[0], job.content, job.sizes)
-                    assert isinstance(tables, messages.Opening)
-                    engine = session.open(**tables._asdict())
+                    memory = mmap.mmap(job.descriptor, 0, access=mmap.ACCESS_COPY)  # others do not see what it changes
+                    os.close(job.descriptor)
+                    opening = job.opening.unpacked(memoryview(memory))
+                    assert isinstance(opening, messages.Opening)
+                    engine = session.open(**opening._asdict())
                     assert isinstance(engine, Engine)
                     if isinstance(engine.points, Points):
                         engine.points.unpacker.memory = self._written.take
@@ -76,23 +122,21 @@ class Worker:
         except Exception as error:  # perhaps of a type that cannot be sent
             self._send(messages.Failed(RuntimeError(f"{type(error).__name__}: {error}")))
 
-    def _send(self, message: messages.Message, *descriptors: int) -> None:
+    def _send(self, message: messages.Message) -> None:
         with self._sending:
-            send(self._channel, message, *descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+            send(self._channel, message)
 
     def _listen(self) -> None:
         """Receive what the run sends, and end the process with it."""
         try:
             while True:
-                message, descriptors = receive(self._channel)
+                message = receive(self._channel)
                 if isinstance(message, messages.Turn):
                     self._turn = message.turn
                 elif isinstance(message, messages.Free):
                     self._written.give_back(message.numbers)
                 elif isinstance(message, messages.Job):
-                    self._jobs.put((message, descriptors))
+                    self._jobs.put(message)
                 elif not self._sending.locked():  # else another message is on its way
                     self._send(messages.Alive())
         except (EOFError, OSError):
@@ -113,8 +157,10 @@ class Worker:
 
         for batch in engine.track_blocks(self._blocks(job, sizes), most=most, enough=lambda: self._turn != turn):
             if batch.has_points:
-                number, new = self._written.finish(batch)
-                self._send(messages.SharedBatch(turn, (number, len(batch.points), len(batch))), *new)
+                message = self._written.finish(turn, batch)
+                self._send(message)
+                if message.descriptor is not None:
+                    os.close(message.descriptor)
             else:
                 self._send(messages.BatchMessage(turn, batch))
             if engine.points.ended and engine.statistics.seeds - before[0] == sizes[0]:
@@ -124,20 +170,16 @@ class Worker:
 
     def _blocks(self, first: messages.TrackSeeds, sizes: deque[int]) -> Iterator[Block]:
         """Hand out the blocks of a job and of those that come meanwhile, and note how many seeds each has."""
-        turn, most, block = first.turn, first.most, first.block
+        job = first
         while True:
-            sizes.append(len(block[0]))
-            yield block
-            if most is not None:
+            sizes.append(len(job.block[0]))
+            yield job.block
+            if first.most is not None or self._jobs.empty():
                 return
-            try:
-                job, descriptors = self._jobs.get_nowait()
-            except queue.Empty:
+            job = self._jobs.queue[0]  # nobody else takes it away
+            if not isinstance(job, messages.TrackSeeds) or job.turn != first.turn or job.most is not None:
                 return
-            if not isinstance(job, messages.TrackSeeds) or job.turn != turn or job.most is not None:
-                self._held.append((job, descriptors))
-                return
-            block = job.block
+            self._jobs.get()
 
 
 def main(descriptor: str, arch: str, number: str, losses: str) -> None:

@@ -18,6 +18,7 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.products.density import density
 from tistreamlines.tracking.products.density.density import Density, DeviceDensity, DeviceEnds, Ends
+from tistreamlines.workers.messages import Opening
 from tistreamlines.workers.several import Several
 
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -118,7 +119,7 @@ def test_two_workers(expected, most):
     made, alone = product(chosen), product(chosen)
     several = Several([choose("cpu")] * 2)
     try:
-        loaded = several.load(crossing(), SPACE, chosen, (), [made], points=False)
+        loaded = several.load(Opening(crossing(), SPACE, chosen, (), [made], points=False))
         batches = list(loaded.track(SEEDS, most=most))
     finally:
         several.close()

@@ -10,7 +10,7 @@ from small_runs import SEEDS, change, soon, write_inputs, write_parts
 import tistreamlines as ts
 from tistreamlines.io import cache, trx
 from tistreamlines.io.writer import TractogramWriter
-from tistreamlines.run.pieces import StoredTrx
+from tistreamlines.run.saving import StoredTrx
 
 ODD = (None, [], {}, "", "odd", -1, 0, 1.5, 10**12, 10**400, float("nan"), True, [[[]]], {"a": {"b": [None]}})
 FIELDS = [
