@@ -22,7 +22,7 @@ from tistreamlines.backends.numba import program as _numba
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.ptt import data_support
-from tistreamlines.kernels.orientation.pmf import harmonic
+from tistreamlines.kernels.orientation.amplitudes import harmonic
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.parts import Part
 from tistreamlines.linker.source import Source

@@ -17,7 +17,7 @@ from .harmonics import sampling_matrix, spiral
 
 
 def powers(order: int) -> list[tuple[int, int, int]]:
-    """Return the powers of x, y, z of each monomial, in the order of ``orientation.pmf.harmonic`` of the kernels."""
+    """Return the powers of x, y, z of each monomial, in the order of ``amplitudes.harmonic`` of the kernels."""
     parts = ((degree, j) for degree in (order, order - 1) for j in range(degree + 1))
     return [(p, degree - j, order - degree) for degree, j in parts for p in range(j, -1, -2)]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...linker.lang import *
 from ..lanes import cross, everywhere, normalised
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import VERTEX_CHUNKS, dot, vertex, vertices_from
-from ..orientation.pmf import harmonic
 from .watershed import MERGES, Half, LobeScratch, lobe_of
 
 # of the search, in radians: how far directions are tried at first, less than from which it ends

@@ -9,8 +9,8 @@ not change positive ones, and nothing is made of them.
 from __future__ import annotations
 
 from ...linker.lang import *
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import NEIGHBOURS, VERTEX_CHUNKS, Sphere, dot, vertex, vertices_from
-from ..orientation.pmf import harmonic
 
 LOBES = Constant("most lobes of a voxel, at most 126, so that four numbers of lobes fit a word")
 MERGES = Constant("1: lobes that a high enough bridge connects are one, 0: none are")

@@ -14,8 +14,8 @@ from ...linker.maths import reciprocal_root
 from ..halves import *
 from ..interpolate import Corners, Volume, find_corners, interpolate_row, row_start
 from ..lanes import cross, everywhere, normalised
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import LEAVES, NONE, dot
-from ..orientation.pmf import harmonic
 from .fod import across, has_fod, start_of
 from .shared import HeadingScratch, decoded, encoded
 

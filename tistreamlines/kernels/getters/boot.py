@@ -12,8 +12,8 @@ from ...linker.lang import *
 from ...linker.maths import divide, log
 from ...linker.rng import philox
 from ..interpolate import STOP_CHANNEL
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import *
-from ..orientation.pmf import harmonic
 
 SIGNAL_CHUNKS = Constant("number of diffusion-weighted signals, rounded up, in units of 32")
 PASSES = Constant("the same in units of 64, the signals of a pass")

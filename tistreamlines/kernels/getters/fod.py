@@ -1,6 +1,6 @@
 """What iFOD1 and iFOD2 have in common: amplitudes of an FOD in any direction at any point, and directions drawn in a cone.
 
-An FOD is stored as the coefficients of polynomials (``orientation.pmf``).  It is interpolated between the centres of
+An FOD is stored as the coefficients of polynomials (``orientation.amplitudes``).  It is interpolated between the centres of
 eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen does, not at vertices of a sphere.
 """
 
@@ -10,7 +10,7 @@ from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume, row_start
 from ..lanes import azimuth, corner_row, corner_weight, cross, everywhere, row_of
-from ..orientation.pmf import harmonic
+from ..orientation.amplitudes import harmonic
 from .shared import HeadingScratch, decoded, draw_alone, encoded
 
 AT_ONCE = Constant("directions, or arcs, that a team tries together")

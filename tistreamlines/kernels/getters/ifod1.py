@@ -10,8 +10,8 @@ from ...linker.maths import exp, log
 from ...linker.rng import uniform
 from ..halves import *
 from ..lanes import either, everywhere, normalised
+from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import LEAVES, NONE
-from ..orientation.pmf import harmonic
 from .fod import *
 from .shared import HeadingScratch, coded, draw_alone, drawn_with, try_number
 

@@ -8,8 +8,9 @@ nowhere below what is interpolated from samples, so patches that cannot matter n
 from ...linker.lang import *
 from ..halves import Method
 from ..interpolate import ROW_CHUNKS, Corners, Volume, chunk_of, find_corners, interpolate_row
+from .amplitudes import harmonic
 from .peaks import SYMMETRIC, VERTEX_CHUNKS
-from .pmf import Pmf, PmfScratch, harmonic
+from .pmf import Pmf, PmfScratch
 
 amplitudes_at = Hole("stage: the orientation function at a point at 32 vertices of a chunk of ``numbers``, which lie in one patch")
 CONE_CHUNKS = Constant("chunks of 32 vertices, behind the patches, in which those of the cone around each direction are listed")

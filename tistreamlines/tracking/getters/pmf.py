@@ -15,7 +15,7 @@ from ...errors import InputError, ParameterError
 from ...io.orientations import peaks_to_pmf
 from ...kernels.getters.shared import prefetch_along
 from ...kernels.orientation import pmf
-from ...kernels.orientation.pmf import amplitudes_of_harmonics, amplitudes_of_samples
+from ...kernels.orientation.amplitudes import amplitudes_of_harmonics, amplitudes_of_samples
 from ...linker.lang import Func, Record
 from ...linker.parts import host
 from ...option import FILES, MODEL, option

@@ -11,7 +11,7 @@ from ...aliases import Array
 from ...errors import ParameterError
 from ...kernels.getters import ptt
 from ...kernels.getters.shared import read_stop
-from ...kernels.orientation.pmf import amplitude_of_samples, sphere_of_samples
+from ...kernels.orientation.amplitudes import amplitude_of_samples, sphere_of_samples
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
