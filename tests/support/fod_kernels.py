@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from distributions import unit
 
-from tistreamlines.kernels.getters.fod import Fod, across, amplitude
-from tistreamlines.kernels.getters.ifod1 import move_on_course
+from tistreamlines.kernels.getters.fod import Fod, across, amplitude, move_on_course
 from tistreamlines.kernels.getters.ifod2 import (
     ARC,
     Arc,

@@ -9,7 +9,8 @@ from tistreamlines.fit.models import MODELS
 from tistreamlines.option import listed
 from tistreamlines.options.definitions import absent
 from tistreamlines.tracking.references import REFERENCES
-from tistreamlines.tracking.registry import METHODS, citations, table_rows, varying
+from tistreamlines.tracking.registry import METHODS, citations, varying
+from tistreamlines.tracking.sources import described
 
 
 def text(name):
@@ -19,7 +20,8 @@ def text(name):
 
 def test_the_page_of_direction_getters_has_the_table():
     page = text("docs/direction-getters.md")
-    for name, *cells in table_rows():
+    for name, row in METHODS.items():
+        cells = row.title, described(row.follows), ", ".join(row.models) or "none", row.use, ", ".join(row.references)
         assert " | ".join([f"| `{name}`", *cells]) + " |" in page
 
 

@@ -1,17 +1,23 @@
-"""What iFOD1 and iFOD2 have in common: amplitudes of an FOD in any direction at any point, and directions drawn in a cone.
+"""iFOD1, and what it has in common with iFOD2: amplitudes of an FOD in any direction, and directions drawn in a cone.
 
 An FOD is stored as the coefficients of polynomials (``orientation.amplitudes``).  It is interpolated between the centres of
 eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen does, not at vertices of a sphere.
+
+A step of iFOD1 goes in a direction drawn in proportion to the FOD's amplitude at the point (Tournier et al. 2012).  The
+direction is drawn from a cone by rejection: the greatest amplitude along a grid of directions bounds it, and the first of the
+random directions that is accepted is taken, as in MRtrix3's tckgen.  Each lane tries one direction, whose number is the code of
+the step.
 """
 
 from ...linker.lang import *
-from ...linker.maths import floored, reciprocal_root
+from ...linker.maths import exp, floored, log, reciprocal_root
 from ...linker.rng import philox, uniform
 from ..halves import *
 from ..interpolate import Volume, row_start
-from ..lanes import azimuth, corner_row, corner_weight, cross, everywhere, row_of
+from ..lanes import azimuth, corner_row, corner_weight, cross, either, everywhere, normalised, row_of
 from ..orientation.amplitudes import harmonic
-from .shared import HeadingScratch, decoded, draw_alone, encoded
+from ..orientation.peaks import LEAVES, NONE
+from .shared import HeadingScratch, coded, decoded, draw_alone, drawn_with, encoded, try_number
 
 AT_ONCE = Constant("directions, or arcs, that a team tries together")
 GRID = Constant("directions of the grid that bounds the rejection sampling")
@@ -239,3 +245,70 @@ def setting_out(initial: i32, side: i32) -> vec3:
     d = decoded(initial >> 1)
     sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
     return vec3(sense * d[0], sense * d[1], sense * d[2])
+
+
+# ------------------------------------------------------------------------------------------------------------ iFOD1
+@func
+def valued(scratch: HeadingScratch, d: vec3, u: vec3, turn: vec3) -> real:
+    """The FOD in each lane's direction, whose turn from ``d`` is given as those of the grid are."""
+    t = turned(d, u, turn[0], turn[1], turn[2])
+    return harmonic(scratch.row, 0, t[0], t[1], t[2])
+
+
+@func
+def choose_course(position: Position, run: Run) -> i32:
+    """Number of the direction to take, NONE, or LEAVES where there is no FOD."""
+    d = everywhere(position.state.d)
+    u = everywhere(across(position.state.d))
+    number = lane() - GRID
+    best = 0.0
+    chosen = where(team_any(has_fod(run.volume, everywhere(position.p)) == 1) == 1, NONE, LEAVES)
+    going = where(chosen == NONE, 1, 0)
+    chunk = 0
+    while going == 1:
+        w = draws_of(number, position.c0, position.c1, position.c2, run.rules)
+        turn = drawn(run.method, w)
+        if chunk < GRID_CHUNKS:
+            turn = either(0 - number, of_grid(run.method, chunk), turn)
+        value = valued(run.scratch, d, u, turn)
+        if chunk < GRID_CHUNKS:
+            best = maximum(best, team_max(where(number < 0, value, 0.0)))
+        chunk = chunk + 1
+        if chunk >= GRID_CHUNKS:
+            lowest = first_fit(run.method, value, best, uniform(w[2]), number)
+            going = where((best > 0.0) & (AT_ONCE * chunk < GRID + run.method.tries), 1, 0)
+            if (best > 0.0) & (lowest < 1.0e6):
+                chosen = coded(i32(lowest), NUMBER_BITS, position.c2)
+                going = 0
+        number = number + AT_ONCE
+    return chosen
+
+
+@func
+def first_fit(method: Fod, value: real, best: real, share: real, number: i32) -> real:
+    """The least number of a random direction that is accepted, given the FOD in all and in the best one of the grid."""
+    bound = share * method.ratio
+    if POWERED:
+        part = log(maximum(value, 1.0e-30)) - log(lanes(maximum(best, 1.0e-30)))
+        fit = bound < exp(maximum(minimum(method.power * part, 80.0), -80.0))
+    else:
+        fit = bound * best < value
+    fit = fit & (value > method.threshold) & (number >= 0) & (number < method.tries)
+    return team_min(where(fit, real(number), 1.0e6))
+
+
+@stage
+def move_on_course(position: Position, run: Run) -> vec3:
+    """The point one step on."""
+    branch = drawn_with(position.code, NUMBER_BITS, position.c2)
+    w = draw_alone(position.c0, position.c1, branch, try_number(position.code, NUMBER_BITS), run.rules.key)
+    turn = drawn(run.method, w)
+    position.state.d = normalised(turned(position.state.d, across(position.state.d), turn[0], turn[1], turn[2]))
+    return stepped(position.p, position.state.d, run.rules)
+
+
+@stage
+def set_out_on_course(position: Position, side: i32, first: i32, run: Run) -> i32:
+    """Start in the direction that was found at the seed, a backward half against it."""
+    position.state.d = setting_out(position.code, side)
+    return position.code ^ side

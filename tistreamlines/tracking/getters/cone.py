@@ -61,7 +61,7 @@ def describe_prob(scheme: Scheme, options: PmfOptions) -> tuple[PmfGetter, Rows]
 
     Where cones touch most patches, all stored samples are read at once, which takes less time.
     """
-    order, rows = patched(scheme.vertices_and_edges[0]), _rows(scheme, options)
+    order, rows = patched(scheme.vertices_and_edges[0]), rows_of(scheme, options.pmf_rows == "sampled")
     inside, stored = _cones(scheme, options, closed=True), rows.half_order == 0
     near, used = listed_by_patches(inside, order, TOGETHER) if stored else listed(inside)
     if stored and (used >= 0).sum(axis=1).mean() > WIDE * len(order) / PATCH:
@@ -83,7 +83,7 @@ def describe_det(scheme: Scheme, options: DetOptions) -> tuple[PmfGetter, Rows]:
     """Return the getter of deterministic tracking and its rows; see :func:`.pmf.pmf_tables`."""
     if options.det_rule == "closest":
         return pmf_tables(scheme, options).described(PmfGetter, next_direction=det.closest_direction)
-    order, rows = ascending(patched(scheme.vertices_and_edges[0])), _rows(scheme, options)
+    order, rows = ascending(patched(scheme.vertices_and_edges[0])), rows_of(scheme, options.pmf_rows == "sampled")
     inside = _cones(scheme, options, closed=False)
     # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
     one_chunk = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
@@ -94,10 +94,6 @@ def describe_det(scheme: Scheme, options: DetOptions) -> tuple[PmfGetter, Rows]:
         pick=det.greatest_vertex, read=patches.read_bounds, cone_chunks=int(one_chunk),
         method=det.DetPmf(**vars(patches_of.method), within=within),
     )
-
-
-def _rows(scheme: Scheme, options: PmfOptions) -> PmfRows:
-    return rows_of(scheme, options.pmf_rows == "sampled")
 
 
 def _cones(scheme: Scheme, options: PmfOptions, closed: bool) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ import numpy as np
 from ...aliases import Array
 from ...errors import InputError, ParameterError
 from ...fit.models import FitOptions
-from ...kernels.getters import fod, ifod1, ifod2
+from ...kernels.getters import fod, ifod2
 from ...kernels.getters.shared import read_row, read_stop
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
@@ -94,9 +94,9 @@ class Ifod1Getter(CarriesHeading, FodGetter):
     """iFOD1; see the constants of ``kernels/getters/fod.py``."""
 
     read: Func = read_row
-    set_out: Stage = ifod1.set_out_on_course
-    choose: Func = ifod1.choose_course
-    move: Stage = ifod1.move_on_course
+    set_out: Stage = fod.set_out_on_course
+    choose: Func = fod.choose_course
+    move: Stage = fod.move_on_course
     at_once: int
     grid: int
     grid_chunks: int

@@ -43,7 +43,6 @@ class ThresholdOptions:
 
 def rule_of(options: ThresholdOptions, sides: tuple[float, ...]) -> Rule:
     """Return the rule; the sides of a voxel are not needed."""
-    del sides
     return _above(options.threshold)
 
 
@@ -139,7 +138,6 @@ class BinaryOptions:
 
 def binary_rule(options: BinaryOptions, sides: tuple[float, ...]) -> Rule:
     """Return the rule, which depends on nothing."""
-    del options, sides
     return Rule(stopping=row_maps.Binary(), classify=row_maps.classify_binary)
 
 
