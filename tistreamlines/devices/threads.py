@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from . import usable_cores
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _here = threading.local()
 
 

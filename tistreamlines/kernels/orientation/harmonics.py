@@ -1,4 +1,4 @@
-"""A function on the sphere, given by the coefficients of ``polynomials.monomials``, at 32 directions at once.
+"""A function on the sphere, given by the coefficients of ``space.harmonics.monomials``, at 32 directions at once.
 
 They are the amplitudes of orientation functions whose coefficients are stored: the rows hold them.
 """
