@@ -25,7 +25,7 @@ except ValueError as error:  # an environment variable with a wrong value
 import numpy as np
 
 from ..tried import is_tried, tell_slower
-from .cache import Kind, TupleKind
+from .kinds import Kind, TupleKind
 
 if TYPE_CHECKING:
     from numba.core.dispatcher import Dispatcher
@@ -67,7 +67,7 @@ def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, byt
     ----------
     text : of the module.
     name : of the function, which :data:`compiled` decorates.
-    kinds : types of its arguments, see :data:`.cache.Kind`.
+    kinds : types of its arguments, see :data:`.kinds.Kind`.
 
     Returns
     -------
