@@ -181,6 +181,8 @@ def checked(name: str, option: Option, value: object, sort: str) -> object:
     if sort == "flag" and not isinstance(value, bool):
         raise ParameterError(f"{flag(name)} is {value!r}: give True or False")
     if isinstance(value, tuple) and sort in ("list", "pairs"):
+        if not value:
+            raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
         return _checked_list(name, option, value) if sort == "list" else _checked_pairs(name, option, value)
     if sort == "path" and not isinstance(value, str | os.PathLike):
         raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give the path of a file")
@@ -323,8 +325,6 @@ def _checked_list(name: str, option: Option, values: tuple[object, ...]) -> tupl
             raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give {option.unit}, or several in a list")
         if not str(value):
             raise ParameterError(f"{flag(name)} is empty: give {option.unit}, or leave it out")
-    if not values:
-        raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
     return values
 
 
@@ -335,8 +335,6 @@ def _checked_pairs(name: str, option: Option, values: tuple[object, ...]) -> tup
         if not items or not all(isinstance(item, str | os.PathLike) and str(item) for item in items):
             kinds = " and ".join(type(item).__name__ for item in items or (pair,))
             raise ParameterError(f"{flag(name)} is {kinds}: give {option.unit}, or several pairs of these in a list")
-    if not values:
-        raise ParameterError(f"{flag(name)} is an empty list: give {option.unit}, or leave it out")
     return tuple(tuple(pair) for pair in values if isinstance(pair, list | tuple))
 
 

@@ -37,7 +37,7 @@ def fitted(model, inside: np.ndarray) -> np.ndarray:
 
 def test_csa_matrix_and_constant_give_dipys_coefficients():
     model = CsaOdfModel(gradients(DIRECTIONS), sh_order_max=ORDER)
-    matrix = dipy_private.csa_fit_matrix(model)
+    (matrix,) = dipy_private.fit_matrices(model)
     assert matrix.shape == (COEFFICIENTS, DIRECTIONS)
     ours = np.log(-np.log(normalised())) @ matrix.T
     ours[:, 0] = dipy_private.csa_constant(model)
@@ -51,7 +51,7 @@ def test_the_csa_constant_makes_an_odf_integrate_to_one():
 
 def test_opdt_matrices_give_dipys_coefficients():
     model = OpdtModel(gradients(DIRECTIONS), sh_order_max=ORDER)
-    delta_b, delta_q = dipy_private.opdt_fit_matrices(model)
+    delta_b, delta_q = dipy_private.fit_matrices(model)
     assert delta_b.shape == delta_q.shape == (COEFFICIENTS, DIRECTIONS)
     signal = normalised()
     decay = -np.log(signal)
@@ -62,7 +62,7 @@ def test_opdt_matrices_give_dipys_coefficients():
 def test_opdt_matrices_differ_by_a_factor_of_each_degree():
     # the bootstrap's kernel keeps only the second matrix and relies on this
     model = OpdtModel(gradients(DIRECTIONS), sh_order_max=ORDER)
-    delta_b, delta_q = dipy_private.opdt_fit_matrices(model)
+    delta_b, delta_q = dipy_private.fit_matrices(model)
     degrees = np.asarray(model.l_values)[:, None]
     assert np.allclose(delta_b, -degrees * (degrees + 1) / 4 * delta_q)
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from ..aliases import Array, GradientTable
-from ..fit import csd, shells
+from ..fit import csd, fits, shells
 from ..fit.frames import place_gradients
 from ..fit.response import csd_response
 from ..fit.tensor import tensor_fa
 from ..io import nifti
 from ..phantom.phantom import Phantom, make_phantom
 from ..space.batch import Space
-from ..space.harmonics import highest_order
+from ..space.harmonics import highest_order, order_of, sampling_matrix
 from ..space.sphere import load_sphere
 from .cases import SEED_FA, Case, TimedMethod
 
@@ -116,8 +116,6 @@ class Problem:
 
 def samples(harmonics: Array, sphere: str = "default") -> Array:
     """Sample coefficients (..., n) of basis descoteaux07_legacy on a sphere of SPHERES, (..., vertices) float32."""
-    from ..space.harmonics import order_of, sampling_matrix
-
     matrix = sampling_matrix(load_sphere(sphere)[0], order_of(harmonics.shape[-1]), "descoteaux07_legacy")
     return harmonics @ matrix.T.astype(np.float32)
 
@@ -165,9 +163,7 @@ def series_of(case: Case) -> tuple[nifti.Dwi, Array, Phantom | None]:
     for text in placing.warnings:
         warnings.warn(text, stacklevel=2)
     if inside is None:
-        from ..fit.fits import brain
-
-        inside = brain(dwi)
+        inside = fits.brain(dwi)
     return dwi, inside, None
 
 

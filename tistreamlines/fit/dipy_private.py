@@ -16,48 +16,30 @@ if TYPE_CHECKING:
     from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
-__all__ = ["csa_constant", "csa_fit_matrix", "csd_design", "csd_normal", "fit_matrices", "opdt_fit_matrices"]
+__all__ = ["csa_constant", "csd_design", "csd_normal", "fit_matrices"]
 
 
-def csa_fit_matrix(model: CsaOdfModel) -> Matrix:
-    """Return the matrix M of a CSA fit, coefficients = M log(-log(S / S0)).
+def fit_matrices(model: CsaOdfModel | OpdtModel) -> tuple[Matrix, ...]:
+    """Return the matrices of a fit, (coefficients, directions) float64 each, with s = S / S0.
 
     Parameters
     ----------
-    model : CsaOdfModel
+    model : CsaOdfModel or OpdtModel
 
     Returns
     -------
-    (coefficients, directions) float64
-        DIPY replaces the coefficient of degree 0 with :func:`csa_constant`.
+    tuple
+        Of CSA, M: coefficients = M log(-log(s)), where DIPY replaces the coefficient of degree 0 with
+        :func:`csa_constant`. Of OPDT, B and Q, DIPY's delta_b and delta_q: coefficients = Q (a (1.5 - a) s) - B s,
+        a = -log(s); the Laplace-Beltrami operator stands between them.
     """
-    return np.asarray(model._fit_matrix)
+    matrices = model._fit_matrix
+    return tuple(map(np.asarray, matrices if isinstance(matrices, tuple) else (matrices,)))
 
 
 def csa_constant(model: CsaOdfModel) -> float:
     """Return the coefficient of degree 0 that DIPY gives each CSA ODF, so that it integrates to one."""
     return float(model._n0_const)
-
-
-def opdt_fit_matrices(model: OpdtModel) -> tuple[Matrix, Matrix]:
-    """Return the matrices B and Q of an OPDT fit, coefficients = Q (a (1.5 - a) s) - B s, a = -log(s), s = S / S0.
-
-    Parameters
-    ----------
-    model : OpdtModel
-
-    Returns
-    -------
-    delta_b, delta_q : (coefficients, directions) float64
-        DIPY's names of B and Q; the Laplace-Beltrami operator stands between them.
-    """
-    delta_b, delta_q = model._fit_matrix
-    return np.asarray(delta_b), np.asarray(delta_q)
-
-
-def fit_matrices(model: CsaOdfModel | OpdtModel) -> Matrix | tuple[Matrix, Matrix]:
-    """Return the matrices of a CSA or OPDT fit, to compare two models."""
-    return model._fit_matrix
 
 
 def csd_design(model: ConstrainedSphericalDeconvModel) -> Matrix:

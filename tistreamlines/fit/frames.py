@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..aliases import Array, GradientTable, Json
+from ..aliases import Array, Json
 from ..io.mif import MRTRIX_SUFFIXES
 from ..space.harmonics import BASES, basis_of, turned
 from .coherence import FLIPPED_X, MARGIN, TURNS, coherence, lead, maxima_field, peaks_field, samples_field, tensor_field
@@ -105,7 +105,11 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
         placing = replace(placing, warnings=(*placing.warnings, text))
     if taken == AS_GIVEN:
         return dwi, placing
-    return replace(dwi, gtab=_turned_table(dwi.gtab, TURNS[taken])), placing
+    from dipy.core.gradients import gradient_table
+
+    gtab = dwi.gtab
+    gtab = gradient_table(gtab.bvals, bvecs=gtab.bvecs @ TURNS[taken].T, b0_threshold=gtab.b0_threshold)
+    return replace(dwi, gtab=gtab), placing
 
 
 def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
@@ -133,12 +137,6 @@ def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, nam
         "coherence does not show which one is right, so no sign is changed: give --bvecs-frame voxel or fsl"
     )
     return Placing("voxel", means, "default", (), (text,))
-
-
-def _turned_table(gtab: GradientTable, turn: Array) -> GradientTable:
-    from dipy.core.gradients import gradient_table
-
-    return gradient_table(gtab.bvals, bvecs=gtab.bvecs @ turn.T, b0_threshold=gtab.b0_threshold)
 
 
 # --------------------------------------------------------------------------------------------------------- orientations

@@ -25,14 +25,8 @@ from ...helpers import tell_event
 from ...linker.store import folder, stem_of
 from ..compile_process import CompileProcess, compile_process, compiled
 from ..tried import is_tried
+from .kinds import Kind, TupleKind
 
-
-class TupleKind(tuple["Kind", ...]):
-    """The kinds of the items of a tuple."""
-
-
-# the type of an argument, as processes tell each other without Numba: of a number, 'number' or 'array', number of axes
-Kind = tuple[str, str, int] | TupleKind
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
     "float64": c.c_double,

@@ -22,8 +22,9 @@ from ...linker.link import link_once
 from ...linker.records import INTS, REALS
 from ...linker.source import Source
 from ..faults import point
-from .cache import Held, Kind, function
+from .cache import Held, function
 from .dialect import dialect, inlined_once, spread_name
+from .kinds import Kind
 
 TOGETHER = 8  # items that a thread takes in a row: their neighbours in space, which share caches
 LINE = 32  # elements that fill one or two cache lines

@@ -185,7 +185,7 @@ def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: LobeSlots
 
 @func
 def find_lobes(item: i32, coefficients: Reals, half: Half, rule: LobeRule, scratch: LobeScratch, found: LobeSlots):
-    """Find the lobes of a voxel, whose function has ROW_CHUNKS * 32 coefficients of ``polynomials.monomials``."""
+    """Find the lobes of a voxel, whose function has ROW_CHUNKS * 32 coefficients of ``space.harmonics.monomials``."""
     barrier()
     for chunk in unrolled(ROW_CHUNKS):
         put(scratch.row, 32 * chunk, at(coefficients, 32 * (ROW_CHUNKS * item + chunk)))

@@ -1,4 +1,4 @@
-"""Amplitudes of orientation functions, of which the rows hold coefficients (of ``polynomials.monomials``) or samples."""
+"""Amplitudes of orientation functions; rows hold coefficients (of ``space.harmonics.monomials``) or samples."""
 
 from ...linker.lang import *
 from ..halves import Method, Scratch

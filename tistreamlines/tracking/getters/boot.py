@@ -99,9 +99,9 @@ def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array
     chosen = {"sh_order_max": options.sh_order, "smooth": options.sm_lambda, "min_signal": options.min_signal}
     if options.model == "opdt":
         opdt = OpdtModel(gtab, **chosen)
-        return np.asarray(opdt.l_values, int), dipy_private.opdt_fit_matrices(opdt)[1], np.zeros(len(opdt.l_values))
+        return np.asarray(opdt.l_values, int), dipy_private.fit_matrices(opdt)[1], np.zeros(len(opdt.l_values))
     csa = CsaOdfModel(gtab, **chosen)
-    fit, bias = dipy_private.csa_fit_matrix(csa).copy(), np.zeros(len(csa.l_values))
+    fit, bias = dipy_private.fit_matrices(csa)[0].copy(), np.zeros(len(csa.l_values))
     fit[0], bias[0] = 0.0, dipy_private.csa_constant(csa)
     return np.asarray(csa.l_values, int), fit, bias
 
