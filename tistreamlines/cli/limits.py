@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 
 from ..errors import TrackingError
 
@@ -46,7 +45,7 @@ def _limit(name: str) -> int | None:
 
 def _check_threads() -> None:
     """Start as many threads as the libraries will: OpenBLAS interrupts a process in which it cannot start its own."""
-    needed, end = OWN + 2 * (min(_blas_threads()) - 1), threading.Event()
+    needed, end = OWN + 2 * (_blas_threads() - 1), threading.Event()
     started: list[threading.Thread] = []
     try:
         for _ in range(needed):
@@ -64,10 +63,9 @@ def _check_threads() -> None:
             thread.join()
 
 
-def _blas_threads() -> Iterator[int]:
-    """Yield what bounds the number of threads of OpenBLAS."""
-    yield BLAS_MOST
-    if hasattr(os, "sched_getaffinity"):
-        yield len(os.sched_getaffinity(0))
+def _blas_threads() -> int:
+    """Return the greatest number of threads of OpenBLAS."""
     numbers = (os.environ.get(name, "") for name in BLAS_VARIABLES)
-    yield from [max(1, int(number)) for number in numbers if number.isdecimal()][:1]
+    known = [max(1, int(number)) for number in numbers if number.isdecimal()][:1]
+    cores = [len(os.sched_getaffinity(0))] if hasattr(os, "sched_getaffinity") else []
+    return min(BLAS_MOST, *known, *cores)

@@ -164,17 +164,14 @@ def _seeding(chosen: Parameters, dwi: object) -> Json:
         chosen.seeds, chosen.seed_surface, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image, chosen.seed_dynamic,
     )
     place = next((source for source in places if source is not None), None)
-    kind, per_element = "Random", None
-    if chosen.seeds is not None:
-        kind, per_element = "CountPerElement", 1
-    elif chosen.seeds_per_vertex is not None:
-        kind, per_element = "CountPerElement", chosen.seeds_per_vertex
-    elif chosen.seed_image is not None and chosen.seed_gmwmi is None:
-        kind = "RejectionSampling"
-    elif chosen.seeds_per_voxel is not None:
-        kind, per_element = "RandomPerElement", chosen.seeds_per_voxel
-    elif chosen.seed_grid is not None:
-        kind, per_element = "GridPerElement", chosen.seed_grid**3
+    kinds = (
+        (chosen.seeds, "CountPerElement", 1),
+        (chosen.seeds_per_vertex, "CountPerElement", chosen.seeds_per_vertex),
+        (chosen.seed_image if chosen.seed_gmwmi is None else None, "RejectionSampling", None),
+        (chosen.seeds_per_voxel, "RandomPerElement", chosen.seeds_per_voxel),
+        (chosen.seed_grid, "GridPerElement", (chosen.seed_grid or 0) ** 3),
+    )
+    kind, per_element = next(((kind, count) for option, kind, count in kinds if option is not None), ("Random", None))
     common = {"SeedsPerElement": per_element, "Unidirectional": chosen.one_way}
     files = place if isinstance(place, tuple) else (dwi if place is None else place,)
     sources = [_known({"Type": kind, "Source": str(file), **common}) for file in files]
