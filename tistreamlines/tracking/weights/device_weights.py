@@ -17,8 +17,7 @@ from ...linker.lang import LANES
 from ...linker.parts import Part
 from ...linker.records import INTS, REALS, Arguments, spread
 from ...linker.source import Source
-from .visit_memory import StoredWords, VisitBuffer, VisitMemory, in_memory
-from .visits import VisitList, together
+from .visit_memory import StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, together
 
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
