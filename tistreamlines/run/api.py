@@ -286,7 +286,7 @@ def _start(
     makers = makers_of(chosen)
     # a report shows streamlines, so their points are needed
     only_products = bool(products) and path is None and not keeps and held is not None and chosen.report is None
-    return start(series, chosen, watcher, makers, only_products=only_products, notes=notes), path
+    return start(series, chosen, watcher, makers=makers, only_products=only_products, notes=notes), path
 
 
 def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Series, list[str]]:

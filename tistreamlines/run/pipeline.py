@@ -50,7 +50,7 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
 
 
 def start(
-    series: Series, parameters: Parameters, watcher: Watcher, makers: Mapping[str, Maker | None], *,
+    series: Series, parameters: Parameters, watcher: Watcher, *, makers: Mapping[str, Maker | None],
     only_products: bool = False, notes: Iterable[str] = (),
 ) -> Run:
     """Describe the run, compile its kernels while the inputs are read, and prepare all that tracks.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..fit.frames import Placing, place_orientations, place_samples
-from ..io.images import AnyPath, Opened, open_image
+from ..io.images import Opened, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
 from ..io.samples import Samples, listed_files, load_samples, sample_files
 from ..option import listed
@@ -103,10 +103,6 @@ def _file(
     )
 
 
-def _sample_parts(path: AnyPath) -> list[Path]:
-    return [Path(path)] if Path(path).is_file() else listed_files(sample_files(path))
-
-
 _FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {
     "sh": _file(
         "sh", lambda file, options, space, note: load_sh(file, options.sh_basis, space, note),
@@ -123,7 +119,8 @@ SOURCES: dict[str, OrientationSource[Any, Any, Any]] = _FILES | {
     "bedpostx": OrientationSource(
         "samples of bedpostX", lambda files, _, space, note: load_samples(files, space, note), lambda read, _: read,
         lambda files, _: Form("samples", files.image.shape[3], fibres=len(files.fibres)),
-        lambda read, _, name: (read, place_samples(read, name)), sample_files, _sample_parts, lambda read: read.mask,
+        lambda read, _, name: (read, place_samples(read, name)), sample_files,
+        lambda path: [Path(path)] if Path(path).is_file() else listed_files(sample_files(path)), lambda read: read.mask,
     ),
 }
 FUNCTIONS = (FITTED, *_FILES)  # all that have an orientation function in each voxel

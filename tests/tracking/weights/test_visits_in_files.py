@@ -16,8 +16,16 @@ from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError, OutputError, ParameterError
 from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_memory import A_LANE, A_TEAM, StoredWords, VisitBuffer, VisitFile, VisitMemory
-from tistreamlines.tracking.weights.visits import VisitList, Visitor
+from tistreamlines.tracking.weights.visit_memory import (
+    A_LANE,
+    A_TEAM,
+    StoredWords,
+    VisitBuffer,
+    VisitFile,
+    VisitList,
+    VisitMemory,
+)
+from tistreamlines.tracking.weights.visits import Visitor
 
 COUNT = 2000
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +17,10 @@ from ...linker.lang import LANES
 from ...linker.parts import Part
 from ...linker.records import INTS, REALS, Arguments, spread
 from ...linker.source import Source
-from .visit_memory import StoredWords, VisitBuffer, VisitMemory, in_memory
-from .visits import VisitList, together
+from .visit_memory import StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, together
 
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +75,7 @@ class DeviceWeights:
         self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
         self._pieces: list[_Piece] = []
         self._hold_all(parts, room)
-        counts = self._added("count_visits", "counts", 2 * fixels, {}).view(np.uint32)
+        counts = self._run("count_visits", {}, "counts", 2 * fixels).view(np.uint32)
         self.first, self.visits = (counts[:, k::2].sum(axis=0, dtype=np.int64) for k in range(2))
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
@@ -111,39 +108,24 @@ class DeviceWeights:
         values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
         self._pieces.append(_Piece(part.order, len(part.depth), values, waiting))
 
-    def _each(self, work: Callable[[Sequence[_Piece], VisitBuffer], Result]) -> list[Result]:
-        """Do some work for all pieces; on the host, each thread does so for some of them."""
-        if self._threads == 1:
-            return [work(self._pieces, self._buffers[0])]
-        groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
-        return list(thread_pool("weights", self._threads).map(work, groups, self._buffers))
+    def _run(self, kernel: str, arguments: Arguments, name: str = "", words: int = 0) -> Array:
+        """Run a kernel for all streamlines; on the host, each thread does so for some of them.
 
-    def _launch(self, kernel: str, piece: _Piece, arguments: Arguments, buffer: VisitBuffer) -> None:
-        """Run a kernel for a piece, once the visits that it takes are there."""
-        values = piece.values | arguments
-        if piece.waiting is not None and WORDS in dict(self._program.signatures[kernel]):
-            values[WORDS] = buffer.filled(piece.waiting)
-        self._program.run(kernel, piece.teams, values)
-
-    def _run(self, kernel: str, arguments: Arguments) -> None:
-        """Run a kernel for all streamlines."""
-
-        def work(pieces: Sequence[_Piece], buffer: VisitBuffer) -> None:
-            for piece in pieces:
-                self._launch(kernel, piece, arguments, buffer)
-
-        self._each(work)
-
-    def _added(self, kernel: str, name: str, words: int, arguments: Arguments) -> Array:
-        """Run a kernel that adds to so many words, its argument ``name``; return each thread's, (threads, words)."""
+        Return what each thread's kernels have added to its argument ``name``, (threads, words).
+        """
 
         def work(pieces: Sequence[_Piece], buffer: VisitBuffer) -> Array:
-            sums = self._program.array(np.zeros(words, np.int32))
+            sums = {name: self._program.array(np.zeros(words, np.int32))} if words else {}
             for piece in pieces:
-                self._launch(kernel, piece, arguments | {name: sums}, buffer)
-            return self._program.host(sums, words)
+                values = piece.values | arguments | sums
+                if piece.waiting is not None and WORDS in dict(self._program.signatures[kernel]):
+                    values[WORDS] = buffer.filled(piece.waiting)
+                self._program.run(kernel, piece.teams, values)
+            return self._program.host(sums[name], words) if words else np.zeros(0, np.int32)
 
-        return np.stack(self._each(work))
+        groups = [self._pieces[thread :: self._threads] for thread in range(self._threads)]
+        each = map if self._threads == 1 else thread_pool("weights", self._threads).map
+        return np.stack(list(each(work, groups, self._buffers)))
 
     def average(self, values: Array, masks: Array) -> None:
         """Find the mean of ``values`` (fixels,) over the visits of each streamline, to be fetched as 'after'.
@@ -179,14 +161,14 @@ class DeviceWeights:
     def sums(self, least: float) -> Array:
         """Return weighted lengths of streamlines in each fixel, and sums of coefficients times lengths, (fixels, 2)."""
         arguments = {"least": least, "bits_apart": self._bits_apart}
-        words = self._added("sum_up", "sums", kernels.SUMS * self._fixels, arguments)
+        words = self._run("sum_up", arguments, "sums", kernels.SUMS * self._fixels)
         low, high = words[:, ::2].view(np.uint32), words[:, 1::2]
         both = low.sum(axis=0, dtype=np.int64) + (high.sum(axis=0, dtype=np.int64) << self._bits_apart)
         return both.reshape(-1, 2) / kernels.FRACTION
 
     def regularisation(self, least: float) -> tuple[float, float, int]:
         """Return the sums of squared coefficients and of their roughness, and how many are above the least one."""
-        words = self._added("tally", "totals", kernels.TALLIES * kernels.TALLY, {"least": least}).view(np.uint32)
+        words = self._run("tally", {"least": least}, "totals", kernels.TALLIES * kernels.TALLY).view(np.uint32)
         sums = words.reshape(-1, kernels.TALLY).sum(axis=0, dtype=np.int64)
         parts = kernels.TALLY_PARTS
         return float(sums[0] + sums[1] / parts), float(sums[2] + sums[3] / parts), int(sums[4])

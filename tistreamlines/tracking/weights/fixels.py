@@ -189,8 +189,9 @@ def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Arra
     counts, fibres, directions = np.zeros(len(rows), np.int32), [np.zeros(0)], [np.zeros((0, 3), np.float32)]
     for first in range(0, len(rows), TOGETHER):
         block = slice(first, first + TOGETHER)
-        means, along = _mean_fibres(samples.values[rows[block]].astype(float))
-        along = along @ samples.space.axes.T
+        values = samples.values[rows[block]].astype(float)  # (v, samples, fibres, 4)
+        dyads = np.einsum("vnfx,vnfy->vfxy", values[..., :3], values[..., :3])
+        means, along = values[..., 3].mean(axis=1), np.linalg.eigh(dyads)[1][..., -1] @ samples.space.axes.T
         along /= np.linalg.norm(along, axis=-1, keepdims=True)
         kept = means >= LEAST
         counts[block] = kept.sum(axis=1)
@@ -201,12 +202,6 @@ def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Arra
         numbers = np.take_along_axis(np.cumsum(kept, axis=1) - 1, cosines.argmax(axis=2), axis=1)
         lobes[block, : len(half)] = np.where(counts[block, None] > 0, numbers, NO_LOBE)
     return counts, np.concatenate(fibres), np.concatenate(directions), lobes.view(np.int32)
-
-
-def _mean_fibres(values: Array) -> tuple[Array, Array]:
-    """Return the mean fraction, (v, fibres), and the principal direction, (v, fibres, 3), of (v, n, fibres, 4)."""
-    dyads = np.einsum("vnfx,vnfy->vfxy", values[..., :3], values[..., :3])
-    return values[..., 3].mean(axis=1), np.linalg.eigh(dyads)[1][..., -1]
 
 
 def _key(followed: Fods, *rules: object) -> tuple[object, ...]:

@@ -25,8 +25,8 @@ from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
 from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Told, Weights, sift2
-from .visit_memory import VisitMemory
-from .visits import VisitList, Visitor
+from .visit_memory import VisitList, VisitMemory
+from .visits import Visitor
 
 WAITING = 1  # batches whose visits are being found when another one comes
 FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned

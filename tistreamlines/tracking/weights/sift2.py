@@ -22,8 +22,7 @@ from ...kernels.weights.sift2 import HIGHEST
 from .device_weights import DeviceWeights
 from .fixels import Fixels
 from .options import Sift2Options, bounds_of
-from .visit_memory import VisitMemory
-from .visits import VisitList
+from .visit_memory import VisitList, VisitMemory
 
 Told = Callable[[int, float, float], object]
 NO_BOUND = 1e30  # of coefficients, in place of infinity

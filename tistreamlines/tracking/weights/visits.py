@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from ...aliases import Array
 from ...backends import open_program
 from ...backends.program import on_device
 from ...devices import Device
 from ...errors import InputError
-from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS, FixelGrid, VisitSlots, visit_fixels
+from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, VisitSlots, visit_fixels
 from ...linker.lang import LANES
 from ...linker.parts import Part
 from ...linker.records import INTS, Arguments, spread
@@ -25,7 +23,7 @@ from ...space.batch import Batch, Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
 from ..products.grid import affine_of
-from .visit_memory import StoredWords, adjoin, in_memory
+from .visit_memory import VisitList
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
@@ -115,72 +113,6 @@ class FixelTable:
             units=1.0 / self.unit_mm,
         )
         return grid, FixelSizes(ball=ball, cell_sizes=cell_sizes, words=self.lobes.shape[1])
-
-
-@dataclass(frozen=True, eq=False)
-class VisitList:
-    """Visits of some streamlines.
-
-    Parameters
-    ----------
-    order : (32 * teams,) int32
-        Number of the streamline of each lane, -1 for none.
-    begin, depth : (teams,) int32
-        First word of each team, and the greatest number of visits of its lanes.
-    words : (n,) int32, or Stored
-        Visits: the fixel in the low 24 bits, the length in the others. They are in memory or in a file.
-    """
-
-    order: Array
-    begin: Array
-    depth: Array
-    words: Array | StoredWords
-
-    def moved(self, first: int) -> VisitList:
-        """Return it with the first of the streamlines numbered ``first``."""
-        return replace(self, order=np.where(self.order < 0, -1, self.order + first))
-
-    def units(self, fixels: int) -> npt.NDArray[np.int64]:
-        """Return the length of all streamlines in each of so many fixels, in units."""
-        words = in_memory(self.words)
-        lengths = words.view(np.uint32) >> FIXEL_BITS
-        return np.bincount(words & FIXEL_MASK, lengths, fixels).astype(np.int64)  # exact: less than 2^53
-
-    def teams(self, first: int, last: int) -> VisitList:
-        """Return the visits of some teams, without a copy."""
-        begin, depth = self.begin[first:last], self.depth[first:last]
-        words = self.words[int(begin[0]) : int(begin[-1]) + LANES * int(depth[-1])]
-        return VisitList(self.order[LANES * first : LANES * last], begin - begin[0], depth, words)
-
-    def divided(self, most: int) -> Generator[VisitList, None, None]:
-        """Return parts with at most so many words each, or of a team that has more."""
-        if len(self.words) <= most:
-            yield self
-            return
-        first, ends = 0, self.begin + LANES * self.depth
-        while first < len(ends):
-            last = max(int(np.searchsorted(ends, int(self.begin[first]) + most, "right")), first + 1)
-            yield self.teams(first, last)
-            first = last
-
-
-def together(parts: list[VisitList], most: int) -> VisitList:
-    """Take the last ones of some parts, with at most so many words, that can be joined; return them as one part."""
-    taken = [parts.pop()]
-    words = len(taken[0].words)
-    while parts and words + len(parts[-1].words) <= most and adjoin(parts[-1].words, taken[-1].words):
-        words += len(parts[-1].words)
-        taken.append(parts.pop())
-    taken.reverse()
-    starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
-    begins = [part.begin + first for part, first in zip(taken, starts, strict=True)]
-    order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
-    first = taken[0].words
-    if isinstance(first, StoredWords):
-        together = StoredWords(first.file, first.first, words)
-    else:
-        together = np.concatenate([in_memory(part.words) for part in taken])
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, together)
 
 
 def blend(ratio: int) -> Array:

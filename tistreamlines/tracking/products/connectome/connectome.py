@@ -220,9 +220,9 @@ class Connectomes(ProductFile):
                     np.fill_diagonal(values, 0)
             if self._pairs:
                 edges.write_pairs((nodes[place] for nodes in self._nodes), force=force)
-            details, written = edges.write(matrix, self._measures, force=force)
+            details, described = edges.write(matrix, self._measures, force=force)
             self.details["matrices"].append(details)
-            self.details["files"] += written
+            self.details["files"] += described
             doubts += edges.doubts(matrix)
         self.details |= {"samples": self._sampled.details} if self._sampled.maps else {}
         self.doubts = tuple(doubts)
