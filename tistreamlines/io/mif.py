@@ -64,12 +64,26 @@ def open_mif(path: Path) -> StoredImage:
     directions, affine = _affine(header, shape, ranks, axes[:3])
     slope, inter = _scaling(header) if kind.kind in "iu" and bits > 1 else (1.0, 0.0)  # MRtrix3 scales no others
     _check_length(header, values, size)
-    return StoredImage(
-        tuple(shape[axis] for axis in axes), affine, kind,
-        partial(_load, header, values, size, kind if bits > 1 else None, shape, ranks, axes), slope, inter,
-        partial(_gradients, header, directions, shape) if "dw_scheme" in header.lines else None,
-        {} if "transform" in header.lines else UNPLACED,
-    )
+
+    def load() -> Array:
+        """Return the values as stored, as a view with the axes of the image."""
+        if values.path.suffix.lower() == ".gz":
+            content = content_of(str(values.path), values.offset + size)
+            _check_length(header, values, size, len(content))
+            stored = np.frombuffer(content, np.uint8, size, values.offset)
+        else:
+            stored = np.memmap(values.path, np.uint8, "r", values.offset, (size,))
+        count = math.prod(shape)
+        flat = np.unpackbits(stored, count=count) if bits == 1 else np.frombuffer(stored, kind, count)
+        slowest = sorted(range(len(shape)), key=lambda axis: -abs(ranks[axis]))
+        array = flat.reshape([shape[axis] for axis in slowest]).transpose(np.argsort(slowest))
+        # the spatial axes run as stored, with an affine that fits; other axes have none
+        turned = tuple(slice(None, None, -1 if axis > 2 and ranks[axis] < 0 else None) for axis in range(len(shape)))
+        return array[turned].transpose(axes)
+
+    gradients = partial(_gradients, header, directions, shape) if "dw_scheme" in header.lines else None
+    placed = {} if "transform" in header.lines else UNPLACED
+    return StoredImage(tuple(shape[axis] for axis in axes), affine, kind, load, slope, inter, gradients, placed)
 
 
 def files_of_mif(path: Path) -> list[Path]:
@@ -203,23 +217,3 @@ def _check_length(header: Header, values: Values, size: int, packed: int | None 
             f"{values.path}: has {max(0, there - values.offset)} bytes of values from byte {values.offset} on, but dim "
             f"and datatype of {header.path.name} need {size}; it is incomplete, copy or create it again"
         )
-
-
-def _load(
-    header: Header, values: Values, size: int, kind: np.dtype | None, shape: tuple[int, ...],
-    ranks: tuple[int, ...], axes: list[int],
-) -> Array:
-    """Return the values as stored, as a view with the axes of the image; ``kind`` is None for bits."""
-    if values.path.suffix.lower() == ".gz":
-        content = content_of(str(values.path), values.offset + size)
-        _check_length(header, values, size, len(content))
-        stored = np.frombuffer(content, np.uint8, size, values.offset)
-    else:
-        stored = np.memmap(values.path, np.uint8, "r", values.offset, (size,))
-    count = math.prod(shape)
-    flat = np.unpackbits(stored, count=count) if kind is None else np.frombuffer(stored, kind, count)
-    slowest = sorted(range(len(shape)), key=lambda axis: -abs(ranks[axis]))
-    array = flat.reshape([shape[axis] for axis in slowest]).transpose(np.argsort(slowest))
-    # the spatial axes run as stored, with an affine that fits; other axes have none
-    turned = tuple(slice(None, None, -1 if axis > 2 and ranks[axis] < 0 else None) for axis in range(len(shape)))
-    return array[turned].transpose(axes)

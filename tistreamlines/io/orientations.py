@@ -10,7 +10,7 @@ another grid, not finite or all 0. nibabel and DIPY are imported inside the func
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -139,21 +139,29 @@ def load_pmf(path: AnyPath, sphere: str, space: Space | None = None, note: Tell 
     ParameterError
         If the sphere is unknown.
     """
-    path, values, grid = _load_sampled(path, sphere, space, note)
-    lowest = values.min()
-    if lowest < -NEGATIVE_TOLERANCE * values.max():
-        voxel = first_place(values == lowest)
+    odf = load_odf(path, sphere, space, note)
+    lowest = odf.values.min()
+    if lowest < -NEGATIVE_TOLERANCE * odf.values.max():
+        voxel = first_place(odf.values == lowest)
         raise InputError(
-            f"{path}: value {lowest:.4g} in voxel {voxel[:3]} of volume {voxel[3]}; a PMF has no negative values, "
-            "give an ODF as --odf"
+            f"{Path(path)}: value {lowest:.4g} in voxel {voxel[:3]} of volume {voxel[3]}; a PMF has no negative "
+            "values, give an ODF as --odf"
         )
-    return Orientations("pmf", values, None, sphere, grid)
+    return replace(odf, kind="pmf")
 
 
 def load_odf(path: AnyPath, sphere: str, space: Space | None = None, note: Tell = silent) -> Orientations:
     """Read ODFs sampled on a sphere, like :func:`load_pmf`, but negative values are allowed."""
-    _, values, grid = _load_sampled(path, sphere, space, note)
-    return Orientations("odf", values, None, sphere, grid)
+    if sphere not in SPHERES:
+        raise ParameterError(f"the sphere is {sphere!r}: give one of {', '.join(SPHERES)}")
+    path, image, grid = open_on_grid(path, space, "one vertex per volume")
+    count, counts = image.shape[3], {name: len(load_sphere(name)[0]) for name in SPHERES}
+    if count != counts[sphere]:
+        known = ", ".join(f"{name} has {size}" for name, size in counts.items())
+        ways = [f"give --sphere {name}" for name, size in counts.items() if size == count]
+        ways = ways or [f"sample it on one of the known spheres ({known}), or give coefficients as --sh"]
+        raise InputError(f"{path}: {count} volumes, but sphere {sphere} has {counts[sphere]} vertices; {ways[0]}")
+    return Orientations("odf", _read(path, image, note, image.shape[3]), None, sphere, grid)
 
 
 def load_peaks(path: AnyPath, space: Space | None = None, note: Tell = silent) -> Orientations:
@@ -270,20 +278,6 @@ def _read(path: Path, image: Image, note: Tell, together: int) -> Floats:
     if not values.any():
         raise InputError(f"{path}: all {values.size} values are 0; give a file that contains orientations")
     return values
-
-
-def _load_sampled(path: AnyPath, sphere: str, space: Space | None, note: Tell) -> tuple[Path, Floats, Space]:
-    """Read values at the vertices of a sphere."""
-    if sphere not in SPHERES:
-        raise ParameterError(f"the sphere is {sphere!r}: give one of {', '.join(SPHERES)}")
-    path, image, grid = open_on_grid(path, space, "one vertex per volume")
-    count, counts = image.shape[3], {name: len(load_sphere(name)[0]) for name in SPHERES}
-    if count != counts[sphere]:
-        known = ", ".join(f"{name} has {size}" for name, size in counts.items())
-        ways = [f"give --sphere {name}" for name, size in counts.items() if size == count]
-        ways = ways or [f"sample it on one of the known spheres ({known}), or give coefficients as --sh"]
-        raise InputError(f"{path}: {count} volumes, but sphere {sphere} has {counts[sphere]} vertices; {ways[0]}")
-    return path, _read(path, image, note, image.shape[3]), grid
 
 
 def _fits(count: int, full: bool) -> bool:
