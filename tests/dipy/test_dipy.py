@@ -116,7 +116,7 @@ class TestSignatures:
         """Each keyword of the signature has a type, and each that has one is in the signature."""
         thing = getattr(ours, name)
         bare = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
-        typed = getattr(keywords, re.fullmatch(r"Unpack\[(\w+)\]", bare.__annotations__["options"])[1])
+        typed = getattr(keywords, re.fullmatch(r"Unpack\[(?:keywords\.)?(\w+)\]", bare.__annotations__["options"])[1])
         positional = set(bare.__annotations__) - {"options", "return"}
         assert set(inspect.signature(thing).parameters) == set(typed.__annotations__) | positional
 

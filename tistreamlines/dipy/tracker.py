@@ -9,36 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from dipy.tracking.stopping_criterion import StoppingCriterion
 
 from ..aliases import Array, Unpack
 from ..cuslines import arrays
 from ..errors import ParameterError
 from ..io.in_memory import unmasked
+from ..options.objects import Options
 from ..tracking.recovery.recoveries import ParticleOptions
-from . import fields
+from . import fields, keywords
 from .direction_getters import PEAKS
 from .fields import Field, Peaks
 from .growing import Lengths, LocalGrowth, Streamline, Streamlines, points_of
-from .keywords import PROBE_NAMES, like_bootstrap, like_closestpeak, like_eudx, like_pft, like_ptt, like_tracker
 from .local_tracking import local_streamlines, spread
-
-if TYPE_CHECKING:
-    from dipy.tracking.stopping_criterion import StoppingCriterion
-
-    from ..options.objects import Options
-    from .keywords import Bootstrap, Eudx, OfPeaks, Pft, PttTracking, Tracking
 
 # lengths are nearest to EuDX's with these
 ANY_PEAK: Options = {"relative_peak_threshold": 0.05, "min_separation_angle": 0.0}
 UNIT = (0.99, 1.01)  # lengths that DIPY takes for those of unit vectors
 
 
-@like_tracker
+@keywords.like_tracker
 def probabilistic_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[OfPeaks]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.OfPeaks]
 ) -> Iterator[Streamline]:
     """Draw each direction by its probability, as DIPY's ``probabilistic_tracking``.
 
@@ -109,9 +103,9 @@ def probabilistic_tracking(
     return _tracked("prob", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
 
-@like_tracker
+@keywords.like_tracker
 def deterministic_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[OfPeaks]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.OfPeaks]
 ) -> Iterator[Streamline]:
     """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``.
 
@@ -120,9 +114,9 @@ def deterministic_tracking(
     return _tracked("det", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
 
-@like_ptt
+@keywords.like_ptt
 def ptt_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[PttTracking]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.PttTracking]
 ) -> Iterator[Streamline]:
     """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
 
@@ -131,14 +125,14 @@ def ptt_tracking(
     """
     asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     probes: Options = {"probe_rule": "tracker"}
-    for name in PROBE_NAMES:
+    for name in keywords.PROBE_NAMES:
         probes[name] = getattr(asked, name)
     return _tracked("ptt", asked, probes)
 
 
-@like_closestpeak
+@keywords.like_closestpeak
 def closestpeak_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Tracking]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.Tracking]
 ) -> Iterator[Streamline]:
     """Take the closest peak, as DIPY's ``closestpeak_tracking``, which is its ``LocalTracking``.
 
@@ -149,9 +143,9 @@ def closestpeak_tracking(
     return _locally(_field("det", asked, {**PEAKS, "det_rule": "closest"}), asked)
 
 
-@like_bootstrap
+@keywords.like_bootstrap
 def bootstrap_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Bootstrap]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.Bootstrap]
 ) -> Iterator[Streamline]:
     """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
 
@@ -165,9 +159,9 @@ def bootstrap_tracking(
     return _locally(fields.of_model(asked.data, asked.model, None, 0, {**PEAKS, "max_angle": asked.max_angle}), asked)
 
 
-@like_pft
+@keywords.like_pft
 def pft_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Pft]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.Pft]
 ) -> Iterator[Streamline]:
     """Track with a particle filter, as DIPY's ``pft_tracking``, which is its ``ParticleFilteringTracking``.
 
@@ -190,9 +184,9 @@ def pft_tracking(
     return _locally(_field("prob", asked, PEAKS), asked, particles)
 
 
-@like_eudx
+@keywords.like_eudx
 def eudx_tracking(
-    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[Eudx]
+    seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.Eudx]
 ) -> Iterator[Streamline]:
     """Follow the closest peaks, nearly as DIPY's ``eudx_tracking``.
 
