@@ -35,8 +35,7 @@ from ..tracking.tables.given import Given, Prepared
 from ..tracking.tables.rows import touched
 from ..workers.session import Session
 from . import arrays
-from .direction_getters import BootDirectionGetter, ProbDirectionGetter, PttDirectionGetter
-from .getter import DirectionGetter, check_getter
+from .direction_getters import BootDirectionGetter, DirectionGetter, ProbDirectionGetter, PttDirectionGetter
 
 if TYPE_CHECKING:
     from trx.trx_file_memmap import TrxFile
@@ -141,7 +140,7 @@ class Tracker:
     max_steps: int = 500
 
     def __post_init__(self) -> None:
-        check_getter(self.dg)
+        _check_getter(self.dg)
         if self.ngpus < 1:
             raise ParameterError(f"ngpus is {self.ngpus}: give the number of GPUs, 1 or more")
         if not 0 <= self.min_pts <= self.max_pts:
@@ -289,3 +288,12 @@ class Tracker:
         prepared = self.dg._prepare(given, parameters)
         self._prepared = key, reach, prepared
         return prepared
+
+
+def _check_getter(dg: object) -> None:
+    """Check that ``dg`` is an instance of a direction getter of this package."""
+    if isinstance(dg, type):
+        raise ParameterError(f"dg is the class {dg.__name__}: give an instance, {dg.__name__}(...)")
+    if not isinstance(dg, DirectionGetter):
+        known = "BootDirectionGetter, ProbDirectionGetter or PttDirectionGetter"
+        raise ParameterError(f"dg is of the kind {type(dg).__name__}: give tistreamlines' {known}")
