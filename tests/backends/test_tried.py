@@ -1,4 +1,4 @@
-"""A compiler whose version was not tried is used by its public parts alone, with the same results."""
+"""A Numba whose version was not tried is used by its public parts alone, with the same results."""
 
 import json
 import os

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 from .host import Device, MissingError, attribute, load, missing, text
 
@@ -106,15 +107,37 @@ def cuda_context_entry() -> Callable[[], object] | None:
 
 
 # ------------------------------------------------------------------------------------------------------------- Vulkan
-class _ApplicationInfo(c.Structure):
-    _fields_ = [("s_type", c.c_int), ("next", c.c_void_p), ("name", c.c_char_p), ("version", c.c_uint32),
-                ("engine", c.c_char_p), ("engine_version", c.c_uint32), ("api", c.c_uint32)]
+TYPES = {"u32": c.c_uint32, "u64": c.c_uint64, "size": c.c_size_t, "ptr": c.c_void_p, "text": c.c_char_p}
 
 
-class _InstanceInfo(c.Structure):
-    _fields_ = [("s_type", c.c_int), ("next", c.c_void_p), ("flags", c.c_uint32), ("app", c.POINTER(_ApplicationInfo)),
-                ("n_layers", c.c_uint32), ("layers", c.c_void_p), ("n_extensions", c.c_uint32),
-                ("extensions", c.POINTER(c.c_char_p))]
+class Structure(c.Structure):
+    """A structure of numbers and addresses; ``number`` says what it is, where it begins with that."""
+
+    number: ClassVar[int | None]
+    kept: list[object]
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> int: ...
+
+
+def layout(fields: str, kind: int | None = None) -> type[Structure]:
+    """Make a structure of fields 'name:type'; one with a ``kind`` begins with it and with a pointer to another one."""
+    listed = [tuple(field.split(":")) for field in fields.split()]
+    start = [] if kind is None else [("kind", c.c_uint32), ("next", c.c_void_p)]
+    members = {"_fields_": [*start, *((name, TYPES[type_]) for name, type_ in listed)], "number": kind}
+    return type("Structure", (Structure,), members)
+
+
+def structure(layout: type[Structure], /, **values: object) -> Structure:
+    """Return a structure with values; structures that it points to are kept as long as it is."""
+    pointed = {name: c.addressof(value) for name, value in values.items() if isinstance(value, (c.Structure, c.Array))}
+    filled = layout(**{"kind": layout.number} if layout.number is not None else {}, **values | pointed)
+    filled.kept = [values[name] for name in pointed]
+    return filled
+
+
+_ApplicationInfo = layout("name:text version:u32 engine:text engine_version:u32 api:u32", 0)
+_InstanceInfo = layout("flags:u32 app:ptr layer_count:u32 layers:ptr extension_count:u32 extensions:ptr", 1)
 
 
 def open_vulkan() -> tuple[c.CDLL, c.c_void_p, list[c.c_void_p]]:
@@ -126,12 +149,12 @@ def open_vulkan() -> tuple[c.CDLL, c.c_void_p, list[c.c_void_p]]:
         raise MissingError(f"no Vulkan loader ({names[0]}): install the {system}, or use another arch")
     # A Vulkan 1.0 loader refuses a newer version; it is recognised by lacking vkEnumerateInstanceVersion.
     api = 1 << 22 | (2 << 12 if hasattr(lib, "vkEnumerateInstanceVersion") else 0)
-    app = _ApplicationInfo(0, None, b"tistreamlines", 0, b"tistreamlines", 0, api)
-    extensions = (c.c_char_p * 1)(b"VK_KHR_portability_enumeration")
+    app = structure(_ApplicationInfo, name=b"tistreamlines", engine=b"tistreamlines", api=api)
     instance, count = c.c_void_p(), c.c_uint32()
-    code = lib.vkCreateInstance(c.byref(_InstanceInfo(1, None, 0, c.pointer(app))), None, c.byref(instance))
+    code = lib.vkCreateInstance(c.byref(structure(_InstanceInfo, app=app)), None, c.byref(instance))
     if code == -9 and sys.platform == "darwin":  # MoltenVK shows itself only to those who ask for portability
-        info = _InstanceInfo(1, None, 1, c.pointer(app), 0, None, 1, extensions)
+        extensions = (c.c_char_p * 1)(b"VK_KHR_portability_enumeration")
+        info = structure(_InstanceInfo, flags=1, app=app, extension_count=1, extensions=extensions)
         code = lib.vkCreateInstance(c.byref(info), None, c.byref(instance))
     if code:
         raise MissingError(f"the Vulkan loader finds no driver (error {code}): install your GPU's Vulkan driver")

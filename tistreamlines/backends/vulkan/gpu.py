@@ -18,11 +18,11 @@ from contextlib import suppress
 from functools import cache
 
 from ...devices import Device
-from ...devices.gpu import open_vulkan, vulkan_instance
+from ...devices.gpu import open_vulkan, structure, vulkan_instance
 from ...errors import DeviceError
 from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
 from . import api
-from .api import checked, structure
+from .api import checked
 
 ARGUMENTS = 4096  # bytes of a kernel's arguments, at most
 SLOTS = 256  # submissions that are not finished, at most
