@@ -13,21 +13,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, GradientTable
 from ..errors import InputError
 from ..option import flag
 from ..space.harmonics import order_of
 from .images import AnyPath, existing, mode_of, open_image, read_array, reading
 from .in_memory import InMemory
 from .stored import Image, StoredImage
-
-if TYPE_CHECKING:
-    from dipy.core.gradients import GradientTable
 
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 LARGEST_B = 1e6  # s/mm^2

@@ -14,18 +14,15 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, csr_matrix
 from ..errors import InputError
 from .drafts import completed
 from .images import existing
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 TABLE_SUFFIXES = tuple(SEPARATORS)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ....backends.program import Program
 from ....errors import ParameterError
 from ....io.tables import beside
 from ....io.trx import member_names
-from ....option import OUTPUT, of_each, option, pairs_of, values_of
+from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, TableLike, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Groups, Space
 from ...growth.settings import Settings
 from ..batch_work import Backlog, lengths_of, thread_count
@@ -25,9 +24,6 @@ from ..samples.sampler import SampledMeans, names_of
 from .matrix import MEASURES, Edges, Matrix, Measure, measures_of, weighted, weighted_columns, written
 from .on_device import DeviceConnectomes
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
-
-if TYPE_CHECKING:
-    from ....option import ImageLike, OneOrMore, PathLike, TableLike
 
 MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
