@@ -19,18 +19,8 @@ _STUB = __loader__.get_data(f"{__file__}i").decode().splitlines()
 _HOMES = {name: home for _, home, _, name, *_ in (line.split() for line in _STUB if line.startswith("from "))}
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
-# These stood here before they had a module of their own, and go with version 0.2.
-_MOVED = ("BootDirectionGetter", "ProbDirectionGetter", "PttDirectionGetter", "Tracker")
-
 
 def __getattr__(name: str) -> object:
-    if name in _MOVED:
-        import warnings
-
-        where = f"tistreamlines.{name} is now tistreamlines.cuslines.{name}"
-        voxels = ", whose generate_sft returns voxel coordinates, as cuslines' does" if name == "Tracker" else ""
-        warnings.warn(f"{where}{voxels}: import it from there", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(".cuslines.tracker", __name__), name)
     if name in _HOMES:
         return getattr(import_module(_HOMES[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..aliases import Unpack
 from ..backends import compiler_told, take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError
-from ..io import sidecar
+from ..io import sidecar, tractograms
 from ..io.drafts import all_or_none
 from ..io.in_memory import refuse_arrays, source_of
-from ..io.tractograms import (
-    check_tractogram,
-    doubts_of_tractogram,
-    grid_of_tractogram,
-    has_seeds,
-    step_of_tractogram,
-    stored_batches,
-)
 from ..option import ImageLike, flag, listed
 from ..options.definitions import mapped_options
 from ..options.parameters import Parameters
@@ -41,8 +34,6 @@ from .record import OURS, inputs_of, versions
 from .setup import bar_or
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from ..options.objects import ProductOptions
     from .reporting import Shown
 
@@ -123,10 +114,11 @@ def map_tractogram(
     >>> made["products"]["connectome"][0].values["count"]  # doctest: +SKIP
     """
     check_keywords("map_tractogram", products, (*RUNNING, *mapped_options()))
-    path, chosen = check_tractogram(tractogram), Parameters.given({**RUNNING, **products})
+    path, chosen = tractograms.check_tractogram(tractogram), Parameters.given({**RUNNING, **products})
     outputs = Outputs.of(None, chosen)
     _check(chosen, outputs, image)
-    if (seeded := [flag(name) for name in outputs.products if PRODUCTS[name].needs_seeds]) and not has_seeds(path):
+    seeded = [flag(name) for name in outputs.products if PRODUCTS[name].needs_seeds]
+    if seeded and not tractograms.has_seeds(path):
         raise InputError(f"{path}: has no seeds, which {seeded[0]} needs: give a .trx that tistreamlines track has "
                          f"written, or give {seeded[0]} to track")
     files = {"tractogram": path, **chosen.inputs()} | ({} if image is None else {"image": source_of("image", image)})
@@ -139,7 +131,8 @@ def map_tractogram(
         # the device is there, or an error says why not before the tractogram is read
         hashes, device, space = hashing(files), choose(chosen.arch), _grid(path, chosen, outputs)
         places = doubts_of_places(files)
-        step = step_of_tractogram(path) if any(PRODUCTS[name].needs_step for name in outputs.products) else 1.0
+        needs_step = any(PRODUCTS[name].needs_step for name in outputs.products)
+        step = tractograms.step_of_tractogram(path) if needs_step else 1.0
         pictured = outputs.report is not None or outputs.products.keys() & set(MAPS) or step is None
         extent = _extent(path) if pictured else Extent()
         longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
@@ -165,7 +158,7 @@ def map_tractogram(
         display.stage("write")
         with all_or_none([path for path in (*makers.files, outputs.record) if path is not None]):
             makers.write(force=force)
-            warnings = [*doubts_of_tractogram(path), *places, *_empty(path, empty, count), *makers.doubts]
+            warnings = [*tractograms.doubts_of_tractogram(path), *places, *_empty(path, empty, count), *makers.doubts]
             record = {
                 "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
                 "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
@@ -200,7 +193,7 @@ def _grid(path: Path, chosen: Parameters, outputs: Outputs) -> Space | None:
     """Return the grid of the file, which maps have unless another one is given; None if it has to be made."""
     if not (maps := [name for name in outputs.products if name in MAPS]):
         return NO_GRID
-    space = grid_of_tractogram(path)
+    space = tractograms.grid_of_tractogram(path)
     if space is None and chosen.density_grid is None and chosen.density_voxel is None:
         raise ParameterError(f"{flag(maps[0])} of a {path.suffix} needs --density-grid or --density-voxel, since the "
                              "file has no grid")
@@ -240,4 +233,4 @@ def _add(path: Path, makers: Products, shown: Shown | None) -> tuple[int, int]:
 
 def _batches(path: Path) -> Iterator[Batch]:
     """Read the streamlines, without batches that have none."""
-    return (batch for batch in stored_batches(path) if len(batch))
+    return (batch for batch in tractograms.stored_batches(path) if len(batch))

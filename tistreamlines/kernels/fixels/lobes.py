@@ -3,8 +3,6 @@
 The peak of a lobe is the direction of its greatest amplitude, between the directions that were sampled.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..interpolate import ROW_CHUNKS
 from ..lanes import cross, everywhere, normalised

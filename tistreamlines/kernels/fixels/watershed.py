@@ -6,8 +6,6 @@ all are visited and then joins that of the greatest peak, as in MRtrix3's ``fod2
 not change positive ones, and nothing is made of them.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import NEIGHBOURS, VERTEX_CHUNKS, Sphere, dot, vertex, vertices_from

@@ -3,8 +3,6 @@
 Lengths are whole numbers of 2^-16 mm, one for each segment, so that sums depend neither on their order nor on the device.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..halves import *
 from ..lanes import length_of

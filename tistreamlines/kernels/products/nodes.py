@@ -3,8 +3,6 @@
 The kernels run on the host with reals of 64 bits, as tck2connectome does, so that the same voxel is the nearest one.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from .density import HIGH, LOW, Grid
 from .points import Affine, transformed

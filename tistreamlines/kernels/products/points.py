@@ -1,7 +1,5 @@
 """The points of streamlines: the device packs the codes of their steps, and the host repeats the steps with its arithmetic."""
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..growth import move, set_out
 from ..halves import *

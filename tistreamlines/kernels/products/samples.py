@@ -4,8 +4,6 @@ As in MRtrix3's ``tcksample``: values are interpolated trilinearly, and 0 outsid
 the length of the segments on both sides of it, and the other statistics do not weight.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ..lanes import OwnGrid, length_of, map_at, on_own_grid
 

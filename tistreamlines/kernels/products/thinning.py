@@ -1,7 +1,5 @@
 """Every n-th point of a streamline, counted from its seed, and its ends, as MRtrix3's ``Downsampler`` keeps them."""
 
-from __future__ import annotations
-
 from ...linker.lang import *
 
 FAR = 3.0e38  # beyond any squared distance

@@ -6,8 +6,6 @@ summed again.  Each lane has a streamline.  Sums over streamlines are sums of wh
 order nor on the device.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import exp, reciprocal_root
 from .visits import fixel_of, units_of

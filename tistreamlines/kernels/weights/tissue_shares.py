@@ -1,7 +1,5 @@
 """Shares of tissues in the voxels of an image, by what lies at a thousand points of each of them."""
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..lanes import OwnGrid, map_around, on_own_grid

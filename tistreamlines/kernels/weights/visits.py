@@ -7,8 +7,6 @@ fixels it visits: that of the direction of a half sphere nearest to it (Smith et
 Each lane follows a streamline of its own.  Visits of 32 streamlines lie side by side: one word for each lane, then the next.
 """
 
-from __future__ import annotations
-
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
 from ..lanes import Cells, either, length_of, nearest_vertex, normalised
