@@ -29,7 +29,6 @@ from tistreamlines.backends.vulkan.spirv import (
     CONSTANT,
     DECORATE,
     FUNCTION,
-    TYPE_REAL,
     Module,
     instruction,
     number_of,
@@ -150,15 +149,13 @@ def test_arrays_are_read_by_indices(told):
     assert len(task.all(spirv.ELEMENT)) == len(task.all(spirv.TO_POINTER))
 
 
-def test_teams_of_hardware_vote_and_shuffle(tmp_path):
-    """A minimum and a maximum of reals take five shuffles each, and barriers order memory."""
+def test_teams_of_hardware_shuffle(tmp_path):
+    """A minimum and a maximum of reals take five shuffles each."""
     device = replace(choose("vulkan"), software=False, subgroup=32)
     text, *_ = linked_for(device, trial.SOURCE, True, "subgroup", True, guarded=False)
     (task,) = long_tasks(kernels_of(device, text, ["trial"], True)["trial"])
-    counts, constants = Counter(number_of(one) for one in task.listed), task.constants()
-    assert [counts[number] for number in (spirv.SHUFFLE_XOR, spirv.ANY, *spirv.EXTREMES)] == [10, 1, 0, 0]
-    orders = [constants[one[3]] for one in task.all(spirv.BARRIER) if constants[one[1]] == spirv.SUBGROUP]
-    assert orders == [spirv.ORDER] * sum(line.strip() == "_subgroup_barrier()" for line in text.splitlines())
+    counts = Counter(number_of(entry) for entry in task.listed)
+    assert [counts[number] for number in (spirv.SHUFFLE_XOR, *spirv.EXTREMES)] == [10, 0, 0]
     if VALIDATOR is None:
         pytest.skip("no spirv-val (Debian: spirv-tools)")
     (tmp_path / "task.spv").write_bytes(task.code())
@@ -166,45 +163,29 @@ def test_teams_of_hardware_vote_and_shuffle(tmp_path):
 
 
 def module_of(*added: list[int]) -> Module:
-    """Instructions after the types bool (1), int (2), word (3) and real (4), and constants of int from 10 on."""
+    """Instructions after the types int (2), word (3) and real (4), and constants of int from 10 on."""
     known = [
-        instruction(spirv.IMPORTED, 5, 0), instruction(DECORATE, 9, 0), instruction(spirv.TYPE_BOOL, 1),
-        instruction(spirv.TYPE_INT, 2, 32, 1), instruction(spirv.TYPE_INT, 3, 32, 0), instruction(TYPE_REAL, 4, 32),
-        *(instruction(CONSTANT, 2, 10 + place, value) for place, value in enumerate((0, 1, 2, 3, spirv.ORDER, 0x48))),
+        instruction(spirv.IMPORTED, 5, 0), instruction(DECORATE, 9, 0),
+        instruction(spirv.TYPE_INT, 2, 32, 1), instruction(spirv.TYPE_INT, 3, 32, 0), instruction(22, 4, 32),
+        *(instruction(CONSTANT, 2, 10 + place, value) for place, value in enumerate((0, 1, 2, 3))),
         instruction(FUNCTION, 0, 8, 0, 0),
     ]
     words = [0x07230203, 0x10500, 0, 100, 0, *(word for one in (*known, *added) for word in one)]
     return Module(np.array(words, "<u4").tobytes())
 
 
-NIL, ONE, BLOCK, SUBGROUP, ORDER, OTHER = range(10, 16)  # constants of such a module
+SUBGROUP = 13  # a constant of such a module
 
 
 @pytest.mark.parametrize("group", [0, 1])
 def test_scans_are_no_reductions(group):
     """Both have one number; what follows the scope tells them apart (0: a reduction)."""
-    chosen = instruction(spirv.CHOICE, 2, 50, 40, ONE, NIL)
-    lowest, any_ = (instruction(kind, type_, 51, SUBGROUP, group, 50) for kind, type_ in ((355, 4), (356, 2)))
-    module = module_of(chosen, lowest, any_)
+    lowest = instruction(355, 4, 51, SUBGROUP, group, 50)
+    module = module_of(lowest)
     spirv.shuffle(module)
-    spirv.vote(module)
     is_scan = group == 1
-    assert (lowest in module.listed, any_ in module.listed) == (is_scan, is_scan)
+    assert (lowest in module.listed) == is_scan
     assert len(module.all(spirv.SHUFFLE_XOR)) == (0 if is_scan else 5)
-
-
-@pytest.mark.parametrize("first", [(BLOCK, ORDER), (ONE, OTHER), (BLOCK, OTHER)])
-def test_only_barriers_of_the_blocks_memory_are_joined(first):
-    before, after = (instruction(spirv.MEMORY_BARRIER, *words) for words in (first, (BLOCK, ORDER)))
-    barrier = instruction(spirv.BARRIER, SUBGROUP, SUBGROUP, NIL)
-    module = module_of(before, barrier, after)
-    spirv.join_barriers(module)
-    if first == (BLOCK, ORDER):
-        (joined,) = module.all(spirv.BARRIER, spirv.MEMORY_BARRIER)
-        assert joined[1:3] == [SUBGROUP, SUBGROUP]
-        assert module.constants()[joined[3]] == spirv.ORDER
-    else:
-        assert module.listed[-3:] == [before, barrier, after]
 
 
 def test_the_devices_test_passes_without_guards():

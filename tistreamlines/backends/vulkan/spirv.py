@@ -1,8 +1,8 @@
-"""What Taichi's SPIR-V lacks: marks of operations of reals, indices of arrays, and what a GPU does for a team at once.
+"""What Taichi's SPIR-V lacks: marks of operations of reals, indices of arrays, and shuffles for teams.
 
 SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. The
 numbers are those of the specification (registry.khronos.org). What is not known in a module stays as it is. In place of
-Taichi's reductions, shuffles and votes need all 32 threads of a team, as with CUDA.
+Taichi's reductions of reals, shuffles need all 32 threads of a team, as with CUDA.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ import numpy as np
 
 HEADER, BOUND = 5, 3  # length in words, and the place of the word that is greater than the number of any result
 CAPABILITY, IMPORTED, DECORATE, FUNCTION = 17, 11, 71, 54
-TYPE_BOOL, TYPE_INT, TYPE_REAL, CONSTANT = 20, 21, 22, 43
+TYPE_INT, CONSTANT = 21, 43
 ANNOTATIONS = (71, 72, 73, 74)  # decorations, which come before all types
 CONSTANT_WORDS = 4  # of the instruction of a constant that has 32 bits
 REAL_OPERATIONS = (127, 129, 131, 133, 136)  # negation, sum, difference, product and quotient
 NAMES = (5, 6)  # for debuggers; those of values differ by what Taichi has compiled before
 NO_CONTRACTION, ARRAY_STRIDE = 42, 6
-TO_POINTER, TO_LONG, SUM, SHIFT, CHOICE = 120, 114, 128, 196, 169
+TO_POINTER, TO_LONG, SUM, SHIFT = 120, 114, 128, 196
 ELEMENT, EXTENDED = 67, 12
 EXTREMES = {355: 37, 358: 40}  # the least and the greatest of a subgroup's reals, and of two reals
-GREATEST_INT = 356  # of the whole numbers of a subgroup
-ANY, BROADCAST, SHUFFLED, SHUFFLE_XOR = 335, 337, 345, 346
+BROADCAST, SHUFFLED, SHUFFLE_XOR = 337, 345, 346
 SUBGROUP_OPERATIONS, REDUCE = range(349, 365), 0  # scans have the same numbers as reductions
-VOTE, ARITHMETIC, SHUFFLE = 62, 63, 65  # capabilities
-BARRIER, MEMORY_BARRIER = 224, 225
-BLOCK, SUBGROUP = 2, 3  # scopes
-ORDER = 0x108  # what was written to the block's memory before is seen after
+ARITHMETIC, SHUFFLE = 63, 65  # capabilities
 
 Instruction = list[int]
 
@@ -45,8 +41,6 @@ def completed(code: bytes, exact: bool) -> bytes:
         module.decorate(*((entry[2], NO_CONTRACTION) for entry in module.all(*REAL_OPERATIONS)))
     index(module)
     shuffle(module)
-    vote(module)
-    join_barriers(module)
     if any(number_of(entry) in SUBGROUP_OPERATIONS for entry in module.listed):
         module.require(ARITHMETIC)
     return module.code()
@@ -103,43 +97,6 @@ def shuffle(module: Module) -> None:
 
     module.replace(change)
     module.require(SHUFFLE)
-
-
-def vote(module: Module) -> None:
-    """Let threads vote whether a condition holds in any of them, in place of the maximum of a 0 or 1 of each."""
-    choices, constants = module.results(CHOICE), module.constants()
-
-    def change(entry: Instruction) -> list[Instruction] | None:
-        if number_of(entry) != GREATEST_INT or entry[4] != REDUCE or entry[5] not in choices:
-            return None
-        choice = choices[entry[5]]
-        if [constants.get(value) for value in choice[4:]] != [1, 0]:
-            return None
-        holds = module.new()
-        asked = instruction(ANY, module.type(TYPE_BOOL), holds, entry[3], choice[3])
-        return [asked, instruction(CHOICE, *entry[1:3], holds, *choice[4:])]
-
-    module.replace(change)
-    if module.all(ANY):
-        module.require(VOTE)
-
-
-def join_barriers(module: Module) -> None:
-    """Let a subgroup's barrier order its memory, in place of barriers of the block's memory before and after it."""
-    if not module.all(MEMORY_BARRIER):
-        return
-    joined: list[Instruction] = []
-    constants, order = module.constants(), module.constant(module.type(TYPE_INT, 32, 1), ORDER)
-    around = [MEMORY_BARRIER, BLOCK, ORDER]
-    for entry in module.listed:
-        joined.append(entry)
-        if number_of(entry) != MEMORY_BARRIER:
-            continue
-        last = [[number_of(barrier), *map(constants.get, barrier[1:])] for barrier in joined[-3:]]
-        if last[0] == last[-1] == around and last[1][:2] == [BARRIER, SUBGROUP]:
-            subgroup = joined[-2][1]
-            joined[-3:] = [instruction(BARRIER, subgroup, subgroup, order)]
-    module.listed = joined
 
 
 def instruction(number: int, *words: int) -> Instruction:
