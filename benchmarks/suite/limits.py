@@ -21,7 +21,7 @@ from tistreamlines.backends.program import Program
 from tistreamlines.devices import Device, free_memory
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker.lang import *
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 BLOCKS = 128  # of 32 reals, copied by a team at a time: 16 kB
 ITEM = 32 * BLOCKS

@@ -13,7 +13,7 @@ from commands import computed
 from tistreamlines.backends.taichi.program import TaichiProgram
 from tistreamlines.devices import choose
 from tistreamlines.linker.lang import Ints, func, i32
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 
 class Runtime:

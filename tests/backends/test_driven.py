@@ -14,7 +14,7 @@ from tistreamlines.backends.driven.program import GPUS, DrivenProgram, drives, o
 from tistreamlines.backends.taichi import program as taichi_program
 from tistreamlines.devices import choose, list_devices
 from tistreamlines.errors import DeviceError, DeviceMemoryError, LostDeviceError
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 PRESENT = {one.arch for one in list_devices() if one.available}
 

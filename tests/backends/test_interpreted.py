@@ -16,7 +16,7 @@ from tistreamlines.backends import open_program
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.devices import ARCHS, choose, list_devices
 from tistreamlines.errors import ParameterError
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 
 @pytest.mark.parametrize("dg", ON_A_SERIES)

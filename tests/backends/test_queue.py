@@ -12,8 +12,8 @@ import pytest
 
 from tistreamlines.backends.numba.program import QueuedProgram
 from tistreamlines.linker.lang import Ints, func, i32
+from tistreamlines.linker.parts import Source
 from tistreamlines.linker.records import INTS
-from tistreamlines.linker.source import Source
 
 COUNT = 1000
 SOON = 0.05  # seconds in which a kernel that does not wait has long begun

@@ -33,7 +33,7 @@ from tistreamlines.kernels.interpolate import Volume, inside, interpolate_row
 from tistreamlines.kernels.orientation.peaks import dot
 from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, real, u32, vec3
 from tistreamlines.linker.link import link
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 from tistreamlines.linker.store import load
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine

@@ -21,7 +21,7 @@ from tistreamlines.backends.taichi.runtime import start
 from tistreamlines.backends.taichi.team import team_kind
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings

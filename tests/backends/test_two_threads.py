@@ -17,7 +17,7 @@ from tistreamlines.backends.numba.quick import quick_compiler
 from tistreamlines.devices import list_devices
 from tistreamlines.io.images import reading
 from tistreamlines.linker.lang import Reals, func, i32, real
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 PRESENT = {one.arch for one in list_devices() if one.available}
 # prints the threads that a run starts, and where the C library's list of variables is then, and at last

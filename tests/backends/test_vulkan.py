@@ -36,7 +36,7 @@ from tistreamlines.backends.vulkan.spirv import (
 from tistreamlines.devices import choose, list_devices
 from tistreamlines.devices.compilers import VARIABLE
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 PRESENT = any(one.arch == "vulkan" and one.available for one in list_devices())
 LOADED = 61  # what was read of memory

@@ -24,8 +24,7 @@ from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.ptt import data_support
 from tistreamlines.kernels.orientation.amplitudes import harmonic
 from tistreamlines.linker import interpreted as _python
-from tistreamlines.linker.parts import Part
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Part, Source
 from tistreamlines.tracking.parts import Layout
 from tistreamlines.tracking.tables.given import Prepared
 

@@ -11,8 +11,8 @@ from linked import Linked, layout_along_vertices
 from tistreamlines.backends.numba.program import NumbaProgram, QueuedProgram
 from tistreamlines.kernels.halves import HALVES_A_PAGE, IN_A_ROW, Rules, code_place
 from tistreamlines.linker.lang import Ints, func, i32
+from tistreamlines.linker.parts import Source
 from tistreamlines.linker.records import INTS
-from tistreamlines.linker.source import Source
 from tistreamlines.space.sphere import padded
 
 

@@ -389,7 +389,7 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
         from linked import Linked
         from tistreamlines.backends.numba import cache
         from tistreamlines.backends.numba.program import NumbaProgram
-        from tistreamlines.linker.source import Source
+        from tistreamlines.linker.parts import Source
         cache.compile_process = lambda *_: None
         names = {"plus": plus, "times": times}
         function, scale = names[sys.argv[3]], int(sys.argv[4])

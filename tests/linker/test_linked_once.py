@@ -10,7 +10,7 @@ from tistreamlines.backends.numba.dialect import dialect
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.linker.lang import Constant, Hole, Reals, func, i32, real
 from tistreamlines.linker.link import LinkedOnce, link, link_once
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 FACTOR = 2.0
 OFFSET = Constant("what is added")

@@ -18,7 +18,7 @@ from tistreamlines.io import cache as caching
 from tistreamlines.io import nifti
 from tistreamlines.io.cache import Cache
 from tistreamlines.io.writer import SINKS, WriterThread
-from tistreamlines.run.counts import Counts
+from tistreamlines.run.ends import Counts
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.seeding.files import seeds_in_file
 from tistreamlines.tracking.seeding.seeds import Draw, RandomSeeds

@@ -10,8 +10,7 @@ from linked import Linkable, parts_of
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.lang import Func
-from tistreamlines.linker.parts import filling
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source, filling
 
 DIALECTS = ("python", "numba64", "numba32")
 RELATIVE = {"python": 1e-12, "numba64": 1e-12, "numba32": 2e-6}

@@ -4,7 +4,7 @@ import numpy as np
 
 from tistreamlines.backends.driven.program import DrivenProgram
 from tistreamlines.linker.lang import Ints, Reals, func, i32, real
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 
 
 @func

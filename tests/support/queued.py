@@ -11,7 +11,7 @@ import pytest
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.devices import Device, choose
 from tistreamlines.linker.coming import Coming
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 from tistreamlines.tracking.growth import growth as growth_module
 from tistreamlines.tracking.growth import memory as memory_module
 

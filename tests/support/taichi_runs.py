@@ -16,7 +16,7 @@ from tistreamlines.devices import Device, choose
 from tistreamlines.devices.compilers import AUTO, VARIABLE
 from tistreamlines.errors import DeviceError
 from tistreamlines.linker.lang import Ints, Reals, func, i32
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings

@@ -14,7 +14,7 @@ from ..linker.store import notes as notes
 
 if TYPE_CHECKING:
     from ..aliases import Json
-    from ..linker.source import Source
+    from ..linker.parts import Source
     from .program import Program
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 
 from ..aliases import Json
 from .tables import Section, Table, sections
@@ -17,21 +18,7 @@ INKS = {
 }
 # the page loads nothing, whatever the results contain
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_STYLE = """
-:root{color-scheme:light dark;%(light)s}
-@media screen and (prefers-color-scheme:dark){:root{%(dark)s}}
-body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:84rem;margin:0 auto;padding:1.5rem}
-h1{font-size:1.7rem}h2{font-size:1.3rem;margin:2.5rem 0 .5rem;border-bottom:1px solid var(--rule)}h3{font-size:1rem}
-nav ul{columns:16rem;padding-left:1.2rem}a{color:inherit}
-.scroll{overflow-x:auto;margin:.75rem 0 1.25rem}
-table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .5rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
-th{font-weight:600}th:first-child{min-width:8rem}.number{text-align:right}td.number{white-space:nowrap}
-@media screen and (max-width:60rem){th:not(.number){min-width:7rem}}
-@media print{main{max-width:none;padding:0}.scroll{overflow:visible}table{font-size:7pt}th,td{padding:.15rem .3rem}
-tr{break-inside:avoid}h2,h3,section>p{break-after:avoid}nav{display:none}}
-"""
+_STYLE = Template((Path(__file__).parent / "page.css").read_text(encoding="utf-8"))
 
 
 def markdown(sections: Iterable[Section]) -> str:
@@ -118,7 +105,7 @@ def html(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<title>Benchmarks</title>\n<link rel="icon" href="data:,">\n'
-        f'<style>{_STYLE % {"light": light, "dark": dark}}{style}</style>\n</head>\n<body>\n<main>\n'
+        f'<style>\n{_STYLE.substitute(light=light, dark=dark)}{style}</style>\n</head>\n<body>\n<main>\n'
         f"<h1>Benchmarks</h1>\n<nav><ul>{links}</ul></nav>\n{body}\n</main>\n</body>\n</html>\n"
     )
 

@@ -16,20 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..aliases import Array, Json
 from ..io.mif import MRTRIX_SUFFIXES
+from ..io.nifti import Dwi
+from ..io.orientations import Orientations
+from ..io.samples import Samples
+from ..space.batch import Space
 from ..space.harmonics import BASES, basis_of, turned
 from .coherence import FLIPPED_X, MARGIN, TURNS, coherence, lead, maxima_field, peaks_field, samples_field, tensor_field
-
-if TYPE_CHECKING:
-    from ..io.nifti import Dwi
-    from ..io.orientations import Orientations
-    from ..io.samples import Samples
-    from ..space.batch import Space
 
 AS_GIVEN = "as given"  # the turn that changes nothing
 SAME = 1e-4  # largest difference in direction cosines between equal frames

@@ -22,9 +22,8 @@ from ..errors import InputError
 from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
 from ..kernels.fixels.watershed import Half, LobeScratch
-from ..linker.parts import Part
+from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
-from ..linker.source import Source
 from ..space.cones import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
 from ..space.harmonics import from_harmonics, order_of, to_descoteaux

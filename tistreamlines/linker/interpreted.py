@@ -15,8 +15,8 @@ from ..aliases import Array
 from .dialect import WORDS, Dialect, calls
 from .host_arrays import HostArrays
 from .link import link
+from .parts import Source
 from .records import REAL
-from .source import Source
 from .store import load
 
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""

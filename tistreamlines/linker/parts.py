@@ -1,4 +1,4 @@
-"""Parts: what fills the holes and constants of kernels, as records that can be read.
+"""What is linked into one program: kernels, the parts that fill their holes, and the memory of a team.
 
 A part is a frozen dataclass. Its field ``choose`` fills the hole ``choose`` of kernels, ``carried`` the constant CARRIED,
 and ``state`` the hole State, with a record or, where the field holds the values of a record, with its type.
@@ -6,13 +6,15 @@ and ``state`` the hole State, with a record or, where the field holds the values
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from .lang import Func, Record
 
 Filled = bool | int | float | tuple | Func | type | None  # what fills a hole or a constant
+Arrays = Mapping[str, tuple[str, int]]  # kind, 'reals' or 'ints', and number of elements, by flat name
 Filling = Mapping[str, Filled]  # by the names of holes and constants in small letters
 
 
@@ -65,3 +67,47 @@ def filling(parts: Iterable[Part]) -> dict[str, Filled]:
                 raise ValueError(f"{name} is filled with {whole[name]} and, by {type(part).__name__}, with {more[name]}")
         whole |= more
     return whole
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Load:
+    """What kernels hold of the half that a team grows, by which devices share out their registers.
+
+    Parameters
+    ----------
+    carries : whether a half carries numbers from step to step.
+    recovers : whether it may go back and look for another way.
+    has_bits : whether its points are looked up in regions.
+    """
+
+    carries: bool = False
+    recovers: bool = False
+    has_bits: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source:
+    """Kernels that are linked, compiled and run together.
+
+    Parameters
+    ----------
+    roots : kernels that are run by name.
+    parts : what fills their holes and constants.
+    scratch : team memory: arrays that each team has for itself.
+    shares : arrays of ``scratch`` that may lie within another one where memory is scarce, since no stage uses both: the
+        name of the other one and the first element.
+    tables : arrays that are read most, in the order of what a GPU gains by holding them in shared memory.
+    load : what kernels hold of a half; None for kernels that do not work on halves.
+    """
+
+    roots: Sequence[Func]
+    parts: Sequence[Part] = ()
+    scratch: Arrays = field(default_factory=dict)
+    shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    tables: Arrays = field(default_factory=dict)
+    load: Load | None = None
+
+    @cached_property
+    def filling(self) -> dict[str, Filled]:
+        """What fills holes and constants, by their names in small letters."""
+        return filling(self.parts)

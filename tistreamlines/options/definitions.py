@@ -14,28 +14,20 @@ from ..io.in_memory import source_of
 from ..io.response import AUTO, FA
 from ..option import GROUPS, Option, flag, listed, pairs, several
 from ..tracking import registry
-from ..tracking.getters.along_peaks import FactOptions
-from ..tracking.getters.bedpostx import BedpostxOptions
-from ..tracking.getters.boot import BootOptions
-from ..tracking.getters.fod import Ifod2Options
-from ..tracking.getters.pmf import DetOptions
-from ..tracking.getters.ptt import PttOptions
+from ..tracking.getters import along_peaks, bedpostx, boot, fod, pmf, ptt
 from ..tracking.growth.settings import GrowthOptions
 from ..tracking.products.connectome.connectome import ConnectomeOptions
 from ..tracking.products.density.map import MapOptions
 from ..tracking.products.files import SIFT2, WEIGHABLE
 from ..tracking.products.points.content import ContentOptions
 from ..tracking.products.samples.table import TableOptions
-from ..tracking.products.voxel_matrix.matrices import SeedMatrixOptions, VoxelMatrixOptions
-from ..tracking.products.voxel_matrix.targets import TargetOptions
+from ..tracking.products.voxel_matrix import matrices, targets
 from ..tracking.products.waytotal import WaytotalOptions
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.seeding.surfaces import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
-from ..tracking.stopping.act5 import Act5Options
-from ..tracking.stopping.anatomy import AnatomyOptions
-from ..tracking.stopping.threshold import BinaryOptions, ThresholdOptions
+from ..tracking.stopping import act5, anatomy, threshold
 from ..tracking.weights.options import DynamicOptions, Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
@@ -45,10 +37,11 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 @dataclass(frozen=True)
 class OwnOptions(
-    WaytotalOptions, Sift2Options, VoxelMatrixOptions, TargetOptions, SeedMatrixOptions, ConnectomeOptions, MapOptions,
-    TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions, BedpostxOptions, FileOptions,
-    BootOptions, Ifod2Options, FactOptions, PttOptions, DetOptions, Act5Options, AnatomyOptions, BinaryOptions,
-    ThresholdOptions, MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
+    WaytotalOptions, Sift2Options, matrices.VoxelMatrixOptions, targets.TargetOptions, matrices.SeedMatrixOptions,
+    ConnectomeOptions, MapOptions, TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
+    bedpostx.BedpostxOptions, FileOptions, boot.BootOptions, fod.Ifod2Options, along_peaks.FactOptions, ptt.PttOptions,
+    pmf.DetOptions, act5.Act5Options, anatomy.AnatomyOptions, threshold.BinaryOptions, threshold.ThresholdOptions,
+    MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
 ):
     """The options of this package, so that type checkers know them."""
 

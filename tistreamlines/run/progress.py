@@ -10,13 +10,13 @@ from rich import progress as bars
 from rich.console import Console
 from rich.text import Text
 
+from ..aliases import Self
 from ..helpers import tells_events
 from .log import Watcher
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle
     from rich.table import Table
-    from typing_extensions import Self
 
 STAGES = {
     "load": "Reading",

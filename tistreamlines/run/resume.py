@@ -19,7 +19,7 @@ from ..io.writer import WriterThread
 from ..option import flag
 from ..options.definitions import names_affecting
 from ..tracking.growth.statistics import Statistics
-from .counts import Counts
+from .ends import Counts
 from .outputs import JOURNAL, Outputs, check_outputs, unfinished
 from .record import OURS, Journal, RecordError, read, tractogram
 from .result import TrackResult

@@ -34,7 +34,7 @@ from ..options.parameters import Parameters
 from ..space.batch import DATA, Batch, Space
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import Content, layout_of
-from .counts import Counts
+from .ends import Counts
 from .outputs import Outputs, check_outputs, reserved
 from .products import Products, gathered_of, record_path
 from .record import OURS, RecordError, RunRecord, header_fields, read, tractogram

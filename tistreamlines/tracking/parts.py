@@ -17,9 +17,8 @@ from ..kernels.halves import HALVES_A_PAGE, IN_A_ROW, Halves, Seeds
 from ..kernels.stop_reasons import KEPT
 from ..kernels.stopping.act5 import nothing_along
 from ..linker.lang import Func, Record, Stage
-from ..linker.parts import Filled, Part, host
+from ..linker.parts import Arrays, Filled, Load, Part, Source, host
 from ..linker.records import INTS, REALS, memory, spread, team_memory
-from ..linker.source import Arrays, Load, Source
 from ..space.sphere import padded
 
 
@@ -66,7 +65,7 @@ class Getter(Part):
     aimed : whether it seeks the initial direction near a given one.
     laid_out_abreast : whether the host lays out 32 halves together.
     read_by_lanes : whether each lane reads rows of its own, which may then lie interleaved.
-    shares : arrays of team memory that may lie within another one, see :class:`tistreamlines.linker.source.Source`.
+    shares : arrays of team memory that may lie within another one, see :class:`tistreamlines.linker.parts.Source`.
     often_read : flat names of arrays, the most read first, which a GPU may copy to the shared memory of a block.
     """
 

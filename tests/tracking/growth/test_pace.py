@@ -12,7 +12,7 @@ from distributions import CIRCLE_SEEDS, whole
 
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.devices import Device, choose
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth import growth as growth_module

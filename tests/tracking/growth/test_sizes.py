@@ -27,7 +27,7 @@ import tistreamlines as ts
 from tistreamlines.backends.numba import program as _numba
 from tistreamlines.devices import choose, usable_cores
 from tistreamlines.errors import DeviceError
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Source
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.sphere import MOST_VERTICES, sphere_tables
 from tistreamlines.tracking.engine.engine import Engine

@@ -22,7 +22,7 @@ from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import row_maps
 from tistreamlines.linker.lang import Ints, barrier, func, i32, lane, put, real, take, u32
-from tistreamlines.linker.source import Arrays
+from tistreamlines.linker.parts import Arrays
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.pace import Pace

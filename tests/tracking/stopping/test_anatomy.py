@@ -24,8 +24,7 @@ from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import row_maps
 from tistreamlines.linker.lang import Ints, Reals, Record, barrier, func, i32, u32, vec3
-from tistreamlines.linker.parts import Part
-from tistreamlines.linker.source import Source
+from tistreamlines.linker.parts import Part, Source
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.parts import Row

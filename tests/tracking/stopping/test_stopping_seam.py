@@ -20,10 +20,9 @@ from tistreamlines.kernels.lanes import interpolate_stop
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Constant, Ints, Reals, Record, func, i32, real, stage, u32, vec3
-from tistreamlines.linker.parts import Part
+from tistreamlines.linker.parts import Part, Source
 from tistreamlines.linker.records import spread
 from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
-from tistreamlines.linker.source import Source
 from tistreamlines.tracking.parts import Row, Rule, Selection
 from tistreamlines.tracking.selection.regions import BitsOfPoints
 

@@ -19,8 +19,8 @@ from ...devices.compilers import compiler_for
 from ...devices.threads import thread_pool
 from ...errors import DeviceError
 from ...linker.coming import Coming
+from ...linker.parts import Source
 from ...linker.records import INTS, REALS
-from ...linker.source import Source
 from ..cuda import gpu as cuda
 from ..faults import point, refuse_fork
 from ..taichi.linking import linked_for

@@ -19,8 +19,8 @@ from ...devices.threads import submit_once, thread_pool
 from ...linker.coming import Coming
 from ...linker.host_arrays import HostArrays
 from ...linker.link import link_once
+from ...linker.parts import Source
 from ...linker.records import INTS, REALS
-from ...linker.source import Source
 from ..faults import point
 from .cache import Held, function
 from .dialect import dialect, inlined_once, spread_name

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ...devices import Device
 from ...linker.dialect import Dialect
 from ...linker.link import link_once
+from ...linker.parts import Load, Source
 from ...linker.records import INTS, REALS
-from ...linker.source import Load, Source
 from .team import BARRIERS, HALVES, HEADER, operations, team_kind
 
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's

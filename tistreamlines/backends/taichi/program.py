@@ -9,8 +9,8 @@ import numpy as np
 
 from ...devices import Device
 from ...linker.coming import Coming
+from ...linker.parts import Source
 from ...linker.records import INTS, REALS
-from ...linker.source import Source
 from ..faults import point
 from ..program import OnDevice, Program
 from .linking import linked_for

@@ -25,7 +25,7 @@ from ...devices.compilers import compiler_for
 from ...errors import DeviceError
 from ...linker.interpreted import InterpretedProgram
 from ...linker.lang import *
-from ...linker.source import Source
+from ...linker.parts import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
 from ..driven.ahead import COMPILING, hash_of, start_beside

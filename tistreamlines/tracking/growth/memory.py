@@ -10,8 +10,8 @@ from ...backends.faults import no_memory
 from ...backends.program import Program
 from ...devices import Device, free_memory, usable_cores
 from ...errors import DeviceMemoryError, ParameterError
+from ...linker.parts import Arrays
 from ...linker.records import INTS, Arguments
-from ...linker.source import Arrays
 from ...space.sphere import padded
 from ..parts import Layout
 from .settings import Settings

@@ -20,9 +20,8 @@ from ...errors import DeviceMemoryError
 from ...kernels.products.density import count_end_points, count_points
 from ...kernels.products.lengths import measure_points
 from ...linker.lang import Func
-from ...linker.parts import Part
+from ...linker.parts import Part, Source
 from ...linker.records import INTS, Arguments
-from ...linker.source import Source
 from ...space.batch import Batch
 
 Result = TypeVar("Result")

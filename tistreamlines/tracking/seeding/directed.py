@@ -143,7 +143,7 @@ def _encoded(directions: Array, threads: int | None) -> Array:
     """Return the codes of directions (n, 3), on the host."""
     from ...backends.numba.program import NumbaProgram
     from ...kernels.getters.shared import encode_directions
-    from ...linker.source import Source
+    from ...linker.parts import Source
 
     codes, given = np.empty(max(len(directions), 1), np.int32), np.ascontiguousarray(directions, np.float32).ravel()
     program = NumbaProgram(Source([encode_directions]), threads=threads)

@@ -121,7 +121,7 @@ class Draw:
         (count, width) float32
         """
         from ...backends.numba.program import NumbaProgram
-        from ...linker.source import Source
+        from ...linker.parts import Source
 
         out = np.empty(width * max(count, 1), np.float32)
         rules = {

@@ -16,9 +16,8 @@ from ...errors import InputError
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ...linker.lang import Func
-from ...linker.parts import Part
+from ...linker.parts import Arrays, Part, Source
 from ...linker.records import Arguments, spread
-from ...linker.source import Arrays, Source
 from ...space.sphere import load_sphere
 from ..parts import Getter, Layout, Rule
 

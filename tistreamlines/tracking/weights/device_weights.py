@@ -14,9 +14,8 @@ from ...backends.program import on_device
 from ...devices.threads import thread_pool
 from ...kernels.weights import sift2 as kernels
 from ...linker.lang import LANES
-from ...linker.parts import Part
+from ...linker.parts import Part, Source
 from ...linker.records import INTS, REALS, Arguments, spread
-from ...linker.source import Source
 from .visit_memory import StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, together
 
 WORD_BITS = 32

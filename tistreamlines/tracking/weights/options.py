@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import ParameterError
+from ...io.images import AnyPath
 from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option, values_of
-
-if TYPE_CHECKING:
-    from ...io.images import AnyPath
 
 TRACKED = "tracked"  # in place of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")

@@ -16,9 +16,8 @@ from ...devices import Device
 from ...errors import InputError
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, VisitSlots, visit_fixels
 from ...linker.lang import LANES
-from ...linker.parts import Part
+from ...linker.parts import Part, Source
 from ...linker.records import INTS, Arguments, spread
-from ...linker.source import Source
 from ...space.batch import Batch, Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables

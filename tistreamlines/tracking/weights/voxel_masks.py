@@ -14,8 +14,8 @@ from ...io.nifti import load_map
 from ...io.segmentations import load_five_tissues
 from ...kernels.weights.tissue_shares import COUNTED, POINTS, Shares, count_tissues
 from ...linker.lang import LANES
+from ...linker.parts import Source
 from ...linker.records import INTS, spread
-from ...linker.source import Source
 from ...space.batch import Space
 from ..tables.given import MapCount, OwnMap
 
