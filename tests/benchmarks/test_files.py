@@ -48,7 +48,7 @@ def test_a_command_is_faster_with_its_caches():
     cold, warm, cached = timed("cpu")
     assert [row["kind"] for row in (cold, warm, cached)] == list(ALL)
     assert all(map(sound, (cold, warm, cached)))
-    assert cold["stages"]["compile"] > 2 * warm["stages"]["compile"]
+    assert cold["seconds"] > warm["seconds"] > cached["seconds"]
     assert "fit" in warm["stages"]
     assert "fit" not in cached["stages"]
     assert cold["points"] == warm["points"] == cached["points"]

@@ -246,7 +246,7 @@ def test_only_kernels_and_records_are_named(head):
     plan = plan_of(head, dg="prob")
     arrays, values = pack_prepared(plan.prepared, plan.space)
     kernels = "tistreamlines.kernels.orientation.pmf"
-    for place in ("os:system", f"{kernels}:NONE", f"{kernels}:annotations"):
+    for place in ("os:system", f"{kernels}:NONE", f"{kernels}:amplitudes"):
         for key in ("kernel", "record"):
             record = {key: place, "fields": {}}
             fields = values["getter"]["fields"] | {"method": record}

@@ -575,7 +575,7 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
     monkeypatch.setenv(variable, value)
     monkeypatch.setattr(_starting, "import_module", lambda _: Taichi())
     with pytest.raises(DeviceError) as raised:
-        _starting.initialise(TAICHI, device, False, {})
+        _starting.initialise(TAICHI, device, {})
     expected = {"TI_DEBUG": "reads TI_DEBUG=abc from the environment: unset that"}
     assert expected.get(variable, f"makes Taichi run on {value!r}, not vulkan: unset it") in str(raised.value)
 

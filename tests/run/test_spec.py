@@ -99,11 +99,11 @@ def test_a_rule_that_only_maps_tell_is_compiled_later(head, monkeypatch):
 @pytest.mark.parametrize("named", [{}, {"dg": "prob", "model": "csa"}, {"dg": "ptt", "model": "csa"}], ids=str)
 def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch):
     """The kernels that were compiled from headers are those of the run, and so are the functions of the host."""
-    engines, begun, begin = [], [], caching.Function._begin
+    engines, begun, ask = [], [], caching.Function._ask
 
-    def noted(self, kinds):
+    def noted(self, kinds, process):
         begun.append((self._name, kinds))
-        return begin(self, kinds)
+        return ask(self, kinds, process)
 
     class Seen(session.Engine):
         def __init__(self, *arguments, **others):
@@ -112,7 +112,7 @@ def test_nothing_is_compiled_after_the_inputs_are_read(head, named, monkeypatch)
             engines.append((before, list(begun)))
 
     caching.function.cache_clear()
-    monkeypatch.setattr(caching.Function, "_begin", noted)
+    monkeypatch.setattr(caching.Function, "_ask", noted)
     monkeypatch.setattr(session, "Engine", Seen)
     ts.track(*head.series, mask=head.mask, nseeds=50, arch="cpu", **named)
     ((before, after),) = engines
