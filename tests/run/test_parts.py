@@ -129,6 +129,13 @@ class TestJoin:
             ts.join([bad, *parts[1:]], tmp_path / "b.trx")
         assert not (tmp_path / "b.trx").exists()
 
+    def test_weights_that_nothing_finds_are_refused(self, run, parts, tmp_path):
+        named = ("--weights", "sift2", "--density", tmp_path / "density.nii.gz")
+        result = run("join", *parts, "-o", tmp_path / "joined.trx", *named)
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert "--weights sift2 needs --sift2" in result.err
+        assert not [*tmp_path.iterdir()]
+
     def test_on_the_command_line(self, run, parts, whole, tmp_path):
         outcome = run("join", *parts, "-o", tmp_path / "b.tck")
         assert outcome.code == 0

@@ -25,7 +25,7 @@ from ..tracking.registry import PRODUCTS
 from .ends import nothing
 from .inputs import doubts_of_places, hashing
 from .outputs import Outputs, check_names, reserved, taken_by
-from .products import products_of
+from .products import makers_of, products_of
 from .record import PartRecord, inputs_of
 from .saving import Receiver, StoredTrx, damaged, difference
 
@@ -98,7 +98,7 @@ def join(
             thinned = chosen.changed(downsample=_part(ordered[0]).downsample)
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         hashes, doubts = hashing(files), doubts_of_places(files)
-        makers, content = products_of(chosen, space, step_mm), Content(thinned, chosen.threads)
+        makers, content = products_of(chosen, space, step_mm, makers_of(chosen)), Content(thinned, chosen.threads)
         makers.follow()
         statistics = Statistics(counts=np.sum([part.counts for part in ordered], axis=0))
         receiver = Receiver(chosen, space, step_mm, makers, content, statistics)
