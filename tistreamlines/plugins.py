@@ -100,8 +100,8 @@ def import_installed() -> None:
             raise
         except BaseException as error:  # of another package, which must not keep this one from working
             _digests.pop(entry.value.partition(":")[0].strip(), None)  # no helping process imports it either
-            told = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
-            warnings.warn(told, PluginWarning, stacklevel=2)
+            fault = f"the plugin {entry.name} ({entry.value}) cannot be imported: {_one_line(error)}"
+            warnings.warn(fault, PluginWarning, stacklevel=2)
 
 
 def _entries() -> Iterator[EntryPoint]:
@@ -116,8 +116,8 @@ def _entries() -> Iterator[EntryPoint]:
                 yield from entries
         except Exception as error:  # importlib.metadata raises many types
             place = getattr(package, "_path", "a package")  # of its metadata
-            told = f"the entry points of {place} cannot be read: {_one_line(error)}"
-            warnings.warn(told, PluginWarning, stacklevel=3)
+            fault = f"the entry points of {place} cannot be read: {_one_line(error)}"
+            warnings.warn(fault, PluginWarning, stacklevel=3)
 
 
 def _is_hidden(name: str, before: Iterable[Distribution]) -> bool:

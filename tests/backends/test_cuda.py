@@ -136,12 +136,12 @@ GUARDED = """\
 
 def test_guards_become_marks():
     """An operation that is none of ours stays as it is."""
-    made = lines("\n".join(compiling.marked(GUARDED.splitlines(), "[arguments+8]")))
-    assert made[5:] == [
+    body = lines("\n".join(compiling.marked(GUARDED.splitlines(), "[arguments+8]")))
+    assert body[5:] == [
         "mul.rn.ftz.f32 %f5, %f4, 0f3F000000;", "add.rn.ftz.f32 %f6, %f5, %f4;", "add.rn.ftz.f32 %f7, %f6, 0f40000000;",
         "fma.rn.ftz.f32 %f8, %f4, %f5, %f6;", "@%p1 sub.rn.ftz.f32 %f9, %f8, %f7;", "add.s32 %r3, %r1, 5;",
     ]
-    assert made[:5] == lines(GUARDED)[:5]
+    assert body[:5] == lines(GUARDED)[:5]
     again = [*GUARDED.splitlines(), "\tmov.f32 \t%f3, %f9;"]  # the 1 is something else elsewhere
     assert lines("\n".join(compiling.marked(again, "[arguments+8]")))[6:8] == lines(GUARDED)[6:8]
 

@@ -28,11 +28,11 @@ def test_lengths_and_crossings_in_closed_form():
 def test_density_counts_a_streamline_once_a_voxel():
     space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 3, 2))
     tracked = lines([[0, 0, 0], [0.4, 0, 0], [2, 0, 0]], [[0, 0, 0], [0, 2, 0]], [[0, 0, 0], [-40, 0, 0]])
-    found = density(tracked, space)
-    assert found[0, 0, 0] == 3
-    assert found[1, 0, 0] == 1
-    assert found[0, 1, 0] == 1
-    assert found.sum() == 5
+    visits = density(tracked, space)
+    assert visits[0, 0, 0] == 3
+    assert visits[1, 0, 0] == 1
+    assert visits[0, 1, 0] == 1
+    assert visits.sum() == 5
 
 
 def test_distance_of_lengths_in_closed_form():

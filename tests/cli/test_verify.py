@@ -278,9 +278,9 @@ class TestFirstDifference:
     def test_a_bit(self, streamline, point, half, step):
         other = batch(*self.halves)
         other.points.view(np.uint32)[other.offsets[streamline] + point, 1] ^= 1
-        found = self.found(other)
-        assert (found.streamline, found.seed, found.half, found.step) == (streamline, 10 + streamline, half, step)
-        assert found.points[0] != found.points[1]
+        first = self.found(other)
+        assert (first.streamline, first.seed, first.half, first.step) == (streamline, 10 + streamline, half, step)
+        assert first.points[0] != first.points[1]
 
     def test_minus_zero_is_another_bit(self):
         other = batch(*self.halves)
@@ -288,10 +288,10 @@ class TestFirstDifference:
         assert self.found(other).streamline == 1
 
     def test_a_longer_backward_half(self):
-        found = self.found(batch((2, 3), (5, 1), (3, 5)))
-        assert (found.streamline, found.half, found.step) == (1, "backward", 5)
-        assert found.points[0] is None
-        assert "no point against (-4.5 0.25 0) mm" in str(found)
+        first = self.found(batch((2, 3), (5, 1), (3, 5)))
+        assert (first.streamline, first.half, first.step) == (1, "backward", 5)
+        assert first.points[0] is None
+        assert "no point against (-4.5 0.25 0) mm" in str(first)
 
     def test_the_first_of_several(self):
         other = batch((2, 3), (4, 2), (3, 4))
@@ -299,9 +299,9 @@ class TestFirstDifference:
         assert self.found(other).streamline == 0
 
     def test_a_streamline_that_only_one_has(self):
-        found = self.found(batch(*self.halves[:2]))
-        assert (found.streamline, found.seed, found.step) == (2, 12, None)
-        assert "only one run has" in str(found)
+        first = self.found(batch(*self.halves[:2]))
+        assert (first.streamline, first.seed, first.step) == (2, 12, None)
+        assert "only one run has" in str(first)
 
     def test_nothing_at_all(self):
         empty = Batch(np.empty((0, 3)), np.array([0]), *(np.empty(s) for s in ((0, 3), 0, 0, (0, 2))))
@@ -310,6 +310,6 @@ class TestFirstDifference:
     def test_in_a_later_batch(self):
         other = batch(*self.halves)
         other.points[-1, 0] += 1
-        found = first_difference(*([whole[:2], whole[2:]] for whole in (batch(*self.halves), other)))
-        assert (found.streamline, found.seed, found.half, found.step) == (2, 12, "forward", 5)
+        first = first_difference(*([whole[:2], whole[2:]] for whole in (batch(*self.halves), other)))
+        assert (first.streamline, first.seed, first.half, first.step) == (2, 12, "forward", 5)
         assert first_difference([batch(*self.halves)[:2]], [batch(*self.halves)[:2], other[2:]]).streamline == 2

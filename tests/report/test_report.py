@@ -210,7 +210,7 @@ def test_nothing_to_show_is_shown():
     space = ts.Space(np.eye(4), (5, 6, 7))
     empty = ReportScene(space, np.zeros(space.shape, int), ts.Batch.concatenate([]), None, 0)
     assert len(streamline_pictures(empty)) == len(density_pictures(empty)) == 3
-    assert max(max(one.shape) for one in density_pictures(empty)) <= scenes.LONGEST
+    assert max(max(picture.shape) for picture in density_pictures(empty)) <= scenes.LONGEST
 
 
 def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):

@@ -175,7 +175,7 @@ def test_fods_without_a_peak_have_no_direction(options, tmp_path):
     nib.save(nib.Nifti1Image(functions, np.diag([2.0, 2, 2, 1])), tmp_path / "fod.nii")
     prepared = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporting, "report", lambda *given, **_: prepared.append(given[6]))
+        patch.setattr(reporting, "report", lambda *arguments, **_: prepared.append(arguments[6]))
         ts.track(
             sh=tmp_path / "fod.nii", sh_basis="tournier07", dg="ifod2", arch="cpu", stop_mask=options["stop_map"],
             seeds=options["seeds"], report=tmp_path / "page.html",

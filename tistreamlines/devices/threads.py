@@ -1,4 +1,4 @@
-"""Threads of the host: tasks, and pools, of which each process has its own: a fork has none of its parent's threads."""
+"""Tasks in threads, and pools of threads: each process has its own, since a fork has none of its parent's threads."""
 
 from __future__ import annotations
 

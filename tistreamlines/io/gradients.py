@@ -1,4 +1,4 @@
-"""Gradients of a series: files beside it, given files or pipes, or those that came with it, and their checks.
+"""Reading of the gradients of a series, with checks: from files, from pipes, or from the series itself.
 
 A pipe, as the shell creates for ``<(command)``, can be read only once. DIPY is imported inside the functions, so that
 importing this module is fast.

@@ -127,7 +127,7 @@ _hush = _Hush()
 
 
 class Reader(NamedTuple):
-    """A format of images: its module has a function that opens an image, and READERS a row.
+    """A format of images. Its module has a function that opens an image, and READERS has a row for it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where images lie: on which grid, and a warning where the statements of a header on it are missing or disagree.
+"""The grids on which images lie, and warnings where a header says nothing of its grid or contradicts itself.
 
 The rule is that of nibabel and MRtrix3: the sform of a NIfTI counts, without one its qform, and without both the
 voxel sizes alone, as nibabel takes them. Warnings come where MRtrix3's ``mrinfo`` prints one, too.

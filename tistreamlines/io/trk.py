@@ -118,7 +118,7 @@ class TrkHeader:
     ----------
     path : Path
     fields : numpy.void
-        The header's own, by nibabel's names, as the file has them or as they are taken.
+        Of the header, by nibabel's names. What the file lacks is filled in, see ``doubts``.
     to_rasmm : (4, 4) float64
         From the coordinates in the file, mm from the corner of the first voxel, to RASmm.
     count : int

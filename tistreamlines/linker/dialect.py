@@ -49,7 +49,7 @@ class Dialect:
     debugs: bool = False
 
 
-# of the language, which is spelled anew for each dialect
+# of the kernel language; each dialect spells them in its own way
 WORDS = (
     "real", "i32", "u32", "umulhi", "floor", "bits", "from_bits", "absolute", "minimum", "maximum", "where", "lane", "lanes",
     "at", "prefetch", "put", "add", "take", "spread", "collect", "team_any", "team_first", "team_last", "team_max", "team_min",

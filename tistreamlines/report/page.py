@@ -1,6 +1,6 @@
 """The page: one HTML file, which loads nothing and runs only its own script.
 
-The text between its numbers is in ``page.html``, in parts of which each begins with its name.
+Its text is in ``page.html``, in parts; a comment before each part has its name.
 """
 
 from __future__ import annotations

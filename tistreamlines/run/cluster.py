@@ -201,7 +201,7 @@ def _outcomes(
     waiting, tasks = as_completed(loop=client.loop), dict[str, tuple[_Job, int | None, int]]()
 
     def submit(job: _Job, part: int | None, left: int) -> None:
-        """Have a part tracked or, if that is None, the parts joined; as many more tries are ``left``."""
+        """Submit a part or, if that is None, the join of all parts; it may be tried ``left`` more times."""
         work, *more = (_join_parts,) if part is None else (_track_part, part, job.dasks_threads)
         key = f"{work.__name__.strip('_')}-{uuid4().hex}"
         future = client.submit(work, *job.task, *more, key=key, pure=False, retries=retries)

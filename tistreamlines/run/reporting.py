@@ -52,10 +52,10 @@ def report(
     gathered, page = receiver.gathered, receiver.parameters.report
     assert gathered is not None and page is not None
     path = None if output is None else str(output)
-    told = Told(record, path, receiver.counts.histogram, notes, receiver.products.values)
+    facts = Told(record, path, receiver.counts.histogram, notes, receiver.products.values)
     scene = gathered.scene(background)
     directions = JOINED if prepared is None else _peaks(engine, prepared, scene)
-    write_report(Path(page), told, scene, directions, force=receiver.force)
+    write_report(Path(page), facts, scene, directions, force=receiver.force)
 
 
 def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: ReportScene) -> SlicePeaks | str:
@@ -131,5 +131,5 @@ class Shown:
         }
         # lengths are told as those of streamlines with so short a step
         histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
-        told = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
-        write_report(page, told, self._gathered.scene(self._background, self._behind), "", force=force)
+        facts = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
+        write_report(page, facts, self._gathered.scene(self._background, self._behind), "", force=force)

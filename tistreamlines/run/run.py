@@ -49,7 +49,7 @@ class Run:
     plan : tables and seeds.
     engine : grows the streamlines.
     receiver : what becomes of the streamlines.
-    sample : of the streamlines so far, which is drawn in notebooks.
+    sample : an even sample of the streamlines so far, which notebooks draw.
     kernel_seconds : for how long a GPU has computed.
     """
 

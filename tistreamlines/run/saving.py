@@ -58,7 +58,7 @@ class Receiver:
     step_mm : step size, mm.
     products : what is made of the streamlines besides a tractogram.
     content : what the tractogram holds of them.
-    statistics : of the seeds and of all streamlines that were grown from them, once these have come.
+    statistics : counts of seeds and of all streamlines that were grown from them; complete once these have come.
 
     Attributes
     ----------

@@ -205,8 +205,8 @@ class Product(Generic[Options]):
         Returns the class of its collector from the options, so that kernels can be compiled before the inputs are read,
         or None if points are needed with these options; None if they always are.
     check : callable
-        Raises an error that the options can tell before the work begins. It may read inputs, and return what makes the
-        product of them in the place of ``make``.
+        Checks the options before the work begins, and raises an error if they are wrong. It may also read inputs; then
+        it returns a function that makes the product from these, which takes the place of ``make``.
     files : callable
         Returns the paths of all files from the options; None if there is one, which the first option names.
     needs_seeds : bool

@@ -135,7 +135,7 @@ class BatchMessage(NamedTuple):
 
 
 class SharedBatch(NamedTuple):
-    """The same, with the number of the shared memory in which the batch lies, and its descriptor if it is new."""
+    """A batch as in :class:`BatchMessage`, with the number of its shared memory, and the descriptor if that is new."""
 
     turn: int
     number: int

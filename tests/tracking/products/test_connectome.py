@@ -197,8 +197,8 @@ def test_edges_have_their_nodes(nodes):
     sums = EdgeSums(nodes, {"count": MEASURES["count"]})
     found = np.stack([columns, rows], axis=1)[:: max(1, nodes // 9)] + 1
     sums.add(found, np.ones(len(found), int), np.arange(len(found)))
-    made = sums.matrices({"count": MEASURES["count"]}, np.ones(nodes), ())[0]["count"]
-    assert (made == made.T).all() and (made[tuple(found.T - 1)] == 1).all() and np.triu(made).sum() == len(found)
+    edges = sums.matrices({"count": MEASURES["count"]}, np.ones(nodes), ())[0]["count"]
+    assert (edges == edges.T).all() and (edges[tuple(found.T - 1)] == 1).all() and np.triu(edges).sum() == len(found)
 
 
 TABLES = {

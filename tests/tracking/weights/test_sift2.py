@@ -132,8 +132,8 @@ def test_the_cost_falls_to_that_of_an_optimiser():
 
 def compute(arch):
     """Weights on an arch, with all that rules may ask for."""
-    made = {"plain": problem(arch=arch), "bounds": problem(arch=arch, max_factor=1.5, min_factor=0.6, reg_tikhonov=0.1)}
-    return {name: one.coefficients for name, one in made.items()}
+    bounds = {"max_factor": 1.5, "min_factor": 0.6, "reg_tikhonov": 0.1}
+    return {name: problem(arch=arch, **more).coefficients for name, more in (("plain", {}), ("bounds", bounds))}
 
 
 @pytest.fixture(scope="module")

@@ -106,9 +106,10 @@ def test_without_need_nothing_is_fetched(tmp_path, passes, whole):
 def compute(arch, left=20_000):
     """Weights on an arch under a limit, with visits in a file and in the host's memory."""
     with tempfile.TemporaryDirectory() as folder:
-        found, stored = problem(Path(folder), arch=arch, batches=9, left=left, max_iters=4, min_iters=4, max_factor=1.5)
+        rules = {"max_iters": 4, "min_iters": 4, "max_factor": 1.5}
+        weights, stored = problem(Path(folder), arch=arch, batches=9, left=left, **rules)
     assert stored or left is None
-    return {"coefficients": found.coefficients}
+    return {"coefficients": weights.coefficients}
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
@@ -145,9 +146,9 @@ def weigh_many(folder, limit_gb):
     stored = sum(isinstance(part.words, StoredWords) for part in parts)
     fixels = fixels_with(table, np.linspace(0.1, 1.0, table.count), np.ones(table.counts.shape))
     options = Sift2Options(sift2_max_iters=2, sift2_min_iters=2)
-    found = sift2(fixels, parts, PARTS * 32 * TEAMS, device, options, room=room)
+    weighed = sift2(fixels, parts, PARTS * 32 * TEAMS, device, options, room=room)
     room.close()
-    return found.coefficients, peak_gb(), stored
+    return weighed.coefficients, peak_gb(), stored
 
 
 def compare_peaks(folder):

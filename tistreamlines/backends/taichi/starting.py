@@ -76,7 +76,7 @@ def settle_environment(compiler: Compiler) -> None:
 
 
 def state_of(compiler: Compiler) -> Any:
-    """Return the state of a compiler that is imported, an undocumented part: another one whenever it starts or stops."""
+    """Return the state of an imported compiler, an undocumented object that it replaces when it starts or stops."""
     return import_module(f"{compiler.module}.lang.impl").get_runtime()
 
 

@@ -189,8 +189,8 @@ def _computed(program: Program) -> tuple[Reals32, npt.NDArray[np.int32]]:
     sizes = {"out": TEAMS * 5 * ROW, "found": TEAMS * 2 * ROW}
     values |= {name: program.empty(size, "ints") for name, size in sizes.items()}
     program.run("trial", TEAMS, values)
-    out, found = (program.host(values[name], size) for name, size in sizes.items())
-    return out.view(np.float32).reshape(TEAMS, 5, ROW), found.reshape(TEAMS, 2, ROW)
+    reals, integers = (program.host(values[name], size) for name, size in sizes.items())
+    return reals.view(np.float32).reshape(TEAMS, 5, ROW), integers.reshape(TEAMS, 2, ROW)
 
 
 def _inputs() -> tuple[Reals32, Reals32, Reals32]:

@@ -1,8 +1,8 @@
 """What Taichi's SPIR-V lacks: marks of operations of reals, indices of arrays, and shuffles for teams.
 
 SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. The
-numbers are those of the specification (registry.khronos.org). What is not known in a module stays as it is. In place of
-Taichi's reductions of reals, shuffles need all 32 threads of a team, as with CUDA.
+numbers are those of the specification (registry.khronos.org). What is not known in a module stays as it is. Shuffles
+replace Taichi's reductions of reals; as with CUDA, they need all 32 threads of a team.
 """
 
 from __future__ import annotations

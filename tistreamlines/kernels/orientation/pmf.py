@@ -1,8 +1,8 @@
 """The distribution of directions at a point (PMF), sampled on the sphere, and its peaks: for prob and det.
 
-What a voxel's row holds is known to ``amplitudes`` alone (:mod:`.amplitudes`): the samples (DIPY's ``SimplePmfGen``), or
-coefficients, which are evaluated at the sphere's vertices in each step (``SHCoeffPmfGen``).  Samples below a fraction of the
-maximum, and negative ones, count as 0 (DIPY's ``prepare_pmf``).
+A voxel's row holds the samples (DIPY's ``SimplePmfGen``), or coefficients, which are evaluated at the sphere's vertices in
+each step (``SHCoeffPmfGen``); :mod:`.amplitudes` reads both.  Samples below a fraction of the maximum, and negative ones, count
+as 0 (DIPY's ``prepare_pmf``).
 """
 
 from ...linker.lang import *

@@ -16,7 +16,7 @@ from ..growth.growth import Growth
 
 
 class Collector:
-    """Something made of the accepted streamlines; a subclass says what it needs, and replaces what it does: nothing.
+    """Something made of the accepted streamlines. By itself it does nothing: a subclass says what it needs and does.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class Waytotal(ProductFile):
         self.value += len(batch)
 
     def collector(self, space: Space, settings: Settings) -> Collector:
-        """Have devices make nothing, and no points come back."""
+        """Return a collector that does nothing, so that no points come back."""
         return Collector()
 
     def write(self, *, force: bool) -> None:

@@ -32,10 +32,13 @@ Fill = Callable[[Array, Array], None]  # writes rows (m, width) of values (m, n)
 
 
 def front(numbers: Callable[[Array], Array] = lambda values: values) -> Fill:
-    """Return what writes numbers of each voxel, (m, k), to the front of its row; they are the values by default."""
+    """Return a function that writes ``numbers(values)``, (m, k), to the front of the rows; by default, the values.
+
+    It takes the values and the rows of m voxels.
+    """
     def fill(values: Array, rows: Array) -> None:
-        made = numbers(values)
-        rows[:, : made.shape[1]] = made
+        columns = numbers(values)
+        rows[:, : columns.shape[1]] = columns
 
     return fill
 

@@ -24,7 +24,7 @@ from ..products.files import Weighing
 from .fixels import FixelRules, Fixels, fixels_of
 from .followed import Fods, given_fods
 from .options import files, tissues_of
-from .sift2 import Iteration, NoVisit, Told, Weights, sift2
+from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
 from .visit_memory import VisitList, VisitMemory
 from .visits import Visitor
 
@@ -64,7 +64,7 @@ class Sift2Weights(Weighing):
         self._located = max(space.shape) > 1
         self._device: Device = choose(options.arch)
         ((self._fod, _),) = options.sift2
-        self.watch: Told = lambda *_: None
+        self.watch: Watch = lambda *_: None
         self._parts: list[VisitList] = []
         self._backlog, self._count = Backlog("visits", 1, WAITING, self._parts.extend), 0
         self.value: Weights | None = None
@@ -104,7 +104,7 @@ class Sift2Weights(Weighing):
         weighed = self._fixels, self._parts, self._count, self._device, self._options
         try:
             with closing(self._room):
-                return sift2(*weighed, told=self.watch, room=self._room)
+                return sift2(*weighed, watch=self.watch, room=self._room)
         except NoVisit:
             if not self._located:
                 raise

@@ -24,7 +24,7 @@ from .fixels import Fixels
 from .options import Sift2Options, bounds_of
 from .visit_memory import VisitList, VisitMemory
 
-Told = Callable[[int, float, float], object]
+Watch = Callable[[int, float, float], object]
 NO_BOUND = 1e30  # of coefficients, in place of infinity
 
 
@@ -165,7 +165,7 @@ class _Compared:
 
 def sift2(
     fixels: Fixels, parts: list[VisitList], count: int, device: Device, options: Sift2Options, *,
-    threads: int | None = None, told: Told = lambda *_: None, room: VisitMemory | None = None,
+    threads: int | None = None, watch: Watch = lambda *_: None, room: VisitMemory | None = None,
 ) -> Weights:
     """Weigh streamlines.
 
@@ -183,7 +183,7 @@ def sift2(
         How they are weighed.
     threads : int, optional
         CPU threads; by default all cores.
-    told : callable, optional
+    watch : callable, optional
         Receives the number of each iteration, and the costs of densities and of coefficients, as shares of the first
         cost.
     room : Room, optional
@@ -220,14 +220,14 @@ def sift2(
         with np.errstate(divide="ignore"):
             coefficients = np.log(held.fetched("after"))
     else:
-        rows = _iterated(held, compared, options, count, told)
+        rows = _iterated(held, compared, options, count, watch)
         coefficients = held.fetched("coefficients")
     coefficients[coefficients <= bounds_of(options)[0]] = -np.inf
     return Weights(coefficients, mu, tuple(rows))
 
 
 def _iterated(
-    held: DeviceWeights, fixels: _Compared, options: Sift2Options, count: int, told: Told
+    held: DeviceWeights, fixels: _Compared, options: Sift2Options, count: int, watch: Watch
 ) -> list[Iteration]:
     """Take steps until the cost hardly falls any more.
 
@@ -256,7 +256,7 @@ def _iterated(
             len(rows), fixels.cost, tikhonov * square, variation * rough, above, int(fixels.excluded.sum()),
             *fixels.shares, **spread,
         ))
-        told(rows[-1].number, rows[-1].data / rows[0].total, rows[-1].regularisation / rows[0].total)
+        watch(rows[-1].number, rows[-1].data / rows[0].total, rows[-1].regularisation / rows[0].total)
         falls = rows[-1].total - rows[-2].total < -options.sift2_min_cf_decrease * rows[0].total
         if rows[-1].number >= options.sift2_max_iters or not (falls or rows[-1].number < options.sift2_min_iters):
             return rows
