@@ -38,7 +38,7 @@ from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS as GETTERS
 from tistreamlines.tracking.registry import STOPPING_RULES
 from tistreamlines.tracking.selection.filters import ValidEnds
-from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals
+from tistreamlines.tracking.tables.inputs import GetterInputs, OrientationFunctions, Signals
 
 BRIGHT = (1.3, 2.3)  # b0 over its median where fluid begins, and where there is nothing else
 WHITE = (0.1, 0.25)  # FA where white matter begins, and where there is nothing else
@@ -102,7 +102,7 @@ def engines(
     stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
     signals = "signals" in GETTERS[method.dg].follows
     follows = Signals(problem.data, problem.gtab) if signals else OrientationFunctions("sh", problem.csd, BASIS)
-    given = Given(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
+    given = GetterInputs(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
     options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)
     prepared = GETTERS[method.dg].prepare(given, Parameters.given(options))
     settings = Settings(problem.step_mm, max_steps=method.max_steps, rng_seed=rng_seed)

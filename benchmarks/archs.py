@@ -78,7 +78,7 @@ def sharpened(signals, gtab, sphere, mask):
 def prepare(options, signals, gtab, fa, seeds, space):
     """Tables of the direction getter."""
     from tistreamlines.run.from_arrays import prepare_arrays
-    from tistreamlines.tracking.tables.given import OrientationFunctions, Signals
+    from tistreamlines.tracking.tables.inputs import OrientationFunctions, Signals
 
     common = {"max_angle": options.max_angle, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0}
     if options.dg == "boot":

@@ -117,7 +117,7 @@ def residuals(series: Series, rng: np.random.Generator) -> Series:
     part = series.boxed([(max(at - BOX // 2, 0), at + BOX // 2) for at in middle])
     rows, weighted = part.data[part.mask], ~np.asarray(series.gtab.b0s_mask)
     trial, halvings = Trial(rows, series.gtab, response, order, 1), -np.log2(weight)
-    found = trial.fitted(halvings)
+    found = trial.fit(halvings)
     fitted = found.coefficients[:, 0, 0].astype(np.float64) @ found.system.design.T
     apart = rows[:, weighted] - fitted
     # GCV over the mean square is (n / (n - tr H))^2; the variance of residuals is less than that of noise by its root

@@ -23,7 +23,7 @@ import numpy as np
 from records import write_record
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.tracked import Array, Tracked, correlation, density
+from tistreamlines.benchmarks.streamlines import Array, RunStreamlines, correlation, density
 from tistreamlines.fit.coherence import coherence, field_of, maxima_field
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.frames import place_gradients
@@ -52,7 +52,7 @@ def fibre_coherence(data: Path, parameters: ts.Parameters) -> float:
 def visits(result: ts.TrackResult) -> Array:
     """Return the number of streamlines that visit each voxel (x, y, z)."""
     whole = ts.Batch.concatenate(result.batches)
-    return density(Tracked(whole.points, whole.offsets, 0.0), result.space)
+    return density(RunStreamlines(whole.points, whole.offsets, 0.0), result.space)
 
 
 def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:

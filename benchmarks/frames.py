@@ -24,7 +24,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.tracked import correlation, density, joined, lengths_mm
+from tistreamlines.benchmarks.streamlines import concatenate_lines, correlation, density, lengths_mm
 from tistreamlines.run.record import versions
 from tistreamlines.space.batch import Space
 
@@ -79,7 +79,7 @@ def tckgen(at: Path, nseeds: int, cutoff: float, step: float) -> Any:
     mrtrix("tckgen", at / "fod.nii", at / "out.tck", "-algorithm", "iFOD1", "-seed_image", at / "seeds.nii", "-mask",
            at / "inside.nii", "-select", 0, "-seeds", nseeds, "-cutoff", cutoff, "-step", step, "-angle", ANGLE,
            "-minlength", 2 * step)
-    return joined(nib.streamlines.load(at / "out.tck").streamlines, 0.0)
+    return concatenate_lines(nib.streamlines.load(at / "out.tck").streamlines, 0.0)
 
 
 def ours(at: Path, nseeds: int, step: float, **source: Any) -> Any:
@@ -90,7 +90,7 @@ def ours(at: Path, nseeds: int, step: float, **source: Any) -> Any:
         *series, dg="prob", nseeds=nseeds, max_angle=ANGLE, step_size=f"{step}mm", stop_map=at / "fa.nii",
         stop_threshold=STOP, seed_mask=at / "seeds.nii", min_length=2 * step, max_directions=1, **source,
     )
-    return joined([line for batch in batches for line in batch], 0.0)
+    return concatenate_lines([line for batch in batches for line in batch], 0.0)
 
 
 def measure(root: Path, at: Path, nseeds: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from products import make_fod
 from records import write_record
 from scipy.spatial.transform import Rotation
 
-from tistreamlines.benchmarks.tracked import correlation
+from tistreamlines.benchmarks.streamlines import correlation
 
 DEGREES, LAS, CUBE = 25, "-1,2,3", 3  # CUBE: voxels along a side
 KINDS = {"first": ("", 0), "again": ("", 1), "turned": ("turned-", 2)}  # images, and random seed

@@ -30,7 +30,7 @@ from records import write_record
 
 import tistreamlines as ts
 from tistreamlines.fit.models import BASIS
-from tistreamlines.space.harmonics import to_descoteaux, turned
+from tistreamlines.space.harmonics import to_descoteaux, turn_coefficients
 from tistreamlines.space.sphere import closest_vertices
 
 WIDTHS = (0, 5, 10, 15, 20, 25)
@@ -117,7 +117,8 @@ def dipy_from_fods(data: Data) -> Lines:
     from dipy.data import default_sphere
     from dipy.direction import DeterministicMaximumDirectionGetter
 
-    values = turned(to_descoteaux(np.nan_to_num(nib.load(data.given.fods).get_fdata()), "tournier07"), data.axes, BASIS)
+    fods = np.nan_to_num(nib.load(data.given.fods).get_fdata())
+    values = turn_coefficients(to_descoteaux(fods, "tournier07"), data.axes, BASIS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         getter = DeterministicMaximumDirectionGetter.from_shcoeff(values, ANGLE, default_sphere, basis_type=None)

@@ -9,7 +9,7 @@ from suite.labels import labelled
 
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.report import markdown_table
-from tistreamlines.benchmarks.tables import Table, cell, count, done, machine_name, number, summary, tabled
+from tistreamlines.benchmarks.tables import Table, cell, count, done, machine_name, number, rows_table, summary
 from tistreamlines.devices import ARCHS
 
 LONGER = "times as long as ours"
@@ -55,7 +55,7 @@ def files_summary(list_of_results: Iterable[Json]) -> Table:
             line[target] = phases(*(ended.get((target, kind), {}).get("seconds") for kind in ("warm", "cold")))
         columns |= dict.fromkeys(line)
         lines.append(line | {LONGER: phases(*(longer(rows, kind) for kind in ("warm", "cold")))})
-    return tabled("", {name: cell(name) for name in (*columns, LONGER)}, lines)
+    return rows_table("", {name: cell(name) for name in (*columns, LONGER)}, lines)
 
 
 def fastest_summary(list_of_results: Iterable[Json]) -> Table:
@@ -74,7 +74,7 @@ def fastest_summary(list_of_results: Iterable[Json]) -> Table:
             "tistreamlines, s": f"{number(ours['seconds'])} ({ours['arch']})",
             "fastest other program, s": f"{number(peer['seconds'])} ({peer['target']})", "ratio": number(ratio),
         })
-    return tabled("", {name: cell(name) for name in lines[0]}, lines)
+    return rows_table("", {name: cell(name) for name in lines[0]}, lines)
 
 
 def with_first_processes(rows: Iterable[Json]) -> list[Json]:

@@ -39,7 +39,7 @@ from tistreamlines.tracking.registry import STOPPING_RULES
 from tistreamlines.tracking.selection.places import MaskRegion, SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.tracking.stopping.threshold import of_map
-from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals, StopTables
+from tistreamlines.tracking.tables.inputs import GetterInputs, OrientationFunctions, Signals, StopTables
 
 TURNS = 15
 MOST_SEEDS_EACH = 100  # of a selected streamline
@@ -63,7 +63,7 @@ def prepared(problem: Problem, stop: StopTables) -> Any:
         follows: Any = Signals(problem.data, problem.gtab)
     else:
         follows = OrientationFunctions("sh", problem.csd, BASIS)
-    given = Given(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
+    given = GetterInputs(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
     options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)
     return GETTERS[method.dg].prepare(given, Parameters.given(options))
 

@@ -29,8 +29,8 @@ from records import write_record
 
 from tistreamlines.benchmarks.cases import METHODS
 from tistreamlines.benchmarks.problem import Problem
-from tistreamlines.benchmarks.targets import prepared_for
-from tistreamlines.devices import Device, choose, choose_several, numbered
+from tistreamlines.benchmarks.targets import tables_for
+from tistreamlines.devices import Device, choose, choose_several, numbered_devices
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.workers.session import Session
@@ -42,7 +42,7 @@ def named(arch: str, text: str) -> list[Device]:
     """Return the devices with these numbers, of which one may be given twice."""
     if text == "all":
         return choose_several(arch, text)
-    known = {str(device.index): device for device in numbered(arch)}
+    known = {str(device.index): device for device in numbered_devices(arch)}
     return [known[number] for number in text.split(",")]
 
 
@@ -82,7 +82,7 @@ def timed(track: Track, seeds: np.ndarray, turns: int) -> dict[str, Any]:
 
 def rows(problem: Problem, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure a getter on each arch, on one device and on all, and compare hashes with the CPU's."""
-    tables, dg = prepared_for(problem), problem.method.dg
+    tables, dg = tables_for(problem), problem.method.dg
     for arch in options.archs.split(","):
         devices, first = named(arch, options.devices), 0.0
         ways = {"process": (devices[:1], False), "worker": (devices[:1], True), "workers": (devices, True)}

@@ -124,7 +124,7 @@ def main() -> None:
     from tistreamlines.backends import open_program
     from tistreamlines.devices import choose
     from tistreamlines.run.from_arrays import prepare_arrays
-    from tistreamlines.tracking.tables.given import Signals
+    from tistreamlines.tracking.tables.inputs import Signals
 
     signals, gtab, fa, white, _ = load(options.data, options.peers)
     seeds = np.clip(seeds_in(white, options.seeds).astype(np.float32), 0, np.array(fa.shape) - 6)

@@ -33,7 +33,7 @@ from products import make_fod
 from records import write_record
 
 import tistreamlines as ts
-from tistreamlines.benchmarks.tracked import correlation
+from tistreamlines.benchmarks.streamlines import correlation
 
 ALGORITHMS = {"ifod1": "iFOD1", "ifod2": "iFOD2", "sd_stream": "SD_Stream"}
 COUNTERS = re.compile(r"\[INFO\]\s{3}([A-Z][^:]*): ([\d.]+)(%?)")  # of tckgen -info

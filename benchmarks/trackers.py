@@ -12,7 +12,7 @@ import numpy as np
 
 from tistreamlines.benchmarks.cases import METHODS, TimedMethod
 from tistreamlines.benchmarks.problem import Problem, fitted_csd, seeds_in
-from tistreamlines.benchmarks.targets import dipy_getter, initial_directions, local_lines, prepared_for, threaded_lines
+from tistreamlines.benchmarks.targets import dipy_getter, initial_directions, local_lines, tables_for, threaded_lines
 
 BLOCKS = 50
 
@@ -101,7 +101,7 @@ def ours(case: Case, rng_seed: int) -> Lines:
     from tistreamlines.tracking.growth.settings import Settings
 
     settings = Settings(case.step_mm, max_steps=case.method.max_steps, rng_seed=rng_seed, threads=case.threads)
-    made = Engine(prepared_for(case), case.space, choose("cpu"), settings)
+    made = Engine(tables_for(case), case.space, choose("cpu"), settings)
     batches = list(made.track(case.seeds))
     lines = [line for batch in batches for line in np.split(batch.points, batch.offsets[1:-1])]
     seed = np.concatenate([batch.seed_number for batch in batches]).astype(int)

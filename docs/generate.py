@@ -48,7 +48,7 @@ from tistreamlines.io.trx import MEMBERS, POINTS
 from tistreamlines.kernels.stop_reasons import DROPPED, Stop
 from tistreamlines.option import flag
 from tistreamlines.options.definitions import kind, options
-from tistreamlines.options.objects import TABLES, class_name, own_options
+from tistreamlines.options.objects import TABLES, class_name, row_options
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run import record as records
 from tistreamlines.run.record import record
@@ -56,7 +56,7 @@ from tistreamlines.run.result import TrackResult
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.references import REFERENCES
 from tistreamlines.tracking.registry import METHODS
-from tistreamlines.tracking.sources import described
+from tistreamlines.tracking.sources import describe_inputs
 
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- /generated: \1 -->", re.DOTALL)
@@ -103,7 +103,7 @@ def getters() -> str:
     """The direction getters of ``--dg``."""
     head = ("`--dg`", "what it is", "needs", "models", "use it when", "references")
     rows = (
-        [f"`{name}`", row.title, described(row.follows), ", ".join(row.models) or "none", row.use,
+        [f"`{name}`", row.title, describe_inputs(row.follows), ", ".join(row.models) or "none", row.use,
          ", ".join(row.references)]
         for name, row in METHODS.items()
     )
@@ -115,7 +115,7 @@ def objects() -> str:
     rows = []
     for option, table_of in TABLES.items():
         for name in table_of:
-            own = ", ".join(f"`{one.name}`" for one in own_options(option, name))
+            own = ", ".join(f"`{one.name}`" for one in row_options(option, name))
             shown = class_name(option, name)
             # links and the index of names find it by this anchor
             rows.append((f'<a id="tistreamlines.{shown}"></a>`{shown}`', f'`{option}="{name}"`', own))

@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from tistreamlines.options import objects
-from tistreamlines.options.definitions import joined_options, options
+from tistreamlines.options.definitions import join_options, options
 from tistreamlines.options.parameters import Parameters
 
 SOURCE = Path(objects.__file__)
@@ -70,7 +70,7 @@ def types() -> dict[str, str]:
 
 def keywords() -> str:
     """Return the classes of the keywords."""
-    kinds, joined = types(), joined_options()
+    kinds, joined = types(), join_options()
     products = _fields({name: kind for name, kind in kinds.items() if name in joined})
     others = _fields({name: kind for name, kind in kinds.items() if name not in joined})
     others += ["# objects that stand for several options", f"{objects.MADE}: Sequence[Product] | None"]
@@ -98,7 +98,7 @@ def stub() -> str:
     parts = [_shape(getattr(objects, name)) for name in ("Choice", "Sphere", "Mask", "Product")]
     parts.append("Region = Sphere | Mask\nImageLike = option.ImageLike | Region\nBallLike = option.BallLike | Sphere\n")
     parts.append(keywords())
-    functions = ("expanded", "choice", "own_options", "arguments_of", "class_name")
+    functions = ("expand", "choice", "row_options", "arguments_of", "class_name")
     parts += [_function(getattr(objects, name)) for name in functions]
     for keyword, table in objects.TABLES.items():
         parts += [_row(objects.choice(keyword, name)) for name in table]
@@ -109,7 +109,7 @@ def _row(made: type[objects.Choice]) -> str:
     """Write the class of a row: its options, with the types that ``track`` has for them."""
     known = types()
     names = objects.arguments_of(made.option, made.name)
-    own = [known[one.name] for one in objects.own_options(made.option, made.name)]
+    own = [known[one.name] for one in objects.row_options(made.option, made.name)]
     told = [f"{name}: {row} = ..." for name, row in zip(names, own, strict=True) if name != "path"]
     before = ["self", *(["path: PathLike"] if "path" in names else []), *(["*"] if told else [])]
     first = inspect.getdoc(made).split("\n")[0]

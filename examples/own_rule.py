@@ -21,7 +21,7 @@ from tistreamlines.option import SEEDS, option
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
 from tistreamlines.tracking.parts import Rule
 from tistreamlines.tracking.registry import StoppingRule
-from tistreamlines.tracking.tables.given import StopTables
+from tistreamlines.tracking.tables.inputs import StopTables
 
 GROWING, END_POINT = int(Stop.GROWING), int(Stop.END_POINT)
 

@@ -18,7 +18,7 @@ from tistreamlines import plugins
 from tistreamlines.devices import ARCHS
 from tistreamlines.errors import TrackingError
 from tistreamlines.options.definitions import applies_with, options
-from tistreamlines.options.objects import expanded
+from tistreamlines.options.objects import expand
 from tistreamlines.tracking.registry import METHODS, PRODUCTS, STOPPING_RULES, rule_for
 from tistreamlines.tracking.tables import packing
 
@@ -75,7 +75,7 @@ def test_it_has_an_object(head):
     getter = ts.choice("dg", "forward")(forward_weight=False, model=ts.CSA())
     rule = ts.choice("stopping", "band")(fa_low=0.1, fa_high=1.0)
     assert "forward_weight" in inspect.signature(type(getter)).parameters
-    assert expanded({"dg": pickle.loads(pickle.dumps(getter))}) == {
+    assert expand({"dg": pickle.loads(pickle.dumps(getter))}) == {
         "dg": "forward", "forward_weight": False, "model": "csa"
     }
     found = ts.track(*head.series, dg=getter, stopping=rule, **COMMON)
@@ -114,7 +114,7 @@ def test_its_tables_are_kept_until_its_source_changes(head, tmp_path, monkeypatc
 
 
 def test_a_cache_file_imports_nothing(tmp_path, monkeypatch):
-    found = vars(packing)["_found"]
+    found = vars(packing)["_look_up"]
     assert found("own_getter:next_direction").__name__ == "next_direction"
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "evil.py").write_text("raise SystemExit('imported')", encoding="utf-8")

@@ -25,8 +25,8 @@ def python_names(text: str) -> str:
     str
         ``max_angle is 0``, ``give dwi, bvals and bvecs``; ``--fast`` becomes ``exact=False``.
     """
-    text = _FLAG.sub(lambda found: _NEGATED.get(found[1], found[1].replace("-", "_")), text)
-    return _ARGUMENT.sub(lambda found: found[0].lower(), text)
+    text = _FLAG.sub(lambda match: _NEGATED.get(match[1], match[1].replace("-", "_")), text)
+    return _ARGUMENT.sub(lambda match: match[0].lower(), text)
 
 
 class TrackingError(Exception):

@@ -95,7 +95,7 @@ def module(name: str, *arguments: str) -> list[str]:
     return helper(MODULE, name, *arguments)
 
 
-def calling(name: str, *arguments: str) -> list[str]:
+def module_command(name: str, *arguments: str) -> list[str]:
     """Return the command of a process that calls ``main`` of a module with texts, and ends with what it returns."""
     return helper(f"from {name} import main\nsys.exit(main(*sys.argv[1:]))\n", *arguments)
 

@@ -150,7 +150,7 @@ def companions(fact: str, words: Collection[str]) -> str:
     return listed(map(flag, words)) if fact == "source" else f"{flag(fact)} {listed(words)}"
 
 
-def checked(name: str, option: Option, value: object, sort: str) -> object:
+def check_value(name: str, option: Option, value: object, sort: str) -> object:
     """Check the value of an option.
 
     Parameters
@@ -191,7 +191,7 @@ def checked(name: str, option: Option, value: object, sort: str) -> object:
     return value
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     """Return a word in small letters and without '-' and '_', in which programs differ."""
     return word.casefold().replace("-", "").replace("_", "")
 
@@ -200,10 +200,10 @@ def _word(name: str, option: Option, value: object) -> str:
     """Return a word as it is spelled here; words of other programs get advice."""
     if isinstance(value, str):
         words = (*option.choices, *option.unlisted)
-        alike = [word for word in words if value == word or _folded(value) == _folded(word)]
+        alike = [word for word in words if value == word or _fold(value) == _fold(word)]
         if value in alike or len(alike) == 1:
             return value if value in alike else alike[0]
-        if advice := option.foreign.get(_folded(value)):
+        if advice := option.foreign.get(_fold(value)):
             raise ParameterError(f"{flag(name)} has no {value!r}: {advice}")
     raise ParameterError(f"{flag(name)} is {value!r}: give one of {', '.join(option.choices)}")
 
@@ -242,8 +242,8 @@ def several(value: object) -> tuple[object, ...]:
         The values. Numbers are joined with commas, as on the command line.
     """
     if isinstance(value, list | tuple) and not _are_numbers(value):
-        return tuple(map(_joined, value))
-    return (_joined(value),)
+        return tuple(map(_join, value))
+    return (_join(value),)
 
 
 def pairs(value: object) -> tuple[object, ...]:
@@ -300,17 +300,17 @@ def part_of(text: object) -> tuple[int, int]:
     return number, count
 
 
-def _joined(value: object) -> object:
+def _join(value: object) -> object:
     flat = isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
     if not (flat and isinstance(value, Collection) and _are_numbers(value)):
         return value
     return ",".join(f"{float(number)!r}" for number in value)
 
 
-def recorded(value: object) -> object:
+def record_value(value: object) -> object:
     """Return the value of an option as written to the record: paths are strings, several values a list."""
     if isinstance(value, tuple):
-        return list(map(recorded, value))
+        return list(map(record_value, value))
     return str(value) if isinstance(value, os.PathLike) else value
 
 

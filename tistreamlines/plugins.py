@@ -35,22 +35,22 @@ class PluginWarning(UserWarning):
 
 def note(names: Iterable[str]) -> None:
     """Note modules that register rows, or that hold their kernels; their source is read anew."""
-    for name in map(called, names):
-        if not own(name):
+    for name in map(module_name, names):
+        if not is_of_package(name):
             _digests[name] = _digest(name)
 
 
-def called(name: str) -> str:
+def module_name(name: str) -> str:
     """Return the name of a module in all processes; a script is the main module of the process that was started."""
     return MAIN if name == ITS_COPY else name
 
 
-def own(name: str) -> bool:
+def is_of_package(name: str) -> bool:
     """Whether a module is one of this package."""
     return name.split(".")[0] == __name__.split(".")[0]
 
 
-def known(name: str) -> bool:
+def is_known(name: str) -> bool:
     """Whether a module was noted, or one of the same package was."""
     return name.split(".")[0] in {module.split(".")[0] for module in _digests}
 
@@ -141,7 +141,7 @@ def culprit(error: BaseException) -> str | None:
     from traceback import walk_tb
 
     names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    return next((name for name in reversed(names) if not own(name) and known(name)), None)
+    return next((name for name in reversed(names) if not is_of_package(name) and is_known(name)), None)
 
 
 def _file(name: str) -> Path | None:

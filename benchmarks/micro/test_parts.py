@@ -18,7 +18,7 @@ import pytest
 from tistreamlines.backends import open_program
 from tistreamlines.benchmarks.cases import CASES, METHODS
 from tistreamlines.benchmarks.problem import Problem, save_problem
-from tistreamlines.benchmarks.targets import TARGETS, prepared_for
+from tistreamlines.benchmarks.targets import TARGETS, tables_for
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels.getters.boot import BootScratch
 from tistreamlines.kernels.interpolate import ROW_CHUNKS, Volume, interpolate_row
@@ -26,7 +26,7 @@ from tistreamlines.kernels.streamlines import start
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, lane, lanes, put, real, u32, vec3
 from tistreamlines.linker.rng import philox
 from tistreamlines.tracking.engine.engine import Engine
-from tistreamlines.tracking.growth.chunk import exclusive_sum, near_together
+from tistreamlines.tracking.growth.chunk import exclusive_sum, z_order
 from tistreamlines.tracking.growth.settings import Settings
 
 SEEDS = 1000
@@ -71,7 +71,7 @@ def device(request):
 def parts(folder, device):
     """What runs a part on the device and waits for it."""
     problem = Problem(folder, METHODS["boot"], SEEDS)
-    prepared = prepared_for(problem)
+    prepared = tables_for(problem)
     program = open_program(device, prepared.source([draw, interpolate, start]))
     values = prepared.scalars | {name: program.array(array) for name, array in prepared.arrays.items()}
     points = program.array(np.clip(problem.seeds, 0, np.array(problem.mask.shape) - 4).ravel())
@@ -106,7 +106,7 @@ def engine(request, folder, device):
     """An engine of each method, its seeds, and the packed chunks of a run."""
     problem = Problem(folder, METHODS[request.param], SEEDS)
     settings = Settings(problem.step_mm, max_steps=problem.method.max_steps)
-    made, chunks = Engine(prepared_for(problem), problem.space, device, settings), []
+    made, chunks = Engine(tables_for(problem), problem.space, device, settings), []
     lay_out = made.points.unpacker.batch
 
     def noted(grown, rules):
@@ -135,4 +135,4 @@ def test_exclusive_sum(benchmark):
 
 def test_order_of_neighbours(benchmark):
     points = np.random.default_rng(0).uniform(0, 100, (100_000, 3)).astype(np.float32)
-    benchmark(near_together, points)
+    benchmark(z_order, points)

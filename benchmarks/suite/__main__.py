@@ -17,8 +17,8 @@ from suite.targets import TARGETS
 from tistreamlines.benchmarks.cases import CASES, Case
 from tistreamlines.benchmarks.report import markdown
 from tistreamlines.cli.benchmark import benchmark as built_in
-from tistreamlines.cli.benchmark import chosen, command_line, create_folder, fields_of, names
-from tistreamlines.cli.options import GroupedCommand, grouped
+from tistreamlines.cli.benchmark import choose_names, command_line, create_folder, fields_of, names
+from tistreamlines.cli.options import GroupedCommand, group_option
 from tistreamlines.cli.printing import tell
 from tistreamlines.cli.progress import Display
 from tistreamlines.errors import InputError, TrackingError
@@ -29,7 +29,7 @@ The options are those of tistreamlines benchmark, and more. The other programs (
 tckgen, as far as they are installed. The exit code is 1 if --against finds a difference, else 0.
 """
 STANFORD = Case(schedule.STANFORD)  # named, and not downloaded yet
-option = grouped("Suite")
+option = group_option("Suite")
 
 
 @click.command("python benchmarks/suite", cls=GroupedCommand, help=HELP)
@@ -49,13 +49,13 @@ def command(
     if against is not None and not earlier:
         raise InputError(f"{against}: contains no benchmark results (JSON): give --against a folder that does")
     fields = fields_of(params, CASES | {STANFORD.name: STANFORD}, TARGETS)
-    chosen(schedule.KINDS, params["whole"], "--files-to-file")
+    choose_names(schedule.KINDS, params["whole"], "--files-to-file")
     if params["whole"] and any(method.model == "asymmetric" for method in fields["methods"]):
         raise click.UsageError("--files-to-file has no command for prob-asymmetric: leave it out of --dg")
     if STANFORD in fields["cases"] and not fetch:
         raise click.UsageError("the case stanford has to be downloaded: add --fetch")
     fields["cases"] = [schedule.stanford() if case is STANFORD else case for case in fields["cases"]]
-    sweeps = chosen(schedule.SWEEPS, params["sweeps"], "--sweeps")
+    sweeps = choose_names(schedule.SWEEPS, params["sweeps"], "--sweeps")
     folder = create_folder(out)
     with Display(quiet=quiet, verbose=verbose) as display:
         results = comparison.benchmark(

@@ -13,7 +13,7 @@ from records import commit
 
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.problem import Problem
-from tistreamlines.benchmarks.suite import ended, head, last_line, run_targets
+from tistreamlines.benchmarks.suite import head, last_line, run_limited, run_targets
 from tistreamlines.benchmarks.targets import Target
 
 from .files import files_to_file
@@ -97,7 +97,7 @@ def device_limits(targets: Iterable[Target], time_limit: float, report: Callable
             continue
         report(f"limits of {target.name}")
         try:
-            done = ended(["suite.worker", target.name], time_limit)
+            done = run_limited(["suite.worker", target.name], time_limit)
         except subprocess.TimeoutExpired:
             limits[target.name] = {"reason": f"stopped after {time_limit:g} s"}
         else:

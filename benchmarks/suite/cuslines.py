@@ -22,7 +22,7 @@ import numpy as np
 
 from tistreamlines.benchmarks.cases import COMMON, STOP
 from tistreamlines.benchmarks.problem import Problem
-from tistreamlines.benchmarks.tracked import Track, timed
+from tistreamlines.benchmarks.streamlines import Track, timer_of
 
 CHUNK = 25_000  # seeds; cuslines sizes its buffers by the first chunk, which therefore must be the largest
 PROB = ("prob", "prob-asymmetric")
@@ -124,7 +124,7 @@ def open_tracker(backend: str, problem: Problem) -> Track:
 
     opened = open_gpu_tracker(backend, problem)
     image = nib.Nifti1Image(np.zeros(problem.mask.shape, np.uint8), np.eye(4))
-    track = timed(
+    track = timer_of(
         lambda count: opened.generate_sft(problem.seeds[:count], image),
         # its streamlines are in mm of the image, which equal voxel coordinates here
         lambda tractogram: map(problem.space.to_ras, tractogram.streamlines),

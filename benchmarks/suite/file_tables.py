@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tistreamlines.aliases import Json
-from tistreamlines.benchmarks.tables import Columns, Section, cell, count, getter, number, tabled
+from tistreamlines.benchmarks.tables import Columns, Section, cell, count, getter, number, rows_table
 
 STAGES = ("start and exit", "load", "fit", "prepare", "compile", "track", "write")
 _NOTE = (
@@ -31,6 +31,6 @@ def files_section(results: Json) -> Section:
     groups, tables = file_groups(results), []
     for (case, way), rows in groups.items():
         title = f"{case}, {way}, {count(rows[0].get('nseeds'))} seeds"
-        tables.append(tabled(title, columns, (row for row in rows if row.get("status") == "ok")))
+        tables.append(rows_table(title, columns, (row for row in rows if row.get("status") == "ok")))
     absent = [row for rows in groups.values() for row in rows if row.get("status") != "ok"]
-    return Section("files", "Files to file", [_NOTE], [*tables, tabled("Did not run", failed, absent)])
+    return Section("files", "Files to file", [_NOTE], [*tables, rows_table("Did not run", failed, absent)])

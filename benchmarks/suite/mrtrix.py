@@ -11,8 +11,8 @@ import numpy as np
 
 from tistreamlines.benchmarks.cases import STOP
 from tistreamlines.benchmarks.problem import Problem, samples
-from tistreamlines.benchmarks.tracked import Track, timed
-from tistreamlines.space.harmonics import turned
+from tistreamlines.benchmarks.streamlines import Track, timer_of
+from tistreamlines.space.harmonics import turn_coefficients
 
 THRESHOLD = 0.1
 ALGORITHMS = {"tckgen": {"prob": "iFOD2", "det": "SD_STREAM"}, "tckgen-ifod1": {"prob": "iFOD1"}}
@@ -25,7 +25,7 @@ def missing() -> str:
 
 def in_world(problem: Problem) -> np.ndarray:
     """Return the CSD coefficients along the scanner axes (RAS), as MRtrix3 expects them."""
-    return turned(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
+    return turn_coefficients(problem.csd, problem.space.axes.T, "descoteaux07_legacy")
 
 
 def open_tckgen(name: str, problem: Problem) -> Track:
@@ -56,7 +56,7 @@ def open_tckgen(name: str, problem: Problem) -> Track:
     if problem.threads:
         command += ["-nthreads", str(problem.threads)]
 
-    return timed(
+    return timer_of(
         lambda count: subprocess.run([*command, "-seeds", str(count)], check=True, stdout=subprocess.DEVNULL),
         # the function holds the folder, which otherwise would be removed
         lambda _: nib.streamlines.load(Path(folder.name) / "out.tck").streamlines,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tistreamlines.aliases import Array, Json
-from tistreamlines.benchmarks.tables import PARTS, at, done, groups, known, number, percent, throughput
+from tistreamlines.benchmarks.tables import PARTS, at, done, groups, is_known, number, percent, throughput
 
 from .drawing import (
     BAR_PARTS,
@@ -63,7 +63,7 @@ def throughput_bars(name: str, runs: Sequence[Json], looks: dict[str, Style]) ->
 def time_bars(name: str, runs: Sequence[Json]) -> str | None:
     """Draw bars of the fractions of time for compiling, preparing, tracking and writing; None without times."""
     split = [(run["label"], [at(run, "seconds", part) for part in PARTS]) for run in done(runs)]
-    rows = [(label, [s if known(s) else 0.0 for s in seconds]) for label, seconds in split]
+    rows = [(label, [s if is_known(s) else 0.0 for s in seconds]) for label, seconds in split]
     rows = [(label, seconds) for label, seconds in rows if sum(seconds) > 0]
     if not rows:
         return None
@@ -169,19 +169,19 @@ def limit_bars(name: str, results: Json) -> str | None:
         for (case, getter), runs in groups(results).items()
         for run in done(runs)
     ]
-    rows = [(label, shares) for label, shares in rows if any(map(known, shares))]
+    rows = [(label, shares) for label, shares in rows if any(map(is_known, shares))]
     if not rows:
         return None
-    most = 100 * max(share for _, shares in rows for share in shares if known(share))
+    most = 100 * max(share for _, shares in rows for share in shares if is_known(share))
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for k, kind in enumerate(("bytes", "operations")):
             places = np.arange(len(rows)) + 0.38 * k - 0.19
-            widths = [100 * shares[k] if known(shares[k]) else 0.0 for _, shares in rows]
+            widths = [100 * shares[k] if is_known(shares[k]) else 0.0 for _, shares in rows]
             axes.barh(places, widths, height=0.36, color=STAND_INS[f"share-{k}"], label=kind)
             for place, width, (_, shares) in zip(places, widths, rows, strict=True):
-                beside(axes, width, place, percent(shares[k]) if known(shares[k]) else "not known", INK)
+                beside(axes, width, place, percent(shares[k]) if is_known(shares[k]) else "not known", INK)
         name_rows(axes, [label for label, _ in rows])
         axes.axvline(100, color=QUIET, lw=1, ls=":")
         axes.xaxis.set_major_formatter(tick)
@@ -216,7 +216,7 @@ def _lines(
         return None
     values = list(dict.fromkeys(value for _, line in lines for value, _ in line))
     heights = [found for _, line in lines for _, found in line]
-    scaled = all(known(value) and value > 0 for value in values)
+    scaled = all(is_known(value) and value > 0 for value in values)
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()

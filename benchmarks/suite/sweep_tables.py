@@ -15,11 +15,11 @@ from tistreamlines.benchmarks.tables import (
     cell,
     count,
     getter,
-    known,
+    is_known,
     number,
     percent,
+    rows_table,
     size,
-    tabled,
 )
 
 
@@ -40,7 +40,7 @@ def sweep_axis(sweep: Json) -> str:
 def sweep_throughput(sweep: Json) -> list[float | None]:
     """Return the throughput in Mpoints/s at each value of a sweep."""
     pairs = zip(sweep["points"], sweep["seconds"], strict=True)
-    return [p / s / 1e6 if known(p) and known(s) and s > 0 else None for p, s in pairs]
+    return [p / s / 1e6 if is_known(p) and is_known(s) and s > 0 else None for p, s in pairs]
 
 
 class Line(NamedTuple):
@@ -84,13 +84,13 @@ def sweeps_section(results: Json) -> Section:
             memory = sweep.get("peak_host_bytes") or [None] * len(sweep["values"])
             columns = zip(sweep["values"], sweep["seconds"], sweep_throughput(sweep), memory, strict=True)
             for value, seconds, rate, most in columns:
-                row = {name: count(value) if known(value) else value}
-                word = f"{number(rate)} ({number(seconds)} s)" if known(rate) else UNKNOWN
+                row = {name: count(value) if is_known(value) else value}
+                word = f"{number(rate)} ({number(seconds)} s)" if is_known(rate) else UNKNOWN
                 rates.setdefault(value, dict(row))[sweep["target"]] = word
                 sizes.setdefault(value, dict(row))[sweep["target"]] = size(most)
         form: Columns = {column: cell(column) for column in (name, *(sweep["target"] for sweep in members))}
         for heading, rows in ((f"{title}, Mpoints/s", rates), (f"{title}, peak host memory", sizes)):
-            table = tabled(heading, form, rows.values())
+            table = rows_table(heading, form, rows.values())
             tables += [table] * (len(table.head) > 1)
         tables += _lines(title, members)
     return Section("sweeps", "Sweeps", [] if tables else ["No sweeps were run."], tables)

@@ -15,10 +15,10 @@ from tistreamlines.benchmarks.tables import (
     done,
     getter,
     groups,
-    known,
+    is_known,
     number,
     percent,
-    tabled,
+    rows_table,
 )
 
 from .file_tables import files_section
@@ -45,12 +45,12 @@ def _with_more(section: Section, results: Json) -> Section:
     for name in ("valid", "invalid", "none", "bundles", "overlap", "overreach"):
         columns[name] = cell("truth", name, form=lambda value: (percent if isinstance(value, float) else count)(value))
     notes = [f"Where nothing else is said: {usual_settings(runs)}.", *section.notes[1:]]
-    return section._replace(notes=notes, tables=[*section.tables, tabled("Connections", columns, done(runs))])
+    return section._replace(notes=notes, tables=[*section.tables, rows_table("Connections", columns, done(runs))])
 
 
 def _part(run: Json, name: str) -> str | None:
     """Format a number of streamlines, and its fraction of all streamlines of the run."""
-    if not known(run.get(name)) or not run.get("streamlines"):
+    if not is_known(run.get(name)) or not run.get("streamlines"):
         return None
     return f"{count(run[name])} ({percent(run[name] / run['streamlines'])})"
 
@@ -68,6 +68,6 @@ def _limits_section(results: Json) -> Section:
     failed = [f"The limits of {limit['arch']} are unknown: {limit['reason']}" for limit in limits if "reason" in limit]
     limits = [limit for limit in limits if "reason" not in limit]
     runs = [run for members in groups(results).values() for run in done(members) if run.get("limit_share")]
-    tables = [tabled("", limit, limits), tabled("Share of the limits", share, runs)]
+    tables = [rows_table("", limit, limits), rows_table("Share of the limits", share, runs)]
     notes = failed if limits or failed else ["The limits of the devices were not measured."]
     return Section("limits", "Limits of the devices", notes, tables)

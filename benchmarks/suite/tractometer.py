@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from tistreamlines.aliases import Array, Json
-from tistreamlines.benchmarks.tracked import Tracked, density
+from tistreamlines.benchmarks.streamlines import RunStreamlines, density
 from tistreamlines.phantom.phantom import Phantom
 from tistreamlines.space.batch import Space
 
 MIDDLE_MM = 2.0
 
 
-def crossings(tracked: Tracked, space: Space) -> Json:
+def crossings(tracked: RunStreamlines, space: Space) -> Json:
     """Count streamlines with points on both sides of the midsagittal plane, and those with ends on both sides.
 
     Points within MIDDLE_MM of the plane do not count as on a side; ends always do, as in the benchmark of cuslines.
@@ -31,7 +31,7 @@ def crossings(tracked: Tracked, space: Space) -> Json:
     }
 
 
-def truth(phantom: Phantom, tracked: Tracked) -> Json:
+def truth(phantom: Phantom, tracked: RunStreamlines) -> Json:
     """Return the Tractometer measures of streamlines in a phantom (Maier-Hein et al. 2017).
 
     A connection is valid if its ends lie in the two end regions of one bundle, and invalid if they lie in end regions
@@ -62,7 +62,7 @@ def truth(phantom: Phantom, tracked: Tracked) -> Json:
     }
 
 
-def _selected(tracked: Tracked, kept: Array) -> Tracked:
+def _selected(tracked: RunStreamlines, kept: Array) -> RunStreamlines:
     """Return the streamlines selected by a boolean array (n,)."""
     lengths = np.diff(tracked.offsets)
     points = tracked.points[np.repeat(kept, lengths)]

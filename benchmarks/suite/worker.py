@@ -15,8 +15,8 @@ import numpy as np
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.cases import METHODS
 from tistreamlines.benchmarks.problem import Problem
-from tistreamlines.benchmarks.tracked import Track, Tracked
-from tistreamlines.benchmarks.worker import Request, measured
+from tistreamlines.benchmarks.streamlines import RunStreamlines, Track
+from tistreamlines.benchmarks.worker import Request, measure_target
 from tistreamlines.devices import ARCHS, choose
 from tistreamlines.devices.host import peak_bytes
 from tistreamlines.io.writer import TractogramWriter
@@ -55,7 +55,7 @@ class SweepRequest(Request):
 
 def write_seconds(request: Request) -> float:
     """Return the seconds to write the streamlines of a run as TRX, with zeros as data per streamline."""
-    tracked, space = Tracked.load(Path(request.folder) / "tracked-0.npz"), request.load_problem().space
+    tracked, space = RunStreamlines.load(Path(request.folder) / "tracked-0.npz"), request.load_problem().space
     count = len(tracked.offsets) - 1
     batch = Batch(
         tracked.points, tracked.offsets, np.zeros((count, 3), np.float32), np.zeros(count, np.uint32),
@@ -101,7 +101,7 @@ def main() -> None:
         results = swept(SweepRequest(**fields))
     else:
         request, target = Request(**fields), TARGETS[fields["target"]]
-        results = measured(request, target)
+        results = measure_target(request, target)
         if target.kind == "arch" and results["points"]:
             results["seconds"]["write"] = write_seconds(request)
     (Path(fields["folder"]) / "run.json").write_text(json.dumps(results))

@@ -42,7 +42,7 @@ def stand_in(tmp_path_factory):
     if not COMPILERS["quadrants"].installed:
         pytest.skip("quadrants is not installed")
     linkers = filter(None, map(shutil.which, ("ld.lld", *(f"ld.lld-{version}" for version in range(22, 18, -1)))))
-    if (linker := next((linker for linker in linkers if amd._refused(linker) is None), None)) is None:
+    if (linker := next((linker for linker in linkers if amd._linker_refusal(linker) is None), None)) is None:
         pytest.skip(f"no ld.lld that is new enough {NEEDS}")
     folder = tmp_path_factory.mktemp("hip")
     subprocess.run(

@@ -21,7 +21,7 @@ from synthetic import boot_case
 from tistreamlines.backends.taichi.linking import team_bytes
 from tistreamlines.devices import Device, choose
 from tistreamlines.errors import DeviceError
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 # taichi/rhi/metal/metal_device.mm at 1.7.4: MSL 2.3 and what every Apple GPU from family 3 on has; never float64
 CAPABILITIES = [
@@ -155,6 +155,6 @@ def test_subgroup_operations_are_not_used(spirv):
 @pytest.mark.parametrize("order", [2, 4, 8, 12])
 @pytest.mark.parametrize("signals", [96, 150, 288])
 def test_team_memory_fits_every_gpu(sphere, order, signals):
-    prepared: Prepared = boot_case(n=signals, order=order, sphere=sphere)
+    prepared: KernelTables = boot_case(n=signals, order=order, sphere=sphere)
     own = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.getter.shares]
     assert 4 * (sum(own) + 64) <= MOST_MEMORY  # 64: what teams need for their own operations

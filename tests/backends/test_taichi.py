@@ -38,7 +38,7 @@ from tistreamlines.linker.store import load
 from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
 CONSTANTS, SCRATCH = {"pattern": OFFSETS, "row_chunks": 2}, {"row": ("reals", 64)}
@@ -144,7 +144,7 @@ def team_cases() -> dict[str, Case]:
     }
 
 
-def refit_case(model: str) -> tuple[Prepared, Case]:
+def refit_case(model: str) -> tuple[KernelTables, Case]:
     """Coefficients of the model fitted to redrawn signals."""
     prepared = boot_case(model=model)
     points = np.random.default_rng(3).uniform(-0.5, 2.4, 150).astype(np.float32)

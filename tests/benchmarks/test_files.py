@@ -171,6 +171,6 @@ def test_the_asymmetric_case_is_tracked(tiny, tmp_path, target):
     if reason := TARGETS[target].missing():
         pytest.skip(reason)
     request = worker.Request(str(tiny), str(tmp_path), target, "prob-asymmetric", 200, repeat=1)
-    found = worker.measured(request, TARGETS[target])
+    found = worker.measure_target(request, TARGETS[target])
     assert found["streamlines"] > 100
     assert found["mean_mm"] > 10

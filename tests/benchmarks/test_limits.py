@@ -26,7 +26,7 @@ from tistreamlines.kernels.orientation.amplitudes import harmonic
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.parts import Part, Source
 from tistreamlines.tracking.parts import Layout
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 SIDE = 5
 MEASURED = f"""
@@ -38,7 +38,7 @@ print(json.dumps(measure_limits(choose(sys.argv[1]), 0.05)))
 """
 
 
-def tables(prepare: Any, source: str, count: int, **options: Any) -> Prepared:
+def tables(prepare: Any, source: str, count: int, **options: Any) -> KernelTables:
     values = np.random.default_rng(0).random((SIDE, SIDE, SIDE, count), np.float32)
     stop_map = np.ones(values.shape[:3], np.float32)
     return prepare(source, values, stop_map, 0.5, np.full((1, 3), 2.0), **options)

@@ -7,13 +7,20 @@ import pytest
 from suite import tractometer
 
 from tistreamlines.benchmarks.cases import CASES
-from tistreamlines.benchmarks.tracked import Tracked, density, identical, joined, length_ks, lengths_mm
+from tistreamlines.benchmarks.streamlines import (
+    RunStreamlines,
+    concatenate_lines,
+    density,
+    identical,
+    length_ks,
+    lengths_mm,
+)
 from tistreamlines.phantom.phantom import make_phantom
 from tistreamlines.space.batch import Space
 
 
-def lines(*some) -> Tracked:
-    return joined([np.array(line, np.float32) for line in some], 1.0)
+def lines(*some) -> RunStreamlines:
+    return concatenate_lines([np.array(line, np.float32) for line in some], 1.0)
 
 
 def test_lengths_and_crossings_in_closed_form():

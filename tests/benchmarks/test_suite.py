@@ -46,7 +46,7 @@ def small(tmp_path_factory):
 def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, **others) -> dict:
     """Results of one run in this process, as the suite puts them together."""
     request = worker.Request(str(small[0]), str(folder), target, method, nseeds, **others)
-    answer = worker.measured(request, TARGETS[target])
+    answer = worker.measure_target(request, TARGETS[target])
     row = {"case": "demo", "dg": METHODS[method].dg, "model": METHODS[method].model, "target": target, "kind": "arch",
            "nseeds": nseeds, "threads": None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
            "density_correlation": {}}
@@ -84,13 +84,13 @@ def test_devices_that_share_the_seeds(small, tmp_path, monkeypatch):
 def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
     clean = run_here(small, tmp_path, "cpu", "boot", 500)
     assert not compare(clean, clean)
-    place = PointsOnHost._grown
+    place = PointsOnHost._gather
 
     def slowly(*arguments):
         time.sleep(0.3)
         return place(*arguments)
 
-    monkeypatch.setattr(PointsOnHost, "_grown", slowly)
+    monkeypatch.setattr(PointsOnHost, "_gather", slowly)
     findings = compare(run_here(small, tmp_path, "cpu", "boot", 500), clean)
     assert findings
     assert {finding.kind for finding in findings} == {"slower"}

@@ -137,4 +137,4 @@ def test_names_that_are_too_long(folder, name, command):
     ],
 )
 def test_what_nothing_else_explains(error, words):
-    assert words in vars(main)["_told"](error, None)
+    assert words in vars(main)["_explanation"](error, None)

@@ -219,7 +219,7 @@ class TestFailures:
 
     def test_a_crash(self, verify, monkeypatch):
         words = "import os, sys; print('last words', file=sys.stderr); os.abort()"
-        monkeypatch.setattr(verifying, "calling", lambda *_: helper(words))
+        monkeypatch.setattr(verifying, "module_command", lambda *_: helper(words))
         done, report = verify([Variant("cpu")])
         assert done.code == 1
         assert report["runs"][0]["outcome"] == "failed"

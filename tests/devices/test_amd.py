@@ -82,7 +82,7 @@ def use(monkeypatch):
         monkeypatch.setattr(Compiler, "installed", property(lambda one: compiler and one.name == "quadrants"))
         monkeypatch.setattr(amd, "LINKERS", ())
         monkeypatch.setattr(amd.shutil, "which", lambda name: linker if name == "ld.lld" else None)
-        monkeypatch.setattr(amd, "_refused", lambda name: "unknown version" if name == "ld.lld-14" else None)
+        monkeypatch.setattr(amd, "_linker_refusal", lambda name: "unknown version" if name == "ld.lld-14" else None)
         monkeypatch.setattr(amd, "read", lambda path: "")
         for name in ("ROCM_PATH", *amd.HIDING):
             monkeypatch.delenv(name, raising=False)
@@ -176,14 +176,14 @@ def test_linkers_are_tried(name, able):
     """The one that Debian 12 installs as lld does not know what Quadrants makes."""
     if (linker := shutil.which(name)) is None:
         pytest.skip(f"no {name} (Debian: {name.replace('ld.', '')})")
-    assert amd._refused(linker) == (None if able else r"unknown abi version: \x04")
+    assert amd._linker_refusal(linker) == (None if able else r"unknown abi version: \x04")
 
 
 def test_a_linker_that_does_not_start_is_refused(tmp_path):
     linker = tmp_path / "ld.lld"
     linker.write_text("#!/bin/sh\nexit 3\n")
     linker.chmod(0o700)
-    assert amd._refused(str(linker)) == "exit code 3"
+    assert amd._linker_refusal(str(linker)) == "exit code 3"
 
 
 def test_several_are_told_apart(use, monkeypatch):

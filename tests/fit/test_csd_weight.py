@@ -17,8 +17,8 @@ from truth.truth import Scan, Truth
 
 import tistreamlines as ts
 from tistreamlines.fit import csd, csd_weight
-from tistreamlines.fit.csd import System, deconvolved, fit_csd
-from tistreamlines.fit.csd_weight import chosen_weight
+from tistreamlines.fit.csd import System, deconvolve_series, fit_csd
+from tistreamlines.fit.csd_weight import choose_weight
 from tistreamlines.fit.response import csd_response, response_fa
 from tistreamlines.io import nifti
 from tistreamlines.phantom.phantom import make_phantom
@@ -38,13 +38,13 @@ def test_a_weight_is_dipys(weight):
 def test_less_noise_takes_a_lower_weight():
     gtab = gradients(70)
     series = [brainlike(gtab, 300, snr) for snr in (5, 80)]
-    found = [chosen_weight(data, gtab, everywhere(data), RESPONSE) for data in series]
+    found = [choose_weight(data, gtab, everywhere(data), RESPONSE) for data in series]
     assert 1 >= found[0] > found[1]
 
 
 def test_threads_change_nothing():
     data, gtab = brainlike(gradients(70), 300), gradients(70)
-    few, many = (chosen_weight(data, gtab, everywhere(data), RESPONSE, threads=n) for n in (1, 5))
+    few, many = (choose_weight(data, gtab, everywhere(data), RESPONSE, threads=n) for n in (1, 5))
     assert few == many
 
 
@@ -53,9 +53,9 @@ def test_dipys_model_is_built_once(monkeypatch):
     data, gtab, built = brainlike(gradients(70), 300, 80), gradients(70), []
     model = csd._dipys_model
     monkeypatch.setattr(csd, "_dipys_model", lambda *given: built.append(given) or model(*given))
-    assert chosen_weight(data, gtab, everywhere(data), RESPONSE) < 1
+    assert choose_weight(data, gtab, everywhere(data), RESPONSE) < 1
     assert len(built) == 1
-    systems = System.of(gtab, RESPONSE, 8, 1.0).weighted(0.125), System.of(gtab, RESPONSE, 8, 0.125)
+    systems = System.of(gtab, RESPONSE, 8, 1.0).with_weight(0.125), System.of(gtab, RESPONSE, 8, 0.125)
     assert np.array_equal(systems[0].positivity, systems[1].positivity)
 
 
@@ -74,7 +74,7 @@ def test_fibres_of_a_low_fa_take_dipys_weight():
     found = []
     for across in np.linspace(0.9e-3, 1.6e-3, 15):
         data, gtab, response = flat_fibres(across)
-        found.append(np.log2(chosen_weight(data, gtab, everywhere(data), response)))
+        found.append(np.log2(choose_weight(data, gtab, everywhere(data), response)))
     assert found[0] < -2
     assert found[-1] == 0
     assert np.abs(np.diff(found)).max() < 1
@@ -100,21 +100,21 @@ def test_the_fa_of_a_zonal_response_is_that_of_its_tensor(across):
 def test_a_weight_without_a_solution_is_not_chosen(monkeypatch, least, lowest, highest):
     data, gtab = brainlike(gradients(70), 300, 80), gradients(70)
     monkeypatch.setattr(
-        csd_weight, "deconvolved", lambda *given: replaced(deconvolved(*given), given[3].weight < least)
+        csd_weight, "deconvolve_series", lambda *given: replaced(deconvolve_series(*given), given[3].weight < least)
     )
-    assert lowest <= chosen_weight(data, gtab, everywhere(data), RESPONSE) <= highest
+    assert lowest <= choose_weight(data, gtab, everywhere(data), RESPONSE) <= highest
 
 
 def test_voxels_with_nan_are_not_asked():
     data, gtab = brainlike(gradients(70), 300), gradients(70)
-    expected = chosen_weight(data[1:], gtab, everywhere(data[1:]), RESPONSE)
+    expected = choose_weight(data[1:], gtab, everywhere(data[1:]), RESPONSE)
     data[0, 0, 0, 5] = np.nan
-    assert chosen_weight(data, gtab, everywhere(data), RESPONSE) == expected
-    assert chosen_weight(np.full_like(data, np.nan), gtab, everywhere(data), RESPONSE) == 1
+    assert choose_weight(data, gtab, everywhere(data), RESPONSE) == expected
+    assert choose_weight(np.full_like(data, np.nan), gtab, everywhere(data), RESPONSE) == 1
 
 
 def replaced(found, singular):
-    return csd_weight.Deconvolved(found.coefficients, found.system, 0, int(singular))
+    return csd_weight.Deconvolution(found.coefficients, found.system, 0, int(singular))
 
 
 def test_the_trace_is_that_of_the_derivative_of_the_fit():
@@ -124,11 +124,11 @@ def test_the_trace_is_that_of_the_derivative_of_the_fit():
     weighted = np.flatnonzero(~gtab.b0s_mask)
     shifted = np.repeat(data, 1 + len(weighted), axis=0)
     shifted[1 + np.arange(len(weighted)), 0, 0, weighted] += 0.02
-    found = deconvolved(shifted, gtab, everywhere(shifted), System.of(gtab, RESPONSE, 6, 0.3))
+    found = deconvolve_series(shifted, gtab, everywhere(shifted), System.of(gtab, RESPONSE, 6, 0.3))
     design = found.system.design
     fits = found.coefficients[:, 0, 0].astype(float) @ design.T
     trace = ((fits[1:] - fits[0]).diagonal() / 0.02).sum()
-    single = csd_weight.Deconvolved(found.coefficients[:1], found.system, 0, 0)
+    single = csd_weight.Deconvolution(found.coefficients[:1], found.system, 0, 0)
     score = np.exp(csd_weight._cross_validation(data[:, 0, 0][:, weighted], single, 1))
     rss = ((data[0, 0, 0, weighted] - fits[0]) ** 2).sum()
     assert score == pytest.approx(len(design) * rss / (len(design) - trace) ** 2, rel=0.02)
@@ -158,18 +158,18 @@ SERIES = [pytest.param(crop_of_sherbrooke, marks=needs_crop), demo]
 def test_the_order_of_the_axes_does_not_matter(series):
     data, gtab, mask = series()
     response, _ = csd_response(data, gtab, mask, 0.6)
-    expected = chosen_weight(data, gtab, mask, response)
+    expected = choose_weight(data, gtab, mask, response)
     for order in permutations(range(3)):
         for signs in ((1, 1, 1), (-1, 1, -1)):
-            assert chosen_weight(*stored_in(data, gtab, mask, order, signs), response) == expected
+            assert choose_weight(*stored_in(data, gtab, mask, order, signs), response) == expected
 
 
 def test_the_order_of_the_voxels_does_not_matter():
     data, gtab = brainlike(gradients(70), 600), gradients(70)
-    expected = chosen_weight(data, gtab, everywhere(data), RESPONSE)
+    expected = choose_weight(data, gtab, everywhere(data), RESPONSE)
     for seed in range(3):
         mixed = np.random.default_rng(seed).permutation(data)
-        assert chosen_weight(mixed, gtab, everywhere(data), RESPONSE) == expected
+        assert choose_weight(mixed, gtab, everywhere(data), RESPONSE) == expected
 
 
 @pytest.mark.parametrize("series", SERIES)
@@ -183,7 +183,7 @@ def test_the_weight_hardly_changes_with_the_part_of_the_image(series):
         drawn = rows[rng.integers(len(rows), size=8000)][:, None, None]
         for part, inside in ((data[box], mask[box]), (drawn, everywhere(drawn))):
             response, _ = csd_response(part, gtab, inside, 0.6)
-            logs.append(np.log2(chosen_weight(part, gtab, inside, response)))
+            logs.append(np.log2(choose_weight(part, gtab, inside, response)))
     assert np.std(logs) < 0.35
     assert np.ptp(logs) < 1
 

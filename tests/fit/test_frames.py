@@ -24,7 +24,7 @@ from tistreamlines.fit.coherence import TURNS, coherence, field_of, lead
 from tistreamlines.io import nifti
 from tistreamlines.io.orientations import Orientations, load_peaks, load_sh
 from tistreamlines.space.batch import Space
-from tistreamlines.space.harmonics import BASES, basis_of, count_of, sampling_matrix, to_descoteaux, turned
+from tistreamlines.space.harmonics import BASES, basis_of, count_of, sampling_matrix, to_descoteaux, turn_coefficients
 from tistreamlines.space.sphere import load_sphere
 
 SHAPE, SIDE = (22, 22, 22), 2.0
@@ -193,13 +193,13 @@ def test_turned_harmonics_are_the_functions_turned(basis, mirror):
     order, turn = (5 if full else 8), Rotation.random(random_state=1).as_matrix() * mirror
     values, directions = rng.normal(size=(4, count_of(order, full))), rng.normal(size=(50, 3))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
-    here = sampling_matrix(directions, order, basis) @ turned(values, turn, basis).T
+    here = sampling_matrix(directions, order, basis) @ turn_coefficients(values, turn, basis).T
     assert np.allclose(here, sampling_matrix(directions @ turn.T, order, basis) @ values.T, atol=2e-6)
 
 
 def test_flipped_axes_change_no_bit_but_signs():
     values = np.random.default_rng(0).normal(size=(10, 45)).astype(np.float32)
-    assert np.array_equal(np.abs(turned(values, FLIP, "tournier07")), np.abs(values))
+    assert np.array_equal(np.abs(turn_coefficients(values, FLIP, "tournier07")), np.abs(values))
 
 
 def lobes(axes, inside, basis, order=8):

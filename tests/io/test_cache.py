@@ -11,7 +11,7 @@ from plans import plan_of
 
 import tistreamlines as ts
 from tistreamlines.io.cache import Cache
-from tistreamlines.tracking.tables.packing import pack_prepared, unpack_prepared
+from tistreamlines.tracking.tables.packing import pack_tables, unpack_tables
 
 try:
     import resource
@@ -227,24 +227,24 @@ METHODS = {
 def test_every_array_is_as_long_as_the_kernels_take_it_for(head, method):
     """Of each method; one of another length or type, and an index beyond the rows, are refused."""
     plan = plan_of(head, **METHODS[method])
-    arrays, values = pack_prepared(plan.prepared, plan.space)
-    unpack_prepared(arrays, values)
+    arrays, values = pack_tables(plan.prepared, plan.space)
+    unpack_tables(arrays, values)
     for name, array in arrays.items():
         if name == "volume.rows":
             continue
         for other in (array[:-1], np.append(array, array[:1]), array.astype("U8"), array.reshape(1, -1)):
             with pytest.raises((ValueError, TypeError), match=name.split(".")[-1]):
-                unpack_prepared({**arrays, name: other}, values)
+                unpack_tables({**arrays, name: other}, values)
     rows, index = arrays["volume.rows"], arrays["volume.index"]
     for changed in ({"rows": rows[:-32]}, {"index": index - 1}, {"index": index + 1}, {"rows": rows[:0]}):
         with pytest.raises(ValueError, match=r"volume\.index names rows"):
-            unpack_prepared(arrays | {f"volume.{name}": array for name, array in changed.items()}, values)
+            unpack_tables(arrays | {f"volume.{name}": array for name, array in changed.items()}, values)
     assert values["getter"]["fields"]["scratch"].keys() == {"kernel"}  # the sizes of team memory follow from constants
 
 
 def test_only_kernels_and_records_are_named(head):
     plan = plan_of(head, dg="prob")
-    arrays, values = pack_prepared(plan.prepared, plan.space)
+    arrays, values = pack_tables(plan.prepared, plan.space)
     kernels = "tistreamlines.kernels.orientation.pmf"
     for place in ("os:system", f"{kernels}:NONE", f"{kernels}:amplitudes"):
         for key in ("kernel", "record"):
@@ -252,4 +252,4 @@ def test_only_kernels_and_records_are_named(head):
             fields = values["getter"]["fields"] | {"method": record}
             for getter in (record, values["getter"] | {"fields": fields}):
                 with pytest.raises((ValueError, TypeError)):
-                    unpack_prepared(arrays, values | {"getter": getter})
+                    unpack_tables(arrays, values | {"getter": getter})

@@ -15,7 +15,7 @@ import tistreamlines as ts
 from tistreamlines.errors import InputError
 from tistreamlines.io.images import open_image, read_array, read_series
 from tistreamlines.io.maps import map_content
-from tistreamlines.io.mif import normalised
+from tistreamlines.io.mif import normalise_gradients
 from tistreamlines.io.nifti import load_dwi
 from tistreamlines.space.batch import Space
 
@@ -153,7 +153,7 @@ def test_gradients_are_those_of_mrconvert(tmp_path, name, transform):
 
 def test_lengths_of_directions_scale_b_values():
     """A shell as scanners store it: half the length is a quarter of the b-value."""
-    found = normalised(np.array([[0, 0, 0, 0], [0, 0.5, 0, 3000], [1, 0, 0, 3000.0]]))
+    found = normalise_gradients(np.array([[0, 0, 0, 0], [0, 0.5, 0, 3000], [1, 0, 0, 3000.0]]))
     np.testing.assert_array_equal(found, [[0, 0, 0, 0], [0, 1, 0, 750], [1, 0, 0, 3000]])
 
 

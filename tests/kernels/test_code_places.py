@@ -13,7 +13,7 @@ from tistreamlines.kernels.halves import HALVES_A_PAGE, IN_A_ROW, Rules, code_pl
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.parts import Source
 from tistreamlines.linker.records import INTS
-from tistreamlines.space.sphere import padded
+from tistreamlines.space.sphere import round_up
 
 
 @func
@@ -36,7 +36,7 @@ def places(paged: int, halves: int, max_steps: int) -> np.ndarray:
 def test_each_code_has_a_place_of_its_own(paged, streamlines, max_steps):
     found = places(paged, 2 * streamlines, max_steps)
     layout = replace(layout_along_vertices(most_directions=2), paged=paged)
-    size = padded(streamlines, layout.together) * layout.of_streamline(max_steps)["halves_codes"][1]
+    size = round_up(streamlines, layout.together) * layout.of_streamline(max_steps)["halves_codes"][1]
     assert len(np.unique(found)) == found.size
     assert found.min() >= 0 and found.max() < size
 

@@ -9,7 +9,7 @@ from dipy.core.interpolation import trilinear_interpolate4d
 from interpolate_kernels import sample
 from scipy.ndimage import map_coordinates
 
-from tistreamlines.tracking.growth.chunk import near_together
+from tistreamlines.tracking.growth.chunk import z_order
 
 SHAPE = (5, 6, 7)
 POINTS = 300
@@ -105,8 +105,8 @@ def test_a_voxel_without_a_row_counts_as_zero(dialect):
 
 def test_neighbours_in_space_are_put_together():
     points = np.random.default_rng(3).uniform(-0.5, 150, (4000, 3)).astype(np.float32)
-    order = near_together(points)
+    order = z_order(points)
     assert np.array_equal(np.sort(order), np.arange(4000))
     apart = np.linalg.norm(np.diff(points[order], axis=0), axis=1).mean()
     assert apart < 0.25 * np.linalg.norm(np.diff(points, axis=0), axis=1).mean()
-    assert len(near_together(points[:0])) == 0
+    assert len(z_order(points[:0])) == 0

@@ -11,7 +11,7 @@ from places import ROOT
 from toys import FADING, STRAIGHTEST
 
 import tistreamlines as ts
-from tistreamlines.options.objects import TABLES, arguments_of, class_name, expanded
+from tistreamlines.options.objects import TABLES, arguments_of, class_name, expand
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
 
 EQUAL = [
@@ -94,7 +94,7 @@ def test_an_unknown_option_is_refused_at_once():
 
 def test_an_array_brings_its_affine():
     affine = np.diag([2.0, 2, 2, 1])
-    image = expanded({"include": ts.Mask(np.ones((2, 2, 2), bool), affine)})["include"]
+    image = expand({"include": ts.Mask(np.ones((2, 2, 2), bool), affine)})["include"]
     assert isinstance(image, nib.Nifti1Image)
     assert np.array_equal(image.affine, affine)
     assert np.array_equal(np.asarray(image.dataobj), np.ones((2, 2, 2)))
@@ -126,7 +126,7 @@ class TestRows:
     def test_it_can_be_sent_to_another_process(self):
         again = pickle.loads(pickle.dumps(ts.Ptt(probe_length=2)))
         assert isinstance(again, ts.Ptt)
-        assert expanded({"dg": again}) == {"dg": "ptt", "probe_length": 2}
+        assert expand({"dg": again}) == {"dg": "ptt", "probe_length": 2}
 
     def test_editors_know_them(self):
         spec = importlib.util.spec_from_file_location("stub", ROOT / "docs" / "stub.py")

@@ -14,7 +14,7 @@ from getters import ON_A_SERIES
 
 from tistreamlines.errors import ParameterError
 from tistreamlines.fit.models import MODELS
-from tistreamlines.option import GROUPS, Option, bounds, checked, flag, several, whole
+from tistreamlines.option import GROUPS, Option, bounds, check_value, flag, several, whole
 from tistreamlines.options.definitions import absent, defaults, kind, options
 from tistreamlines.options.objects import choice
 from tistreamlines.options.parameters import Parameters
@@ -162,7 +162,7 @@ class TestSeveral:
     )
     def test_one_or_more(self, given, values):
         assert several(given) == values
-        assert checked("regions", REGIONS, several(given), "list") == values
+        assert check_value("regions", REGIONS, several(given), "list") == values
 
     def test_arrays_of_voxels_are_kept(self):
         image = np.ones((2, 2, 2))
@@ -174,7 +174,7 @@ class TestSeveral:
     )
     def test_one_line_for_what_is_no_text(self, given, part):
         with pytest.raises(ParameterError, match=f"regions {re.escape(part)}"):
-            checked("regions", REGIONS, several(given), "list")
+            check_value("regions", REGIONS, several(given), "list")
 
 
 class TestRelations:
@@ -343,7 +343,7 @@ class TestGetters:
         assert Parameters(dg="SD-Stream") == Parameters(dg="sd_stream")
         for name, option in options().items():
             for word in option.choices:
-                assert checked(name, option, word.upper(), "word") == word
+                assert check_value(name, option, word.upper(), "word") == word
 
     @pytest.mark.parametrize(("named", "words"), [
         ({"dg": "Tensor_Det"}, "or fact and the tensor's peaks"),

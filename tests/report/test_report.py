@@ -14,10 +14,10 @@ from PIL import Image
 
 import tistreamlines as ts
 from tistreamlines.report import scene as scenes
-from tistreamlines.report.charts import UNKNOWN, bins, coded, connectomes
-from tistreamlines.report.content import command, differing
-from tistreamlines.report.page import Pictures, Told, html
-from tistreamlines.report.scene import Gathered, PictureFrame, ReportScene, SlicePeaks
+from tistreamlines.report.charts import UNKNOWN, bins, connectomes, encode_matrix
+from tistreamlines.report.content import changed_options, command
+from tistreamlines.report.page import Pictures, RunFacts, html
+from tistreamlines.report.scene import PictureFrame, ReportScene, SlicePeaks, StreamlineSample
 from tistreamlines.report.views import density_pictures, peaks_picture, streamline_pictures
 
 # the first axis points down, the second to the left, the third to the front, a little tilted
@@ -75,7 +75,7 @@ def test_streamlines_have_the_place_and_the_colour_of_their_direction():
 def test_a_sample_is_even_and_the_density_is_that_of_all(monkeypatch):
     monkeypatch.setattr(scenes, "MOST", 50)
     space = ts.Space(np.diag([2.0, 2, 2, 1]), (20, 20, 20))
-    kept, rng = Gathered(space, 30.0), np.random.default_rng(0)
+    kept, rng = StreamlineSample(space, 30.0), np.random.default_rng(0)
     ends = rng.uniform(0, 38, (333, 2, 3)).astype(np.float32)
     for first in range(0, 333, 37):
         kept.add(batch(*ends[first : first + 37]))
@@ -132,7 +132,7 @@ def connectome(n, measures=("count",)):
 def test_a_matrix_is_coded_to_one_in_ten_thousand():
     made = connectome(30)
     for matrix in (made.values["count"], made.errors["count"]):
-        told = coded(matrix)
+        told = encode_matrix(matrix)
         codes = np.frombuffer(base64.b64decode(told["codes"]), "<u2")
         # as the script reads them
         values = told["low"] * np.exp((codes - 1.0) / 65532 * np.log(told["high"] / told["low"]))
@@ -181,7 +181,7 @@ def test_the_page_runs_only_its_own_script_and_loads_nothing(kept):
     made = Matrix(**vars(made) | {"names": (odd, *made.names[1:])})
     space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
     shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
-    told = Told(kept, "<u>out.trx", np.bincount([30, 30]), ("a & b",), {"connectome": (made,)})
+    told = RunFacts(kept, "<u>out.trx", np.bincount([30, 30]), ("a & b",), {"connectome": (made,)})
     page = html(told, shown, Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none."))
     elements = Elements(page).found
     names = [tag for tag, _ in elements]
@@ -198,12 +198,12 @@ def test_the_page_runs_only_its_own_script_and_loads_nothing(kept):
 
 
 def test_the_command_has_what_differs_from_the_defaults(kept):
-    assert set(differing(kept)) == {"nseeds", "dg", "include", "force"}
+    assert set(changed_options(kept)) == {"nseeds", "dg", "include", "force"}
     told = command(kept, "out.trx")
     assert told.startswith("tistreamlines track '/a b/<i>dwi.nii'")
     assert "-o out.trx" in told and "--nseeds 500" in told and "--dg prob" in told and "--include 1,2,3,4" in told
     plain = SimpleNamespace(**ts.Parameters().as_dict())
-    assert differing({"parameters": vars(plain)}) == {}
+    assert changed_options({"parameters": vars(plain)}) == {}
 
 
 def test_nothing_to_show_is_shown():
@@ -221,7 +221,7 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
     shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
     pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none.")
-    told = Told(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), *[connectome(12)] * 4)})
+    told = RunFacts(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), *[connectome(12)] * 4)})
     (tmp_path / "page.html").write_text(html(told, shown, pictures), encoding="utf-8")
     done = subprocess.run(
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
@@ -246,7 +246,8 @@ def test_names_of_nodes_cover_no_cell(kept, tmp_path):
     for n, clicks in ((12, 0), (84, 3)):
         matrix = connectome(n)
         full = {"count": matrix.values["count"] + 1 + np.add.outer(np.arange(n), np.arange(n))}
-        told = Told(kept, None, np.bincount([30, 30]), (), {"connectome": (Matrix(**vars(matrix) | {"values": full}),)})
+        products = {"connectome": (Matrix(**vars(matrix) | {"values": full}),)}
+        told = RunFacts(kept, None, np.bincount([30, 30]), (), products)
         page = re.sub("<meta http-equiv[^>]*>", "", html(told, shown, pictures))
         alone = (
             "<style>canvas{position:fixed;inset:0;width:600px!important;height:600px!important;border:0!important;"

@@ -17,7 +17,7 @@ from places import ROOT
 
 import tistreamlines as ts
 from tistreamlines.cli.main import COMMANDS, cli
-from tistreamlines.cli.options import explanation, given
+from tistreamlines.cli.options import explanation, options_of
 from tistreamlines.option import bounds, flag
 from tistreamlines.options.definitions import options
 from tistreamlines.options.parameters import Parameters
@@ -222,7 +222,7 @@ def check(arguments: list[str]) -> None:
     assert command is not None, name
     # a command named in the running text stands for itself, without the arguments that it needs
     with command.make_context(name, rest, resilient_parsing=not rest) as context:
-        chosen = given(context)
+        chosen = options_of(context)
         if name == "track":
             Parameters.given(chosen)
             without = context.params["citations"] or context.params["dry_run"]

@@ -17,7 +17,7 @@ from dipy.io.utils import Space as Frame
 
 import tistreamlines as ts
 from tistreamlines.options import objects
-from tistreamlines.options.definitions import joined_options, names_in_memory, options
+from tistreamlines.options.definitions import join_options, names_in_memory, options
 from tistreamlines.options.objects import MADE, TABLES
 from tistreamlines.run import plan
 from tistreamlines.space.sphere import load_sphere
@@ -176,7 +176,7 @@ class TestParameters:
         rows = [*classes["ProductOptions"], *classes["Options"]]
         said = {row.target.id: ast.unparse(row.annotation) for row in rows}
         assert said == {name: f"{row} | None" for name, row in expected.items()}
-        assert list(said) == sorted(expected, key=lambda name: name not in joined_options())
+        assert list(said) == sorted(expected, key=lambda name: name not in join_options())
         for function in (ts.track, ts.stream):
             shown = inspect.signature(function).parameters
             assert list(shown)[-len(expected) :] == list(expected)

@@ -9,7 +9,7 @@ import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.run.estimate import Pilot, _spread_over
-from tistreamlines.tracking.seeding.files import GivenSeeds
+from tistreamlines.tracking.seeding.files import PointSeeds
 from tistreamlines.tracking.seeding.more_seeds import GridSeeds, SeedsPerVoxel
 from tistreamlines.tracking.seeding.seeds import Draw
 
@@ -137,7 +137,7 @@ class TestPilots:
     def test_samples_are_the_seeds_of_their_numbers(self):
         voxels = np.argwhere(np.ones((3, 4, 5))).astype(np.int32)
         numbers = np.sort(np.random.default_rng(1).choice(480, 40, replace=False))
-        grid, given = GridSeeds(voxels, 2), GivenSeeds(np.arange(1440.0).reshape(-1, 3), np.ones((480, 3)))
+        grid, given = GridSeeds(voxels, 2), PointSeeds(np.arange(1440.0).reshape(-1, 3), np.ones((480, 3)))
         for seeds in (grid, given):
             assert np.array_equal(seeds.sample(numbers)[0], seeds.points(0, 480)[numbers])
         assert np.array_equal(given.sample(numbers)[1], given.along[numbers])

@@ -128,7 +128,7 @@ class TestOptions:
     )
     def test_words_reach_the_kernels(self, head, given, field, value):
         plain = plan_of(head, model="csa", sh_order=6).prepared.getter
-        assert plain.pick is prob.drawn_vertex
+        assert plain.pick is prob.draw_vertex
         assert getattr(plain, field) != value
         assert getattr(plan_of(head, model="csa", **given).prepared.getter, field) == value
 

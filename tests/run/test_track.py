@@ -264,10 +264,10 @@ class TestCache:
         caching.source_hash.cache_clear()  # of the copy
 
     def test_only_kernels_are_imported(self, tmp_path):
-        from tistreamlines.tracking.tables.packing import _decoded
+        from tistreamlines.tracking.tables.packing import _decode
 
         with pytest.raises(ValueError, match="no kernels and no parts"):
-            _decoded({"kernel": "os:system"}, {})
+            _decode({"kernel": "os:system"}, {})
 
 
 class TestWriterThread:

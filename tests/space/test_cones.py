@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from tistreamlines.space.cones import ascending, cones, listed, listed_by_patches, members, patched, touched
+from tistreamlines.space.cones import (
+    ascending,
+    cone_lists,
+    cone_lists_by_patches,
+    cones,
+    divide_sphere,
+    members,
+    patches_touched,
+)
 from tistreamlines.space.sphere import load_sphere
 
 SPHERES = [("default", True), ("full", False), ("small", True)]
@@ -19,7 +27,7 @@ def test_a_cone_has_the_vertices_within_the_angle(sphere, symmetric, angle):
     cosines = np.abs(cosines) if symmetric else cosines
     clear = np.abs(cosines - cosine) > 1e-6
     np.testing.assert_array_equal(inside[clear], (cosines > cosine)[clear])
-    for numbers, used in (listed(inside), listed_by_patches(inside, patched(vertices), 3)):
+    for numbers, used in (cone_lists(inside), cone_lists_by_patches(inside, divide_sphere(vertices), 3)):
         assert numbers.dtype == used.dtype == np.int32
         assert numbers.shape == (*used.shape, 32) and len(used) == len(headings)
         assert (numbers[used < 0] < 0).all()
@@ -30,8 +38,8 @@ def test_a_cone_has_the_vertices_within_the_angle(sphere, symmetric, angle):
 
 def test_a_chunk_lies_in_the_patch_that_it_names():
     vertices = load_sphere("full")[0]
-    own = patched(vertices).reshape(-1, 32)
-    numbers, used = listed_by_patches(cones(vertices, 0.9, symmetric=False, closed=True), own.ravel(), 2)
+    own = divide_sphere(vertices).reshape(-1, 32)
+    numbers, used = cone_lists_by_patches(cones(vertices, 0.9, symmetric=False, closed=True), own.ravel(), 2)
     assert used.shape[1] % 2 == 0 and (used[:, ::2] >= 0).sum() == (used[:, 1::2] >= 0).sum()
     named = np.where(used[..., None] >= 0, np.maximum(own, ~own)[np.maximum(used, 0)], -1)
     np.testing.assert_array_equal(np.where(used[..., None] >= 0, np.maximum(numbers, ~numbers), -1), named)
@@ -40,9 +48,9 @@ def test_a_chunk_lies_in_the_patch_that_it_names():
 @pytest.mark.parametrize(("sphere", "symmetric"), SPHERES)
 def test_each_bit_is_a_patch_with_vertices_in_the_cone(sphere, symmetric):
     vertices = load_sphere(sphere)[0]
-    order = patched(vertices)
+    order = divide_sphere(vertices)
     inside = cones(vertices, np.cos(np.radians(30)), symmetric=symmetric, closed=False)
-    found = touched(inside, order)
+    found = patches_touched(inside, order)
     assert found.dtype == np.int32
     for bits, own in zip(found, inside, strict=True):
         expected = {int(np.flatnonzero(order == vertex)[0]) // 32 for vertex in np.flatnonzero(own)}
@@ -52,7 +60,7 @@ def test_each_bit_is_a_patch_with_vertices_in_the_cone(sphere, symmetric):
 @pytest.mark.parametrize(("sphere", "symmetric"), SPHERES)
 def test_each_bit_is_a_vertex_of_the_patch_in_the_cone(sphere, symmetric):
     vertices = load_sphere(sphere)[0]
-    order = ascending(patched(vertices)).reshape(-1, 32)
+    order = ascending(divide_sphere(vertices)).reshape(-1, 32)
     inside = cones(vertices, np.cos(np.radians(40)), symmetric=symmetric, closed=False)
     words = members(inside, order.ravel())
     assert words.dtype == np.int32 and words.shape == (len(inside), len(order))
@@ -63,7 +71,7 @@ def test_each_bit_is_a_vertex_of_the_patch_in_the_cone(sphere, symmetric):
 
 @pytest.mark.parametrize("sphere", [name for name, _ in SPHERES])
 def test_vertices_of_a_patch_ascend(sphere):
-    order = patched(load_sphere(sphere)[0]).reshape(-1, 32)
+    order = divide_sphere(load_sphere(sphere)[0]).reshape(-1, 32)
     sorted_ = ascending(order.ravel()).reshape(-1, 32)
     real = np.maximum(sorted_, ~sorted_)
     assert (np.diff(real, axis=1) > 0).all()
@@ -72,7 +80,7 @@ def test_vertices_of_a_patch_ascend(sphere):
 
 
 def test_the_last_of_32_patches_has_the_highest_bit():
-    assert touched(np.ones((2, 1024), bool), np.arange(1024)).tolist() == [-1, -1]
+    assert patches_touched(np.ones((2, 1024), bool), np.arange(1024)).tolist() == [-1, -1]
 
 
 def test_a_vertex_at_just_the_greatest_angle_is_in_a_closed_cone_alone():
@@ -86,7 +94,7 @@ def test_a_vertex_at_just_the_greatest_angle_is_in_a_closed_cone_alone():
 def test_a_cone_without_a_vertex_has_no_chunk():
     vertices = load_sphere("default")[0]
     nothing = cones(vertices, 1.01, symmetric=True, closed=False)
-    for numbers, used in (listed(nothing), listed_by_patches(nothing, patched(vertices), 1)):
+    for numbers, used in (cone_lists(nothing), cone_lists_by_patches(nothing, divide_sphere(vertices), 1)):
         assert (numbers < 0).all() and (used == -1).all() and used.shape == (362, 1)
 
 
@@ -94,8 +102,8 @@ def test_a_cone_without_a_vertex_has_no_chunk():
 def test_patches_are_compact(sphere, symmetric):
     """A cone of 20 degrees touches few of them."""
     vertices = load_sphere(sphere)[0]
-    found = patched(vertices)
+    found = divide_sphere(vertices)
     assert len(found) % 32 == 0 and set(np.maximum(found, ~found)) == set(range(len(found)))
     assert (found >= 0).sum() == len(vertices) and (found[: len(vertices)] >= 0).all()
-    _, used = listed_by_patches(cones(vertices, np.cos(np.radians(20)), symmetric=symmetric, closed=True), found, 1)
+    _, used = cone_lists_by_patches(cones(vertices, np.cos(np.radians(20)), symmetric=symmetric, closed=True), found, 1)
     assert (used >= 0).sum(axis=1).mean() < 3

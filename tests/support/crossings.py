@@ -10,7 +10,7 @@ from distributions import circle, fibres
 from tables import prepare_prob
 
 from tistreamlines.space.batch import Batch
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 
 def same(one: Batch, other: Batch) -> bool:
@@ -18,7 +18,7 @@ def same(one: Batch, other: Batch) -> bool:
 
 
 @cache
-def crossing() -> Prepared:
+def crossing() -> KernelTables:
     """Tables of prob where two fibres cross in every voxel: as many directions begin at each seed, in either order."""
     values = fibres(circle()) + fibres(np.broadcast_to([0.0, 0.0, 1.0], (24, 24, 5, 3)))
     stop_map = np.ones(values.shape[:3], np.float32)

@@ -26,7 +26,7 @@ from tistreamlines.space.sphere import SPHERES, load_sphere
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.getters.cone import PatchedGetter
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 next_direction = Hole("the method's choice of a step")
 pick = Hole("the method's choice of a vertex in the cone")
@@ -107,7 +107,7 @@ def values_of(source: str) -> np.ndarray:
 
 
 @cache
-def case(name: str, make=prepare_prob, **options) -> Prepared:
+def case(name: str, make=prepare_prob, **options) -> KernelTables:
     """Tables of a case."""
     source, own = CASES[name]
     stop_map = np.ones(SHAPE, np.float32)
@@ -146,7 +146,7 @@ def headings_in(name: str, count: int, seed: int = 6) -> np.ndarray:
     return vertices[np.random.default_rng(seed).integers(len(vertices), size=count)]
 
 
-def go(dialect: str, kernel, items: int, prepared: Prepared, **values):
+def go(dialect: str, kernel, items: int, prepared: KernelTables, **values):
     return run(dialect, kernel, items, prepared.arrays | prepared.scalars | values, prepared, prepared.scratch)
 
 
@@ -203,7 +203,7 @@ def lines(batch: Batch) -> list[np.ndarray]:
     return np.split(batch.points, batch.offsets[1:-1])
 
 
-def codes_from(prepared: Prepared, points: np.ndarray, headings: np.ndarray) -> tuple[Func, dict[str, np.ndarray]]:
+def codes_from(prepared: KernelTables, points: np.ndarray, headings: np.ndarray) -> tuple[Func, dict[str, np.ndarray]]:
     """The kernel that finds direction codes at points (n, 3), and its arguments; for a cone, headings are vertices."""
     values = {"points": points.ravel(), "key": KEY, "codes": ints(len(points))}
     if not isinstance(prepared.getter, PatchedGetter):
@@ -214,13 +214,13 @@ def codes_from(prepared: Prepared, points: np.ndarray, headings: np.ndarray) -> 
     return chosen_in_cone, values | {"begun": 2 * nearest + (cosines[np.arange(len(nearest)), nearest] < 0)}
 
 
-def codes_at(dialect: str, prepared: Prepared, points: np.ndarray, headings: np.ndarray) -> np.ndarray:
+def codes_at(dialect: str, prepared: KernelTables, points: np.ndarray, headings: np.ndarray) -> np.ndarray:
     """Direction codes at points (n, 3)."""
     kernel, values = codes_from(prepared, points, headings)
     return go(dialect, kernel, len(points), prepared, **values)["codes"]
 
 
-def codes_on(arch: str, name: str, prepared: Prepared) -> np.ndarray:
+def codes_on(arch: str, name: str, prepared: KernelTables) -> np.ndarray:
     """Direction codes at many points, by an arch's dialect."""
     kernel, own = codes_from(prepared, points_in(300), headings_in(name, 300))
     values = prepared.arrays | prepared.scalars | own
@@ -233,7 +233,7 @@ def codes_on(arch: str, name: str, prepared: Prepared) -> np.ndarray:
 
 
 
-def directions(prepared: Prepared, dialect: str, points: np.ndarray, headings: np.ndarray) -> list[np.ndarray]:
+def directions(prepared: KernelTables, dialect: str, points: np.ndarray, headings: np.ndarray) -> list[np.ndarray]:
     """Code and unit vector at each point, 0 where there is none."""
     codes = codes_at(dialect, prepared, points, headings)
     tables = prepared.arrays["method_sphere_vertices"].reshape(3, -1).T

@@ -11,7 +11,7 @@ from tistreamlines.kernels.getters.ifod2 import (
     Arc,
     ArcScratch,
     arc_of_lane,
-    drawn,
+    draw_turn,
     heading_of,
     likelihood,
     move_along_arc,
@@ -47,7 +47,7 @@ def likelihoods(
     d = vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2])
     u = across(d)
     w = philox(lanes(u32(item)), lanes(u32(1)), lanes(u32(0)), u32(arc_of_lane()), u32(rules.key[0]), u32(rules.key[1]))
-    arc = drawn(method, w)
+    arc = draw_turn(method, w)
     found = likelihood(method, volume, stopping, scratch, centre, everywhere(d), everywhere(u), arc, rules)
     put(out, 224 * item, found)
     for i in range(3):

@@ -31,7 +31,7 @@ from tistreamlines.linker.parts import filling
 from tistreamlines.run import api, pipeline, setup
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
-from tistreamlines.tracking.growth.growth import laid_out
+from tistreamlines.tracking.growth.growth import lay_out_halves
 from tistreamlines.tracking.parts import Selection
 from tistreamlines.tracking.selection.regions import ROLES
 
@@ -300,7 +300,7 @@ def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, A
     filters = setup.selection_of(parameters, log).filters(plan.space)
     selection = reduce(lambda demands, each: each.demand(demands), filters, Selection())
     settings = setup.settings_on(plan.space.voxel_sizes, parameters)
-    layout = laid_out(plan.prepared, choose("cpu"), settings, selection)[0]
+    layout = lay_out_halves(plan.prepared, choose("cpu"), settings, selection)[0]
     found = contents(plan.prepared) | filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
         found["coherence"] = plan.tables.frames["bvecs"]["coherence"]

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 import tistreamlines as ts
 from tistreamlines.kernels.halves import CARRIED, POINT, Halves, Rules, Scratch, Walk
 from tistreamlines.kernels.interpolate import Volume
-from tistreamlines.kernels.lanes import OwnGrid, map_at, on_own_grid
+from tistreamlines.kernels.lanes import MapVolume, map_at, point_in_map
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Ints, Reals, Record, func, i32, real, stage, u32, vec3
 from tistreamlines.option import SEEDS, option
 from tistreamlines.tracking.parts import Rule
 from tistreamlines.tracking.registry import StoppingRule
-from tistreamlines.tracking.tables.given import StopTables
+from tistreamlines.tracking.tables.inputs import StopTables
 
 GROWING, VALID_END, INVALID_END = int(Stop.GROWING), int(Stop.VALID_END), int(Stop.INVALID_END)
 TISSUE, DEEP = 0.25, 0.625  # least depth of either
 
 
-class Layers(OwnGrid):
+class Layers(MapVolume):
     """The two maps."""
 
     deep: real
@@ -42,7 +42,7 @@ class Passed(Record):
 def classify(stopping: Layers, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u32, c2: u32, key: Ints) -> i32:
     """End outside the tissue."""
     reason = GROWING
-    if map_at(stopping, on_own_grid(stopping, p), 0) < TISSUE:
+    if map_at(stopping, point_in_map(stopping, p), 0) < TISSUE:
         reason = INVALID_END
     return reason
 
@@ -72,7 +72,7 @@ def note_layers(walk: Walk, memory: Passed, volume: Volume, stopping: Layers, sc
         if (walk.taken == 0) & (walk.reason != GROWING):
             walk.status = INVALID_END
     elif walk.reason == GROWING:
-        q = on_own_grid(stopping, walk.ahead)
+        q = point_in_map(stopping, walk.ahead)
         if map_at(stopping, q, 0) >= stopping.deep:
             cost = map_at(stopping, q, 1)
             if (memory.within == 0) | (cost < memory.least):
@@ -109,5 +109,5 @@ def prepare(maps, anisotropy, options, sides):
 
 ts.register("layers", StoppingRule(
     title="ends them where they leave a layer", prepare=prepare, options=LayersOptions, maps={"layers": 2},
-    own_grids=("layers",),
+    map_images=("layers",),
 ), "tistreamlines.kernels.lanes")

@@ -12,7 +12,7 @@ from tistreamlines.space.sphere import Ball
 from tistreamlines.tracking.engine.kernels import KernelParts
 from tistreamlines.tracking.getters.shared import VertexGetter
 from tistreamlines.tracking.parts import Layout, Row, Rule, Selection
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 
 class Linked(Part):
@@ -26,12 +26,12 @@ class Linked(Part):
         return self._values
 
 
-Linkable = Mapping[str, Any] | Prepared | Part | Sequence[Part] | None
+Linkable = Mapping[str, Any] | KernelTables | Part | Sequence[Part] | None
 
 
 def parts_of(what: Linkable) -> Sequence[Part]:
     """The parts that kernels are linked with for tables, for parts, or for constants and functions by name."""
-    if isinstance(what, Prepared):
+    if isinstance(what, KernelTables):
         return Layout.of(what.getter, what.rule).parts
     if isinstance(what, Part):
         return [what]
@@ -40,7 +40,7 @@ def parts_of(what: Linkable) -> Sequence[Part]:
     return what or []
 
 
-def contents(what: Prepared | KernelParts) -> dict[str, Any]:
+def contents(what: KernelTables | KernelParts) -> dict[str, Any]:
     """What fills holes and constants, and by the names of parts what the host alone reads of them."""
     whole = dict(Layout.of(what.getter, what.rule).source([]).filling)
     for part in (what.getter, what.rule, what.rule.recovery):

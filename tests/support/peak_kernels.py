@@ -6,7 +6,7 @@ import numpy as np
 from dialects import ints, reals, run
 
 from tistreamlines.kernels.getters.along_peaks import SdStream, SdStreamScratch, peak_from
-from tistreamlines.kernels.getters.shared import decoded, encoded
+from tistreamlines.kernels.getters.shared import decode_direction, encode_direction
 from tistreamlines.kernels.interpolate import ROW_CHUNKS
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, each, func, i32, put, vec3
 
@@ -15,13 +15,13 @@ from tistreamlines.linker.lang import Ints, Reals, at, barrier, each, func, i32,
 def encode(item: i32, directions: Reals, codes: Ints):
     """The codes of 32 directions, whose x, y and z are 32 apart."""
     c = 96 * item
-    put(codes, 32 * item, encoded(vec3(at(directions, c), at(directions, c + 32), at(directions, c + 64))))
+    put(codes, 32 * item, encode_direction(vec3(at(directions, c), at(directions, c + 32), at(directions, c + 64))))
 
 
 @func
 def decode(item: i32, codes: Ints, directions: Reals):
     """The directions of 32 codes."""
-    d = decoded(at(codes, 32 * item))
+    d = decode_direction(at(codes, 32 * item))
     for i in range(3):
         put(directions, 96 * item + 32 * i, d[i])
 

@@ -10,8 +10,8 @@ import pytest
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.devices import Device, choose
-from tistreamlines.linker.coming import Coming
 from tistreamlines.linker.parts import Source
+from tistreamlines.linker.transfer import Transfer
 from tistreamlines.tracking.growth import growth as growth_module
 from tistreamlines.tracking.growth import memory as memory_module
 
@@ -71,7 +71,7 @@ class Queued(NumbaProgram):
         self.sync()
         return super().host(array, count)
 
-    def later(self, array: np.ndarray, count: int) -> Coming[np.ndarray]:
+    def later(self, array: np.ndarray, count: int) -> Transfer[np.ndarray]:
         """Run the kernels launched so far, and no others, when the values are needed."""
         if not self.copies_beside:
             return super().later(array, count)
@@ -88,7 +88,7 @@ class Queued(NumbaProgram):
                 self._run_until(launched)
             return self._done >= launched
 
-        return Coming(finish, is_there)
+        return Transfer(finish, is_there)
 
     def gather(self, name: str, count: int, values: dict[str, Any], out: np.ndarray, most: int) -> Any:
         """Let what a kernel writes be copied later."""

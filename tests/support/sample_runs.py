@@ -16,7 +16,7 @@ from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS
 from tistreamlines.tracking.stopping import threshold
-from tistreamlines.tracking.tables.given import Given
+from tistreamlines.tracking.tables.inputs import GetterInputs
 
 REASONS = {
     Stop.VALID_END: OUTSIDE, Stop.OUTSIDE_IMAGE: OUTSIDE, Stop.NO_DIRECTION: NO_DIRECTION, Stop.MAX_LENGTH: LENGTH,
@@ -48,7 +48,7 @@ class Getter:
         mask = self.samples.mask.astype(np.float32)
         stop = threshold.prepare_binary({"stop_mask": mask}, lambda: mask, chosen, sides)
         seeds = np.asarray(seeds, np.float32)
-        given = Given(self.samples, stop, seeds.astype(float), step_mm=options.step_size, voxel_sizes=sides)
+        given = GetterInputs(self.samples, stop, seeds.astype(float), step_mm=options.step_size, voxel_sizes=sides)
         made = AllLengths(
             options.step_size, max_steps=options.max_steps, one_way=options.one_way, either_sense=False,
             rng_seed=options.key[0], **settings,

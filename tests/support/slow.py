@@ -120,7 +120,7 @@ SLOW = {
     "io/mif_runs": ("test_tissues",),
     "io/orientations": ("test_harmonics_come_back_as_functions",),
     "io/picture": ("test_streamlines_lie_along_the_right_side_of_the_page",),
-    "io/stored": ("test_every_type_byte_order_and_scaling",),
+    "io/stored_image": ("test_every_type_byte_order_and_scaling",),
     "linker/link": ("test_numbas_cache_never_mixes_two_linkings",),
     "linker/maths": ("test_reference_dialects_have_float64",),
     "linker/rng": ("test_all_residuals_are_equally_likely", "test_dialects_draw_the_same"),

@@ -9,7 +9,7 @@ import numpy as np
 from dipy.core.gradients import GradientTable, gradient_table
 from tables import prepare_boot
 
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 ALONG, ACROSS, UNWEIGHTED = 1.7e-3, 0.3e-3, 1000.0  # mm2/s, mm2/s, signal
 
@@ -48,7 +48,7 @@ def noisy_crossing(gtab: GradientTable, shape: tuple[int, int, int] = (3, 3, 3),
 
 
 @cache
-def boot_case(n: int = 64, order: int = 4, model: str = "opdt", snr: float = 20.0, **options: Any) -> Prepared:
+def boot_case(n: int = 64, order: int = 4, model: str = "opdt", snr: float = 20.0, **options: Any) -> KernelTables:
     """Tables of a small noisy crossing."""
     data = noisy_crossing(gradients(n), snr=snr)
     stop_map = np.ones(data.shape[:3], np.float32)

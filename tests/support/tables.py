@@ -13,7 +13,7 @@ from tistreamlines.run.log import Log, Watcher
 from tistreamlines.space.harmonics import basis_of
 from tistreamlines.tracking.getters import ptt
 from tistreamlines.tracking.stopping import threshold
-from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
+from tistreamlines.tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals
 from tistreamlines.tracking.tables.rows import tables_of
 
 ARRAYS = ("sphere", "step_mm", "voxel_sizes")  # of what is given; others are options
@@ -28,19 +28,19 @@ def noting(note: Callable[[str], object]) -> Log:
 
 def prepare_boot(
     data: np.ndarray, gtab: Any, stop_map: np.ndarray, value: float, seeds: np.ndarray, **options: Any
-) -> Prepared:
+) -> KernelTables:
     return _prepare("boot", Signals(data, gtab), stop_map, value, seeds, options)
 
 
-def prepare_prob(source: str, values: np.ndarray, *others: Any, **options: Any) -> Prepared:
+def prepare_prob(source: str, values: np.ndarray, *others: Any, **options: Any) -> KernelTables:
     return _follow("prob", source, values, others, options)
 
 
-def prepare_det(source: str, values: np.ndarray, *others: Any, **options: Any) -> Prepared:
+def prepare_det(source: str, values: np.ndarray, *others: Any, **options: Any) -> KernelTables:
     return _follow("det", source, values, others, options)
 
 
-def prepare_ptt(source: str, values: np.ndarray, *others: Any, **options: Any) -> Prepared:
+def prepare_ptt(source: str, values: np.ndarray, *others: Any, **options: Any) -> KernelTables:
     return _follow("ptt", source, values, others, options)
 
 
@@ -51,7 +51,7 @@ def probe(**options: Any) -> ptt.Probe:
     return ptt.Probe(Parameters(dg="ptt", **options), **given)
 
 
-def _follow(dg: str, source: Any, values: np.ndarray, others: tuple[Any, ...], options: dict[str, Any]) -> Prepared:
+def _follow(dg: str, source: Any, values: np.ndarray, others: tuple[Any, ...], options: dict[str, Any]) -> KernelTables:
     basis = options.pop("basis", "descoteaux07_legacy")
     symmetric = not options.pop("asymmetric", source == "sh" and basis_of(basis).full)
     if options.pop("sampled", False):
@@ -61,9 +61,9 @@ def _follow(dg: str, source: Any, values: np.ndarray, others: tuple[Any, ...], o
 
 def _prepare(
     dg: str, follows: Any, stop_map: np.ndarray, value: float, seeds: np.ndarray, options: dict[str, Any]
-) -> Prepared:
+) -> KernelTables:
     if "exact_arcs" not in options:
         return prepare_arrays(dg, follows, stop_map, value, seeds, **options)
     exact, arrays = options.pop("exact_arcs"), {name: options.pop(name) for name in ARRAYS if name in options}
-    given = Given(follows, threshold.of_map(stop_map, value), seeds, **arrays)
+    given = GetterInputs(follows, threshold.of_map(stop_map, value), seeds, **arrays)
     return tables_of(given, *ptt.describe(given.scheme, Parameters(dg=dg, **options), exact_arcs=exact))

@@ -14,7 +14,7 @@ from tistreamlines.tracking.parts import Getter, Rule
 from tistreamlines.tracking.registry import Method, StoppingRule
 from tistreamlines.tracking.sources import FUNCTIONS
 from tistreamlines.tracking.stopping.threshold import ThresholdOptions, needs_fa
-from tistreamlines.tracking.tables.given import Scheme, StopTables
+from tistreamlines.tracking.tables.inputs import Scheme, StopTables
 from tistreamlines.tracking.tables.rows import Rows
 
 CHANCE = 0.1  # of a step's end, where the map is 0

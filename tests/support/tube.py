@@ -14,7 +14,7 @@ from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
-from tistreamlines.tracking.tables.given import Given, OrientationFunctions
+from tistreamlines.tracking.tables.inputs import GetterInputs, OrientationFunctions
 
 TUBE = (26, 13, 13)
 
@@ -44,6 +44,6 @@ def tracker(
     })
     found = {"include_map": shares[..., 0], "exclude_map": shares[..., 1]}
     stop = STOPPING_RULES[rule].prepare(found, lambda: None, chosen, (1.0,) * 3)
-    given = Given(OrientationFunctions("pmf", values), stop, np.argwhere(np.ones(TUBE, bool)), step_mm=0.5)
+    given = GetterInputs(OrientationFunctions("pmf", values), stop, np.argwhere(np.ones(TUBE, bool)), step_mm=0.5)
     chosen_settings = Settings(0.5, **{"max_steps": 120} | settings)
     return Engine(METHODS[dg].prepare(given, chosen), Space(np.eye(4), TUBE), choose(arch), chosen_settings)

@@ -9,8 +9,8 @@ from tistreamlines.fit.models import MODELS
 from tistreamlines.option import listed
 from tistreamlines.options.definitions import absent
 from tistreamlines.tracking.references import REFERENCES
-from tistreamlines.tracking.registry import METHODS, citations, varying
-from tistreamlines.tracking.sources import described
+from tistreamlines.tracking.registry import METHODS, citations, describe_default
+from tistreamlines.tracking.sources import describe_inputs
 
 
 def text(name):
@@ -21,7 +21,8 @@ def text(name):
 def test_the_page_of_direction_getters_has_the_table():
     page = text("docs/direction-getters.md")
     for name, row in METHODS.items():
-        cells = row.title, described(row.follows), ", ".join(row.models) or "none", row.use, ", ".join(row.references)
+        models, references = ", ".join(row.models) or "none", ", ".join(row.references)
+        cells = row.title, describe_inputs(row.follows), models, row.use, references
         assert " | ".join([f"| `{name}`", *cells]) + " |" in page
 
 
@@ -58,6 +59,6 @@ def test_citations(dg):
 
 def test_words():
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a or b", "a, b or c"]
-    assert varying("sm_lambda") == "0.006 for opdt, 0.003 for csa"
+    assert describe_default("sm_lambda") == "0.006 for opdt, 0.003 for csa"
     assert absent("sh_order") == "4 for opdt, 6 for csa, 8 for csd, or the highest that the directions determine"
-    assert varying("max_angle").startswith("30 for boot, 25 for prob, 20 for det")
+    assert describe_default("max_angle").startswith("30 for boot, 25 for prob, 20 for det")

@@ -21,14 +21,14 @@ from tistreamlines.kernels.products.points import pack
 from tistreamlines.linker import interpreted as _python
 from tistreamlines.linker.link import link
 from tistreamlines.linker.store import load
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 needs_crop = pytest.mark.skipif(not CROP.exists(), reason="the Sherbrooke crop is not beside this checkout")
 ROOTS = [streamlines.start, streamlines.enlist, growth.advance, pack]  # as the engine has them: linked once
 LIMIT = 60
 
 
-def grow(dialect: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
+def grow(dialect: str, prepared: KernelTables, seeds: np.ndarray, step: float = 0.5) -> dict[str, Any]:
     """Arrays of the halves grown from seeds, by the kernels alone."""
     linked = program(dialect, ROOTS, prepared, prepared.scratch)
     n, most = len(seeds), prepared.scalars["seeds_most"]
@@ -52,7 +52,7 @@ def grow(dialect: str, prepared: Prepared, seeds: np.ndarray, step: float = 0.5)
 
 
 @pytest.fixture(scope="module")
-def small() -> tuple[Prepared, np.ndarray]:
+def small() -> tuple[KernelTables, np.ndarray]:
     """Tables and seeds of noisy crossing fibres."""
     data = noisy_crossing(gradients(), (7, 7, 7), snr=12.0)
     seeds = np.random.default_rng(1).uniform(1, 5, (5, 3)).astype(np.float32).astype(float)

@@ -20,9 +20,9 @@ from tistreamlines.options.definitions import applies_with
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.sphere import load_sphere
-from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, owners, varying
-from tistreamlines.tracking.sources import described
-from tistreamlines.tracking.tables.given import OrientationFunctions
+from tistreamlines.tracking.registry import METHODS, STOPPING_RULES, describe_default, owners
+from tistreamlines.tracking.sources import describe_inputs
+from tistreamlines.tracking.tables.inputs import OrientationFunctions
 
 SHAPE, LEVEL = (24, 20, 9), 0.6
 SAMPLES = {"pmf_threshold": 0.3, "max_angle": 40.0}
@@ -100,8 +100,8 @@ def test_a_row_is_all_that_options_need():
     assert Parameters(dg="straightest").model == "opdt"
     assert "straightest" in owners("pmf_threshold")["dg"]
     assert "straightest" in applies_with("sh")["dg"]
-    assert "30 for boot or straightest" in varying("max_angle")
-    assert described(METHODS["straightest"].follows) == described(METHODS["prob"].follows)
+    assert "30 for boot or straightest" in describe_default("max_angle")
+    assert describe_inputs(METHODS["straightest"].follows) == describe_inputs(METHODS["prob"].follows)
     with pytest.raises(ts.ParameterError, match="straightest"):
         Parameters.given({"dg": "straightest", "det_rule": "max"})
     with pytest.raises(ts.ParameterError, match=", ".join(STOPPING_RULES)):

@@ -471,7 +471,7 @@ def test_what_taichi_says_is_understood(text, meant):
 @pytest.mark.slow
 def test_two_workers_on_vulkan(prepared, notes, monkeypatch):
     """Software devices here: the bits of the CPU, although Taichi's own call fails once."""
-    found = [device for device in devices.numbered("vulkan") if device.software]
+    found = [device for device in devices.numbered_devices("vulkan") if device.software]
     if not found:
         pytest.skip("no Vulkan device in software")
     monkeypatch.setenv("TISTREAMLINES_FAULTS", json.dumps({"at": "enlist", "number": 2, "how": "lost", "worker": 1}))

@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 
 from ..devices.threads import thread_pool
 from ..errors import TrackingError
-from ..helpers import answers, calling, may_start, tell_event, tells_events
+from ..helpers import answers, may_start, module_command, tell_event, tells_events
 from ..linker.store import folder, read_sealed, write_sealed
 
 Result = TypeVar("Result")
@@ -112,7 +112,7 @@ class CompileProcess:
 
     def __init__(self, environment: Mapping[str, str] | None = None, idle: float = 300.0) -> None:
         pipe = subprocess.PIPE
-        command = calling(__name__, str(idle))
+        command = module_command(__name__, str(idle))
         self._process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
         tell_event(f"starts process {self._process.pid}, which compiles")
         self._lock, self._numbers = threading.Lock(), itertools.count()

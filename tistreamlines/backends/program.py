@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from ..linker.coming import Coming
 from ..linker.records import Arguments
+from ..linker.transfer import Transfer
 
 OnDevice = TypeVar("OnDevice")  # an array there
 
@@ -46,7 +46,7 @@ class Program(Protocol[OnDevice]):
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
         ...
 
-    def later(self, array: OnDevice, count: int) -> Coming[npt.NDArray[np.int32]]:
+    def later(self, array: OnDevice, count: int) -> Transfer[npt.NDArray[np.int32]]:
         """Let the first elements of an int32 array be copied as kernels launched so far leave it.
 
         No later kernel may write to the array before the copy was waited for. Where the device cannot run other kernels

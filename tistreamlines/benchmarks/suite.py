@@ -24,8 +24,8 @@ from ..space.batch import Space
 from . import SCHEMA
 from .cases import Case, TimedMethod
 from .problem import Problem, save_problem
+from .streamlines import RunStreamlines, correlation, density, identical, length_ks, lengths_mm
 from .targets import Target
-from .tracked import Tracked, correlation, density, identical, length_ks, lengths_mm
 from .worker import Request
 
 DIPY = "dipy"
@@ -67,11 +67,11 @@ class Schedule:
         return {method.order for method in self.methods if method.needs_csd}
 
 
-class Measured:
+class MeasuredRun:
     """Streamlines of a run, and their density maps and lengths (mm); those of the first two repeats of a peer."""
 
     def __init__(self, paths: Iterable[Path], space: Space) -> None:
-        self.tracked = [Tracked.load(path) for path in paths]
+        self.tracked = [RunStreamlines.load(path) for path in paths]
         self.maps = [density(lines, space) for lines in self.tracked]
         self.mm = [lengths_mm(lines) for lines in self.tracked]
 
@@ -117,7 +117,7 @@ def head(command: str) -> Json:
 
 def run_targets(
     schedule: Schedule, case: Case, problem: Problem, report: Callable[[str], object]
-) -> tuple[list[Json], dict[str, Measured]]:
+) -> tuple[list[Json], dict[str, MeasuredRun]]:
     """Run each target in a process of its own and compare their streamlines.
 
     Returns
@@ -128,8 +128,8 @@ def run_targets(
         The streamlines of the runs that went well, by target. Runs with the same bits share them.
     """
     rows: list[Json] = []
-    by_target: dict[str, Measured] = {}
-    known: dict[str, Measured] = {}
+    by_target: dict[str, MeasuredRun] = {}
+    known: dict[str, MeasuredRun] = {}
     with tempfile.TemporaryDirectory() as folder:
         for target in schedule.targets:
             if problem.method.name in target.methods:
@@ -140,7 +140,8 @@ def run_targets(
             if row["status"] == "ok":
                 bits = row["sha256"] or row["target"]  # the streamlines of a peer are its own
                 if bits not in known:
-                    known[bits] = Measured(sorted((Path(folder) / row["target"]).glob("tracked-*.npz")), problem.space)
+                    files = sorted((Path(folder) / row["target"]).glob("tracked-*.npz"))
+                    known[bits] = MeasuredRun(files, problem.space)
                 by_target[row["target"]] = known[bits]
     _compare(rows, by_target, problem.mask)
     return rows, by_target
@@ -169,7 +170,7 @@ def _run(schedule: Schedule, case: Case, problem: Problem, target: Target, folde
     return row
 
 
-def _compare(rows: list[Json], by_target: dict[str, Measured], mask: Array) -> None:
+def _compare(rows: list[Json], by_target: dict[str, MeasuredRun], mask: Array) -> None:
     """Add to each run how well it agrees with DIPY, and to each arch how many streamlines are those of the first."""
     first = next((name for name in by_target if name in ARCHS), None)
     for row in rows:
@@ -209,7 +210,7 @@ def run_module(module: list[str], time_limit: float, environment: Mapping[str, s
         ``reason`` is the last line of its output if it failed, else "".
     """
     try:
-        done = ended(module, time_limit, environment)
+        done = run_limited(module, time_limit, environment)
     except subprocess.TimeoutExpired as late:
         return "timeout", f"stopped after {time_limit:g} s. {last_line(str(late.stderr))}".strip()
     if done.returncode == 0:
@@ -218,7 +219,7 @@ def run_module(module: list[str], time_limit: float, environment: Mapping[str, s
     return "failed", f"{last_line(done.stderr) or last_line(done.stdout)} ({ending})".strip()
 
 
-def ended(
+def run_limited(
     module: list[str], time_limit: float, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a module; after the time limit, kill it and all its child processes.

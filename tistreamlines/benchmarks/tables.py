@@ -45,14 +45,14 @@ def at(record: Json, *keys: str) -> Any:
     return record.get(keys[-1])
 
 
-def known(value: object) -> TypeGuard[float]:
+def is_known(value: object) -> TypeGuard[float]:
     """Whether a value is a finite number."""
     return isinstance(value, int | float) and math.isfinite(value)
 
 
 def number(value: object, digits: int = 3) -> str:
     """Format a number with this many significant digits and no exponent."""
-    if not known(value):
+    if not is_known(value):
         return UNKNOWN
     decimals = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
     return f"{value:,.{max(0, decimals)}f}"
@@ -65,12 +65,12 @@ def count(value: object) -> str:
 
 def percent(value: object) -> str:
     """Format a fraction as a percentage."""
-    return f"{number(100 * value)} %" if known(value) else UNKNOWN
+    return f"{number(100 * value)} %" if is_known(value) else UNKNOWN
 
 
 def size(value: object) -> str:
     """Format a number of bytes in MiB or GiB."""
-    if not known(value):
+    if not is_known(value):
         return UNKNOWN
     return f"{number(value / 2**30)} GiB" if value >= 2**30 else f"{number(value / 2**20)} MiB"
 
@@ -80,7 +80,7 @@ def cell(*keys: str, form: Callable[..., str] = str) -> Callable[[Json], str | N
     return lambda record: None if at(record, *keys) is None else form(at(record, *keys))
 
 
-def tabled(title: str, columns: Columns, records: Iterable[Json]) -> Table:
+def rows_table(title: str, columns: Columns, records: Iterable[Json]) -> Table:
     """Return a table with a row for each record, without columns that are entirely unknown."""
     rows = [[str(form(record) or UNKNOWN) for form in columns.values()] for record in records]
     kept = [k for k in range(len(columns)) if any(row[k] != UNKNOWN for row in rows)]
@@ -121,7 +121,7 @@ def done(runs: Iterable[Json]) -> list[Json]:
 def throughput(run: Json) -> float | None:
     """Return the throughput of a run in Mpoints/s, None if unknown."""
     points = run.get("points_per_second")
-    return points / 1e6 if known(points) else None
+    return points / 1e6 if is_known(points) else None
 
 
 def summary(list_of_results: Iterable[Json]) -> Table:
@@ -140,7 +140,7 @@ def summary(list_of_results: Iterable[Json]) -> Table:
     columns: Columns = {name: cell(name) for name in ("machine", "data", "getter", *reversed(ARCHS), *last)}
     ways = list(METHODS)
     order = sorted(rows, key=lambda key: (*key[:2], ways.index(key[2]) if key[2] in ways else len(ways)))
-    return tabled("", columns, (rows[key] for key in order))
+    return rows_table("", columns, (rows[key] for key in order))
 
 
 def _rate(results: Json, run: Json) -> str:
@@ -185,7 +185,7 @@ def _machine_section(results: Json) -> Section:
     device["memory"] = cell("memory_bytes", form=size)
     tables = [
         Table("", ("what", "value"), [(name, str(fact)) for name, fact in facts.items() if fact]),
-        tabled("Devices", device, at(results, "machine", "devices") or ()),
+        rows_table("Devices", device, at(results, "machine", "devices") or ()),
         Table("Versions", ("package", "version"), sorted((at(results, "machine", "versions") or {}).items())),
     ]
     return Section("machine", "Machine", [] if tables[0].rows else ["Nothing is known of the machine."], tables)
@@ -199,7 +199,7 @@ def _runs_section(group: tuple[str, str], runs: Sequence[Json]) -> Section:
     tables = [
         _speed_table(ended),
         _time_table(ended),
-        tabled("Did not run", absent, [run for run in runs if run.get("status") != "ok"]),
+        rows_table("Did not run", absent, [run for run in runs if run.get("status") != "ok"]),
     ]
     return Section("runs", ", ".join(group), notes + ["Nothing ran."] * (not ended), tables, group)
 
@@ -222,7 +222,7 @@ def _speed_table(runs: Sequence[Json]) -> Table:
         "KS of lengths with dipy": cell("length_ks", "dipy", form=number),
         "sha256": lambda run: (run.get("sha256") or "")[:12],
     }
-    return tabled("", columns, runs)
+    return rows_table("", columns, runs)
 
 
 def _time_table(runs: Sequence[Json]) -> Table:
@@ -235,7 +235,7 @@ def _time_table(runs: Sequence[Json]) -> Table:
         "peak host memory": cell("peak_host_bytes", form=size), "device memory": cell("device_bytes", form=size),
         "copied back": cell("copied_bytes", form=size),
     }
-    return tabled("Time and memory", columns, runs)
+    return rows_table("Time and memory", columns, runs)
 
 
 def _agreement(runs: Sequence[Json]) -> list[str]:

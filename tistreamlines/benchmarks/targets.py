@@ -18,14 +18,14 @@ from ..devices import ARCHS, NUMBERED, Device, choose, choose_several
 from ..errors import DeviceError
 from .cases import COMMON, METHODS, STOP
 from .problem import Problem
-from .tracked import Track, Tracked, timed
+from .streamlines import RunStreamlines, Track, timer_of
 
 if TYPE_CHECKING:
     from dipy.tracking.direction_getter import DirectionGetter
     from dipy.tracking.local_tracking import LocalTracking
     from dipy.tracking.stopping_criterion import StoppingCriterion
 
-    from ..tracking.tables.given import Prepared
+    from ..tracking.tables.inputs import KernelTables
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Target:
     open: Callable[[Problem], Track]
 
 
-def prepared_for(problem: Problem) -> Prepared:
+def tables_for(problem: Problem) -> KernelTables:
     """Tables of this package for a problem."""
     from ..fit.models import BASIS
     from ..run.from_arrays import prepare_arrays
     from ..tracking.registry import METHODS as REGISTRY
-    from ..tracking.tables.given import OrientationFunctions, Signals
+    from ..tracking.tables.inputs import OrientationFunctions, Signals
 
     method = problem.method
     options = COMMON | {"max_angle": method.max_angle} | method.options
@@ -87,7 +87,7 @@ def open_arch(arch: str, problem: Problem) -> Track:
     from ..tracking.growth.settings import Settings
     from ..workers.session import Session
 
-    prepared = prepared_for(problem)
+    prepared = tables_for(problem)
     settings = Settings(
         problem.step_mm, max_steps=problem.method.max_steps, threads=problem.threads, chunk_size=problem.chunk_size
     )
@@ -98,7 +98,7 @@ def open_arch(arch: str, problem: Problem) -> Track:
     work = None if several else prepared.getter.count_step()
     parts = () if several else ("start", "grow", "pack", "unpack")
 
-    def track(count: int, keep: bool = True) -> Tracked:
+    def track(count: int, keep: bool = True) -> RunStreamlines:
         statistics = engine.statistics
         statistics.copied_bytes = 0
         statistics.seconds.update(dict.fromkeys(parts, 0.0))
@@ -109,7 +109,7 @@ def open_arch(arch: str, problem: Problem) -> Track:
                 points.append(batch.points)
         stages = {name: statistics.seconds[name] for name in parts}
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        return Tracked(
+        return RunStreamlines(
             np.concatenate(points), offsets, statistics.seconds["track"], stages, statistics.seconds["compile"],
             work, statistics.copied_bytes or None,
         )
@@ -206,7 +206,7 @@ def _criterion(problem: Problem) -> StoppingCriterion:
 def open_local(problem: Problem) -> Track:
     """Prepare tracking with DIPY's LocalTracking; each call uses another RNG seed."""
     getter, random_seeds = dipy_getter(problem), itertools.count(1)
-    return timed(lambda count: list(local_lines(problem, getter, next(random_seeds), count)))
+    return timer_of(lambda count: list(local_lines(problem, getter, next(random_seeds), count)))
 
 
 def open_threaded(problem: Problem) -> Track:
@@ -218,7 +218,7 @@ def open_threaded(problem: Problem) -> Track:
         tracked = number < count
         return list(threaded_lines(problem, number[tracked], directions[tracked], next(random_seeds)))
 
-    return timed(run)
+    return timer_of(run)
 
 
 ALL = tuple(METHODS)

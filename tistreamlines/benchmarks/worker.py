@@ -20,8 +20,8 @@ from ..devices import ARCHS, ON_HOST, free_memory, name_of
 from ..devices.host import peak_bytes
 from .cases import METHODS
 from .problem import Problem
+from .streamlines import RunStreamlines, Track, summary
 from .targets import TARGETS, Target, devices_of
-from .tracked import Track, Tracked, summary
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Request:
         return problem
 
 
-def measured(request: Request, target: Target) -> Json:
+def measure_target(request: Request, target: Target) -> Json:
     """Track, and return the results of the run."""
     folder = Path(request.folder)
     problem = request.load_problem()
@@ -75,12 +75,12 @@ def measured(request: Request, target: Target) -> Json:
     begun = time.perf_counter()
     track = target.open(problem)
     opened = time.perf_counter() - begun
-    repeats = repeated(track, request, folder, 1 if target.kind == "arch" else 2)
+    repeats = repeat_tracking(track, request, folder, 1 if target.kind == "arch" else 2)
     total = time.perf_counter() - begun
     inside = repeats[-1].compile or 0.0
-    first = Tracked.load(folder / "tracked-0.npz")
+    first = RunStreamlines.load(folder / "tracked-0.npz")
     return summary(first) | {
-        "seconds": timed(repeats) | {"compile": inside, "prepare": opened - inside, "total": total},
+        "seconds": time_range(repeats) | {"compile": inside, "prepare": opened - inside, "total": total},
         "sha256": hashlib.sha256(first.points.tobytes()).hexdigest() if target.kind == "arch" else "",
         "peak_host_bytes": None if several else peak_bytes(),
         "device_bytes": max(free - (free_memory(device) or free), 0) if device and free else None,
@@ -89,12 +89,12 @@ def measured(request: Request, target: Target) -> Json:
     }
 
 
-def repeated(track: Track, request: Request, folder: Path, kept: int) -> list[Tracked]:
+def repeat_tracking(track: Track, request: Request, folder: Path, kept: int) -> list[RunStreamlines]:
     """Track repeatedly, up to the requested number or time; save the points of the first ``kept`` repeats.
 
     Two repeats of a peer are saved for comparison, since they use other RNG seeds; those of an arch are identical.
     """
-    repeats: list[Tracked] = []
+    repeats: list[RunStreamlines] = []
     while len(repeats) < request.repeat and (len(repeats) < kept or sum(t.seconds for t in repeats) < request.seconds):
         keep = len(repeats) < kept
         tracked = track(request.nseeds, keep)
@@ -104,7 +104,7 @@ def repeated(track: Track, request: Request, folder: Path, kept: int) -> list[Tr
     return repeats
 
 
-def timed(repeats: list[Tracked]) -> Json:
+def time_range(repeats: list[RunStreamlines]) -> Json:
     """Return the median and range of the repeats, without the first of several, which has cold caches."""
     counted = repeats[1:] or repeats
     seconds = [tracked.seconds for tracked in counted]
@@ -117,7 +117,7 @@ def timed(repeats: list[Tracked]) -> Json:
 
 def main() -> None:
     request = Request(**json.loads(Path(sys.argv[1]).read_text()))
-    results = measured(request, TARGETS[request.target])
+    results = measure_target(request, TARGETS[request.target])
     (Path(request.folder) / "run.json").write_text(json.dumps(results))
 
 

@@ -17,7 +17,7 @@ from ..devices import NUMBERED, ON_HOST, choose_several, list_devices
 from ..errors import OutputError
 from ..option import listed
 from ..tracking import registry
-from .options import CountType, GroupedCommand, check_series, grouped, verbosity
+from .options import CountType, GroupedCommand, check_series, group_option, verbosity
 from .printing import tell
 from .progress import Display
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Chosen = TypeVar("Chosen")
 DEFAULT = tuple(name for name in METHODS if name in registry.METHODS)
 SUITE = "python benchmarks/suite, in a copy of the repository"  # of the developers
-option = grouped("Benchmark")
+option = group_option("Benchmark")
 
 
 def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -102,18 +102,18 @@ def fields_of(params: Json, cases: Mapping[str, Case], targets: Mapping[str, Tar
     check_series(params["series"])
     ours, peers = ({name: t for name, t in targets.items() if t.kind == kind} for kind in ("arch", "peer"))
     archs = params["archs"] or [name for name, target in ours.items() if not target.missing()]
-    timed = [t for t in chosen(ours, archs, "--archs") if not (params["skip_cpu"] and t.name in ON_HOST)]
-    timed += chosen(peers, params["peers"] or list(peers), "--peers", hint)
+    timed = [t for t in choose_names(ours, archs, "--archs") if not (params["skip_cpu"] and t.name in ON_HOST)]
+    timed += choose_names(peers, params["peers"] or list(peers), "--peers", hint)
     for target in timed:
         if params["devices"] is not None and target.name in NUMBERED:
             choose_several(target.name, params["devices"])
     return {
         "cases": _cases(params, cases, {target.name for target in timed}, hint),
-        "methods": chosen(METHODS, params["methods"] or DEFAULT, "--dg"), "targets": timed,
+        "methods": choose_names(METHODS, params["methods"] or DEFAULT, "--dg"), "targets": timed,
     } | {name: params[name] for name in ("nseeds", "threads", "repeat", "time_limit", "devices")}
 
 
-def chosen(known: Mapping[str, Chosen], names: Sequence[str], option_name: str, hint: str = "") -> list[Chosen]:
+def choose_names(known: Mapping[str, Chosen], names: Sequence[str], option_name: str, hint: str = "") -> list[Chosen]:
     """Return what an option names."""
     if names == ("none",) and option_name in ("--archs", "--peers", "--sweeps"):
         return []
@@ -131,7 +131,7 @@ def _cases(params: Json, known: Mapping[str, Case], targets: set[str], hint: str
         return [Case(name, series[0], paths=series, mask=params["mask"])]
     hardware = {device.arch for device in list_devices() if device.available and device.on_gpu}
     default = "phantom" if hardware & targets else "demo"
-    return chosen(known, params["cases"] or (default,), "--cases", hint)
+    return choose_names(known, params["cases"] or (default,), "--cases", hint)
 
 
 def command_line(program: str) -> str:

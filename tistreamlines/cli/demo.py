@@ -9,17 +9,17 @@ import click
 from ..aliases import Json
 from ..errors import OutputError
 from ..io.sidecar import sidecar_path
-from ..io.trx import mapped
+from ..io.trx import map_points
 from ..run.api import track
 from ..run.outputs import Outputs, check_names, record_at
-from .options import CountType, GroupedCommand, given, grouped, parameter_options, verbosity
+from .options import CountType, GroupedCommand, group_option, options_of, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
 TRACTOGRAM, PICTURE, REPORT = "streamlines.trx", "streamlines.png", "report.html"
 DENSITY, CONNECTOME = "density.nii.gz", "connectome.csv"
 SEEDS = 20_000
-option = grouped("Output")
+option = group_option("Output")
 
 
 @click.command("demo", cls=GroupedCommand, context_settings={"max_content_width": 110})
@@ -44,7 +44,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
     from ..phantom.phantom import joined_share, make_phantom, save_phantom
     from ..run.setup import devices_of
 
-    chosen: Json = given(context) | {"nseeds": nseeds}
+    chosen: Json = options_of(context) | {"nseeds": nseeds}
     parameters = Parameters.given(chosen)
     take_compiler(parameters.compiler)
     devices_of(parameters)  # an error of the device comes before anything is written
@@ -59,7 +59,7 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
         }
         result = track(dwi, bvals, bvecs, folder / TRACTOGRAM, watcher=display, **chosen)
         display.stage("Drawing")
-        points, offsets = mapped(folder / TRACTOGRAM)
+        points, offsets = map_points(folder / TRACTOGRAM)
         share = joined_share(phantom, points, offsets)
         title = f"{share.total:,} streamlines in a phantom"
         with completed(folder / PICTURE, force=True) as draft:

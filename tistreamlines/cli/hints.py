@@ -58,13 +58,13 @@ def refuse_foreign(arguments: Iterable[str], known: Collection[str]) -> None:
     for argument in arguments:
         if argument == "--":
             return
-        given = argument.partition("=")[0]
-        name = given.lstrip("-").replace("_", "-").lower()
-        if not given.startswith("-") or given in known or len(name) < 2:
+        option = argument.partition("=")[0]
+        name = option.lstrip("-").replace("_", "-").lower()
+        if not option.startswith("-") or option in known or len(name) < 2:
             continue
-        own = f"--{name}"
-        spelling = f"write {own}" if own in known else None
+        flag = f"--{name}"
+        spelling = f"write {flag}" if flag in known else None
         # advice is about tracking; elsewhere, an option of the command's own is meant
         advice = (ADVICE.get(name) or spelling) if TRACKS in known else (spelling or ADVICE.get(name))
         if advice is not None:
-            raise ParameterError(f"{given} is not an option of tistreamlines: {advice}")
+            raise ParameterError(f"{option} is not an option of tistreamlines: {advice}")

@@ -12,20 +12,20 @@ from ..io.maps import FORMATS
 from ..io.segmentations import TISSUES
 from ..option import MODEL, OUTPUT, RUNNING, flag
 from ..space.harmonics import BASES
-from .options import CountType, GroupedCommand, grouped, parameter_options, quiet_option
+from .options import CountType, GroupedCommand, group_option, parameter_options, quiet_option
 from .printing import tell, warnings_afterwards
 
 SYMMETRIC = [name for name, basis in BASES.items() if not basis.full]
-fractions, lobe = grouped("Tissue fractions"), grouped("Lobes")
+fractions, lobe = group_option("Tissue fractions"), group_option("Lobes")
 
 
 @click.command("5tt", cls=GroupedCommand)
 @click.argument("segmentation", required=False)
-@grouped(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Image to write, .nii or .nii.gz.")
+@group_option(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Image to write, .nii or .nii.gz.")
 @parameter_options(["force"])
-@grouped(OUTPUT)("--crop", is_flag=True,
+@group_option(OUTPUT)("--crop", is_flag=True,
         help="Cut the grid to the brain, with a voxel around it.  [default: the grid of the input]")
-@grouped("Segmentation")("--sgm-amyg-hipp", is_flag=True,
+@group_option("Segmentation")("--sgm-amyg-hipp", is_flag=True,
         help="Take the amygdalae and hippocampi as subcortical grey matter.  [default: cortical grey matter]")
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")
 @fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel. FAST numbers it 1.")
@@ -61,13 +61,13 @@ def five_tissues(context: click.Context, output: str, quiet: bool, **_: object) 
 @click.command("fixels", cls=GroupedCommand)
 @click.argument("fod")
 @click.argument("folder")
-@grouped(MODEL)("--sh-basis", type=click.Choice(SYMMETRIC, case_sensitive=False),
+@group_option(MODEL)("--sh-basis", type=click.Choice(SYMMETRIC, case_sensitive=False),
         help="Basis of the coefficients. The default of DIPY is descoteaux07_legacy; MRtrix3 uses tournier07.  "
         "[default: tournier07 of a .mif; required otherwise]")
-@grouped(MODEL)("--sh-frame", type=click.Choice(("scanner", "voxel"), case_sensitive=False),
+@group_option(MODEL)("--sh-frame", type=click.Choice(("scanner", "voxel"), case_sensitive=False),
         help="Axes of the coefficients: voxel axes (voxel), as in DIPY, or scanner axes (scanner), as in MRtrix3.  "
         "[default: scanner for tournier07, voxel for descoteaux07]")
-@grouped(MODEL)("--mask", metavar="FILE",
+@group_option(MODEL)("--mask", metavar="FILE",
         help="Voxels that may have fixels: those of at least 0.5.  [default: all that have a FOD]")
 @lobe("--fmls-peak-value", type=click.FLOAT, default=Thresholds.peak_value, metavar="VALUE",
         help=f"Drop lobes whose peak has a lower amplitude.  [default: {Thresholds.peak_value:g}]")
@@ -80,13 +80,13 @@ def five_tissues(context: click.Context, output: str, quiet: bool, **_: object) 
 @lobe("--maxnum", type=CountType(), metavar="NUMBER",
         help="Greatest number of fixels of a voxel: those of the highest peaks.  [default: no limit]")
 @lobe("--dirpeak", is_flag=True, help="The direction of a fixel is that of its peak.  [default: the mean of its lobe]")
-@grouped(OUTPUT)("--peak-amp", is_flag=True, help="Also write amplitudes of peaks, peak_amp.  [default: off]")
-@grouped(OUTPUT)("--disp", is_flag=True,
+@group_option(OUTPUT)("--peak-amp", is_flag=True, help="Also write amplitudes of peaks, peak_amp.  [default: off]")
+@group_option(OUTPUT)("--disp", is_flag=True,
         help="Also write dispersions, disp: density over amplitude of the peak.  [default: off]")
-@grouped(OUTPUT)("--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
+@group_option(OUTPUT)("--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
         help=f"Format of the images. MRtrix3 reads all.  [default: {FORMATS[0]}]")
 @parameter_options(["force"])
-@grouped(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
+@group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
         help="Where lobes are found. The files are the same.  [default: cpu]")
 @parameter_options(("compiler", "threads"))
 @quiet_option

@@ -16,7 +16,7 @@ from ..errors import ParameterError, TrackingError
 from ..plugins import PluginWarning, culprit
 from . import interrupts
 from .limits import check_limits
-from .printing import guarded
+from .printing import guard_output
 
 COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
@@ -89,7 +89,7 @@ def _one_line(
 def _run(arguments: list[str]) -> int:
     warnings.formatwarning = _one_line
     try:
-        with guarded():
+        with guard_output():
             if sys.flags.optimize > 1:
                 raise TrackingError("python -OO and PYTHONOPTIMIZE=2 take away docstrings, which DIPY needs: use -O")
             code = cli.main(arguments, prog_name="tistreamlines", standalone_mode=False)
@@ -107,10 +107,10 @@ def _run(arguments: list[str]) -> int:
         plugin = culprit(error)
         if {"-v", "-vv", "--verbose"} & set(arguments) or not (plugin or isinstance(error, Exception)):
             raise
-        return _failed(_told(error, plugin), COULD_NOT)
+        return _failed(_explanation(error, plugin), COULD_NOT)
 
 
-def _told(error: BaseException, plugin: str | None) -> str:
+def _explanation(error: BaseException, plugin: str | None) -> str:
     """Return what is said of an error that nothing else explains; ``plugin`` is the module that raised it, if any."""
     if plugin is not None:
         return f"the plugin {plugin} raised {type(error).__name__}: {error} (-v prints the traceback)"

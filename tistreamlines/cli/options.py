@@ -46,7 +46,7 @@ class GroupedOption(click.Option):
 
 
 @cache
-def grouped(group: str, common: bool = True) -> Callable[..., Decorator]:
+def group_option(group: str, common: bool = True) -> Callable[..., Decorator]:
     """Return a decorator like ``click.option``, for options of one group."""
     return partial(click.option, cls=type("GroupedOption", (GroupedOption,), {"group": group, "common": common}))
 
@@ -130,7 +130,7 @@ def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> 
     def decorate(function: Function) -> Function:
         for name in reversed(chosen):
             option = known[name]
-            add = grouped(option.group, names is not None or option.common)
+            add = group_option(option.group, names is not None or option.common)
             short = (flag(name.removeprefix(shorten)),) if shorten and name.startswith(shorten) else ()
             flags = f"{flag(name)}/{flag(option.off)}" if option.off else flag(name)
             function = add(*short, flags, name, **_settings(name, option))(function)
@@ -139,7 +139,7 @@ def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> 
     return decorate
 
 
-def given(context: click.Context) -> Json:
+def options_of(context: click.Context) -> Json:
     """Return the parameters that the user gave on the command line, by name."""
     known = options()
     return {
@@ -155,7 +155,7 @@ def check_series(series: tuple[str, ...]) -> None:
         raise click.UsageError("give all of DWI, BVALS and BVECS, or none of them")
 
 
-message_option = grouped(VERBOSITY)
+message_option = group_option(VERBOSITY)
 quiet_option = message_option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 
 

@@ -18,9 +18,9 @@ PIPE_WIDTH = 400  # characters; a pipe has no width of its own
 
 
 @contextmanager
-def guarded() -> Generator[None, None, None]:
+def guard_output() -> Generator[None, None, None]:
     """Raise OutputError if standard output cannot be written, whichever library prints."""
-    stream: Any = _Guarded(sys.stdout)
+    stream: Any = _GuardedStream(sys.stdout)
     with redirect_stdout(stream):
         yield
 
@@ -59,7 +59,7 @@ def print_table(headings: Iterable[str], rows: Iterable[Sequence[str]], right: C
     console.print(table)
 
 
-class _Guarded:
+class _GuardedStream:
     """A stream that raises OutputError: at an OSError, click and rich would end the process silently."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -70,16 +70,16 @@ class _Guarded:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with self._explained():
+        with self._explain():
             return self._stream.write(text)
 
     def flush(self) -> None:
         if self._lost is None:  # otherwise the error was reported already
-            with self._explained():
+            with self._explain():
                 self._stream.flush()
 
     @contextmanager
-    def _explained(self) -> Generator[None, None, None]:
+    def _explain(self) -> Generator[None, None, None]:
         try:
             if self._lost is not None:
                 raise self._lost

@@ -10,7 +10,7 @@ from ..run.api import track as run
 from ..run.result import TrackResult
 from ..tracking.registry import PRODUCTS
 from ..tracking.registry import citations as references
-from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, verbosity
+from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
 
@@ -19,14 +19,14 @@ IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without 
 
 @click.command("track", cls=GroupedCommand, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
-@grouped("Output")("-o", "--output", metavar="FILE",
+@group_option("Output")("-o", "--output", metavar="FILE",
         help="Tractogram to write: .trx, .trk or .tck.  [required, unless other files are asked for, such as --density "
         "or --connectome]")
 @parameter_options()
-@grouped("Running")("--dry-run", is_flag=True,
+@group_option("Running")("--dry-run", is_flag=True,
         help="Track a pilot of 2,000 seeds or a second, and print how many streamlines, how large a tractogram, how "
         "much memory and how long a run the whole would be. Nothing is written, and no --output is needed.")
-@grouped(VERBOSITY)("--citations", is_flag=True,
+@group_option(VERBOSITY)("--citations", is_flag=True,
         help="Print the references of the direction getter and the model, and exit.")
 @verbosity
 @click.pass_context
@@ -45,7 +45,7 @@ def track(
     parameters, inputs and results. If the run fails, no tractogram is written.
     """
     if citations:
-        chosen = Parameters.given(given(context))
+        chosen = Parameters.given(options_of(context))
         click.echo("\n".join(references(chosen.dg, chosen.model)))
         return
     if len(series) not in (0, 1, 3):
@@ -58,10 +58,11 @@ def track(
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]
         if dry_run:
-            table = estimate(dwi, bvals, bvecs, output, watcher=display, **given(context)).table()
+            table = estimate(dwi, bvals, bvecs, output, watcher=display, **options_of(context)).table()
             text = "\n".join(f"{name:24}{value}" for name, value in table.items())
         else:
-            text = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **given(context)))
+            options = options_of(context)
+            text = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **options))
     if dry_run or not quiet:
         tell(text)
 

@@ -9,16 +9,16 @@ import click
 
 from ..devices import ARCHS
 from ..option import OUTPUT, RUNNING
-from ..options.definitions import joined_options, mapped_options
-from .options import VERBOSITY, GroupedCommand, given, grouped, parameter_options, quiet_option, verbosity
+from ..options.definitions import join_options, map_options
+from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, quiet_option, verbosity
 from .printing import tell, warnings_afterwards
 from .progress import Display
 
 
 @click.command("join", cls=GroupedCommand)
 @click.argument("parts", nargs=-1, required=True, metavar="PARTS...")
-@grouped(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
-@parameter_options(("force", "json_stats", "report", *joined_options()))
+@group_option(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
+@parameter_options(("force", "json_stats", "report", *join_options()))
 @quiet_option
 @click.pass_context
 def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: bool, **_: object) -> None:
@@ -30,7 +30,7 @@ def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: boo
     from ..run.parts import join as run
 
     with warnings_afterwards():
-        counts = run([Path(part) for part in parts], output, **given(context))
+        counts = run([Path(part) for part in parts], output, **options_of(context))
     if not quiet:
         tell(
             f"{click.format_filename(output)}: {counts['streamlines']:,} streamlines from {counts['seeds']:,} seeds, "
@@ -40,14 +40,14 @@ def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: boo
 
 @click.command("map", cls=GroupedCommand)
 @click.argument("tractogram")
-@parameter_options(("force", *mapped_options()), shorten="sift2_")
-@grouped(OUTPUT)("--report", metavar="FILE",
+@parameter_options(("force", *map_options()), shorten="sift2_")
+@group_option(OUTPUT)("--report", metavar="FILE",
         help="Write a page about the streamlines, .html: pictures of them and of their density, a histogram of their "
         "lengths, what was made of which files, and connectomes. Beside it are a picture for MultiQC, *_mqc.png, and "
         "the numbers, *_stats.json.  [default: not written]")
-@grouped(OUTPUT)("--image", metavar="IMAGE",
+@group_option(OUTPUT)("--image", metavar="IMAGE",
         help="Image behind the streamlines in the pictures of --report, such as FA or T1.  [default: their density]")
-@grouped(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
+@group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
         help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. "
         "Nodes of ends, and maps of another --density-kind than count, are made on the CPU in any case.  "
         "[default: cpu]")
@@ -63,7 +63,7 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
     from ..run.mapping import map_tractogram
 
     with Display(quiet=quiet, verbose=verbose) as display:
-        record = map_tractogram(tractogram, image=image, watcher=display, **given(context))
+        record = map_tractogram(tractogram, image=image, watcher=display, **options_of(context))
     for warning in record["warnings"]:
         click.echo(f"Warning: {warning}", err=True)
     if not quiet:
@@ -74,11 +74,11 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
 
 @click.command("view", cls=GroupedCommand)
 @click.argument("file", metavar="FILE")
-@grouped("Input")("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
-@grouped(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, in place of serving it.")
+@group_option("Input")("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
+@group_option(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, in place of serving it.")
 @parameter_options(["force"])
-@grouped("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
-@grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
+@group_option("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
+@group_option(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
 def view(file: str, image: str | None, output: str | None, force: bool, no_browser: bool, quiet: bool) -> None:
     """Show a tractogram in the browser: a sample of its streamlines over an image, and the density of all.
 

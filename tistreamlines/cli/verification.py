@@ -23,8 +23,8 @@ from ..aliases import Array, Json
 from ..backends import compilers_for
 from ..devices import ARCHS, NUMBERED, ON_HOST, choose, choose_several, list_devices
 from ..errors import ParameterError, TrackingError
-from ..helpers import calling
-from ..io.trx import mapped
+from ..helpers import module_command
+from ..io.trx import map_points
 from ..run.api import track
 from ..run.saving import StoredTrx
 from ..space.batch import Batch
@@ -224,7 +224,7 @@ def run_process(
     variant: Variant, time_limit: float | None, series: Mapping[str, str], parameters: Json, folder: Path
 ) -> VerifiedRun:
     """Run a variant in a new process; any error becomes a failed run."""
-    command = calling(WORKER, json.dumps([series, parameters, str(folder)]))
+    command = module_command(WORKER, json.dumps([series, parameters, str(folder)]))
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=time_limit, check=False
@@ -235,7 +235,7 @@ def run_process(
     if done.returncode or not path.exists():
         said = done.stderr.strip() or done.stdout.strip() or "no message"
         return VerifiedRun(variant, "failed", error=f"{_ending(done.returncode)}: {said.splitlines()[-1].strip()}")
-    record, (points, offsets) = StoredTrx(path).record, mapped(path)
+    record, (points, offsets) = StoredTrx(path).record, map_points(path)
     digest = hashlib.sha256(np.ascontiguousarray(points).data)
     digest.update(np.diff(offsets).astype("<u4").data)
     return VerifiedRun(
@@ -271,13 +271,13 @@ def first_difference(a: Iterable[Batch], b: Iterable[Batch]) -> Difference | Non
     """
     first = 0
     for pair in zip_longest(a, b, fillvalue=Batch.concatenate([])):
-        if (difference := _between(*pair)) is not None:
+        if (difference := _batch_difference(*pair)) is not None:
             return replace(difference, streamline=first + difference.streamline)
         first += len(pair[0])
     return None
 
 
-def _between(a: Batch, b: Batch) -> Difference | None:
+def _batch_difference(a: Batch, b: Batch) -> Difference | None:
     """Return the first difference between two batches."""
     row = _first_unequal(*(np.column_stack([x.seed_number, x.direction_number, x.lengths]) for x in (a, b)))
     point = _first_unequal(a.points.view("<u4"), b.points.view("<u4"))

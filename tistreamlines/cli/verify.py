@@ -14,14 +14,14 @@ from ..errors import ParameterError
 from ..io import sidecar
 from ..io.drafts import check_target
 from ..option import listed
-from ..options.definitions import joined_options, options
+from ..options.definitions import join_options, options
 from ..options.parameters import Parameters
 from ..run.inputs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES
 from . import verification as verifying
-from .options import CountType, GroupedCommand, check_series, given, grouped, parameter_options, verbosity
+from .options import CountType, GroupedCommand, check_series, group_option, options_of, parameter_options, verbosity
 from .printing import print_table
 from .progress import Display
 
@@ -30,10 +30,10 @@ COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines"
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
     "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
-    "time_limit", "bids_out", "report", "resume", *joined_options(),
+    "time_limit", "bids_out", "report", "resume", *join_options(),
 )
 SHARED = [name for name in options() if name not in VARIED]
-option = grouped("Comparison")
+option = group_option("Comparison")
 
 
 @click.command("verify", cls=GroupedCommand, context_settings={"max_content_width": 110})
@@ -133,7 +133,7 @@ def _record(series: tuple[str, ...], shared: Json, runs: list[verifying.Verified
 
 def _parameters(context: click.Context) -> Json:
     """Return the parameters that all runs share."""
-    stated = given(context)
+    stated = options_of(context)
     shared = {name: value for name, value in stated.items() if name in SHARED and name != "force"} | {"like": "dipy"}
     if "seeds" not in shared or "nseeds" in stated:
         shared["nseeds"] = context.params["nseeds"]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Nifti1Header, SpatialImage, Sphere, StatefulTractogram
 from ..errors import InputError, ParameterError
-from ..io.in_memory import unmasked
+from ..io.in_memory import unmask
 from ..space.batch import Space
 from ..space.harmonics import BASES, frame_of
 from ..space.sphere import without_opposite
@@ -37,7 +37,7 @@ def to_degrees(name: str, angle: float) -> float:
 
 def as_numbers(name: str, value: npt.ArrayLike, wanted: str) -> Array:
     """Convert a value to an array of real numbers, or raise an InputError that says what is wanted."""
-    value = unmasked(name, value)
+    value = unmask(name, value)
     is_array = isinstance(value, (np.ndarray, list, tuple)) or hasattr(value, "__array__")
     try:
         array = np.asarray(value) if is_array else np.array(None)

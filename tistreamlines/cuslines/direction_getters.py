@@ -13,10 +13,10 @@ from ..errors import ParameterError
 from ..options.objects import Options
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..space.harmonics import BASES, turned
+from ..space.harmonics import BASES, turn_coefficients
 from ..tracking.getters import ptt
 from ..tracking.registry import METHODS
-from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
+from ..tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals
 from ..tracking.tables.rows import tables_of
 from . import arrays
 
@@ -57,9 +57,9 @@ class DirectionGetter:
         """Return whether the orientation function has the same value in opposite directions."""
         return arrays.is_symmetric(vertices, sphere_symm)
 
-    def _prepare(self, given: Given, parameters: Parameters) -> Prepared:
+    def _prepare(self, inputs: GetterInputs, parameters: Parameters) -> KernelTables:
         """Make the tables."""
-        return METHODS[self.name].prepare(given, parameters)
+        return METHODS[self.name].prepare(inputs, parameters)
 
 
 class BootDirectionGetter(DirectionGetter):
@@ -255,7 +255,7 @@ class ProbDirectionGetter(DirectionGetter):
         if self.sh_basis is None:
             return OrientationFunctions("pmf", dataf, symmetric=symmetric)
         if arrays.coefficient_frame(self.sh_frame, self.sh_basis) == "scanner":
-            dataf = turned(dataf, space.axes, self.sh_basis)
+            dataf = turn_coefficients(dataf, space.axes, self.sh_basis)
         return OrientationFunctions("sh", dataf, self.sh_basis, symmetric)
 
 
@@ -340,7 +340,7 @@ class PttDirectionGetter(DirectionGetter):
         np.divide(values, greatest, out=values, where=greatest > 0)
         return OrientationFunctions("pmf", values, symmetric=symmetric)
 
-    def _prepare(self, given: Given, parameters: Parameters) -> Prepared:
+    def _prepare(self, inputs: GetterInputs, parameters: Parameters) -> KernelTables:
         curvature = self.max_curvature or 8 * math.sin(math.radians(parameters.max_angle) / 2)
-        curvature /= min(given.voxel_sizes)
-        return tables_of(given, *ptt.describe(given.scheme, parameters, curvature, self.probe_rule == "paper"))
+        curvature /= min(inputs.voxel_sizes)
+        return tables_of(inputs, *ptt.describe(inputs.scheme, parameters, curvature, self.probe_rule == "paper"))

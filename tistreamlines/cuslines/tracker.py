@@ -29,10 +29,10 @@ from ..run import containers
 from ..run.setup import settings_of
 from ..space.batch import Batch, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.points.content import compressed
+from ..tracking.products.points.content import compress_batch
 from ..tracking.stopping import threshold
-from ..tracking.tables.given import Given, Prepared
-from ..tracking.tables.rows import touched
+from ..tracking.tables.inputs import GetterInputs, KernelTables
+from ..tracking.tables.rows import voxels_in_reach
 from ..workers.session import Session
 from . import arrays
 from .direction_getters import BootDirectionGetter, DirectionGetter, ProbDirectionGetter, PttDirectionGetter
@@ -164,7 +164,7 @@ class Tracker:
         self.device = choose(self.arch)
         first = ",".join(map(str, range(self.ngpus)))
         self.devices = [self.device] if self.ngpus == 1 else choose_several(self.arch, first)
-        self._prepared: tuple[tuple[object, ...], npt.NDArray[np.bool_], Prepared] | None = None
+        self._prepared: tuple[tuple[object, ...], npt.NDArray[np.bool_], KernelTables] | None = None
         self.set_compression_parameters()
 
     def __enter__(self) -> Tracker:
@@ -200,7 +200,7 @@ class Tracker:
         dtype = np.dtype(pos_dtype)
         if dtype not in (np.float16, np.float32):
             raise ParameterError(f"pos_dtype is {dtype}: give float16 or float32")
-        compress = partial(compressed, tolerance_mm=tol_error, segment_mm=max_segment_length)
+        compress = partial(compress_batch, tolerance_mm=tol_error, segment_mm=max_segment_length)
         self._packing = dtype.name, compress if linearize else None
 
     def generate_sft(self, seeds: npt.ArrayLike, ref_img: arrays.Reference | None = None) -> StatefulTractogram:
@@ -272,20 +272,20 @@ class Tracker:
         step_mm = self.parameters.step_mm(space.voxel_sizes)
         return settings_of(self.parameters, step_mm, math.ceil(self.min_pts) - 1, most_steps)
 
-    def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> Prepared:
+    def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> KernelTables:
         """Return tables that hold all voxels these seeds can reach; they are made again only if that changes."""
         sides = tuple(float(side) for side in space.voxel_sizes)
         parameters = replace(self.parameters, **self.dg._options(space.voxel_sizes))
         stop = threshold.of_map(self.stop_map, self.stop_threshold)
-        reach = touched(stop.alive, seeds, self.stop_map.shape)
+        reach = voxels_in_reach(stop.alive, seeds, self.stop_map.shape)
         key = space.affine.tobytes(), parameters, dict(vars(self.dg))
         if self._prepared is not None and self._prepared[0] == key and not (reach & ~self._prepared[1]).any():
             return self._prepared[2]
         self._prepared = None
         alive = self.stop_map >= self.stop_threshold
         follows = self.dg._follows(self.dataf, space, self.symmetric, alive)
-        given = Given(follows, stop, seeds, self.sphere, parameters.step_mm(sides), sides)
-        prepared = self.dg._prepare(given, parameters)
+        inputs = GetterInputs(follows, stop, seeds, self.sphere, parameters.step_mm(sides), sides)
+        prepared = self.dg._prepare(inputs, parameters)
         self._prepared = key, reach, prepared
         return prepared
 

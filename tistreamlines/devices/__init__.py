@@ -14,8 +14,8 @@ from functools import partial
 
 from ..errors import DeviceError
 from ..option import listed
-from .amd import amdgpu_devices, amdgpu_free, amdgpu_shown
-from .compilers import lacking
+from .amd import amdgpu_devices, amdgpu_free, visible_amdgpus
+from .compilers import compiler_lack
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
 from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores, without
 
@@ -26,7 +26,7 @@ _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does n
 
 __all__ = [
     "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
-    "list_devices", "name_of", "numbered", "usable_cores", "vulkan_index",
+    "list_devices", "name_of", "numbered_devices", "usable_cores", "vulkan_index",
 ]
 
 
@@ -42,7 +42,7 @@ def _probe(arch: str) -> list[Device]:
         return [missing(arch, str(error))]
     except AttributeError as error:  # ctypes: the library lacks a function
         return [missing(arch, f"the driver is too old ({error}): update it")]
-    return without(devices, lacking(arch))
+    return without(devices, compiler_lack(arch))
 
 
 def _rank(device: Device) -> tuple[bool, int, int]:
@@ -91,7 +91,7 @@ def choose(arch: str = "auto") -> Device:
     raise DeviceError(f"arch {arch!r} cannot run here: {devices[0].reason}")
 
 
-def numbered(arch: str) -> list[Device]:
+def numbered_devices(arch: str) -> list[Device]:
     """List the devices of an arch that can be named by their index, the numbers of ``--devices``."""
     return [device for device in _probe(arch) if device.available] if arch in NUMBERED else []
 
@@ -104,8 +104,8 @@ def choose_several(arch: str, devices: str) -> list[Device]:
     arch : str
         As for `choose`; its devices have numbers if it is or finds one of `NUMBERED`.
     devices : str
-        'all', or numbers separated by commas: those of `numbered`. 'all' takes the devices in hardware, or those in
-        software if there are no others.
+        'all', or numbers separated by commas: those of `numbered_devices`. 'all' takes the devices in hardware, or
+        those in software if there are no others.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def choose_several(arch: str, devices: str) -> list[Device]:
         If the arch is unavailable or has no numbers, if a number is unknown, or if one is given twice.
     """
     arch = choose(arch).arch
-    if not (there := numbered(arch)):
+    if not (there := numbered_devices(arch)):
         advice = "give the CPU's cores with --threads" if arch == "cpu" else "it has one device: leave --devices out"
         raise DeviceError(f"--devices {devices} needs --arch {listed(NUMBERED)}, but the run is on {arch}: {advice}")
     if (text := str(devices).strip().lower()) == "all":
@@ -150,13 +150,13 @@ def alone(device: Device) -> dict[str, str]:
         environment["TI_VISIBLE_DEVICE"] = environment["QD_VISIBLE_DEVICE"] = str(vulkan_index(device))
     elif device.arch == "cuda":
         shown = environment.get("CUDA_VISIBLE_DEVICES")  # what the user has set renumbers the devices
-        environment["CUDA_VISIBLE_DEVICES"] = _numbered(shown, device)
+        environment["CUDA_VISIBLE_DEVICES"] = _numbered_name(shown, device)
     elif device.arch == "amdgpu":
-        environment["HIP_VISIBLE_DEVICES"] = _numbered(amdgpu_shown(), device)
+        environment["HIP_VISIBLE_DEVICES"] = _numbered_name(visible_amdgpus(), device)
     return environment
 
 
-def _numbered(shown: str | None, device: Device) -> str:
+def _numbered_name(shown: str | None, device: Device) -> str:
     """Return the name of a device in a list that shows some of all devices, or its own number if the list is empty."""
     return shown.split(",")[device.index].strip() if shown else str(device.index)
 

@@ -32,7 +32,7 @@ EMPTY = b"\x7fELF\x02\x01\x01\x40\x04" + bytes(7) + pack("<HHIQQQIHHHHHH", 1, 22
 _PROPERTIES = (("hipGetDevicePropertiesR0600", 1160), ("hipGetDeviceProperties", 396))
 
 
-def amdgpu_shown() -> str:
+def visible_amdgpus() -> str:
     """Return the numbers of the devices that the user lets HIP show; '' for all."""
     return next((value for name in HIDING if (value := os.environ.get(name))), "")
 
@@ -83,13 +83,13 @@ def _lack() -> str:
     linker = next((place for place in places if Path(place).exists()), shutil.which("ld.lld"))
     if linker is None:
         return "no linker for it (ld.lld, in ROCm or on the PATH): install ROCm's or lld 19, or use another arch"
-    if (said := _refused(linker)) is not None:
+    if (said := _linker_refusal(linker)) is not None:
         return f"its linker {linker} is too old ({said}): install ROCm's or lld 19, or use another arch"
     return ""
 
 
 @cache
-def _refused(linker: str) -> str | None:
+def _linker_refusal(linker: str) -> str | None:
     """Return what a linker says against an empty object of the kind that Quadrants makes; None if it links it."""
     with tempfile.TemporaryDirectory() as folder:
         empty, linked = Path(folder, "empty.o"), Path(folder, "empty")

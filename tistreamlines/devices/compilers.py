@@ -107,19 +107,19 @@ def compiler_for(arch: str) -> Compiler:
     DeviceError
         If there is none.
     """
-    compiler = _found(arch)
+    compiler = _find_compiler(arch)
     if isinstance(compiler, str):
         raise DeviceError(f"{arch}: {compiler}")
     return compiler
 
 
-def lacking(arch: str) -> str:
+def compiler_lack(arch: str) -> str:
     """Return why no compiler can be taken for an arch, and what to do; '' if one can, or if none is needed."""
-    compiler = _found(arch) if arch not in ON_HOST else ""
+    compiler = _find_compiler(arch) if arch not in ON_HOST else ""
     return compiler if isinstance(compiler, str) else ""
 
 
-def _found(arch: str) -> Compiler | str:
+def _find_compiler(arch: str) -> Compiler | str:
     named = os.environ.get(VARIABLE, AUTO)
     if named not in (AUTO, *COMPILERS):
         return f"{VARIABLE}={named}: give {listed([AUTO, *COMPILERS])}"

@@ -176,7 +176,7 @@ def vulkan_instance() -> Iterator[tuple[c.CDLL, list[c.c_void_p]]]:
         lib.vkDestroyInstance(instance, None)
 
 
-def _chained(query: Callable, handle: c.c_void_p, outer: tuple[int, int], inner: tuple[int, int]) -> bytes:
+def _query_chain(query: Callable, handle: c.c_void_p, outer: tuple[int, int], inner: tuple[int, int]) -> bytes:
     """Run a vkGet...2 query with one structure chained to it; both are (sType, bytes). Returns the inner one's body."""
     chained, buffer = c.create_string_buffer(16 + inner[1]), c.create_string_buffer(16 + outer[1])
     struct.pack_into("=IIQ", chained, 0, inner[0], 0, 0)
@@ -213,9 +213,9 @@ def _vulkan_device(lib: c.CDLL, index: int, handle: c.c_void_p) -> Device:
     query = getattr(lib, "vkGetPhysicalDeviceProperties2", None)
     if query and (major, minor) >= (1, 1):
         outer = (1000059001, 2048)
-        subgroup = struct.unpack_from("=I", _chained(query, handle, outer, (1000094000, 16)))[0] or None
+        subgroup = struct.unpack_from("=I", _query_chain(query, handle, outer, (1000094000, 16)))[0] or None
         if (major, minor) >= (1, 2):  # driverID, driverName, driverInfo
-            body = _chained(query, handle, outer, (1000196000, 520))
+            body = _query_chain(query, handle, outer, (1000196000, 520))
             driver = f"{text(body[4:260])} {text(body[260:516]) or driver}".strip()
     return Device("vulkan", index, text(raw.raw[20:276]), driver, _heap(lib, handle)[1] or None, kind == 4, True, "",
                   _KINDS[kind] if kind < 5 else "other", f"Vulkan {major}.{minor}.{patch}", subgroup,
@@ -251,6 +251,7 @@ def vulkan_free(device: Device) -> int | None:
         if query is None or device.index >= len(handles):
             return None
         # VK_EXT_memory_budget: what this process may hold, and what it holds. A driver without it leaves zeros.
-        values = struct.unpack("=32Q", _chained(query, handles[device.index], (1000059006, 1024), (1000237000, 256)))
+        chain = _query_chain(query, handles[device.index], (1000059006, 1024), (1000237000, 256))
+        values = struct.unpack("=32Q", chain)
         heap = _heap(lib, handles[device.index])[0]
         return max(0, values[heap] - values[16 + heap]) if values[heap] else None

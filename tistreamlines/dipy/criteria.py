@@ -20,7 +20,7 @@ from ..cuslines.arrays import volume
 from ..errors import InputError, ParameterError
 from ..tracking.recovery.recoveries import ParticleOptions
 from ..tracking.stopping import anatomy, threshold
-from ..tracking.tables.given import StopTables
+from ..tracking.tables.inputs import StopTables
 
 WANTED = "an array (x, y, z)"
 HALF, SURE = 0.5, 0.45  # share of white matter at which an exponent shows best, and how far from it it still shows

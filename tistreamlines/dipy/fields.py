@@ -14,7 +14,7 @@ from ..errors import InputError, ParameterError
 from ..fit.dipy_private import fit_matrices
 from ..options.objects import Options
 from ..space.harmonics import BASES
-from ..tracking.tables.given import OrientationFunctions, Signals
+from ..tracking.tables.inputs import OrientationFunctions, Signals
 from .keywords import Model
 
 MODEL_NAMES = {"OpdtModel": "opdt", "CsaOdfModel": "csa"}
@@ -79,7 +79,7 @@ class Peaks:
         """Return unit vectors (x, y, z, k, 3) float32 along the voxel axes; of length 0 where there is no peak."""
         return np.asarray(self.sphere.vertices, np.float32)[self.indices] * (self.values > 0)[..., None]
 
-    def sampled(self) -> Array:
+    def sample(self) -> Array:
         """Return the function (x, y, z, v) float32 that is 0 except at peaks, whose amplitude it has."""
         shape = self.values.shape
         out = np.zeros((int(np.prod(shape[:3])), len(self.sphere.vertices)), np.float32)
@@ -194,7 +194,7 @@ def of_peaks(dg: str, peaks: Peaks, options: Options) -> Field:
     Field
         What the getter follows.
     """
-    values = arrays.volume("the peaks of pam", peaks.sampled(), 4, "peaks (x, y, z, k)")
+    values = arrays.volume("the peaks of pam", peaks.sample(), 4, "peaks (x, y, z, k)")
     return Field(dg, OrientationFunctions("pmf", values), _vertices_and_edges(peaks.sphere), options)
 
 

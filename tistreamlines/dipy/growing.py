@@ -22,7 +22,7 @@ from ..run.setup import devices_of, selection_of, session_on, settings_of
 from ..space.batch import Space
 from ..tracking.recovery.recoveries import ParticleOptions
 from ..tracking.registry import METHODS
-from ..tracking.tables.given import Given
+from ..tracking.tables.inputs import GetterInputs
 from . import criteria
 from .fields import Field
 from .keywords import MORE_NAMES, REGIONS, More
@@ -150,7 +150,7 @@ class LocalGrowth:
         for name in REGIONS:
             regions = options.get(name)
             several = isinstance(regions, list | tuple)
-            options[name] = [_located(region, space) for region in regions] if several else _located(regions, space)
+            options[name] = [_locate(region, space) for region in regions] if several else _locate(regions, space)
         return options
 
     def rng_seed(self) -> int:
@@ -158,7 +158,7 @@ class LocalGrowth:
         return int(self.random_seed or 0) or secrets.randbits(63)
 
 
-def _located(region: LikeRegion, space: Space) -> LikeRegion | Mask:
+def _locate(region: LikeRegion, space: Space) -> LikeRegion | Mask:
     """Return a region, with the affine of the data if it is an array (x, y, z)."""
     return Mask(region, space.affine) if isinstance(region, np.ndarray) and region.ndim == 3 else region
 
@@ -190,15 +190,15 @@ class Streamlines:
         options: Options = {"dg": field.dg, **field.options, **growth.options(len(seeds), space)}
         parameters = Parameters(**options)
         if growth.particles is not None:
-            _check_filtered(parameters)
+            _check_regions(parameters)
         self._parameters, self._devices = parameters, devices_of(parameters)
         step_size, lengths = float(growth.step_size), growth.lengths
         settings = settings_of(parameters, parameters.step_mm(sides), lengths.fewest, lengths.most)
         self._growth, self._settings = growth, replace(settings, either_sense=growth.randomize_forward_direction)
         self._seeds, self._voxels, self._directions = seeds, space.to_voxel(seeds), directions
         stop = criteria.tables_of(sc, space.shape, step_size, growth.particles, sides)
-        given = Given(field.follows, stop, self._voxels, field.sphere, step_size, sides)
-        self._prepared = METHODS[field.dg].prepare(given, parameters)
+        inputs = GetterInputs(field.follows, stop, self._voxels, field.sphere, step_size, sides)
+        self._prepared = METHODS[field.dg].prepare(inputs, parameters)
         # Streamlines grow in mm along the voxel axes, so that voxel_size need not be that of the affine.
         scale = np.diag([*sides, 1.0])
         self._grid, self._outward = Space(scale, space.shape), Space(space.affine @ np.linalg.inv(scale), space.shape)
@@ -218,7 +218,7 @@ class Streamlines:
                     yield (streamline, self._seeds[number].copy()) if self._growth.save_seeds else streamline
 
 
-def _check_filtered(parameters: Parameters) -> None:
+def _check_regions(parameters: Parameters) -> None:
     """Raise a ParameterError if regions are given that particles do not heed."""
     for name in options()["pft"].excludes:
         if parameters.gives(name):

@@ -14,7 +14,7 @@ from dipy.tracking.stopping_criterion import StoppingCriterion
 from ..aliases import Array, Unpack
 from ..cuslines import arrays
 from ..errors import ParameterError
-from ..io.in_memory import unmasked
+from ..io.in_memory import unmask
 from .direction_getters import field_of
 from .fields import Field
 from .growing import Lengths, LocalGrowth, Streamline, Streamlines
@@ -146,7 +146,7 @@ def spread(seeds: Array, directions: npt.ArrayLike, max_cross: int | None = None
     ParameterError
         If the directions are no array (n, k, 3) of finite numbers.
     """
-    vectors = np.asarray(unmasked("initial_directions", directions), np.float64)
+    vectors = np.asarray(unmask("initial_directions", directions), np.float64)
     if vectors.ndim != 3 or (len(vectors), vectors.shape[2]) != seeds.shape or not np.isfinite(vectors).all():
         raise ParameterError(f"initial_directions has the shape {vectors.shape}: give directions ({len(seeds)}, k, 3)")
     norms = np.linalg.norm(vectors, axis=2)

@@ -16,7 +16,7 @@ from dipy.tracking.stopping_criterion import StoppingCriterion
 from ..aliases import Array, Unpack
 from ..cuslines import arrays
 from ..errors import ParameterError
-from ..io.in_memory import unmasked
+from ..io.in_memory import unmask
 from ..options.objects import Options
 from ..tracking.recovery.recoveries import ParticleOptions
 from . import fields, keywords
@@ -100,7 +100,7 @@ def probabilistic_tracking(
     DeviceError
         If the device cannot be used.
     """
-    return _tracked("prob", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
+    return _track_threaded("prob", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
 
 @keywords.like_tracker
@@ -111,7 +111,7 @@ def deterministic_tracking(
 
     The arguments are described at :func:`probabilistic_tracking`.
     """
-    return _tracked("det", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
+    return _track_threaded("det", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
 
 @keywords.like_ptt
@@ -127,7 +127,7 @@ def ptt_tracking(
     probes: Options = {"probe_rule": "tracker"}
     for name in keywords.PROBE_NAMES:
         probes[name] = getattr(asked, name)
-    return _tracked("ptt", asked, probes)
+    return _track_threaded("ptt", asked, probes)
 
 
 @keywords.like_closestpeak
@@ -200,7 +200,7 @@ def eudx_tracking(
         raise ParameterError("pam is missing: give DIPY's PeaksAndMetrics, of which EuDX follows the peaks")
     peaks = Peaks.of(asked.pam, asked.sphere)
     followed: Options = {**ANY_PEAK, "max_angle": asked.max_angle, "pmf_threshold": 0.0, "max_directions": 1}
-    return _grown(fields.of_lobes(peaks.above(asked.pmf_threshold), followed), asked, peaks, asked.max_cross)
+    return _track_field(fields.of_lobes(peaks.above(asked.pmf_threshold), followed), asked, peaks, asked.max_cross)
 
 
 def _field(dg: str, asked: SimpleNamespace, options: Options) -> Field:
@@ -209,17 +209,17 @@ def _field(dg: str, asked: SimpleNamespace, options: Options) -> Field:
     return fields.of_functions(dg, asked.sh, asked.sf, asked.sphere, asked.basis_type, asked.legacy, options)
 
 
-def _tracked(dg: str, asked: SimpleNamespace, options: Options) -> Iterator[Streamline]:
+def _track_threaded(dg: str, asked: SimpleNamespace, options: Options) -> Iterator[Streamline]:
     """Track as DIPY's ``generic_tracking``: along the highest peak of a seed, or along its direction."""
     options = {**options, "max_angle": asked.max_angle, "pmf_threshold": asked.pmf_threshold, "max_directions": 1}
     if asked.pam is None:
-        return _grown(_field(dg, asked, options), asked)
+        return _track_field(_field(dg, asked, options), asked)
     _check_alone(asked)
     peaks = Peaks.of(asked.pam, asked.sphere)
-    return _grown(fields.of_peaks(dg, peaks, options), asked, peaks)
+    return _track_field(fields.of_peaks(dg, peaks, options), asked, peaks)
 
 
-def _grown(
+def _track_field(
     field: Field, asked: SimpleNamespace, peaks: Peaks | None = None, max_cross: int | None = None
 ) -> Iterator[Streamline]:
     """Track what a getter follows; with ``peaks``, seeds without a direction start along those of their voxel."""
@@ -253,7 +253,7 @@ def _locally(field: Field, asked: SimpleNamespace, particles: ParticleOptions | 
 
 def _with_unit_vectors(seeds: Array, directions: Array) -> tuple[Array, Array]:
     """Return the seeds (m, 3) whose direction is a unit vector, and these (m, 3); DIPY tracks no others."""
-    vectors = np.asarray(unmasked("seed_directions", directions), np.float64)
+    vectors = np.asarray(unmask("seed_directions", directions), np.float64)
     if vectors.shape != seeds.shape:
         raise ParameterError(f"seed_directions has the shape {vectors.shape}: give a unit vector a seed, {seeds.shape}")
     norms = np.linalg.norm(vectors, axis=1)

@@ -31,7 +31,7 @@ from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..devices import usable_cores
 from ..errors import InputError
 from ..space.harmonics import order_of
-from ..space.sphere import padded
+from ..space.sphere import round_up
 from .dipy_private import csd_design, csd_normal
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ class System:
         model = _dipys_model(gtab, response, order, weight)
         return cls(csd_design(model), csd_normal(model), np.asarray(model.B_reg), model.tau, weight)
 
-    def weighted(self, weight: float) -> System:
+    def with_weight(self, weight: float) -> System:
         """Return the equations with another weight: only the rows of the constraint change."""
         return replace(self, positivity=self.positivity * (weight / self.weight), weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
-class Deconvolved:
+class Deconvolution:
     """Coefficients (x, y, z, n), the equations, and the numbers of voxels not converged and without a solution."""
 
     coefficients: npt.NDArray[np.float32]
@@ -140,8 +140,8 @@ def fit_csd(
     UserWarning
         If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
-    checked_series(data, gtab, mask)
-    solved = deconvolved(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
+    check_csd_series(data, gtab, mask)
+    solved = deconvolve_series(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
     count = np.count_nonzero(mask)
     if solved.singular:
         raise InputError(
@@ -154,10 +154,10 @@ def fit_csd(
     return solved.coefficients
 
 
-def deconvolved(
+def deconvolve_series(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
     progress: Callable[[float], object] = lambda _: None,
-) -> Deconvolved:
+) -> Deconvolution:
     """Do what :func:`fit_csd` does with equations that are known, and leave its failures to the caller."""
     tables, kernel = _tables(system), _kernel()
     out = np.zeros((*mask.shape, system.design.shape[1]), np.float32)
@@ -183,7 +183,7 @@ def deconvolved(
         task.result()
     progress(1.0)
     _, unfinished, singular = ends.sum(axis=0).tolist()
-    return Deconvolved(out, system, unfinished, singular)
+    return Deconvolution(out, system, unfinished, singular)
 
 
 @cache
@@ -220,11 +220,11 @@ def _tables(system: System) -> tuple[npt.NDArray[np.float64], ...]:
     except LinAlgError as error:
         order = order_of(n)
         raise InputError(f"the gradients do not determine coefficients of order {order}: {_lower(order)}") from error
-    width = padded(n + 1)  # one more column for the right-hand side
+    width = round_up(n + 1)  # one more column for the right-hand side
     return (
         _table(system.design, signals, width), _table(unconstrained.T, signals, width),
-        _table(normal, padded(n, 4), width, BEYOND), _table(system.positivity, directions, width, BEYOND),
-        _table(system.positivity.T, n, padded(directions)),
+        _table(normal, round_up(n, 4), width, BEYOND), _table(system.positivity, directions, width, BEYOND),
+        _table(system.positivity.T, n, round_up(directions)),
     )
 
 
@@ -238,9 +238,9 @@ def _table(values: Array, rows: int, width: int, extra: int = 0) -> npt.NDArray[
 def _memory(system: System) -> tuple[Array, ...]:
     """Return the arrays that the kernel works in: the fields of its ``Work``."""
     (signals, n), directions = system.design.shape, len(system.positivity)
-    width = padded(n + 1)
-    kinds = [(padded(n, 4) * width + BEYOND, float)] * 2 + [(directions, np.int32)] + [(directions, np.int64)] * 2
-    kinds += [(size, float) for size in (width, width, padded(directions), n, signals)]
+    width = round_up(n + 1)
+    kinds = [(round_up(n, 4) * width + BEYOND, float)] * 2 + [(directions, np.int32)] + [(directions, np.int64)] * 2
+    kinds += [(size, float) for size in (width, width, round_up(directions), n, signals)]
     return tuple(np.zeros(size, kind) for size, kind in kinds)
 
 
@@ -257,7 +257,7 @@ def _regular(normal: Array) -> Array:
     return normal + RIDGE * np.eye(len(normal)) if info > 0 else normal
 
 
-def checked_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
+def check_csd_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
     if data.ndim != 4 or data.shape[3] != len(gtab.bvals):
         raise InputError(f"data is {data.shape}, the gradient table has {len(gtab.bvals)} volumes: give one series")
     if mask is not None and (mask.shape != data.shape[:3] or mask.dtype != bool):

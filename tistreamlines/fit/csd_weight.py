@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads, single_blas
-from .csd import DIPYS_WEIGHT, Deconvolved, Response, System, deconvolved
+from .csd import DIPYS_WEIGHT, Deconvolution, Response, System, deconvolve_series
 from .response import response_fa
 from .tensor import anisotropy
 
@@ -46,7 +46,7 @@ NO_SIGNAL, LOW_BITS = (1 << 64) - 1, (1 << 32) - 1
 TINY = 1e-30
 
 
-def chosen_weight(
+def choose_weight(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Response, order: int = 8,
     threads: int | None = None,
 ) -> float:
@@ -79,10 +79,10 @@ def chosen_weight(
         share = float(np.interp(response_fa(response, signals[:, np.asarray(gtab.b0s_mask)]), FLAT, (0, 1)))
         if not share:
             return DIPYS_WEIGHT
-        trial = Trial(signals, _turned(gtab), response, order, threads)
+        trial = Trial(signals, _turn_gradients(gtab), response, order, threads)
         mean = mean_halvings(np.array([trial.cross_validation(number) for number in range(HALVINGS + 1)]))
         for sharper in (SHARPER, 0.0):
-            if not trial.fitted(halvings := share * (mean + sharper)).singular:
+            if not trial.fit(halvings := share * (mean + sharper)).singular:
                 return float(f"{DIPYS_WEIGHT * 0.5**halvings:.{DIGITS}g}")
         return DIPYS_WEIGHT
 
@@ -113,20 +113,20 @@ class Trial:
         self._signals, self._gtab, self._threads = signals, gtab, threads
         self._system = System.of(gtab, response, order, DIPYS_WEIGHT)
 
-    def fitted(self, halvings: float) -> Deconvolved:
+    def fit(self, halvings: float) -> Deconvolution:
         """Return the functions (m, 1, 1, k) with DIPY's weight that is halved so often."""
-        rows, system = self._signals[:, None, None], self._system.weighted(DIPYS_WEIGHT * 0.5**halvings)
-        return deconvolved(rows, self._gtab, np.ones(rows.shape[:3], bool), system, self._threads)
+        rows, system = self._signals[:, None, None], self._system.with_weight(DIPYS_WEIGHT * 0.5**halvings)
+        return deconvolve_series(rows, self._gtab, np.ones(rows.shape[:3], bool), system, self._threads)
 
     def cross_validation(self, halvings: float) -> float:
         """Return the logarithm of the geometric mean over voxels of GCV, infinite if one has no solution."""
-        fitted = self.fitted(halvings)
+        fitted = self.fit(halvings)
         if fitted.singular:
             return np.inf
         return _cross_validation(self._signals[:, ~np.asarray(self._gtab.b0s_mask)], fitted, self._threads)
 
 
-def _cross_validation(signals: Array, fitted: Deconvolved, threads: int | None) -> float:
+def _cross_validation(signals: Array, fitted: Deconvolution, threads: int | None) -> float:
     """Return the mean logarithm over voxels of n RSS / (n - tr H)^2, where H maps signals (m, n) to fitted ones.
 
     The constraint is a sum of squares over the amplitudes that are too small, so H is linear for those of the
@@ -177,7 +177,7 @@ def _numbers(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
     return np.where(np.isfinite(rows).all(axis=1), numbers, np.uint64(NO_SIGNAL))
 
 
-def _turned(gtab: GradientTable) -> GradientTable:
+def _turn_gradients(gtab: GradientTable) -> GradientTable:
     """Turn the gradients about the axes so that they are the same however the axes of the image are stored.
 
     Harmonics and the directions of the constraint are not the same along all axes. Of the ways in which three axes can

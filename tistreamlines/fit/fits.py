@@ -69,7 +69,7 @@ class Fits:
 
         def unpack(arrays: Mapping[str, Array], _: object) -> tuple[Mask, Map]:
             _check_form("fa", arrays["fa"], self._shape, "f")
-            return self._kept_mask(arrays), arrays["fa"]
+            return self._keep_mask(arrays), arrays["fa"]
 
         kept = self._cache.load("fa", self._causes, unpack) if self._cache else None
         if kept is not None:
@@ -107,7 +107,7 @@ class Fits:
         causes["response"] = identity(response)
 
         def unpack(arrays: Mapping[str, Array], values: Json) -> tuple[Map, Json]:
-            mask = self._kept_mask(arrays)
+            mask = self._keep_mask(arrays)
             _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
             return _spread(mask, arrays["harmonics"]), dict(values["chosen"])
 
@@ -115,8 +115,8 @@ class Fits:
         if kept is not None:
             whole, self.chosen = kept
             return whole
-        with _noting(lambda text: self._note(f"{self._dwi.path}: {text}")):
-            whole, self.chosen = self._fitted(model, options)
+        with _note_once(lambda text: self._note(f"{self._dwi.path}: {text}")):
+            whole, self.chosen = self._fit(model, options)
         if self._cache:
             arrays = {"harmonics": whole[self.mask], "mask": self.mask}
             self._cache.store("odf", causes, arrays, {"chosen": self.chosen})
@@ -126,11 +126,11 @@ class Fits:
     def _shape(self) -> tuple[int, ...]:
         return self._dwi.data.shape[:3]
 
-    def _kept_mask(self, arrays: Mapping[str, Array]) -> Mask:
+    def _keep_mask(self, arrays: Mapping[str, Array]) -> Mask:
         _check_form("mask", arrays["mask"], self._shape, "b")
         return arrays["mask"]
 
-    def _fitted(self, model: str, options: FitOptions) -> Fitted:
+    def _fit(self, model: str, options: FitOptions) -> Fitted:
         dwi = self._dwi
         data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
         try:
@@ -171,7 +171,7 @@ def brain(dwi: Dwi) -> Mask:
 
 
 @contextmanager
-def _noting(note: Callable[[str], object]) -> Generator[None, None, None]:
+def _note_once(note: Callable[[str], object]) -> Generator[None, None, None]:
     """Pass each different warning of a fit to ``note`` once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -11,7 +11,7 @@ from ..errors import ParameterError
 from ..io.images import AnyPath, Tell, open_image, silent
 from ..io.in_memory import InMemory, source_of
 from ..io.orientations import Orientations, default_basis, load_sh
-from ..space.harmonics import basis_of, frame_of, turned
+from ..space.harmonics import basis_of, frame_of, turn_coefficients
 from .frames import axes_are_scanners, frame_of_orientations
 
 
@@ -52,7 +52,7 @@ class FodImage:
         values, space = self.harmonics.values[inside], self.harmonics.space
         if self.frame == "scanner" or axes_are_scanners(space):
             return values
-        return turned(values, space.axes.T, self.basis)
+        return turn_coefficients(values, space.axes.T, self.basis)
 
 
 def load_fods(

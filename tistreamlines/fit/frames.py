@@ -25,7 +25,7 @@ from ..io.nifti import Dwi
 from ..io.orientations import Orientations
 from ..io.samples import Samples
 from ..space.batch import Space
-from ..space.harmonics import BASES, basis_of, turned
+from ..space.harmonics import BASES, basis_of, turn_coefficients
 from .coherence import FLIPPED_X, MARGIN, TURNS, coherence, lead, maxima_field, peaks_field, samples_field, tensor_field
 
 AS_GIVEN = "as given"  # the turn that changes nothing
@@ -37,7 +37,7 @@ NEGATIVE = 0.15  # of the positive part: the negative part of an orientation fun
 
 
 @dataclass(frozen=True)
-class Placing:
+class Placement:
     """The frame of an input's directions.
 
     Attributes
@@ -63,7 +63,7 @@ class Placing:
 
 
 # ------------------------------------------------------------------------------------------------------------ gradients
-def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tuple[Dwi, Placing]:
+def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tuple[Dwi, Placement]:
     """Transform the gradients of a series to the voxel axes.
 
     Parameters
@@ -80,7 +80,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     -------
     dwi : Dwi
         The series with gradients along the voxel axes.
-    placing : Placing
+    placing : Placement
         The frame, and how it was chosen.
 
     Notes
@@ -89,7 +89,10 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     """
     scores = gradient_scores(dwi, mask)
     differ = dwi.space.fsl_flips_x
-    placing = Placing("scanner", decided_by="file") if dwi.own else _choose_gradients(scores, differ, asked, name)
+    if dwi.has_gradients:
+        placing = Placement("scanner", decided_by="file")
+    else:
+        placing = _choose_gradients(scores, differ, asked, name)
     taken = FLIPPED_X if differ and placing.frame == "fsl" else AS_GIVEN
     best = max(scores, key=lambda turn: _mean(scores[turn]))
     ahead = lead(scores[best], scores[taken])
@@ -97,7 +100,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
         text = (
             f"{name}: fibre coherence is {ahead.share:.0%} higher with the gradients {best} "
             f"than {'as they are' if taken == AS_GIVEN else 'with ' + taken}; check the file"
-            f"{'' if dwi.own else ' and --bvecs-frame'}"
+            f"{'' if dwi.has_gradients else ' and --bvecs-frame'}"
         )
         placing = replace(placing, warnings=(*placing.warnings, text))
     if taken == AS_GIVEN:
@@ -117,27 +120,27 @@ def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
     return dict(zip(TURNS, coherence(seen, np.stack([*TURNS.values()])), strict=True))
 
 
-def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, name: str) -> Placing:
+def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, name: str) -> Placement:
     if not differ:
-        return Placing("fsl" if asked == "fsl" else "voxel", decided_by="grid")
+        return Placement("fsl" if asked == "fsl" else "voxel", decided_by="grid")
     voxel, fsl = scores[AS_GIVEN], scores[FLIPPED_X]
-    means = rounded({"voxel": voxel, "fsl": fsl})
+    means = mean_scores({"voxel": voxel, "fsl": fsl})
     if asked != "auto":
-        return Placing(asked, means)
+        return Placement(asked, means)
     for frame, ahead in (("voxel", lead(voxel, fsl)), ("fsl", lead(fsl, voxel))):
         if ahead.clear:
             how = "x is flipped, as in FSL" if frame == "fsl" else "no sign is changed, as in DIPY"
             text = f"{name}: {how}; fibre coherence is {ahead.share:.0%} higher than otherwise"
-            return Placing(frame, means, "coherence", (text,))
+            return Placement(frame, means, "coherence", (text,))
     text = (
         f"{name}: FSL flips x if the determinant of the affine is positive, as it is here, and DIPY does not; fibre "
         "coherence does not show which one is right, so no sign is changed: give --bvecs-frame voxel or fsl"
     )
-    return Placing("voxel", means, "default", (), (text,))
+    return Placement("voxel", means, "default", (), (text,))
 
 
 # --------------------------------------------------------------------------------------------------------- orientations
-def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[Orientations, Placing]:
+def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[Orientations, Placement]:
     """Transform harmonics or peaks to the voxel axes, and warn if another frame or basis fits the data better.
 
     Parameters
@@ -152,7 +155,7 @@ def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[O
     -------
     oriented : Orientations
         The orientations along the voxel axes.
-    placing : Placing
+    placing : Placement
         The frame, and how it was chosen.
     """
     placing = frame_of_orientations(oriented, asked, name)
@@ -161,7 +164,7 @@ def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[O
     return replace(oriented, values=_to_voxel_axes(oriented)), placing
 
 
-def frame_of_orientations(oriented: Orientations, asked: str, name: str) -> Placing:
+def frame_of_orientations(oriented: Orientations, asked: str, name: str) -> Placement:
     """Do what :func:`place_orientations` does, but leave the orientations along the axes of their file."""
     place = _place_harmonics if oriented.kind == "sh" else _place_peaks
     return place(oriented, asked, axes_are_scanners(oriented.space), name)
@@ -176,12 +179,12 @@ def _to_voxel_axes(oriented: Orientations) -> Array:
     axes = oriented.space.axes
     if oriented.kind == "sh":
         assert oriented.basis is not None
-        return turned(oriented.values, axes, oriented.basis)
+        return turn_coefficients(oriented.values, axes, oriented.basis)
     shape = oriented.values.shape
     return (oriented.values.reshape(*shape[:3], -1, 3) @ axes.astype(np.float32)).reshape(shape)
 
 
-def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str) -> Placing:
+def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str) -> Placement:
     basis, axes = oriented.basis or "", oriented.space.axes
     frames = {"voxel": np.eye(3)} if alike else {"voxel": np.eye(3), "scanner": axes.T}
     scores: dict[tuple[str, str], Array] = {}
@@ -191,7 +194,7 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
             seen, negative[other] = maxima_field(oriented.values, other, oriented.space)
             scores |= {(other, frame): coherence(seen, turn) for frame, turn in frames.items()}
     frame = "voxel" if alike else asked
-    means = rounded({frame: scores[basis, frame] for frame in frames})
+    means = mean_scores({frame: scores[basis, frame] for frame in frames})
     decided = "grid" if alike else "option"
     notes = () if alike else (f"{name}: the harmonics are along the {_axes(frame)}; --sh-frame changes this",)
     most = max(map(_mean, scores.values()))
@@ -202,44 +205,44 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
     positive = next((other for other in negative if negative[other] < negative[basis] / 2), None)
     if ahead.clear:
         warning = (
-            f"{name}: fibre coherence is {ahead.share:.0%} higher in {_named(best[0], name)} along the "
+            f"{name}: fibre coherence is {ahead.share:.0%} higher in {_name_basis(best[0], name)} along the "
             f"{_axes(best[1])} than in {basis} along the {_axes(frame)}; check --sh-basis and --sh-frame"
         )
     elif negative[basis] > NEGATIVE and positive is not None:
         warning = (
             f"{name}: the negative part of the orientation functions is {negative[basis]:.0%} in basis {basis}, but "
-            f"{negative[positive]:.0%} in {_named(positive, name)}; check --sh-basis"
+            f"{negative[positive]:.0%} in {_name_basis(positive, name)}; check --sh-basis"
         )
-    return Placing(asked, means, decided, notes, (warning,) if warning else ())
+    return Placement(asked, means, decided, notes, (warning,) if warning else ())
 
 
-def _named(basis: str, name: str) -> str:
+def _name_basis(basis: str, name: str) -> str:
     """Name the basis that fits better; MRtrix3 has written no file with one of the legacy bases."""
     return "another basis" if basis_of(basis).legacy and name.lower().endswith(MRTRIX_SUFFIXES) else f"basis {basis}"
 
 
-def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> Placing:
+def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> Placement:
     if alike:
-        return Placing("voxel" if asked == "auto" else asked, decided_by="grid")
+        return Placement("voxel" if asked == "auto" else asked, decided_by="grid")
     seen = peaks_field(oriented.values, oriented.space)
     voxel, scanner = coherence(seen), coherence(seen, oriented.space.axes.T)
-    means = rounded({"voxel": voxel, "scanner": scanner})
+    means = mean_scores({"voxel": voxel, "scanner": scanner})
     leads = {"voxel": lead(voxel, scanner), "scanner": lead(scanner, voxel)}
     clear = next((frame for frame, ahead in leads.items() if ahead.clear), None)
     if asked != "auto":
         text = "" if clear in (None, asked) else _better(name, leads[clear].share, clear)
-        return Placing(asked, means, warnings=(text,) if text else ())
+        return Placement(asked, means, warnings=(text,) if text else ())
     if clear is None:
         text = (
             f"{name}: fibre coherence does not show whether the peaks are along the voxel axes, as in DIPY, or the "
-            f"scanner axes, as in MRtrix3, which differ by up to {_apart(oriented.space):.2g} degrees; the voxel axes "
-            "are used: give --peaks-frame voxel or scanner"
+            f"scanner axes, as in MRtrix3, which differ by up to {_angle_to_scanner(oriented.space):.2g} degrees; the "
+            "voxel axes are used: give --peaks-frame voxel or scanner"
         )
-        return Placing("voxel", means, "default", (), (text,))
-    return Placing(clear, means, "coherence", (_better(name, leads[clear].share, clear),))
+        return Placement("voxel", means, "default", (), (text,))
+    return Placement(clear, means, "coherence", (_better(name, leads[clear].share, clear),))
 
 
-def _apart(space: Space) -> float:
+def _angle_to_scanner(space: Space) -> float:
     """Return the largest angle between a voxel axis and the scanner axis of the same name, in degrees."""
     return float(np.degrees(np.arccos(np.clip(np.abs(np.diag(space.axes)).min(), 0, 1))))
 
@@ -256,12 +259,12 @@ def _mean(scores: Array) -> float:
     return float(scores.mean()) if len(scores) else 0.0
 
 
-def rounded(scores: Mapping[str, Array]) -> dict[str, float]:
+def mean_scores(scores: Mapping[str, Array]) -> dict[str, float]:
     """Return the mean of each frame's scores, as far as there are any."""
     return {frame: round(_mean(values), 5) for frame, values in scores.items() if len(values)}
 
 
-def place_samples(samples: Samples, name: str) -> Placing:
+def place_samples(samples: Samples, name: str) -> Placement:
     """Return the frame of bedpostX's samples, which is FSL's, and warn if the other sign of x fits them better.
 
     Parameters
@@ -275,6 +278,6 @@ def place_samples(samples: Samples, name: str) -> Placing:
     scores = {"fsl": coherence(seen), FLIPPED_X: coherence(seen, TURNS[FLIPPED_X])}
     ahead = lead(scores[FLIPPED_X], scores["fsl"])
     text = f"{name}: fibre coherence is {ahead.share:.0%} higher with x flipped; check the bvecs that were fitted"
-    return Placing("fsl", rounded(scores), "file", warnings=(text,) if ahead.clear else ())
+    return Placement("fsl", mean_scores(scores), "file", warnings=(text,) if ahead.clear else ())
 
 

@@ -27,7 +27,7 @@ from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.cones import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
 from ..space.harmonics import from_harmonics, order_of, to_descoteaux
-from ..space.sphere import Ball, padded, sphere_tables
+from ..space.sphere import Ball, round_up, sphere_tables
 
 VOXELS = 8192  # in a launch, so that none is long
 SLOTS = 8  # lobes of a voxel for which there is room at first
@@ -163,7 +163,7 @@ class _Search:
     ) -> None:
         directions, edges = half_sphere()
         ball, sphere = sphere_tables(directions, edges, len(directions))
-        self.width, self._directions, self._table = padded(coefficients), len(directions), table
+        self.width, self._directions, self._table = round_up(coefficients), len(directions), table
         search = LobeSearch(
             ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32, lobes=LOBES,
             merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
@@ -178,18 +178,18 @@ class _Search:
         self.words = 8 * ball.vertex_chunks  # of a table
         self._values |= {
             "coefficients": self._program.empty(VOXELS * self.width, REALS),
-            "found_counts": self._program.empty(VOXELS, INTS),
-            "found_table": self._program.empty(VOXELS * self.words if table else 1, INTS),
+            "lobes_counts": self._program.empty(VOXELS, INTS),
+            "lobes_table": self._program.empty(VOXELS * self.words if table else 1, INTS),
         }
         self._slots = 0
-        self._make_room(SLOTS)
+        self._allocate(SLOTS)
 
-    def _make_room(self, slots: int) -> None:
+    def _allocate(self, slots: int) -> None:
         """Hold so many lobes of each function."""
         self._slots = slots
-        self._values.pop("found_values", None)  # frees its memory before the new allocation
+        self._values.pop("lobes_values", None)  # frees its memory before the new allocation
         values = self._program.empty(VOXELS * slots * VALUES, INTS)
-        self._values |= {"found_values": values, "found_slots": slots}
+        self._values |= {"lobes_values": values, "lobes_slots": slots}
 
     def __call__(self, rows: Array, table: Array) -> tuple[Array, Array]:
         """Return the numbers of lobes of functions in rows (n, width), and what is known of each; fill the table."""
@@ -197,17 +197,17 @@ class _Search:
         self._program.upload(self._values["coefficients"], rows.ravel())
         while True:
             self._program.run(kernel.__name__, count, self._values)
-            lobes = self._program.host(self._values["found_counts"], count)
+            lobes = self._program.host(self._values["lobes_counts"], count)
             if (lobes < 0).any():
                 raise InputError(f"a function has more than {LOBES} lobes: give functions of a lower order")
             if (most := int(lobes.max())) <= self._slots:
                 break
-            self._make_room(most)
-        values = self._program.host(self._values["found_values"], count * self._slots * VALUES)
+            self._allocate(most)
+        values = self._program.host(self._values["lobes_values"], count * self._slots * VALUES)
         values = values.view(np.float32).reshape(count, self._slots, VALUES)
         values = values[np.arange(self._slots) < lobes[:, None]]
         if self._table:
-            table[:] = self._program.host(self._values["found_table"], count * self.words).reshape(count, -1)
+            table[:] = self._program.host(self._values["lobes_table"], count * self.words).reshape(count, -1)
             each = table.view(np.uint8)
             each[lobes == 0] = each[:, self._directions :] = NO_LOBE
         return lobes, values

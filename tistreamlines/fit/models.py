@@ -18,8 +18,8 @@ from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice
 from .csd import DIPYS_WEIGHT, Response, fit_csd
-from .csd_weight import chosen_weight
-from .response import FEWEST_FIBRES, csd_response, described, iterative_response
+from .csd_weight import choose_weight
+from .response import FEWEST_FIBRES, csd_response, iterative_response, response_record
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
@@ -131,7 +131,7 @@ def _fit_csd(
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
         coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
-    return coefficients, {"csd_lambda": weight, "response": described(response) | {"way": way}}
+    return coefficients, {"csd_lambda": weight, "response": response_record(response) | {"way": way}}
 
 
 def response_and_weight(
@@ -141,7 +141,7 @@ def response_and_weight(
     response, way = _response(options.response, data, gtab, mask, options, threads)
     weight = weight_of(options.csd_lambda)
     if weight is None:
-        weight = chosen_weight(data, gtab, mask, response, options.sh_order, threads)
+        weight = choose_weight(data, gtab, mask, response, options.sh_order, threads)
     return response, way, weight
 
 

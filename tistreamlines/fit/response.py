@@ -20,7 +20,7 @@ from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix
 from ..space.sphere import load_sphere
-from .csd import DIPYS_WEIGHT, Response, System, checked_series, deconvolved
+from .csd import DIPYS_WEIGHT, Response, System, check_csd_series, deconvolve_series
 from .tensor import anisotropy
 
 RADIUS = 10  # voxels; that of DIPY's cube
@@ -37,7 +37,7 @@ LOBE = 30.0  # degrees from the greatest amplitude within which a lobe's axis is
 NEIGHBOURS = 6  # of a vertex of the sphere
 BLOCK, MANY = 512, 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
 
-__all__ = ["csd_response", "described", "iterative_response"]
+__all__ = ["csd_response", "iterative_response", "response_record"]
 
 
 def csd_response(
@@ -143,7 +143,7 @@ def iterative_response(
     with single_blas():
         for _ in range(PASSES):
             system = System.of(gtab, AxSymShResponse(1.0, zonal), used, DIPYS_WEIGHT)
-            functions, likeness = _ranked(signals[tested], gtab, system, threads)
+            functions, likeness = _rank_signals(signals[tested], gtab, system, threads)
             best, before = np.argsort(-likeness, kind="stable"), fibres
             chosen = np.sort(best[:count])
             fibres = tested[chosen]
@@ -160,7 +160,7 @@ def iterative_response(
     return AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal)
 
 
-def described(response: Response) -> Json:
+def response_record(response: Response) -> Json:
     """Return a response of DIPY as the record of a run has it: eigenvalues or zonal harmonics, and the b0 signal."""
     if isinstance(response, tuple):
         return {"eigenvalues": np.asarray(response[0]).tolist(), "b0_signal": response[1]}
@@ -210,10 +210,10 @@ def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | No
     return rows[voxels[best[contrast[best] > 0]]], int((contrast > 0).sum())
 
 
-def _ranked(signals: Array, gtab: GradientTable, system: System, threads: int | None) -> tuple[Array, Array]:
+def _rank_signals(signals: Array, gtab: GradientTable, system: System, threads: int | None) -> tuple[Array, Array]:
     """Deconvolve signals (m, n); return the coefficients (m, k), and how like a single fibre they are (m,)."""
     rows = signals[:, None, None]
-    functions = deconvolved(rows, gtab, np.ones(rows.shape[:3], bool), system, threads).coefficients[:, 0, 0]
+    functions = deconvolve_series(rows, gtab, np.ones(rows.shape[:3], bool), system, threads).coefficients[:, 0, 0]
     functions = np.nan_to_num(functions, posinf=0, neginf=0)  # of voxels without a solution
     blocks = [functions[first : first + BLOCK] for first in range(0, len(rows), BLOCK)]
     return functions, np.concatenate([*in_threads(_likeness, blocks, threads)])
@@ -279,6 +279,6 @@ def _anisotropic(
 
 
 def _check(data: Array, gtab: GradientTable, mask: Array) -> None:
-    checked_series(data, gtab, mask)
+    check_csd_series(data, gtab, mask)
     if not gtab.b0s_mask.any():
         raise InputError("the gradient table has no b0: the response needs the signal without diffusion weighting")

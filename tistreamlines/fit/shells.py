@@ -112,10 +112,10 @@ def gradients_on_shell(
     """Return the gradients of the b0s and one shell, and the volumes (n,) that these are; see :func:`on_shell`."""
     if np.asarray(gtab.b0s_mask).all():
         raise InputError("all volumes are b0s: give a diffusion-weighted series")
-    return _selected(gtab, choose(gtab) | np.asarray(gtab.b0s_mask))
+    return _select(gtab, choose(gtab) | np.asarray(gtab.b0s_mask))
 
 
-def _selected(gtab: GradientTable, keep: Volumes) -> tuple[GradientTable, Volumes]:
+def _select(gtab: GradientTable, keep: Volumes) -> tuple[GradientTable, Volumes]:
     from dipy.core.gradients import gradient_table
 
     if keep.all():
@@ -159,7 +159,7 @@ def gradients_only(
                 f"{path}: {flag('shells')} has {bval:g}, but the shells are {names}: give one or more of these"
             )
         keep |= np.logical_or.reduce(near)
-    return _selected(gtab, keep)
+    return _select(gtab, keep)
 
 
 def _is_asked(gtab: GradientTable, volumes: Volumes, bval: float) -> bool:
@@ -209,7 +209,7 @@ def b_values_of(value: str | float | Sequence[float]) -> str:
     return ",".join(f"{number:g}" for number in weighted)
 
 
-def b_values_told(gtab: GradientTable) -> Json:
+def b_values_record(gtab: GradientTable) -> Json:
     """Return the b-values of all shells, and of those that models and FA are fitted to, for the record."""
     return {
         "b": [round(b_value(gtab, shell), 1) for shell in shells(gtab)],

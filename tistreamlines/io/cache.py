@@ -27,7 +27,7 @@ from typing import IO, TypeVar
 import numpy as np
 
 from ..aliases import Array, Json
-from ..linker.store import is_own, opened
+from ..linker.store import is_of_user, open_plain
 from ..plugins import digests
 from .drafts import hidden_folder
 from .regular import is_of_this_user
@@ -63,7 +63,7 @@ class Cache:
         self._writable = True
         with self._unwritten(self.folder):
             self.folder.mkdir(0o777 if shared else 0o755, parents=True, exist_ok=True)
-            if reason := self._distrusted(self.folder.lstat(), stat.S_ISDIR, "folder"):
+            if reason := self._distrust(self.folder.lstat(), stat.S_ISDIR, "folder"):
                 self._writable = False
                 note(f"--cache-dir: {self.folder} {reason}; nothing is read from it or kept in it")
         self._readable = self._writable  # a folder that could not be created contains nothing
@@ -80,7 +80,7 @@ class Cache:
             return None
         path = self.path(kind, causes)
         try:
-            with self._opened(path) as raw:
+            with self._open(path) as raw:
                 return unpack(*_read(raw, path.name))
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -107,27 +107,27 @@ class Cache:
                 file.writestr(zipfile.ZipInfo(SEAL), _seal(path.name, file.infolist()))
             draft.replace(path)
 
-    def _opened(self, path: Path) -> IO[bytes]:
+    def _open(self, path: Path) -> IO[bytes]:
         """Open a file of the folder if it can be trusted."""
         try:
-            raw = opened(path)
+            raw = open_plain(path)
         except OSError as error:
             raise ValueError("is a link") if error.errno == errno.ELOOP else error from None
-        if reason := self._distrusted(os.fstat(raw.fileno()), stat.S_ISREG, "file"):
+        if reason := self._distrust(os.fstat(raw.fileno()), stat.S_ISREG, "file"):
             raw.close()
             raise ValueError(f"it {reason}")
         return raw
 
-    def _distrusted(self, found: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> str:
+    def _distrust(self, status: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> str:
         """Return why a file or the folder is not used, or nothing."""
-        if not is_kind(found.st_mode):
-            return "is a link: give the folder itself" if stat.S_ISLNK(found.st_mode) else f"is no {kind}"
-        if self._shared or is_own(found, is_kind):
+        if not is_kind(status.st_mode):
+            return "is a link: give the folder itself" if stat.S_ISLNK(status.st_mode) else f"is no {kind}"
+        if self._shared or is_of_user(status, is_kind):
             return ""
-        own = is_of_this_user(found, self.folder)
-        if own and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # where a disk gives files another owner
+        is_owner = is_of_this_user(status, self.folder)
+        if is_owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):  # where a disk gives files another owner
             return ""
-        reason = "can be written by other users (chmod go-w takes that away)" if own else "belongs to another user"
+        reason = "can be written by other users (chmod go-w takes that away)" if is_owner else "belongs to another user"
         return f"{reason}; if you trust all who can write there, give --shared-cache"
 
     @contextmanager
@@ -186,16 +186,16 @@ def code_versions() -> dict[str, str]:
 @cache
 def source_hash() -> str:
     """Return the SHA-256 of the source that computes, as 64 hexadecimal digits."""
-    folder, own = Path(__file__).parents[1], hashlib.sha256()
+    folder, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         place = path.relative_to(folder)
         if place.parts[0] not in IDLE:
             content = path.read_bytes()
-            own.update(f"{place.as_posix()} {len(content)}\n".encode() + content)
-    return own.hexdigest()
+            digest.update(f"{place.as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
-def with_plugins(own: str) -> str:
+def with_plugins(digest: str) -> str:
     """Return a hash of this package's source, which is given, and of that of the modules that extend it, if any."""
     others = digests()
-    return hashlib.sha256(repr((own, others)).encode()).hexdigest() if others else own
+    return hashlib.sha256(repr((digest, others)).encode()).hexdigest() if others else digest

@@ -99,10 +99,10 @@ def _lock_file(path: Path) -> int:
             raise PermissionError(errno.EACCES, f"no permission to open {path.name}")
 
 
-def _check_owner(path: Path, found: os.stat_result) -> None:
+def _check_owner(path: Path, status: os.stat_result) -> None:
     """Raise ForeignLock if a file belongs to another user."""
-    if not is_of_this_user(found, path.parent):
-        raise ForeignLock(found.st_uid)
+    if not is_of_this_user(status, path.parent):
+        raise ForeignLock(status.st_uid)
 
 
 def _lock(descriptor: int) -> bool:

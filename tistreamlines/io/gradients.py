@@ -21,9 +21,9 @@ from ..aliases import Array, GradientTable
 from ..errors import InputError
 from ..option import flag
 from ..space.harmonics import order_of
-from .images import AnyPath, existing, mode_of, open_image, read_array, reading
+from .images import AnyPath, existing_path, mode_of, open_image, read_array, reading
 from .in_memory import InMemory
-from .stored import Image, StoredImage
+from .stored_image import Image, StoredImage
 
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 LARGEST_B = 1e6  # s/mm^2
@@ -58,7 +58,7 @@ def gradients_beside(dwi: str | os.PathLike[str]) -> tuple[Path, Path]:
     """
     if Path(dwi).is_dir() and any(Path(dwi).glob("merged_th1samples*")):
         raise InputError(f"{dwi}: is a folder of bedpostX: give it as {flag('bedpostx')} {dwi}")
-    path = existing(dwi)
+    path = existing_path(dwi)
     stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     taken = {}
     for what, names in NAMES.items():
@@ -116,7 +116,7 @@ def _are_signed(values: Array) -> bool:
 
 
 @dataclass(frozen=True)
-class Drained:
+class PipeContent:
     """The content of a pipe, with the name of the pipe."""
 
     path: str
@@ -129,7 +129,7 @@ class Drained:
     __str__ = __fspath__
 
 
-def drained(path: AnyPath) -> AnyPath:
+def drain(path: AnyPath) -> AnyPath:
     """Read a pipe to its end; the path of any other file is returned as it is.
 
     Raises
@@ -137,7 +137,7 @@ def drained(path: AnyPath) -> AnyPath:
     InputError
         If nothing is written to the pipe, or more than gradient files contain.
     """
-    if isinstance(path, Drained | InMemory) or not stat.S_ISFIFO(mode_of(path)):
+    if isinstance(path, PipeContent | InMemory) or not stat.S_ISFIFO(mode_of(path)):
         return path
     try:
         # a blocking open would wait for a writer for ever
@@ -151,7 +151,7 @@ def drained(path: AnyPath) -> AnyPath:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     if len(content) > MOST:
         raise InputError(f"{path}: more than {MOST} bytes come from this pipe; give b-values or b-vectors")
-    return Drained(os.fspath(path), content)
+    return PipeContent(os.fspath(path), content)
 
 
 def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Image) -> GradientTable:
@@ -159,7 +159,7 @@ def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, imag
 
     Parameters
     ----------
-    bvals, bvecs : str, Path, Drained, InMemory or None
+    bvals, bvecs : str, Path, PipeContent, InMemory or None
         As of :func:`.nifti.open_dwi`.
     dwi : Path
         File of the series, for messages.
@@ -207,11 +207,11 @@ def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, imag
 def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
     from dipy.io import read_bvals_bvecs
 
-    name = file = Path(path) if isinstance(path, Drained | InMemory) else existing(path)
+    name = file = Path(path) if isinstance(path, PipeContent | InMemory) else existing_path(path)
     with reading(name), ExitStack() as resources:
         if isinstance(path, InMemory):
             return name, np.asarray(path.values, np.float64)
-        if isinstance(path, Drained):
+        if isinstance(path, PipeContent):
             file = Path(resources.enter_context(TemporaryDirectory())) / "content"
             file.write_bytes(path.content)
         # DIPY's reader takes one file at a time here, so that an error can name the file.

@@ -26,7 +26,7 @@ from ..errors import InputError, TrackingError
 from ..space.batch import Space
 from .in_memory import InMemory
 from .mif import MRTRIX_SUFFIXES, files_of_mif, open_mif
-from .stored import Image, StoredImage, floats, unpacked
+from .stored_image import Image, StoredImage, floats, unpack_image
 
 SHEAR_TOLERANCE = 1e-5  # cosine of the angle between two axes
 LARGEST = 1e30  # largest image value, so that sums and products of a few values do not overflow float32
@@ -62,7 +62,7 @@ def nearby(path: AnyPath) -> str:
     return f" (but {there[0].name} is there)" if there else ""
 
 
-def existing(path: AnyPath) -> Path:
+def existing_path(path: AnyPath) -> Path:
     """Return the path of an existing regular file.
 
     Raises
@@ -134,8 +134,8 @@ class Reader(NamedTuple):
     suffixes : tuple of str
         Ends of file names, in lower case; '' stands for any.
     open : callable
-        Returns the image of an existing file: one of nibabel, or a :class:`tistreamlines.io.stored.StoredImage`. It
-        raises an InputError for what it finds to be wrong; other errors become one that names the file.
+        Returns the image of an existing file: one of nibabel, or a :class:`tistreamlines.io.stored_image.StoredImage`.
+        It raises an InputError for what it finds to be wrong; other errors become one that names the file.
     files : callable
         Returns the files that make up the image of a file. They need not exist.
     gradients : bool
@@ -173,7 +173,7 @@ def reader_of(path: Path) -> Reader:
     return next(reader for reader in READERS if path.name.lower().endswith(reader.suffixes))
 
 
-class Opened(NamedTuple):
+class OpenImage(NamedTuple):
     """An image whose header is read; it stands in for its path.
 
     Parameters
@@ -194,7 +194,7 @@ class Opened(NamedTuple):
     __str__ = __fspath__
 
 
-def open_image(path: AnyPath) -> Opened:
+def open_image(path: AnyPath) -> OpenImage:
     """Open an image of real numbers, whose values are then read once by :func:`read_array` or :func:`read_series`.
 
     Parameters
@@ -204,7 +204,7 @@ def open_image(path: AnyPath) -> Opened:
 
     Returns
     -------
-    Opened
+    OpenImage
 
     Raises
     ------
@@ -213,13 +213,13 @@ def open_image(path: AnyPath) -> Opened:
     """
     from nibabel.spatialimages import SpatialImage
 
-    if isinstance(path, Opened):
+    if isinstance(path, OpenImage):
         return path
     if isinstance(path, InMemory):
         with reading(Path(path)):
             path, image = Path(path), SpatialImage(path.values, path.affine)
     else:
-        path = existing(path)
+        path = existing_path(path)
         with reading(path):
             image = reader_of(path).open(path)
     if not isinstance(image, SpatialImage | StoredImage):
@@ -228,7 +228,7 @@ def open_image(path: AnyPath) -> Opened:
         raise InputError(f"{path}: data type {image.get_data_dtype()} is not supported; save it as e.g. float32")
     if 0 in image.shape:
         raise InputError(f"{path}: shape {tuple(image.shape)} has no voxels; check how the file was created")
-    return Opened(path, image)
+    return OpenImage(path, image)
 
 
 def grid_of(path: Path, image: Image, *, sheared: bool = False) -> Space:
@@ -258,7 +258,7 @@ def checked_grid(path: Path, affine: npt.NDArray[np.float64], shape: Any, *, she
 def read_array(path: Path, image: Image) -> Array:
     """Return all values of an image, scaled as its header says."""
     with reading(path):
-        return np.asarray(unpacked(image).dataobj)
+        return np.asarray(unpack_image(image).dataobj)
 
 
 def read_series(path: Path, image: Image, note: Tell | None = None, together: int = 1) -> npt.NDArray[np.float32]:
@@ -267,7 +267,7 @@ def read_series(path: Path, image: Image, note: Tell | None = None, together: in
     A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`finite`.
     """
     with reading(path):
-        data, expected = floats(unpacked(image), LARGEST)
+        data, expected = floats(unpack_image(image), LARGEST)
     return data if expected else finite(path, data, note, together)
 
 
@@ -277,7 +277,7 @@ def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt
     They are None if there is none. An infinite value is an InputError.
     """
     with reading(path):
-        data, expected = floats(unpacked(image), LARGEST)
+        data, expected = floats(unpack_image(image), LARGEST)
     if expected:
         return data, None
     missing: npt.NDArray[np.bool_] = np.asarray(np.isnan(data).any(axis=3))

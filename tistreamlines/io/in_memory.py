@@ -61,7 +61,7 @@ class InMemory:
         return digest.hexdigest()
 
 
-def unmasked(name: str, value: T) -> T | Array:
+def unmask(name: str, value: T) -> T | Array:
     """Return a value, a masked array as its data; NumPy drops the mask of an array wherever it converts it.
 
     Parameters
@@ -113,14 +113,14 @@ def source_of(name: str, value: object, *, lists: bool = False) -> str | os.Path
     if isinstance(value, str | os.PathLike):
         return value
     if lists and isinstance(value, list | tuple):
-        rows = [unmasked(flag(name), row) for row in value]
+        rows = [unmask(flag(name), row) for row in value]
         try:
             value = np.asarray(rows)
         except ValueError as error:
             raise ParameterError(f"{flag(name)} has rows of several lengths: give as many numbers in each") from error
     if isinstance(value, np.ndarray):
-        return InMemory(name, unmasked(flag(name), value))
+        return InMemory(name, unmask(flag(name), value))
     if hasattr(value, "dataobj") and hasattr(value, "affine"):
         data, affine = (getattr(value, attribute) for attribute in ("dataobj", "affine"))
-        return InMemory(name, unmasked(flag(name), data), affine, getattr(value, "header", None))
+        return InMemory(name, unmask(flag(name), data), affine, getattr(value, "header", None))
     raise ParameterError(f"{flag(name)} is a {type(value).__name__}: give a path, a nibabel image or a NumPy array")

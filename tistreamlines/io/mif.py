@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError
 from .mrtrix_header import Header, Values, read_header, values_of
-from .stored import Gradients, StoredImage, content_of
+from .stored_image import Gradients, StoredImage, content_of
 
 MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"
@@ -93,7 +93,7 @@ def files_of_mif(path: Path) -> list[Path]:
 
 
 def _shape(header: Header) -> tuple[int, ...]:
-    text = header.one("dim")
+    text = header.value("dim")
     sizes = header.numbers("dim", text)
     if len(sizes) not in AXES or not all(size.is_integer() and 1 <= size <= LARGEST_SIZE for size in sizes):
         raise header.fault(f"dim is {text[:60]!r}, where three sizes or more are needed, each from 1 to {LARGEST_SIZE}")
@@ -102,17 +102,18 @@ def _shape(header: Header) -> tuple[int, ...]:
 
 def _ranks(header: Header) -> tuple[int, ...]:
     """Return for each axis its place among the axes, 1 for the one whose neighbours lie side by side; < 0 if turned."""
-    text = header.one("layout")
-    found = [re.fullmatch(r"\s*([+-]?)([0-9]{1,2})\s*", word) for word in text.split(",")]
-    words = [(match[1], int(match[2])) for match in found if match]
-    if sorted(place for _, place in words) != [*range(len(found))]:
-        raise header.fault(f"layout is {text[:60]!r}, where each of 0 to {len(found) - 1} is needed once, with + or -")
+    text = header.value("layout")
+    matches = [re.fullmatch(r"\s*([+-]?)([0-9]{1,2})\s*", word) for word in text.split(",")]
+    words = [(match[1], int(match[2])) for match in matches if match]
+    count = len(matches)
+    if sorted(place for _, place in words) != [*range(count)]:
+        raise header.fault(f"layout is {text[:60]!r}, where each of 0 to {count - 1} is needed once, with + or -")
     return tuple(-(place + 1) if sign == "-" else place + 1 for sign, place in words)
 
 
 def _kind(header: Header) -> tuple[np.dtype, int]:
     """Return the type of the values, and how many bits each takes in the file."""
-    text = header.one("datatype")
+    text = header.value("datatype")
     name = text.lower()
     if name == "bit":
         return np.dtype(np.uint8), 1
@@ -129,7 +130,7 @@ def _scaling(header: Header) -> tuple[float, float]:
     """Return the factor of integers and what is added, rounded to float32 as in NIfTI."""
     if "scaling" not in header.lines:
         return 1.0, 0.0
-    text = header.one("scaling")
+    text = header.value("scaling")
     numbers = header.numbers("scaling", text)
     if len(numbers) != 2 or not np.isfinite(numbers).all() or not numbers[1]:
         raise header.fault(f"scaling is {text[:60]!r}, where an offset and a factor other than 0 are needed")
@@ -141,9 +142,9 @@ def _scaling(header: Header) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------------------------- affine
 def _affine(header: Header, shape: tuple[int, ...], ranks: tuple[int, ...], axes: list[int]) -> tuple[Floats, Floats]:
     """Return the direction of each axis as stored, (3, 3), one a column, and the affine."""
-    sides = header.numbers("vox", header.one("vox"))[:3]
+    sides = header.numbers("vox", header.value("vox"))[:3]
     if len(sides) < 3 or not all(0 < side < np.inf for side in sides):
-        raise header.fault(f"vox is {header.one('vox')[:60]!r}, where three lengths in mm are needed")
+        raise header.fault(f"vox is {header.value('vox')[:60]!r}, where three lengths in mm are needed")
     rows = [header.numbers("transform", line) for line in header.lines.get("transform", [])]
     if rows and (len(rows) not in (3, 4) or any(len(row) != 4 for row in rows) or not np.isfinite(rows).all()):
         raise header.fault(f"transform is {rows[:4]}, where three rows of four finite numbers are needed")
@@ -170,13 +171,13 @@ def _gradients(header: Header, directions: Floats, shape: tuple[int, ...]) -> Gr
     short = next((number for number, row in enumerate(rows) if len(row) < 4), None)
     if short is not None:
         raise header.fault(f"dw_scheme has {rows[short]} in row {short}, where x, y, z and b are needed")
-    scheme = normalised(np.array([row[:4] for row in rows]))
+    scheme = normalise_gradients(np.array([row[:4] for row in rows]))
     # the rotation nearest to the axes, as in MRtrix3: they are orthogonal only to the digits of the header
     left, _, right = np.linalg.svd(directions)
     return Gradients(scheme[:, 3], scheme[:, :3] @ (left @ right))
 
 
-def normalised(scheme: Floats) -> Floats:
+def normalise_gradients(scheme: Floats) -> Floats:
     """Return gradients with unit directions, as MRtrix3 interprets those of a header.
 
     Parameters
@@ -195,12 +196,12 @@ def normalised(scheme: Floats) -> Floats:
         most = np.abs(np.log(squares)).max()
     if not most > CHANGED:
         return scheme
-    found = scheme.copy()
+    gradients = scheme.copy()
     with np.errstate(all="ignore"):
-        found[:, :3] /= np.where(squares > 0, np.sqrt(squares), 1)[:, None]
+        gradients[:, :3] /= np.where(squares > 0, np.sqrt(squares), 1)[:, None]
         if most > SCALED:
-            found[:, 3] *= squares
-    return np.array([[float(f"{number:.{DIGITS}g}") for number in row] for row in found])
+            gradients[:, 3] *= squares
+    return np.array([[float(f"{number:.{DIGITS}g}") for number in row] for row in gradients])
 
 
 # ------------------------------------------------------------------------------------------------------------- values

@@ -43,7 +43,7 @@ class Header:
     size: int
     end: int
 
-    def one(self, key: str) -> str:
+    def value(self, key: str) -> str:
         """Return what the only line of a key says."""
         lines = self.lines.get(key, [])
         if len(lines) != 1:
@@ -105,7 +105,7 @@ def values_of(header: Header) -> Values:
     InputError
         If the header does not say where, or says that they are in itself.
     """
-    text = header.one("file")
+    text = header.value("file")
     name, _, number = text.rpartition(" ")
     name, number = (name.strip(), number) if number.isdecimal() else (text, "0")
     if not name or (name == "." and int(number) < header.size):

@@ -17,12 +17,12 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
-from ..space.resampling import resampled
+from ..space.resampling import resample_image
 from .gradients import read_gradients
 from .images import AnyPath, Tell, finite, grid_of, open_image, read_array, read_signals, reading, silent
 from .in_memory import InMemory
-from .placement import ordering
-from .stored import Image, StoredImage
+from .placement import axis_order
+from .stored_image import Image, StoredImage
 
 GRADIENT_SUFFIXES = (".bval", ".bvals", ".bvec", ".bvecs")
 INSIDE = 0.5  # lowest value of a voxel inside a mask, as in MRtrix3
@@ -43,7 +43,7 @@ class Dwi:
         b-values (s/mm^2) and unit directions of the n volumes.
     path : Path
         File of the series.
-    own : bool
+    has_gradients : bool
         Whether the gradients came with the series, and so lie along the voxel axes for certain.
     missing : (x, y, z) bool or None
         Voxels with NaN in the file, whose signals are 0; None if there is none.
@@ -53,7 +53,7 @@ class Dwi:
     space: Space
     gtab: GradientTable
     path: Path
-    own: bool = False
+    has_gradients: bool = False
     missing: npt.NDArray[np.bool_] | None = None
 
     @cached_property
@@ -63,18 +63,18 @@ class Dwi:
 
 
 @dataclass(frozen=True, eq=False)
-class OpenedDwi:
+class OpenDwi:
     """A diffusion-weighted series whose header is read.
 
     Parameters
     ----------
     path, image : Path, nibabel.spatialimages.SpatialImage or StoredImage
-        See :class:`.images.Opened`.
+        See :class:`.images.OpenImage`.
     space : Space
         Grid of the first three axes.
     gradients : Future
         Of the gradient table, which is read in a thread while DIPY is imported and the values are read.
-    own : bool
+    has_gradients : bool
         Whether the gradients came with the series.
     """
 
@@ -82,14 +82,14 @@ class OpenedDwi:
     image: Image
     space: Space
     gradients: Future[GradientTable]
-    own: bool
+    has_gradients: bool
 
     def read(self) -> Dwi:
         """Read the values."""
         data = thread_pool("series", 1).submit(read_signals, self.path, self.image)
         # an error of the gradients is first
         gtab, (values, missing) = self.gradients.result(), data.result()
-        return Dwi(values, self.space, gtab, self.path, self.own, missing)
+        return Dwi(values, self.space, gtab, self.path, self.has_gradients, missing)
 
 
 def load_dwi(dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent) -> Dwi:
@@ -99,7 +99,7 @@ def load_dwi(dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None =
 
 def open_dwi(
     dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent
-) -> OpenedDwi:
+) -> OpenDwi:
     """Read the header of a diffusion series, and begin to read its b-values and directions.
 
     Parameters
@@ -114,7 +114,7 @@ def open_dwi(
 
     Returns
     -------
-    OpenedDwi
+    OpenDwi
 
     Raises
     ------
@@ -133,7 +133,7 @@ def open_dwi(
     if bvals is not None and isinstance(image, StoredImage) and image.gradients is not None:
         note(f"{path}: has gradients of its own, which are not used, since BVALS and BVECS are given")
     gradients = thread_pool("gradients", 1).submit(read_gradients, bvals, bvecs, path, image)
-    return OpenedDwi(path, image, space, gradients, own=bvals is None)
+    return OpenDwi(path, image, space, gradients, has_gradients=bvals is None)
 
 
 def load_mask(
@@ -261,7 +261,7 @@ def load_volume(
         count = f"{volumes} volumes" if volumes else "one volume"
         raise InputError(f"{path}: shape {shape}; give an image of {count}")
     with reading(path):
-        order = ordering(image, space)
+        order = axis_order(image, space)
     same = order.fits
     others = str(reference or TRACKED)
     if unplaced and not same:
@@ -271,9 +271,9 @@ def load_volume(
     if same:
         return path, data
     stored = grid_of(path, image, sheared=True)
-    values, inside = resampled(data, stored, space, nearest=nearest)
+    values, inside = resample_image(data, stored, space, nearest=nearest)
     if not inside.any() or (data.any() and not values.any()):
-        raise InputError(_apart(path, others))
+        raise InputError(_distance(path, others))
     how = "taken from the nearest voxel" if nearest else "interpolated"
     sides = " x ".join(f"{side:.3g}" for side in stored.voxel_sizes)
     text = f"{path}: {' x '.join(map(str, stored.shape))} voxels of {sides} mm, another grid than that of {others}; "
@@ -291,10 +291,10 @@ def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> Non
     for every in (4, 1):  # hardly ever is each voxel looked at
         x, y, z = (-(-size // every) for size in space.shape)
         few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))
-        if resampled(values, stored, few, nearest=True)[0].any():
+        if resample_image(values, stored, few, nearest=True)[0].any():
             return
-    raise InputError(_apart(path, TRACKED))
+    raise InputError(_distance(path, TRACKED))
 
 
-def _apart(path: Path, others: str) -> str:
+def _distance(path: Path, others: str) -> str:
     return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ..errors import InputError
-from .images import existing, reading
+from .images import existing_path, reading
 from .tables import name_of_cell
 
 LONGEST, WIDEST = 1 << 23, 1 << 16  # bytes of a table, and letters of a line of words
@@ -33,23 +33,23 @@ def read_nodes(path: str | Path) -> dict[int, str]:
         If the file cannot be read or is far larger than a table, or if it has no label, one below 0, or one of more
         than 31 bits; of BIDS and FSL, also if it has one twice.
     """
-    path = existing(path)
+    path = existing_path(path)
     if (size := path.stat().st_size) > LONGEST:
         raise InputError(f"{path}: has {size:,} bytes, which is no table of labels and names; give one")
     with reading(path):
         suffix = path.suffix.lower()
         rows = list((_xml if suffix == ".xml" else _bids if suffix == ".tsv" else _text)(path))
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for label, name in rows:
-        if label in found:
+        if label in names:
             raise InputError(f"{path}: label {label} is there twice; leave one of them out")
         if not 0 <= label < 2**31:
             raise InputError(f"{path}: label {label} is below 0 or beyond 2^31 - 1; give labels from 1 on")
-        found[label] = " ".join(name.split())  # on one line, which tables of XML need not have
-    found.pop(0, None)
-    if not found:
+        names[label] = " ".join(name.split())  # on one line, which tables of XML need not have
+    names.pop(0, None)
+    if not names:
         raise InputError(f"{path}: has no label and name; give a table of FreeSurfer, MRtrix3, FSL or BIDS")
-    return found
+    return names
 
 
 def _xml(path: Path) -> Iterator[tuple[int, str]]:
@@ -89,7 +89,7 @@ def _text(path: Path) -> Iterator[tuple[int, str]]:
     Of two of these, a short and a long name, the long one is the name. Of a label with several names, such as that of
     the thalamus in tables for MRtrix3's labelconvert, it is the first.
     """
-    found: dict[int, list[str]] = {}
+    names_of_labels: dict[int, list[str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         if len(line) > WIDEST:
             raise InputError(f"{path}: line {number} has {len(line):,} letters; correct it")
@@ -99,8 +99,8 @@ def _text(path: Path) -> Iterator[tuple[int, str]]:
         names = [word for word in words if not _NUMBER.fullmatch(word)]
         if not whole or not names:
             raise InputError(f"{path}: line {number} has no label and name: {line.strip()[:60]!r}; correct it")
-        found.setdefault(int(whole[0]), names)
-    long_names = {names[-1] for names in found.values()}
-    both = {len(names) for names in found.values()} == {2} and len(long_names) == len(found)
-    for label, names in found.items():
+        names_of_labels.setdefault(int(whole[0]), names)
+    long_names = {names[-1] for names in names_of_labels.values()}
+    both = {len(names) for names in names_of_labels.values()} == {2} and len(long_names) == len(names_of_labels)
+    for label, names in names_of_labels.items():
         yield label, names[-1] if both else " ".join(names)

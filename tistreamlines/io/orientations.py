@@ -23,7 +23,7 @@ from ..space.harmonics import basis_of, count_of, degree_shares, order_of
 from ..space.sphere import SPHERES, closest_vertices, load_sphere, products
 from .images import AFFINE_TOLERANCE, AnyPath, Tell, first_place, grid_of, nearby, open_image, read_series, silent
 from .mif import MRTRIX_SUFFIXES
-from .stored import Image
+from .stored_image import Image
 
 Floats = npt.NDArray[np.float32]
 NEGATIVE_TOLERANCE = 1e-6  # of the largest value: negative values that rounding may leave in a PMF

@@ -117,10 +117,10 @@ def _direction_colours(segments: np.ndarray, owner: np.ndarray) -> np.ndarray:
     step = np.abs(segments[:, 1] - segments[:, 0]).astype(np.float64)
     step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-12)
     # multiples of the golden ratio give neighbouring streamlines different brightness
-    return coloured(step) * (0.6 + 0.4 * (owner * 0.6180339887 % 1.0))[:, None]
+    return direction_colours(step) * (0.6 + 0.4 * (owner * 0.6180339887 % 1.0))[:, None]
 
 
-def coloured(directions: np.ndarray) -> np.ndarray:
+def direction_colours(directions: np.ndarray) -> np.ndarray:
     """Return the colours (m, 3: red, green, blue) of directions without a sign, (m, 3), unit vectors in RAS.
 
     Pure blue is hard to see on black, so some red and green is added.

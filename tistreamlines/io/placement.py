@@ -19,7 +19,7 @@ from ..errors import TrackingError
 from ..space.batch import Space
 from .images import AFFINE_TOLERANCE, AnyPath, grid_of, open_image
 from .in_memory import InMemory
-from .stored import Image
+from .stored_image import Image
 
 SUFFIXES = {".nii", ".hdr", ".mif", ".mih"}  # of headers that say where an image lies
 TOLERANCE = 0.1  # of a voxel's side: MRtrix3 warns of shifts from 0.1 to 0.15 on; float32 explains 0.001 of it
@@ -72,7 +72,7 @@ def _doubt(path: str, header: object, affine: Array, shape: tuple[int, ...]) -> 
             f"{path}: pixdim says that voxels are {_sizes(sizes)} mm, the sform {_sizes(sides)} mm; the sform is used, "
             "as in nibabel and MRtrix3: check which is right, and correct the header"
         )
-    if int(header["qform_code"]) > 0 and (apart := _apart(header, affine, steps)) > tolerance:
+    if int(header["qform_code"]) > 0 and (apart := _form_distance(header, affine, steps)) > tolerance:
         return (
             f"{path}: sform and qform place the image differently, by up to {apart:.3g} mm; the sform is used, as in "
             "nibabel and MRtrix3: check which is right, and make them equal"
@@ -90,7 +90,7 @@ def _unplaced(header: object, affine: Array) -> bool:
     return known and not (header.get("sform_code", 1) or header.get("qform_code", 1))
 
 
-def _apart(header: Nifti1Header, affine: Array, steps: Array) -> float:
+def _form_distance(header: Nifti1Header, affine: Array, steps: Array) -> float:
     """Return how far sform and qform put a corner apart, mm; a qform that is no rotation is as far as can be."""
     try:
         qform = header.get_qform()
@@ -104,7 +104,7 @@ def _sizes(values: Array) -> str:
     return " x ".join(f"{value:.5g}" for value in values)
 
 
-class Ordering(NamedTuple):
+class AxisOrder(NamedTuple):
     """How an image is stored, seen from a reference grid.
 
     Parameters
@@ -125,7 +125,7 @@ class Ordering(NamedTuple):
     fits: bool
 
 
-def ordering(image: Image, space: Space) -> Ordering:
+def axis_order(image: Image, space: Space) -> AxisOrder:
     """Find the order of axes and senses in which an image agrees with a grid best.
 
     Parameters
@@ -146,7 +146,7 @@ def ordering(image: Image, space: Space) -> Ordering:
     orientation = np.stack([np.argsort(axes), np.where(turn[np.argsort(axes), range(3)] < 0, -1, 1)], axis=1)
     apart = float(np.abs(affine @ inv_ornt_aff(orientation, image.shape[:3]) - space.affine).max())
     shape = tuple(image.shape[axis] for axis in axes)
-    return Ordering(orientation, shape, apart, shape == space.shape and apart <= AFFINE_TOLERANCE)
+    return AxisOrder(orientation, shape, apart, shape == space.shape and apart <= AFFINE_TOLERANCE)
 
 
 def grid_of_seeds(path: AnyPath, space: Space) -> Space:
@@ -161,4 +161,4 @@ def grid_of_seeds(path: AnyPath, space: Space) -> Space:
     """
     path, image = open_image(path)
     grid = grid_of(path, image)
-    return space if ordering(image, space).fits else grid
+    return space if axis_order(image, space).fits else grid

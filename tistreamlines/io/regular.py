@@ -18,7 +18,7 @@ _WAITING_FOR_NOTHING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
-def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, own: bool = False) -> int:
+def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, private: bool = False) -> int:
     """Open a regular file and return its descriptor.
 
     Parameters
@@ -29,7 +29,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, ow
         Those of ``os.open``.
     links : bool
         Follow links; else they are refused.
-    own : bool
+    private : bool
         Refuse links, and files that do not belong to this user; see :func:`is_of_this_user`.
 
     Raises
@@ -37,41 +37,41 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True, ow
     OSError
         If it is something else than a regular file, or cannot be opened.
     """
-    links = links and not own
+    links = links and not private
     # before it is opened, since that alone can move a tape, and once more, since it may be replaced in between
     with suppress(FileNotFoundError):
         _check(path.stat() if links else path.lstat())
     descriptor = os.open(path, flags | _WAITING_FOR_NOTHING | (0 if links else _NO_LINK), 0o666)
     try:
-        found = os.fstat(descriptor)
-        _check(found)
-        if own and not is_of_this_user(found, path.parent):
-            raise PermissionError(errno.EPERM, f"it belongs to another user ({name_of_user(found.st_uid)})")
+        status = os.fstat(descriptor)
+        _check(status)
+        if private and not is_of_this_user(status, path.parent):
+            raise PermissionError(errno.EPERM, f"it belongs to another user ({name_of_user(status.st_uid)})")
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def read_regular(path: Path, *, own: bool = False) -> bytes:
+def read_regular(path: Path, *, private: bool = False) -> bytes:
     """Return the content of a regular file of moderate size; see :func:`open_regular`."""
-    with os.fdopen(open_regular(path, own=own), "rb") as file:
+    with os.fdopen(open_regular(path, private=private), "rb") as file:
         content = file.read(MOST + 1)
     if len(content) > MOST:
         raise OSError(errno.EFBIG, f"it has more than {MOST} bytes")
     return content
 
 
-def is_of_this_user(found: os.stat_result, folder: Path) -> bool:
+def is_of_this_user(status: os.stat_result, folder: Path) -> bool:
     """Whether what was found in a folder belongs to the user of this process, whoever the folder belongs to.
 
     Some disks give what a process writes to another owner, as NFS does with files of root: then a file of that owner is
     this user's too.
     """
-    if not hasattr(os, "geteuid") or found.st_uid == os.geteuid():  # Windows has no such owners
+    if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():  # Windows has no such owners
         return True
     with suppress(OSError), tempfile.TemporaryFile(dir=folder) as new:
-        return found.st_uid == os.fstat(new.fileno()).st_uid
+        return status.st_uid == os.fstat(new.fileno()).st_uid
     return False
 
 
@@ -92,6 +92,6 @@ def name_of_user(number: int) -> str:
     return str(number)
 
 
-def _check(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'something else')}, not a file")
+def _check(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}, not a file")

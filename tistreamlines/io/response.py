@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..aliases import AxSymShResponse
 from ..errors import InputError, ParameterError
 from ..option import flag
-from .images import existing, reading
+from .images import existing_path, reading
 
 WAYS = AUTO, FA, TOURNIER = "auto", "fa", "tournier"  # to estimate a response, in place of one that is given
 FASTEST = 0.1  # mm2/s; water at 40 degrees diffuses at 0.003
@@ -158,12 +158,12 @@ class ResponseTable:
         raise InputError(f"{self.name}: {' '.join(f'{value:g}' for value in values[:6])} is no response; {FORMS}")
 
 
-def read_response(given: str | os.PathLike[str]) -> ResponseTable:
+def read_response(source: str | os.PathLike[str]) -> ResponseTable:
     """Read a response.
 
     Parameters
     ----------
-    given : str or os.PathLike
+    source : str or os.PathLike
         Numbers separated by commas; or a text file with MRtrix3's zonal harmonics of even degrees, a row for each
         shell, or with DIPY's numbers. What follows a # is a comment; '# Shells: 0,1000' tells the b-values of the rows.
 
@@ -172,9 +172,9 @@ def read_response(given: str | os.PathLike[str]) -> ResponseTable:
     InputError
         If the file is missing or is no text of numbers.
     """
-    if not is_file(given):
-        return ResponseTable(flag("response"), (tuple(_numbers(os.fspath(given)) or ()),))
-    path = existing(given)
+    if not is_file(source):
+        return ResponseTable(flag("response"), (tuple(_numbers(os.fspath(source)) or ()),))
+    path = existing_path(source)
     with reading(path):
         if path.stat().st_size > LARGEST:
             raise InputError(f"{path}: is larger than a response; {FORMS}")

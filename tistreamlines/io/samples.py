@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..space.batch import Space
-from .images import AnyPath, Tell, existing, grid_of, open_image, read_series, silent
+from .images import AnyPath, Tell, existing_path, grid_of, open_image, read_series, silent
 from .nifti import load_mask
 from .orientations import check_space, open_on_grid
-from .stored import Image
+from .stored_image import Image
 
 Floats = npt.NDArray[np.float32]
 MERGED = "merged"
@@ -88,32 +88,32 @@ def sample_files(source: AnyPath | Sequence[AnyPath], mask: AnyPath | None = Non
     InputError
         If the source is no folder, a file has another name, or one of a fibre is missing.
     """
-    given = [source] if isinstance(source, str | os.PathLike) else list(source)
-    if len(given) > 1 or Path(given[0]).is_file():
-        paths, where = [existing(path) for path in given], "the given files"
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if len(sources) > 1 or Path(sources[0]).is_file():
+        paths, where = [existing_path(path) for path in sources], "the given files"
     else:
-        folder, where = Path(given[0]), str(given[0])
+        folder, where = Path(sources[0]), str(sources[0])
         if folder.name == MERGED and not folder.is_dir():  # FSL's --samples, the beginning of all names
             folder = folder.parent
         if not folder.is_dir():
             raise InputError(f"{where}: no such folder; give a folder of bedpostX, such as subject.bedpostX")
         paths = sorted(folder.glob("merged_*samples.nii*"))
         mask = mask or next(iter(sorted(folder.glob(f"{MASK}.nii*"))), None)
-    found: dict[int, dict[str, Path]] = {}
+    files: dict[int, dict[str, Path]] = {}
     for path in paths:
         parts = _NAME.fullmatch(path.name)
         if parts is None:
             raise InputError(f"{path}: is not named as bedpostX does; give e.g. merged_th1samples.nii.gz")
-        others = found.setdefault(int(parts[2]), {})
+        others = files.setdefault(int(parts[2]), {})
         if parts[1] in others:
             raise InputError(f"{path}: so is {others[parts[1]]}; give one of the two")
         others[parts[1]] = path
-    for number in range(1, max(found, default=1) + 1):
-        missing = [role for role in ROLES if role not in found.get(number, {})]
+    for number in range(1, max(files, default=1) + 1):
+        missing = [role for role in ROLES if role not in files.get(number, {})]
         if missing:
             names = ", ".join(f"merged_{role}{number}samples" for role in missing)
             raise InputError(f"{where}: has no {names}; copy the whole folder of bedpostX")
-    return SampleFiles(tuple(found[number] for number in sorted(found)), mask)
+    return SampleFiles(tuple(files[number] for number in sorted(files)), mask)
 
 
 def listed_files(files: SampleFiles) -> list[Path]:
@@ -160,13 +160,13 @@ def load_samples(files: SampleFiles, space: Space | None = None, note: Tell = si
         mask = load_mask(opened, space, note)
     values = np.empty((int(mask.sum()), count, len(files.fibres), 4), np.float32)
     for number, fibre in enumerate(files.fibres):
-        own, fractions = values[:, :, number], _read(fibre["f"], space, count)[mask]
+        directions, fractions = values[:, :, number], _read(fibre["f"], space, count)[mask]
         if number == 0 and not fractions.any():
             raise InputError(f"{first}: no value in the mask is above 0; check that bedpostX has finished")
-        own[..., 3] = _fractions(fibre["f"], fractions)
+        directions[..., 3] = _fractions(fibre["f"], fractions)
         polar = _angles(fibre["th"], _read(fibre["th"], space, count)[mask])
         azimuth = _angles(fibre["ph"], _read(fibre["ph"], space, count)[mask])
-        _directions(polar, azimuth, -1 if space.fsl_flips_x else 1, own)
+        _directions(polar, azimuth, -1 if space.fsl_flips_x else 1, directions)
     return Samples(values, mask, space)
 
 

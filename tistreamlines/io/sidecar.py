@@ -71,7 +71,7 @@ def sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def described(path: Path) -> dict[str, str]:
+def file_record(path: Path) -> dict[str, str]:
     """Return what a record says of a file that was written: its path and its hash."""
     return {"path": str(path), "sha256": sha256(path)}
 

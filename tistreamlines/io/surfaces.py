@@ -21,7 +21,7 @@ from ..aliases import Array
 from ..errors import InputError
 from ..option import FARTHEST, flag
 from ..space.batch import Space
-from .images import AnyPath, Tell, existing, reading, silent
+from .images import AnyPath, Tell, existing_path, reading, silent
 
 if TYPE_CHECKING:
     from nibabel.gifti.gifti import GiftiDataArray
@@ -83,7 +83,7 @@ def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Te
     InputError
         If the file is missing or damaged, is no surface of the brain, or does not say where its vertices are.
     """
-    path = existing(path)
+    path = existing_path(path)
     with reading(path):
         with path.open("rb") as file:
             freesurfer = MAGIC.match(file.read(3)) is not None

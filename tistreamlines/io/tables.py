@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..aliases import Array, csr_matrix
 from ..errors import InputError
 from .drafts import completed
-from .images import existing
+from .images import existing_path
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 TABLE_SUFFIXES = tuple(SEPARATORS)
@@ -47,7 +47,7 @@ def name_of_cell(cell: str) -> str:
     return cell[1:] if cell[:1] == TEXT and cell.lstrip(TEXT)[:1] in FORMULA else cell
 
 
-def beside(path: Path, ending: str, suffix: str | None = None) -> Path:
+def path_beside(path: Path, ending: str, suffix: str | None = None) -> Path:
     """Return the name of a file that belongs to another: out.csv -> out_error.csv."""
     return path.with_name(path.stem + ending + (path.suffix if suffix is None else suffix))
 
@@ -225,7 +225,7 @@ def load_weights(path: str | Path) -> npt.NDArray[np.float64]:
         If the file is missing, or has something that is no number from 0 to GREATEST; if all numbers are below LEAST,
         but not 0; or if one of them is so great that most others would not count beside it.
     """
-    path = existing(path)
+    path = existing_path(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

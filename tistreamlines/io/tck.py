@@ -130,10 +130,10 @@ def header_of_tck(path: Path) -> TckHeader:
     header = read_header(path, MAGIC)
     doubts = tuple(f"{path}: its header has no {key}: {taken}" for key, taken in MISSING.items()
                    if key not in header.lines)
-    kind = KINDS.get(header.one("datatype").lower() if "datatype" in header.lines else "float32le")
+    kind = KINDS.get(header.value("datatype").lower() if "datatype" in header.lines else "float32le")
     if kind is None:
-        raise header.fault(f"datatype is {header.one('datatype')[:60]!r}, which is none of {', '.join(KINDS)}")
-    words = header.one("file").split() if "file" in header.lines else [".", str(header.end)]
+        raise header.fault(f"datatype is {header.value('datatype')[:60]!r}, which is none of {', '.join(KINDS)}")
+    words = header.value("file").split() if "file" in header.lines else [".", str(header.end)]
     if len(words) != 2 or words[0] != "." or not words[1].isdecimal() or not header.size <= int(words[1][:18]):
         raise header.fault(f"file is {' '.join(words)[:60]!r}, where '.' and the place of the first point are needed")
     return TckHeader(path, np.dtype(kind), int(words[1]), _step(header.lines), doubts)

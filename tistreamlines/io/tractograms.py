@@ -14,10 +14,10 @@ from ..aliases import Array
 from ..errors import InputError
 from ..option import FARTHEST
 from ..space.batch import Batch, Space
-from .images import existing, mode_of, reading
+from .images import existing_path, mode_of, reading
 from .tck import header_of_tck, streamlines_of_tck
 from .trk import header_of_trk, streamlines_of_trk
-from .trx_schema import HEADER, Trx, opened_trx
+from .trx_schema import HEADER, Trx, open_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
@@ -32,7 +32,7 @@ def check_tractogram(path: str | PathLike[str]) -> Path:
         if not (Path(path) / HEADER).is_file():
             raise InputError(f"{path}: is a folder without header.json; give a tractogram: {', '.join(SUFFIXES)}")
         return Path(path)
-    path = existing(path)
+    path = existing_path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: unknown suffix {path.suffix!r}; give a tractogram: {', '.join(SUFFIXES)}")
     return path
@@ -99,7 +99,7 @@ def grid_of_tractogram(path: Path) -> Space | None:
     """Return the grid of the image that a tractogram belongs to, as its header has it; None for TCK."""
     with reading(path):
         if (suffix := _format(path)) == ".trx":
-            with opened_trx(path) as file:
+            with open_trx(path) as file:
                 return file.space
         if suffix == ".trk":
             return header_of_trk(path).grid()
@@ -121,11 +121,11 @@ def has_seeds(path: Path) -> bool:
     """Whether a tractogram has the seed of each streamline, which only a TRX file can have."""
     if _format(path) != ".trx":
         return False
-    with reading(path), opened_trx(path) as file:
-        return SEEDS in _own(file)
+    with reading(path), open_trx(path) as file:
+        return SEEDS in _seeds_of(file)
 
 
-def _own(file: Trx) -> set[str]:
+def _seeds_of(file: Trx) -> set[str]:
     """Return those of the seeds and their numbers that a TRX file has, in the form in which they are written here."""
     kinds = {SEEDS: {(3, "f")}, SEED_NUMBER: {(1, "i"), (1, "u")}}
     members = ((name, file.members[name]) for name in kinds if name in file.members)
@@ -142,8 +142,8 @@ def batch_of(points: Array, lengths: Array, numbers: Array | None = None, seeds:
 
 def _of_trx(path: Path) -> Iterator[Batch]:
     """Read a TRX file, or its folder."""
-    with opened_trx(path) as file:
-        wanted = _own(file) | {"positions"} & file.members.keys()
+    with open_trx(path) as file:
+        wanted = _seeds_of(file) | {"positions"} & file.members.keys()
         readers = {name: file.members[name].reader() for name in wanted}
         for lengths in file.lengths():
             ends, first = np.cumsum(lengths), 0

@@ -94,7 +94,7 @@ def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.
     n = len(batch)
     properties = [column for name, values in PROPERTIES.items() for column in getattr(batch, name).reshape(n, values).T]
     properties += batch.data_per_streamline.values()
-    points = moved(batch.points, to_trackvis)
+    points = move_points(batch.points, to_trackvis)
     if batch.data_per_point:
         points = np.column_stack([points, *batch.data_per_point.values()])
     words = np.empty(n * (1 + len(properties)) + points.size, "<f4")
@@ -243,7 +243,7 @@ def streamlines_of_trk(
             lengths = held[starts].astype(np.int64)
             rows = [held[a + 1 : a + 1 + width * n] for a, n in zip(starts, lengths.tolist(), strict=True)]
             values = np.concatenate([held[:0], *rows]).view(np.float32).reshape(-1, width)
-            yield moved(values[:, :3], header.to_rasmm), lengths
+            yield move_points(values[:, :3], header.to_rasmm), lengths
             held = held[place:]
             if 0 < header.count < number:
                 raise _wrong(header, number)
@@ -264,13 +264,13 @@ def _wrong(header: TrkHeader, number: int) -> InputError:
     )
 
 
-def moved(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+def move_points(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """Return points (p, 3) in the space that an affine (4, 4) leads to; it is computed in float64."""
     # One axis at a time is eight times faster than a matrix product with so narrow an array. Blocks stay in the cache.
-    moved = np.empty_like(points)
+    move_points = np.empty_like(points)
     for first in range(0, len(points), POINTS_AT_ONCE):
         part = slice(first, first + POINTS_AT_ONCE)
         x, y, z = points[part].T.astype(np.float64, order="C")
         for axis, (a, b, c, d) in enumerate(affine[:3]):
-            moved[part, axis] = a * x + b * y + c * z + d
-    return moved
+            move_points[part, axis] = a * x + b * y + c * z + d
+    return move_points

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
-from .stored import quick_zlib
+from .stored_image import quick_zlib
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters
@@ -180,7 +180,7 @@ def member_of_points(names: Iterable[str]) -> str:
     return next((name for name in names if name.startswith("positions.3.float")), "")
 
 
-def mapped(path: Path | IO[bytes]) -> tuple[Array, npt.NDArray[np.int64]]:
+def map_points(path: Path | IO[bytes]) -> tuple[Array, npt.NDArray[np.int64]]:
     """Map the points of a file of :class:`TrxSink`; what is changed in them stays in memory.
 
     Returns

@@ -92,7 +92,7 @@ class Member:
 
 
 class Trx:
-    """A TRX file whose members fit each other; see :func:`opened_trx`.
+    """A TRX file whose members fit each other; see :func:`open_trx`.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Trx:
 
     def __init__(self, path: Path, stored: Iterable[tuple[str, StoredMember]]) -> None:
         self._path = path
-        beside = self._beside_header(stored)
+        beside = self._header_and_others(stored)
         self._read_header(beside.pop((HEADER,)))
         self.members = self._arrays(beside)
         self._check_sizes()
@@ -138,7 +138,7 @@ class Trx:
     def _fault(self, text: str) -> InputError:
         return InputError(f"{self._path}: {text}; write the tractogram again")
 
-    def _beside_header(self, stored: Iterable[tuple[str, StoredMember]]) -> dict[tuple[str, ...], StoredMember]:
+    def _header_and_others(self, stored: Iterable[tuple[str, StoredMember]]) -> dict[tuple[str, ...], StoredMember]:
         """Return the header and what lies beside and below it, by the parts of their names from there on."""
         named: dict[tuple[str, ...], StoredMember] = {}
         for name, member in stored:
@@ -223,7 +223,7 @@ class Trx:
 
 
 @contextmanager
-def opened_trx(path: Path) -> Generator[Trx, None, None]:
+def open_trx(path: Path) -> Generator[Trx, None, None]:
     """Open a TRX file of any program, or its folder, and check it.
 
     Raises

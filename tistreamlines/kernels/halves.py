@@ -156,19 +156,19 @@ class Bits(Record):
     """Local variables of a half: the bits of its points.
 
     ``visited``, those of the points that certainly stay: all but the last one, which may be dropped; ``here``, those of the last
-    one; ``found``, those of the point that is looked at; ``before``, those of the last but one; ``stays``, 0 if the last point
+    one; ``ahead``, those of the next point; ``before``, those of the last but one; ``stays``, 0 if the last point
     has been dropped.
     """
 
     visited: i32
     here: i32
-    found: i32
+    ahead: i32
     before: i32
     stays: i32
 
 
 @func
-def stepped(p: vec3, d: vec3, rules: Rules) -> vec3:
+def step_from(p: vec3, d: vec3, rules: Rules) -> vec3:
     """The point one step on."""
     return vec3(p[0] + rules.step_x * d[0], p[1] + rules.step_y * d[1], p[2] + rules.step_z * d[2])
 

@@ -107,7 +107,7 @@ def nearest_vertex(vertices: Reals, cells: Cells, d: vec3) -> i32:
     cell = cell_of(d)
     word = take(cells.first, cell)
     best = lanes(-1.0)
-    found = lanes(0)
+    nearest = lanes(0)
     words = where(team_any(word >> 30 != 0) == 1, CELL_WORDS, 1)
     turn = 0
     while turn < words:
@@ -119,12 +119,12 @@ def nearest_vertex(vertices: Reals, cells: Cells, d: vec3) -> i32:
             cosine = dot(vec3(x, y, z), d)
             if SYMMETRIC:
                 cosine = absolute(cosine)
-            found = where(cosine > best, i, found)
+            nearest = where(cosine > best, i, nearest)
             best = maximum(cosine, best)
         turn = turn + 1
         if turn < words:
             word = take(cells.further, cell + (turn - 1) * (3 * CELLS * CELLS))
-    return found
+    return nearest
 
 
 @func
@@ -239,7 +239,7 @@ def interpolate_stop(volume: Volume, p: vec3, row: Reals):
 MAPS = Constant("number of the rule's maps on a grid of their own")
 
 
-class OwnGrid(Record):
+class MapVolume(Record):
     """Maps on a grid of their own; the record of a rule extends it.
 
     ``maps`` has the ``MAPS`` values of each voxel, ``sides`` the numbers of voxels, and ``to_grid`` the rows of a 3 x 4 matrix
@@ -257,36 +257,36 @@ class OwnGrid(Record):
 
 
 @func
-def on_own_grid(own: OwnGrid, p: vec3) -> vec3:
+def point_in_map(volume: MapVolume, p: vec3) -> vec3:
     """A point of the tracked image in voxel coordinates of the grid."""
-    return vec3(coordinate(own.to_grid, 0, p), coordinate(own.to_grid, 4, p), coordinate(own.to_grid, 8, p))
+    return vec3(coordinate(volume.to_grid, 0, p), coordinate(volume.to_grid, 4, p), coordinate(volume.to_grid, 8, p))
 
 
 @func
-def map_around(own: OwnGrid, q: vec3, number: i32) -> real:
+def map_around(volume: MapVolume, q: vec3, number: i32) -> real:
     """Each lane's map, or that at each lane's point, interpolated trilinearly between the eight voxels around the point."""
     value = lanes(0.0)
     for corner in rolled(8):
         i = (corner >> 2) & 1
         j = (corner >> 1) & 1
         k = corner & 1
-        place = corner_voxel(own.sides, q, i, j, k) * MAPS + number
-        value = value + corner_weight(q, i, j, k) * take(own.maps, place)
+        place = corner_voxel(volume.sides, q, i, j, k) * MAPS + number
+        value = value + corner_weight(q, i, j, k) * take(volume.maps, place)
     return value
 
 
 @func
-def map_at(own: OwnGrid, q: vec3, number: i32) -> real:
+def map_at(volume: MapVolume, q: vec3, number: i32) -> real:
     """One of the maps, interpolated trilinearly at a point of the grid; 0 outside it.
 
     Beyond the outermost voxel centres the values are constant for half a voxel, as in the tracked image.
     """
     value = 0.0
-    if inside(own.sides, q) == 1:
+    if inside(volume.sides, q) == 1:
         for corner in range(8):
             i = (corner >> 2) & 1
             j = (corner >> 1) & 1
             k = corner & 1
-            place = corner_voxel(own.sides, q, i, j, k) * MAPS + number
-            value = value + corner_weight(q, i, j, k) * own.maps[place]
+            place = corner_voxel(volume.sides, q, i, j, k) * MAPS + number
+            value = value + corner_weight(q, i, j, k) * volume.maps[place]
     return value

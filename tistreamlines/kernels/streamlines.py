@@ -5,7 +5,7 @@ from ..linker.rng import SEEDING, STREAM, philox
 from .halves import *
 from .interpolate import Volume, inside
 from .orientation.peaks import NONE
-from .selection.regions import DISORDER, EXCLUDE, MISSED_INCLUDE, MORE, all_beyond, fulfilled
+from .selection.regions import DISORDER, EXCLUDE, MISSED_INCLUDE, MORE, all_beyond, verdict_on
 from .stop_reasons import EXCLUDED, GROWING, NOT_GROWN, OUT_OF_TURN, REJECTED, SEED_OUTSIDE_LIMIT
 
 begin = Hole("the getter's initial directions at a seed; ``scratch.peaks.kept`` lists their codes, halved; its first number may be the code of a given direction before")
@@ -69,12 +69,12 @@ def judge(item: i32, halves: Halves, filter: Filter, verdict: Ints):
     a = WORDS * 2 * item
     b = a + WORDS
     visited = halves.visited[a] | halves.visited[b]
-    found = SEED_OUTSIDE_LIMIT
+    answer = SEED_OUTSIDE_LIMIT
     if (visited & EXCLUDE) != 0:
-        found = where((visited & DISORDER) != 0, OUT_OF_TURN, EXCLUDED)
+        answer = where((visited & DISORDER) != 0, OUT_OF_TURN, EXCLUDED)
     elif (halves.state[4 * item + 1] != REJECTED) & (halves.state[4 * item + 3] != REJECTED):
-        found = fulfilled(filter, visited, halves.visited[a + 1], halves.visited[b + 1])
+        answer = verdict_on(filter, visited, halves.visited[a + 1], halves.visited[b + 1])
         if MORE:
             if all_beyond(filter, halves.more, (MORE + 1) * 2 * item, (MORE + 1) * (2 * item + 1)) == 0:
-                found = MISSED_INCLUDE
-    verdict[item] = found
+                answer = MISSED_INCLUDE
+    verdict[item] = answer

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..aliases import Array
-from .coming import Coming
 from .records import REALS
+from .transfer import Transfer
 
 
 class HostArrays:
@@ -45,10 +45,10 @@ class HostArrays:
         """Return a copy of the first ``count`` elements."""
         return array[:count].copy()
 
-    def later(self, array: Array, count: int) -> Coming[Array]:
+    def later(self, array: Array, count: int) -> Transfer[Array]:
         """Copy the first ``count`` elements as they are now."""
         values = self.host(array, count)
-        return Coming(lambda: values)
+        return Transfer(lambda: values)
 
     def words(self, size: int) -> Array:
         """Return memory for what is gathered."""

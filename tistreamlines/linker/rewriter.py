@@ -45,7 +45,7 @@ def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> 
 def tree_of(function: lang.Func) -> ast.FunctionDef:
     """Syntax tree of a kernel function, without its docstring."""
     source = textwrap.dedent(inspect.getsource(function.function))
-    tree = parsed(source).body[0]
+    tree = parse_source(source).body[0]
     assert isinstance(tree, ast.FunctionDef)
     ast.increment_lineno(tree, function.function.__code__.co_firstlineno - 1)
     if ast.get_docstring(tree):
@@ -138,7 +138,7 @@ class ContextSpreader(ast.NodeTransformer):
         return node
 
 
-def parsed(source: str) -> ast.Module:
+def parse_source(source: str) -> ast.Module:
     """Parse Python without a garbage collection meanwhile.
 
     In Python 3.11, parsing fails if a collection lets another thread parse something, too
@@ -237,7 +237,7 @@ class Rewriter(ast.NodeVisitor):
         target, value = node.targets[0], node.value
         called = self.lookup(value.func.id) if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
         if isinstance(called, lang.Stage) and isinstance(value, ast.Call):
-            return self.inlined(value, called, target)
+            return self.inline(value, called, target)
         if is_record(called):
             # all are set to zero, since a compiler may not know a variable that only a branch sets
             fields = self.flatten(flat(target), called)
@@ -246,7 +246,7 @@ class Rewriter(ast.NodeVisitor):
         text, kind = self.visit(value)
         accumulates = isinstance(target, ast.Name) and isinstance(value, ast.BinOp) and ast.unparse(value.left) == target.id
         if kind == REAL and not accumulates:
-            text = self.guarded(value, text)
+            text = self.guard(value, text)
         if isinstance(target, ast.Name):
             self.env[target.id] = kind
         return [f"{self.text(target)} = {text}"]
@@ -260,10 +260,10 @@ class Rewriter(ast.NodeVisitor):
             if called is None:
                 return []
             if isinstance(called, lang.Stage):
-                return self.inlined(call, called)
+                return self.inline(call, called)
         return [self.text(call)]
 
-    def inlined(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
+    def inline(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
         """Lines of a stage, written where it is called: its records and variables are the caller's.
 
         Variables that the stage alone has are renamed, and so are arguments that are no variables of the caller. Without
@@ -293,7 +293,7 @@ class Rewriter(ast.NodeVisitor):
         return lines
 
     def visit_If(self, node: ast.If) -> list[str]:
-        known = self.known(node.test)
+        known = self.value_of_test(node.test)
         if known is not None:
             return self.lines(node.body if known else node.orelse)
         lines = [f"if {self.text(node.test)}:", *self.block(node.body)]
@@ -308,7 +308,7 @@ class Rewriter(ast.NodeVisitor):
         assert node.value is not None
         return [f"return {self.argument(node.value)}"]
 
-    def known(self, test: ast.expr) -> object:
+    def value_of_test(self, test: ast.expr) -> object:
         """Value of a test that depends on constants and on numbers of its module alone; None for other tests."""
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
         known = {n: self.scope.get(n) for n in names if n not in self.env}
@@ -337,7 +337,7 @@ class Rewriter(ast.NodeVisitor):
     def text(self, node: ast.expr) -> str:
         return self.visit(node)[0]
 
-    def guarded(self, node: ast.expr, text: str) -> str:
+    def guard(self, node: ast.expr, text: str) -> str:
         if not (isinstance(node, ast.BinOp) and isinstance(node.op, FLOAT_OPERATIONS) and self.dialect.guard):
             return text
         return self.dialect.guard(*self.operations[node])
@@ -380,7 +380,7 @@ class Rewriter(ast.NodeVisitor):
         if {REAL, INT} == {lk, rk}:  # a compiler might go on with more digits than a real has
             raise SyntaxError(f"{self.tree.name}: {ast.unparse(node)} mixes reals and whole numbers: convert one of them")
         if REAL in (lk, rk):
-            left, right = self.guarded(node.left, left), self.guarded(node.right, right)
+            left, right = self.guard(node.left, left), self.guard(node.right, right)
         symbol = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
         self.operations[node] = (left, symbol, right)
         kind = next(k for k in (REAL, WORD, BOOL, INT) if k in (lk, rk))
@@ -411,7 +411,7 @@ class Rewriter(ast.NodeVisitor):
 
     def argument(self, node: ast.expr) -> str:
         text, kind = self.visit(node)
-        return self.guarded(node, text) if kind == REAL else text
+        return self.guard(node, text) if kind == REAL else text
 
     def visit_Call(self, node: ast.Call) -> tuple[str, str]:
         assert isinstance(node.func, ast.Name)

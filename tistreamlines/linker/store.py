@@ -59,7 +59,7 @@ def folder() -> Path | None:
             tried.append(str(path))
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
-            if not is_own(path.lstat(), stat.S_ISDIR):
+            if not is_of_user(path.lstat(), stat.S_ISDIR):
                 continue
             path = path.resolve()  # which stays the same if a link above it is replaced
             if (above := open_folder_above(path)) is not None:
@@ -88,7 +88,7 @@ def _among_temporary_files() -> Path:
     return Path(tempfile.gettempdir()) / f"tistreamlines-{os.geteuid() if hasattr(os, 'geteuid') else 'user'}"
 
 
-def is_own(status: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+def is_of_user(status: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
     """Whether what was found is of a kind, belongs to this user, and cannot be written by others."""
     if not hasattr(os, "geteuid"):  # Windows has no such bits, but both folders are in the user's profile
         return is_kind(status.st_mode)
@@ -135,7 +135,7 @@ def _is_private(number: int) -> bool:
     return False
 
 
-def opened(path: Path) -> IO[bytes]:
+def open_plain(path: Path) -> IO[bytes]:
     """Open a file to read it, but follow no link, and never wait for a writer, as of a FIFO; OSError if there is none."""
     names = ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")  # of which no system has all
     return os.fdopen(os.open(path, sum(getattr(os, name, 0) for name in names)), "rb")
@@ -182,8 +182,8 @@ def _execute(module: ModuleType, text: str, path: Path | None) -> None:
 
 def read(path: Path) -> bytes | None:
     """Return a file's content, or None if it cannot be read or is not this user's own."""
-    with suppress(OSError), opened(path) as file:
-        return file.read() if is_own(os.fstat(file.fileno()), stat.S_ISREG) else None
+    with suppress(OSError), open_plain(path) as file:
+        return file.read() if is_of_user(os.fstat(file.fileno()), stat.S_ISREG) else None
     return None
 
 

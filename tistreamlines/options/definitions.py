@@ -36,7 +36,7 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 
 @dataclass(frozen=True)
-class OwnOptions(
+class PackageOptions(
     WaytotalOptions, Sift2Options, matrices.VoxelMatrixOptions, targets.TargetOptions, matrices.SeedMatrixOptions,
     ConnectomeOptions, MapOptions, TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
     bedpostx.BedpostxOptions, FileOptions, boot.BootOptions, fod.Ifod2Options, along_peaks.FactOptions, ptt.PttOptions,
@@ -73,18 +73,18 @@ def names_in_memory() -> tuple[str, ...]:
 
 def product_options() -> tuple[str, ...]:
     """Return the options of all products, in the order of the help."""
-    own = {one.name for row in PRODUCTS.values() for one in fields(row.options)}
-    return tuple(name for name in options() if name in own)
+    names = {field.name for row in PRODUCTS.values() for field in fields(row.options)}
+    return tuple(name for name in options() if name in names)
 
 
-def mapped_options() -> tuple[str, ...]:
+def map_options() -> tuple[str, ...]:
     """Return the options of what is made of a tractogram that is there: those of all products, and the sampled maps."""
     return tuple(name for name in options() if name == "sample" or name in product_options())
 
 
-def joined_options() -> tuple[str, ...]:
+def join_options() -> tuple[str, ...]:
     """Return the options that parts of a run are joined with: what the tractogram holds, and those of all products."""
-    content = {one.name for one in fields(ContentOptions)}
+    content = {field.name for field in fields(ContentOptions)}
     return tuple(name for name in options() if name in content or name in product_options())
 
 
@@ -107,7 +107,7 @@ def absent(name: str) -> str:
     """Describe what happens if an option without a fixed default is not given, for the help."""
     option = options()[name]
     otherwise = "" if option.otherwise is None else str(option.otherwise)
-    varying = registry.varying(name)
+    varying = registry.describe_default(name)
     return ", ".join(filter(None, (otherwise or (varying and option.absent), varying))) or option.absent
 
 
@@ -136,7 +136,7 @@ def sources_of(name: str, value: object) -> object:
     return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
 
 
-def without_effect(name: str, chosen: OwnOptions) -> str:
+def without_effect(name: str, chosen: PackageOptions) -> str:
     """Say why an option changes nothing in a run, and what to do; nothing if it has an effect.
 
     Parameters
@@ -167,14 +167,14 @@ def without_effect(name: str, chosen: OwnOptions) -> str:
 
 def _type(name: str) -> str:
     """Return the annotation of an option as it is written."""
-    found = _fields_of(_classes())[name].type
-    return getattr(found, "__name__", str(found)) if not isinstance(found, str) else found
+    annotation = _fields_of(_classes())[name].type
+    return getattr(annotation, "__name__", str(annotation)) if not isinstance(annotation, str) else annotation
 
 
 def _classes() -> tuple[type, ...]:
     """Return the classes of all options: those of this package, then those of registered rows."""
     rows = (*METHODS.values(), *STOPPING_RULES.values(), *PRODUCTS.values())
-    return tuple(dict.fromkeys([OwnOptions, *(row.options for row in rows)]))
+    return tuple(dict.fromkeys([PackageOptions, *(row.options for row in rows)]))
 
 
 @cache

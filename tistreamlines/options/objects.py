@@ -59,7 +59,7 @@ class Choice:
 
     def __reduce__(self) -> tuple[Callable[..., Choice], tuple[object, ...]]:
         """Have the class made anew where the object is unpickled."""
-        return _unpickled, (self.option, self.name, self.options)
+        return _unpickle, (self.option, self.name, self.options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class Product(Choice):
 
     def _keywords(self) -> dict[str, object]:
         """Return the keywords that the object stands for."""
-        names = dict(zip(arguments_of(self.option, self.name), own_options(self.option, self.name), strict=True))
+        names = dict(zip(arguments_of(self.option, self.name), row_options(self.option, self.name), strict=True))
         return {names[name].name: value for name, value in self.options.items()}
 
 
@@ -128,7 +128,7 @@ Region = Sphere | Mask
 Options = ProductOptions = dict[str, object]  # for annotations; the stub has the keywords and their types
 
 
-def expanded(named: Mapping[str, object]) -> dict[str, object]:
+def expand(named: Mapping[str, object]) -> dict[str, object]:
     """Return keywords with the objects among their values replaced by the keywords that these stand for.
 
     Parameters
@@ -163,7 +163,7 @@ def _plain_keywords(name: str, value: object) -> Iterator[tuple[str, object, str
     """Yield the plain keywords that a keyword stands for, their values, and in which words it was given."""
     if value is None:
         return
-    words = f"{flag(name)} is {_shown(value)}"
+    words = f"{flag(name)} is {_show(value)}"
     if name == MADE:
         for product in value if isinstance(value, list | tuple) else (value,):
             if not isinstance(product, Product):
@@ -184,7 +184,7 @@ def _plain_keywords(name: str, value: object) -> Iterator[tuple[str, object, str
         yield name, _plain(value), words
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """Put a value in a few words; the numbers of an array take long, and say little."""
     if isinstance(value, Choice):
         return repr(value)
@@ -224,21 +224,21 @@ def choice(option: str, name: str) -> type[Choice]:
     space = {"option": option, "name": name, "row": row, "__module__": __name__}
     base = Product if option == MADE else Choice
     kind = _classes[option, name] = cast("type[Choice]", type(class_name(option, name), (base,), space))
-    arguments = dict(zip(arguments_of(option, name), own_options(option, name), strict=True))
+    arguments = dict(zip(arguments_of(option, name), row_options(option, name), strict=True))
     defaults = getattr(row, "defaults", {})
     kind.__signature__ = inspect.Signature([  # type: ignore[attr-defined]
         inspect.Parameter("path", inspect.Parameter.POSITIONAL_OR_KEYWORD) if key == "path" else
         inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(field.name, field.default))
         for key, field in arguments.items()
     ])
-    kind.__doc__ = _described(kind, arguments)
+    kind.__doc__ = _docstring_of(kind, arguments)
     return kind
 
 
 _classes: dict[tuple[str, str], type[Choice]] = {}
 
 
-def own_options(option: str, name: str) -> list[Field[object]]:
+def row_options(option: str, name: str) -> list[Field[object]]:
     """Return the options of a row as dataclass fields, those of a model only for the model."""
     row = TABLES[option][name]
     if isinstance(row, Model):
@@ -248,7 +248,7 @@ def own_options(option: str, name: str) -> list[Field[object]]:
 
 def arguments_of(option: str, name: str) -> list[str]:
     """Return what the arguments of a row's class are called: a product's have no name of the row before them."""
-    keywords = [field.name for field in own_options(option, name)]
+    keywords = [field.name for field in row_options(option, name)]
     if option != MADE:
         return keywords
     return ["path" if keyword == name else keyword.removeprefix(f"{name}_") for keyword in keywords]
@@ -260,7 +260,7 @@ def class_name(option: str, name: str) -> str:
     return name.upper() if short else name.title().replace("_", "")
 
 
-def _described(kind: type[Choice], arguments: Mapping[str, Field[object]]) -> str:
+def _docstring_of(kind: type[Choice], arguments: Mapping[str, Field[object]]) -> str:
     """Return the docstring of a class: the title of its row and the help of its options."""
     lines = [f"{KINDS[kind.option].capitalize()} '{kind.name}': {kind.row.title}.", ""]
     lines += ["Parameters", "----------"] if arguments else []
@@ -270,7 +270,7 @@ def _described(kind: type[Choice], arguments: Mapping[str, Field[object]]) -> st
     return "\n".join([*lines, ""])
 
 
-def _unpickled(option: str, name: str, options: Mapping[str, object]) -> Choice:
+def _unpickle(option: str, name: str, options: Mapping[str, object]) -> Choice:
     return choice(option, name)(**options)
 
 

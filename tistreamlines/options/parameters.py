@@ -21,7 +21,7 @@ from ..fit.models import MODELS, weight_of
 from ..fit.shells import b_values_of
 from ..io.orientations import default_basis
 from ..io.response import AUTO, is_file, response_text
-from ..option import ball_of, checked, companions, flag, listed, part_of, recorded
+from ..option import ball_of, check_value, companions, flag, listed, part_of, record_value
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
 from ..tracking.growth.settings import SHORTEST
@@ -30,12 +30,12 @@ from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.selection.places import sphere_in
 from ..tracking.sources import FITTED, SOURCES
 from ..tracking.weights.options import TRACKED
-from .definitions import OwnOptions, applies_with, defaults, input_names, kind, options, sources_of, without_effect
-from .objects import MADE, Options, expanded
+from .definitions import PackageOptions, applies_with, defaults, input_names, kind, options, sources_of, without_effect
+from .objects import MADE, Options, expand
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Parameters(OwnOptions):
+class Parameters(PackageOptions):
     """All options of tracking with their defaults.
 
     The options page of the documentation describes each field. Lengths are in mm, angles in degrees. Images (``mask``,
@@ -73,15 +73,15 @@ class Parameters(OwnOptions):
         missing = defaults()
         if unknown := set(named) - set(missing) - {MADE}:
             raise TypeError(_unknown(min(unknown)))
-        given = expanded(named)
+        values = expand(named)
         for name, default in missing.items():
-            self._set(name, given.get(name, default))
+            self._set(name, values.get(name, default))
         # a later override must not meet the defaults that _resolve fills in below
         self._set("_given", {name: value for name in missing if (value := getattr(self, name)) is not missing[name]})
         for name, option in options().items():
             value = getattr(self, name)
             if value is not None or missing[name] is not None:
-                self._set(name, checked(name, option, sources_of(name, value), kind(name)))
+                self._set(name, check_value(name, option, sources_of(name, value), kind(name)))
         self._resolve()
         if self.sh_order is not None and self.sh_order % 2:
             raise ParameterError(f"{flag('sh_order')} is {self.sh_order}: give an even order, e.g. 4")
@@ -104,8 +104,8 @@ class Parameters(OwnOptions):
 
     def __repr__(self) -> str:
         """Return the options that were given."""
-        given = (f"{name}={value!r}" for name, value in vars(self)["_given"].items())
-        return f"{type(self).__name__}({', '.join(given)})"
+        texts = (f"{name}={value!r}" for name, value in vars(self)["_given"].items())
+        return f"{type(self).__name__}({', '.join(texts)})"
 
     def __eq__(self, other: object) -> bool:
         """Whether all options have the same values."""
@@ -125,8 +125,10 @@ class Parameters(OwnOptions):
         if self.stopping is None:
             self._set("stopping", registry.rule_for(vars(self)["_given"])[0])
         method, fitted = METHODS[self.dg], self.source == FITTED
-        own = {} if self.stopping is None else STOPPING_RULES[self.stopping].defaults
-        known = {**method.defaults, **(method.dipys if self.like else {}), **own, **({} if fitted else {"model": None})}
+        rule_defaults = {} if self.stopping is None else STOPPING_RULES[self.stopping].defaults
+        known = {**method.defaults, **(method.dipys if self.like else {}), **rule_defaults}
+        if not fitted:
+            known["model"] = None
         for name in known:
             if getattr(self, name) is None:
                 self._set(name, known[name])
@@ -221,9 +223,9 @@ class Parameters(OwnOptions):
         facts = {"dg": self.dg, "model": self.model, "source": self.source, "stopping": self.stopping}
         for fact, words in applies_with(name).items():
             if facts[fact] not in words:
-                own = "source" if facts[fact] is None else fact
-                able, chosen = companions(fact, words), companions(own, (facts[own],))
-                if own == "source" or self.gives(fact):
+                decisive = "source" if facts[fact] is None else fact
+                able, chosen = companions(fact, words), companions(decisive, (facts[decisive],))
+                if decisive == "source" or self.gives(fact):
                     return f"can be used with {able}, not with {chosen}: leave it out"
                 # nobody has given the other word: it is a default, or follows from an option
                 by = registry.rule_for(vars(self)["_given"])[1] if fact == "stopping" else ""
@@ -255,7 +257,7 @@ class Parameters(OwnOptions):
         TypeError
             If a name is not an option.
         """
-        named = expanded(named)
+        named = expand(named)
         if base is not None:
             named = {**vars(base)["_given"], **named}
         known = options()
@@ -403,9 +405,9 @@ class Parameters(OwnOptions):
         dict
             Values by option name. Paths are strings; options that have no effect are None.
         """
-        given = vars(self)["_given"]
-        barred = {other for name in given for other in options()[name].excludes if other not in given}
-        return {n: recorded(getattr(self, n)) if self.applies(n) and n not in barred else None for n in options()}
+        named = vars(self)["_given"]
+        barred = {other for name in named for other in options()[name].excludes if other not in named}
+        return {n: record_value(getattr(self, n)) if self.applies(n) and n not in barred else None for n in options()}
 
 
 def _unknown(name: str) -> str:

@@ -36,7 +36,7 @@ def with_keywords(
 
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         complete: Callable[..., Result] = function
-        signature = inspect.signature(listing(defaults, types, whole=True)(function))
+        signature = inspect.signature(list_keywords(defaults, types, whole=True)(function))
 
         @functools.wraps(function)
         def called(*values: Arguments.args, **named: Arguments.kwargs) -> Result:
@@ -53,7 +53,7 @@ def with_keywords(
     return decorated
 
 
-def listing(
+def list_keywords(
     keywords: Mapping[str, object], types: type | None = None, *, whole: bool = False
 ) -> Callable[[Function], Function]:
     """List keywords with their defaults in a function's signature, from which notebooks complete them.

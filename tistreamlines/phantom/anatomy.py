@@ -86,15 +86,15 @@ class Tube(NamedTuple):
 def anatomy() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return each bundle's control rows (k, 5) and sheet axis (3,) on [-1, 1]^3, by name."""
     mirror = np.array([-1, 1, 1, 1, 1])
-    found = {}
+    gyri = {}
     for name, (half, sheet) in _COMMISSURES.items():
         right = np.array(half, float)
-        found[name] = np.concatenate([right[:0:-1] * mirror, right]), np.array(sheet, float)
+        gyri[name] = np.concatenate([right[:0:-1] * mirror, right]), np.array(sheet, float)
     for name, (rows, sheet) in _PAIRS.items():
         right = np.array(rows, float)
-        found[f"{name}_left"] = right * mirror, np.array(sheet, float)
-        found[f"{name}_right"] = right, np.array(sheet, float)
-    return found
+        gyri[f"{name}_left"] = right * mirror, np.array(sheet, float)
+        gyri[f"{name}_right"] = right, np.array(sheet, float)
+    return gyri
 
 
 def depth(shape: tuple[int, int, int]) -> np.ndarray:

@@ -68,7 +68,7 @@ class Phantom:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedShare:
     """The number of streamlines that join the two ends of a bundle: valid ones, all, their ratio, and per bundle."""
 
     valid: int
@@ -166,7 +166,7 @@ def spread_directions(n: int, seed: int = 0, iterations: int = 300) -> np.ndarra
     return np.where(v[:, 2:] < 0, -v, v)
 
 
-def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> Joined:
+def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> JoinedShare:
     """Count the streamlines whose two ends lie in the two end regions of one bundle.
 
     Parameters
@@ -179,7 +179,7 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
 
     Returns
     -------
-    Joined
+    JoinedShare
         A streamline counts once in ``valid``, and in ``per_bundle`` for each bundle that it joins.
     """
     points, offsets = np.asarray(points), np.asarray(offsets)
@@ -201,7 +201,7 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
         for bundle in phantom.bundles
     }
     valid = int(np.any(list(joins.values()), axis=0).sum())
-    return Joined(valid, total, valid / total if total else 0.0, {name: int(j.sum()) for name, j in joins.items()})
+    return JoinedShare(valid, total, valid / total if total else 0.0, {name: int(j.sum()) for name, j in joins.items()})
 
 
 def ends_of(phantom: Phantom) -> tuple[np.ndarray, list[str]]:

@@ -67,7 +67,7 @@ def connectomes(matrices: Iterable[Matrix]) -> list[Json]:
     for matrix in matrices:
         measures, missing = [], []
         for name, values in matrix.values.items():
-            shown = {"name": name, "values": coded(values), "errors": coded(matrix.errors[name])}
+            shown = {"name": name, "values": encode_matrix(values), "errors": encode_matrix(matrix.errors[name])}
             size = len(shown["values"]["codes"]) + len(shown["errors"]["codes"])
             if size > left:
                 missing.append(name)
@@ -82,7 +82,7 @@ def connectomes(matrices: Iterable[Matrix]) -> list[Json]:
     return shown_matrices
 
 
-def coded(matrix: Array) -> Json:
+def encode_matrix(matrix: Array) -> Json:
     """Return the upper triangle of a symmetric matrix as whole numbers on a logarithmic scale, in 16 bits each.
 
     They are in error by at most one in ten thousand. ``low`` and ``high`` are the smallest and the greatest of the

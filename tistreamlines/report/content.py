@@ -43,23 +43,23 @@ def title(record: Record, output: str | None) -> str:
     return known or next(iter(outputs(record, None)), "streamlines in memory")
 
 
-def differing(record: Record) -> Json:
+def changed_options(record: Record) -> Json:
     """Return the options whose values are not the defaults of the direction getter, the model and the stopping rule."""
-    given = record["parameters"]
+    parameters = record["parameters"]
     if not is_tracked(record):
         usual = defaults()
-        return {name: value for name, value in given.items() if value != usual[name]}
+        return {name: value for name, value in parameters.items() if value != usual[name]}
     named = ("dg", "model", "stopping", "like", "sh_basis", "sphere", "asymmetric", *SOURCES)
     try:
-        usual = Parameters(**{name: given[name] for name in named if given.get(name) is not None}).as_dict()
+        usual = Parameters(**{name: parameters[name] for name in named if parameters.get(name) is not None}).as_dict()
     except (ParameterError, TypeError):  # of another version
         usual = {}
-    source = next((name for name in SOURCES if given.get(name)), "model")
+    source = next((name for name in SOURCES if parameters.get(name)), "model")
     usual |= dict.fromkeys((*SOURCES, "sh_basis", "like")) | {"sphere": "default", "asymmetric": False}
-    usual |= {"dg": default_method(source), "stopping": METHODS[given["dg"]].defaults.get("stopping", "threshold")}
-    usual["model"] = METHODS[given["dg"]].defaults.get("model") if source == "model" else None
+    usual |= {"dg": default_method(source), "stopping": METHODS[parameters["dg"]].defaults.get("stopping", "threshold")}
+    usual["model"] = METHODS[parameters["dg"]].defaults.get("model") if source == "model" else None
     return {
-        name: value for name, value in given.items()
+        name: value for name, value in parameters.items()
         if name in options() and value is not None and value != usual.get(name)
     }
 
@@ -69,7 +69,7 @@ def command(record: Record, output: str | None) -> str:
     words, inputs = ["tistreamlines", "track" if is_tracked(record) else "map"], record["inputs"]
     words += [str(inputs[name]["path"]) for name in (*SERIES, "tractogram") if name in inputs]
     words += [] if output is None else ["-o", output]
-    for name, value in differing(record).items():
+    for name, value in changed_options(record).items():
         if name in HABITS and is_tracked(record):  # a page may be all that is made of a tractogram
             continue
         if kind(name) == "flag":
@@ -102,17 +102,18 @@ def headline(record: Record) -> dict[str, str]:
 
 def method(record: Record) -> dict[str, str]:
     """Say how the run has tracked, and where."""
-    given, result, versions = record["parameters"], record["result"], record["versions"]
+    parameters, result, versions = record["parameters"], record["result"], record["versions"]
     texts = (f"{name} {version}" for name, version in versions.items() if version != "not installed")
     made_with = {"versions": ", ".join(texts)}
     if not is_tracked(record):
         return {"device": f"{record['device']['arch']}: {record['device']['name']}", **made_with}
-    row, rule = METHODS[given["dg"]], STOPPING_RULES[given["stopping"]]
-    followed = next((f"{flag(name)} {given[name]}" for name in SOURCES if given.get(name)), given.get("model") or "")
+    row, rule = METHODS[parameters["dg"]], STOPPING_RULES[parameters["stopping"]]
+    sources = (f"{flag(name)} {parameters[name]}" for name in SOURCES if parameters.get(name))
+    followed = next(sources, parameters.get("model") or "")
     return {
-        "direction getter": f"{row.title} ({given['dg']})",
-        "model or orientations": str(followed).upper() if followed == given.get("model") else str(followed),
-        "stopping rule": f"{given['stopping']}: {rule.title}",
+        "direction getter": f"{row.title} ({parameters['dg']})",
+        "model or orientations": str(followed).upper() if followed == parameters.get("model") else str(followed),
+        "stopping rule": f"{parameters['stopping']}: {rule.title}",
         "step size": f"{record['step_mm']:.4g} mm",
         "device": f"{result['arch']}: {result['device']}",
         "seconds": ", ".join(f"{name} {value:.3g}" for name, value in result["seconds"].items() if value),
@@ -146,7 +147,7 @@ def outputs(record: Record, output: str | None) -> list[str]:
 
 def references(record: Record) -> list[str]:
     """Return the references of the method, if streamlines were tracked, and of all that was used besides."""
-    given = record["parameters"]
-    tracked = citations(given["dg"], given.get("model")) if is_tracked(record) else []
-    others = {REFERENCES[paper] for option, paper in OF_OPTIONS.items() if given.get(option) is not None}
+    parameters = record["parameters"]
+    tracked = citations(parameters["dg"], parameters.get("model")) if is_tracked(record) else []
+    others = {REFERENCES[paper] for option, paper in OF_OPTIONS.items() if parameters.get(option) is not None}
     return tracked + sorted(others)

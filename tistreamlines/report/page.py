@@ -36,7 +36,7 @@ TEMPLATES = {name: Template(text.removesuffix("\n")) for name, text in zip(_PART
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class RunFacts:
     """What is known of a run.
 
     Parameters
@@ -73,12 +73,12 @@ class Pictures:
     without: str = ""
 
 
-def html(told: Told, scene: ReportScene, pictures: Pictures) -> str:
+def html(run: RunFacts, scene: ReportScene, pictures: Pictures) -> str:
     """Write a page about a run.
 
     Parameters
     ----------
-    told : its counts and what it was made of.
+    run : its counts and what it was made of.
     scene, pictures : what the pictures show, and the pictures.
 
     Returns
@@ -86,30 +86,30 @@ def html(told: Told, scene: ReportScene, pictures: Pictures) -> str:
     str
         HTML in UTF-8, with a light and a dark theme, and one for print.
     """
-    record, script = told.record, (HERE / "matrix.js").read_text(encoding="utf-8")
-    matrices = connectomes(told.connectomes)
-    name = content.title(record, told.output)
+    record, script = run.record, (HERE / "matrix.js").read_text(encoding="utf-8")
+    matrices = connectomes(run.connectomes)
+    name = content.title(record, run.output)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     sections = (
-        _pictures(scene, pictures), _counts(told), _weights(told), _connectomes(matrices), _run(told),
-        _notes(told.notes),
+        _pictures(scene, pictures), _counts(run), _weights(run), _connectomes(matrices), _run(run),
+        _notes(run.notes),
         _references(record), _options(record),
     )
     data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": matrices}
     tiles = (f"<div><dt>{k}</dt><dd>{escape(v)}</dd></div>" for k, v in content.headline(record).items())
     warnings = record.get("warnings") or ()
-    return _filled(
+    return _fill_template(
         "page", policy=policy, name=escape(Path(name).name), style=(HERE / "page.css").read_text(encoding="utf-8"),
         version=escape(record["versions"]["tistreamlines"]),
         now=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), tiles="".join(tiles),
-        warnings=_filled("warnings", items=_items(warnings)) if warnings else "",
+        warnings=_fill_template("warnings", items=_items(warnings)) if warnings else "",
         sections="\n".join(filter(None, sections)),
-        scripts=_filled("scripts", data=_json(data), script=script) if matrices else "",
+        scripts=_fill_template("scripts", data=_json(data), script=script) if matrices else "",
     )
 
 
-def _filled(template: str, **parts: object) -> str:
+def _fill_template(template: str, **parts: object) -> str:
     """Return a part of ``page.html`` with its variables, which are HTML."""
     return TEMPLATES[template].substitute(parts)
 
@@ -121,7 +121,7 @@ def _json(data: Json) -> str:
 
 
 def _section(title: str, template: str, **parts: object) -> str:
-    return _filled("section", title=escape(title), body=_filled(template, **parts))
+    return _fill_template("section", title=escape(title), body=_fill_template(template, **parts))
 
 
 def _items(texts: Iterable[str]) -> str:
@@ -154,7 +154,7 @@ def _views(scene: ReportScene, pictures: Sequence[Array], *, slices: bool) -> st
     out = []
     for view, picture in zip(VIEWS, pictures, strict=True):
         sides = zip(("left", "right", "low", "high"), LETTERS[view.across] + LETTERS[view.up], strict=True)
-        out.append(_filled(
+        out.append(_fill_template(
             "view", share=f"{picture.shape[1] / picture.shape[0]:.4f}", image=_image(picture, f"{view.name} view"),
             letters="".join(f'<b class="{side}">{letter}</b>' for side, letter in sides), name=view.name,
             level=f", {'xyz'[view.towards]} = {scene.level(view):.0f} mm" if slices else "",
@@ -176,13 +176,13 @@ def _image(picture: Array, name: str) -> str:
     file = BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=QUALITY, subsampling=0)
     data, (height, width) = base64.b64encode(file.getvalue()).decode(), picture.shape[:2]
-    return _filled("image", name=name, width=width, height=height, data=data)
+    return _fill_template("image", name=name, width=width, height=height, data=data)
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers
-def _counts(told: Told) -> str:
-    record, result = told.record, told.record["result"]
-    counts, width = bins(told.histogram, record["step_mm"])
+def _counts(run: RunFacts) -> str:
+    record, result = run.record, run.record["result"]
+    counts, width = bins(run.histogram, record["step_mm"])
     most = max(counts.max(initial=0), 1)
     bars = (
         f'<i style="height:{100 * count / most:.2f}%" title="{k * width:g} to {(k + 1) * width:g} mm: {count:,}"></i>'
@@ -197,7 +197,7 @@ def _counts(told: Told) -> str:
     dropped, written = content.reasons(DROPPED, result["dropped"]), result["streamlines"]
     grown = written + sum(count for _, count in dropped)
     return _section(
-        "Lengths and ends", "ends", histogram=_filled("histogram", **histogram),
+        "Lengths and ends", "ends", histogram=_fill_template("histogram", **histogram),
         ends=_shares(content.reasons(Stop, result["written_stop_reasons"]), 2 * written),
         dropped=_shares(dropped, grown) if dropped else "<p>No streamline was dropped.</p>",
     )
@@ -205,19 +205,19 @@ def _counts(told: Told) -> str:
 
 def _shares(rows: Iterable[tuple[str, int]], total: int) -> str:
     """Write a table of counts, with the share of each in all."""
-    shares = ((text, count, count / max(total, 1)) for text, count in rows)
+    shares = ((escape(text), count, count / max(total, 1)) for text, count in rows)
     out = (
-        _filled("share", text=escape(text), percent=f"{100 * share:.1f}", count=f"{count:,}", share=f"{share:.1%}")
+        _fill_template("share", text=text, percent=f"{100 * share:.1f}", count=f"{count:,}", share=f"{share:.1%}")
         for text, count, share in shares
     )
     return f"<table><tbody>{''.join(out)}</tbody></table>"
 
 
-def _weights(told: Told) -> str:
-    weights = told.products.get("sift2")
+def _weights(run: RunFacts) -> str:
+    weights = run.products.get("sift2")
     if weights is None:
         return ""
-    picture = _filled("curves", **curves(weights)) if weights.iterations else ""
+    picture = _fill_template("curves", **curves(weights)) if weights.iterations else ""
     body = f"{picture}\n{_table(facts(weights).items())}"
     return _section("Weights of streamlines (SIFT2)", "plain", body=body)
 
@@ -238,7 +238,7 @@ def _connectome(place: int, matrix: Json) -> str:
     if matrix["missing"]:
         out += f" The page has no room for {', '.join(matrix['missing'])}: see the files."
     choices = "".join(f'<option value="{k}">{escape(m["name"])}</option>' for k, m in enumerate(matrix["measures"]))
-    canvas = _filled("matrix", place=place, choices=choices, nodes=nodes, stops=_stops(ramp_of(256)[20::29]))
+    canvas = _fill_template("matrix", place=place, choices=choices, nodes=nodes, stops=_stops(ramp_of(256)[20::29]))
     return _section(
         "Connectome", "connectome", nodes=nodes, labels=escape(matrix["labels"]), facts=escape(out),
         matrix=canvas if matrix["measures"] else "",
@@ -246,18 +246,18 @@ def _connectome(place: int, matrix: Json) -> str:
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
-def _run(told: Told) -> str:
-    record = told.record
+def _run(run: RunFacts) -> str:
+    record = run.record
     rows = (
         f"<tr><th>{escape(name)}</th><td>{escape(path)}</td><td><code>{escape(digest)}</code></td></tr>"
         for name, path, digest in content.inputs(record)
     )
     nothing = "nothing: the streamlines are kept in memory" if content.is_tracked(record) else "nothing but this page"
     return _section(
-        "What was run", "run", command=escape(content.command(record, told.output)),
+        "What was run", "run", command=escape(content.command(record, run.output)),
         facts=_table(content.method(record).items()), inputs="".join(rows),
-        written=escape(", ".join(content.outputs(record, told.output)) or nothing),
-        options=_values(content.differing(record)) or "<p>None.</p>",
+        written=escape(", ".join(content.outputs(record, run.output)) or nothing),
+        options=_values(content.changed_options(record)) or "<p>None.</p>",
     )
 
 
@@ -268,12 +268,12 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
 
 def _values(values: Mapping[str, object]) -> str:
     """Write a table of options."""
-    return _table((name, _listed(value, ", ")) for name, value in values.items())
+    return _table((name, _list(value, ", ")) for name, value in values.items())
 
 
-def _listed(value: object, separator: str) -> str:
+def _list(value: object, separator: str) -> str:
     """Write a value, or several, of which each may be a pair."""
-    return separator.join(_listed(item, " ") for item in value) if isinstance(value, list | tuple) else str(value)
+    return separator.join(_list(item, " ") for item in value) if isinstance(value, list | tuple) else str(value)
 
 
 def _notes(notes: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ class PictureFrame:
         places = voxels[:, list(self.order)]
         return np.where(self.signs > 0, places, np.array(self.shape) - 1 - places)
 
-    def turned(self, vectors: Array) -> Array:
+    def turn(self, vectors: Array) -> Array:
         """Return vectors along the voxel axes, (n, 3), along the axes of the frame."""
         return vectors[:, list(self.order)] * self.signs
 
@@ -186,7 +186,7 @@ class ReportScene:
         return float(self.space.to_ras(self.frame.voxels(place[None]))[0, view.towards])
 
 
-class Gathered:
+class StreamlineSample:
     """The density of the streamlines of a run, and an even sample of them, as batches pass.
 
     Parameters

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from ..io.picture import VIEWS, View, coloured
+from ..io.picture import VIEWS, View, direction_colours
 from ..io.sidecar import write_json
 from ..io.writer import completed
 from ..space.batch import last_points
 from .charts import ramp_of
 from .content import files_of
-from .page import Pictures, Told, html
+from .page import Pictures, RunFacts, html
 from .scene import ReportScene, SlicePeaks
 
 MOST_SEGMENTS = 900_000  # of the streamlines that are drawn
@@ -31,7 +31,7 @@ WIDEST = 1100  # pixels of that slice
 GAP = 8  # pixels between the pictures of one file
 
 
-def write_report(page: Path, told: Told, scene: ReportScene, peaks: SlicePeaks | str, *, force: bool) -> None:
+def write_report(page: Path, facts: RunFacts, scene: ReportScene, peaks: SlicePeaks | str, *, force: bool) -> None:
     """Draw the pictures of a run, and write its report.
 
     Parameters
@@ -52,21 +52,21 @@ def write_report(page: Path, told: Told, scene: ReportScene, peaks: SlicePeaks |
         "" if known else peaks,
     )
     files = files_of(page)
-    write_json(files["numbers"], numbers(told), force=force)
+    write_json(files["numbers"], numbers(facts), force=force)
     with completed(files["picture"], force=force) as draft:
         _save(draft, np.concatenate([_row(pictures.streamlines), _row(pictures.density)]))
     with completed(files["page"], force=force) as draft:
         # bytes of a file name that are not UTF-8 are lone surrogates in Python
-        draft.write_text(html(told, scene, pictures), encoding="utf-8", errors="backslashreplace")
+        draft.write_text(html(facts, scene, pictures), encoding="utf-8", errors="backslashreplace")
 
 
-def numbers(told: Told) -> Mapping[str, object]:
+def numbers(facts: RunFacts) -> Mapping[str, object]:
     """Return the numbers of a run, as a result has them, and those of its connectomes."""
     connectomes = [
         {"labels": str(matrix.labels), "nodes": len(matrix.nodes), "unassigned": matrix.unassigned}
-        for matrix in told.connectomes
+        for matrix in facts.connectomes
     ]
-    return dict(told.record["result"]) | ({"connectomes": connectomes} if connectomes else {})
+    return dict(facts.record["result"]) | ({"connectomes": connectomes} if connectomes else {})
 
 
 def streamline_pictures(scene: ReportScene) -> list[Array]:
@@ -78,16 +78,16 @@ def streamline_pictures(scene: ReportScene) -> list[Array]:
     inner[last_points(offsets)[:-1]] = False  # from the end of a streamline to the start of the next one
     steps = np.diff(chosen.points, axis=0)[inner]
     lengths = np.linalg.norm(steps, axis=1)
-    colours = coloured(np.abs(steps) / np.maximum(lengths, 1e-6)[:, None])
+    colours = direction_colours(np.abs(steps) / np.maximum(lengths, 1e-6)[:, None])
     starts, along = points[:-1][inner], np.diff(points, axis=0)[inner]
     finer = 2 if len(starts) < FEW_SEGMENTS else 1
     longest = finer * scene.pixels() * float(np.percentile(lengths, 95)) if len(lengths) else 1.0
     samples = int(np.clip(np.ceil(longest), 1, max(MOST_SAMPLES // max(len(starts), 1), 1)))
     colours *= np.float32(longest / samples)  # a line counts once in each pixel that it crosses
-    return [_over(_traced(scene, view, starts, along, colours, finer, samples), scene, view) for view in VIEWS]
+    return [_over(_trace(scene, view, starts, along, colours, finer, samples), scene, view) for view in VIEWS]
 
 
-def _traced(
+def _trace(
     scene: ReportScene, view: View, starts: Array, along: Array, colours: Array, finer: int, samples: int
 ) -> tuple[Array, Array]:
     """Return the mean colour of the segments in each pixel, (h, w, 3), and how many there are, (h, w)."""
@@ -119,7 +119,7 @@ def _over(traced: tuple[Array, Array], scene: ReportScene, view: View) -> Array:
     most = max(float(np.percentile(count[count > 0], 98)), 1.0) if (count > 0).any() else 1.0
     dense = np.log1p(count) / np.log1p(most)
     cover = np.where(count > 0, np.clip(0.25 + 0.75 * dense, 0, 1) * np.clip(count, 0, 1), 0)[..., None]
-    behind = _enlarged(0.55 * scene.slice_of(scene.grey, view), scene.size(view))[..., None]
+    behind = _enlarge(0.55 * scene.slice_of(scene.grey, view), scene.size(view))[..., None]
     bright = np.clip(0.45 + 0.65 * dense, 0, 1.1)[..., None]
     return _bytes(behind * (1 - cover) + 1.15 * rgb * bright * cover)
 
@@ -132,8 +132,8 @@ def density_pictures(scene: ReportScene) -> list[Array]:
         count = scene.slice_of(scene.counts, view)
         level = (255 * np.log1p(count) / max(most, 1e-9)).astype(np.uint8)
         size = scene.size(view)
-        colour, there = _repeated(ramp[level], size), _repeated(count > 0, size)[..., None]
-        behind = _enlarged(0.55 * scene.slice_of(scene.grey, view), size)[..., None]
+        colour, there = _repeat_pixels(ramp[level], size), _repeat_pixels(count > 0, size)[..., None]
+        behind = _enlarge(0.55 * scene.slice_of(scene.grey, view), size)[..., None]
         pictures.append(_bytes(np.where(there, 0.85 * colour + 0.15 * behind, behind)))
     return pictures
 
@@ -150,15 +150,16 @@ def peaks_picture(scene: ReportScene, peaks: SlicePeaks) -> Array:
     # drawn at twice the resolution, and smoothed
     sides = frame.sides[[view.across, view.up]] / frame.sides[[view.across, view.up]].min()
     size = [round(2 * pixels * side * count) for side, count in zip(sides, behind.shape[::-1], strict=True)]
-    image = Image.fromarray(_bytes(np.repeat(_enlarged(0.5 * behind, size)[..., None], 3, axis=2)))
+    image = Image.fromarray(_bytes(np.repeat(_enlarge(0.5 * behind, size)[..., None], 3, axis=2)))
     draw = ImageDraw.Draw(image)
     middle = (places - low + 0.5) * 2 * pixels * sides
     # the greatest peak is drawn last, and the others are shorter and darker
     length = np.where(peaks.ranks == 0, 0.92 * pixels, 0.6 * pixels)
-    half = length[:, None] * frame.turned(peaks.directions)[:, [view.across, view.up]]
+    half = length[:, None] * frame.turn(peaks.directions)[:, [view.across, view.up]]
     ends = np.stack([middle - half, middle + half], axis=1)
     ends[..., 1] = size[1] - ends[..., 1]
-    colours = coloured(np.abs(peaks.directions @ scene.space.axes.T)) * np.where(peaks.ranks == 0, 1, 0.5)[:, None]
+    colours = direction_colours(np.abs(peaks.directions @ scene.space.axes.T))
+    colours = colours * np.where(peaks.ranks == 0, 1, 0.5)[:, None]
     order = np.argsort(-peaks.ranks, kind="stable")
     lines, tones = ends.reshape(-1, 4)[order].tolist(), (255 * colours[order]).astype(int).tolist()
     for line, tone in zip(lines, tones, strict=True):
@@ -166,7 +167,7 @@ def peaks_picture(scene: ReportScene, peaks: SlicePeaks) -> Array:
     return np.asarray(image.reduce(2))
 
 
-def _enlarged(values: Array, size: Sequence[int]) -> Array:
+def _enlarge(values: Array, size: Sequence[int]) -> Array:
     """Return values, (h, w), interpolated to a size (width, height)."""
     from PIL import Image
 
@@ -175,7 +176,7 @@ def _enlarged(values: Array, size: Sequence[int]) -> Array:
     return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
 
 
-def _repeated(values: Array, size: tuple[int, int]) -> Array:
+def _repeat_pixels(values: Array, size: tuple[int, int]) -> Array:
     """Return values, (h, w, ...), each repeated to a size (width, height)."""
     rows, columns = (np.arange(many) * few // many for many, few in zip(size[::-1], values.shape, strict=False))
     return values[rows[:, None], columns]

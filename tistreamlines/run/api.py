@@ -16,13 +16,13 @@ import numpy.typing as npt
 from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
 from ..io.images import open_image, reader_of
-from ..io.in_memory import InMemory, source_of, unmasked
+from ..io.in_memory import InMemory, source_of, unmask
 from ..io.writer import SINKS
 from ..options.definitions import defaults, input_names, kind, names_in_memory
 from ..options.definitions import options as known_options
 from ..options.objects import MADE
 from ..options.parameters import Parameters
-from ..options.signatures import listing
+from ..options.signatures import list_keywords
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.products.points.content import check_written
@@ -57,7 +57,7 @@ _missing = defaults()
 KEYWORDS = COMMON | {name: _missing.get(name) for name in (*known_options(), MADE)}
 
 
-@listing(KEYWORDS, whole=True)
+@list_keywords(KEYWORDS, whole=True)
 def track(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
     output: str | PathLike[str] | None = None, *, keep_streamlines: bool = True, **options: Unpack[Arguments],
@@ -138,7 +138,7 @@ def track(
         return carry_out(run, path, keeps=keep_streamlines)
 
 
-@listing(KEYWORDS, whole=True)
+@list_keywords(KEYWORDS, whole=True)
 def stream(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
     **options: Unpack[Arguments],
@@ -184,7 +184,7 @@ def _contents(run: Run, shown: ExitStack) -> Generator[Batch, None, None]:
         yield from batches
 
 
-@listing(KEYWORDS, whole=True)
+@list_keywords(KEYWORDS, whole=True)
 def estimate(
     dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None,
     output: str | PathLike[str] | None = None, **options: Unpack[Arguments],
@@ -297,7 +297,7 @@ def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Se
             raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
         if not (hasattr(gtab, "bvals") and hasattr(gtab, "bvecs")):
             raise ParameterError(f"gtab is a {type(gtab).__name__}: give a GradientTable of DIPY")
-        bvals, bvecs = (InMemory("gtab", unmasked("gtab", values)) for values in (gtab.bvals, gtab.bvecs))
+        bvals, bvecs = (InMemory("gtab", unmask("gtab", values)) for values in (gtab.bvals, gtab.bvecs))
     elif hasattr(bvals, "bvecs"):
         raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
     sources = {**files, "bvals": bvals, "bvecs": bvecs}
@@ -330,7 +330,7 @@ def _located(series: Series, parameters: Parameters, affine: npt.ArrayLike | Non
         affine = next((_affine_of(name, images[name], parameters) for name in known), None)
     if affine is None:
         raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
-    values = unmasked("affine", affine)
+    values = unmask("affine", affine)
     try:
         matrix = np.array(values, np.float64)
     except (TypeError, ValueError):

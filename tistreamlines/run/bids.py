@@ -14,7 +14,7 @@ from ..aliases import Json
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.drafts import explained
-from ..option import flag, recorded
+from ..option import flag, record_value
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -154,7 +154,7 @@ def metadata(parameters: Parameters, dwi: object, space: Space, step_mm: float) 
 
 def _known(fields: Mapping[str, object]) -> Json:
     """Return the fields that have a value, as records have it."""
-    return {name: recorded(value) for name, value in fields.items() if value is not None}
+    return {name: record_value(value) for name, value in fields.items() if value is not None}
 
 
 def _seeding(chosen: Parameters, dwi: object) -> Json:

@@ -35,8 +35,8 @@ from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
 from ..option import ImageLike, PointsLike
-from ..options.definitions import input_names, joined_options, kind, options
-from ..options.objects import expanded
+from ..options.definitions import input_names, join_options, kind, options
+from ..options.objects import expand
 from ..options.parameters import Parameters
 from ..tracking.selection.places import sphere_in
 from .api import track as track_here
@@ -148,7 +148,7 @@ class _Job:
 
     def __init__(self, number: int, subject: Mapping[str, object], parts: int | None, each: int) -> None:
         self.number = number
-        arguments = {name: _shareable(name, value) for name, value in expanded(subject).items()}
+        arguments = {name: _shareable(name, value) for name, value in expand(subject).items()}
         output, base = arguments.get("output"), arguments.get("parameters")
         if not isinstance(output, str | PathLike) or not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
@@ -273,7 +273,7 @@ def _track_part(folder: str, digest: str, parts: int, part: int, dasks_threads: 
     if dasks_threads:
         arguments["threads"] = get_worker().state.nthreads
     if parts > 1:
-        arguments |= dict.fromkeys(("json_stats", "report", *joined_options()))  # join makes them of all parts
+        arguments |= dict.fromkeys(("json_stats", "report", *join_options()))  # join makes them of all parts
         arguments |= {"output": f"{folder}/part{part}.trx", "part": f"{part}/{parts}"}
     try:
         with _one_at_a_time:
@@ -292,7 +292,7 @@ def _join_parts(folder: str, digest: str, parts: int) -> Json | TrackingError:
     try:
         # an earlier try, on a worker that was killed, may have written the output
         paths = [f"{folder}/part{number}.trx" for number in range(1, parts + 1)]
-        options = {name: arguments.get(name) for name in ("json_stats", "report", *joined_options())}
+        options = {name: arguments.get(name) for name in ("json_stats", "report", *join_options())}
         result = _when_free(lambda: join(paths, arguments["output"], force=True, **options))
     except InputError as error:
         return error

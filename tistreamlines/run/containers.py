@@ -42,7 +42,7 @@ def read_sequence(path: Path) -> ArraySequence:
     """
     try:
         if path.suffix.lower() == ".trx":
-            points, offsets = trx_format.mapped(path)
+            points, offsets = trx_format.map_points(path)
             return sequence(points, np.diff(offsets))
         import nibabel as nib
 

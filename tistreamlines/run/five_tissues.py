@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..aliases import Array, Nifti1Image
 from ..errors import InputError, OutputError, ParameterError
 from ..io.drafts import check_target
-from ..io.images import Opened, grid_of, open_image
+from ..io.images import OpenImage, grid_of, open_image
 from ..io.in_memory import refuse_arrays, source_of
 from ..io.maps import SUFFIXES, write_map
 from ..io.nifti import load_map
@@ -136,14 +136,14 @@ def _check(sources: Mapping[str, object], *, sgm_amyg_hipp: bool) -> None:
     refuse_arrays({flag(name): source for name, source in sources.items()})
 
 
-def of_segmentation(segmentation: Opened, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
+def of_segmentation(segmentation: OpenImage, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
     """Return the five fractions, each 0 or 1, of labels of FreeSurfer, and their grid."""
     labels = read_labels(segmentation)
     tissue = _tissue_of(labels.path, labels.values, sgm_amyg_hipp=sgm_amyg_hipp)
     return np.asfortranarray(tissue[..., None] == np.arange(len(TISSUES)), np.float32), labels.space
 
 
-def of_fractions(opened: dict[str, Opened], *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
+def of_fractions(opened: dict[str, OpenImage], *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
     """Return the five fractions and their grid, given images of three tissues and perhaps of subcortical grey matter.
 
     Nothing is taken to be pathological.

@@ -25,7 +25,7 @@ from ..io.maps import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.nifti import load_mask
 from ..option import ImageLike, PathLike, flag, listed
 from ..options.parameters import Parameters
-from ..options.signatures import check_keywords, listing
+from ..options.signatures import check_keywords, list_keywords
 from ..space.batch import Space
 
 LOBES = {
@@ -92,7 +92,7 @@ class Fixels:
         return self.densities / self.peaks
 
 
-@listing(KEYWORDS, whole=True)
+@list_keywords(KEYWORDS, whole=True)
 def fixels(
     fod: ImageLike, folder: PathLike | None = None, *, sh_basis: str | None = None, sh_frame: str | None = None,
     mask: ImageLike | None = None, maxnum: int | None = None, dirpeak: bool = False, directions_table: bool = False,

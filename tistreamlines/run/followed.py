@@ -14,8 +14,8 @@ from ..space.batch import Space
 from ..space.harmonics import basis_of, sampling_matrix
 from ..space.sphere import load_sphere
 from ..tracking.sources import FITTED
-from ..tracking.tables.given import OrientationFunctions, Signals
-from ..tracking.weights.followed import NEEDED, Fods
+from ..tracking.tables.inputs import OrientationFunctions, Signals
+from ..tracking.weights.fods import NEEDED, Fods
 
 ORDER, BASIS = 8, "descoteaux07_legacy"  # of the harmonics that are fitted to samples of functions
 

@@ -6,14 +6,14 @@ from ..aliases import Array
 from ..options.parameters import Parameters
 from ..tracking.registry import METHODS
 from ..tracking.stopping import threshold
-from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals
+from ..tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals
 
 
 def prepare_arrays(
     dg: str, follows: Signals | OrientationFunctions, stop_map: Array, stop_threshold: float, seeds: Array, *,
     sphere: str | tuple[Array, Array] = "default", step_mm: float = 0.5,
     voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0), **options: object,
-) -> Prepared:
+) -> KernelTables:
     """Make the tables of a method.
 
     Parameters
@@ -28,14 +28,14 @@ def prepare_arrays(
         Threshold, in the unit of ``stop_map``.
     seeds : ndarray, (m, 3)
         Seeds in voxel coordinates (centre of voxel = integer).
-    sphere, step_mm, voxel_sizes : see Given
-        See :class:`tistreamlines.tracking.tables.given.Given`.
+    sphere, step_mm, voxel_sizes : see GetterInputs
+        See :class:`tistreamlines.tracking.tables.inputs.GetterInputs`.
     **options : object
         Other options of :class:`tistreamlines.Parameters`; the defaults are DIPY's.
 
     Returns
     -------
-    Prepared
+    KernelTables
         The tables.
 
     Raises
@@ -44,5 +44,5 @@ def prepare_arrays(
         If an option is invalid, or the data do not fit the sphere, the stop map or the options.
     """
     stop = threshold.of_map(stop_map, stop_threshold)
-    given = Given(follows, stop, seeds, sphere, step_mm, voxel_sizes)
+    given = GetterInputs(follows, stop, seeds, sphere, step_mm, voxel_sizes)
     return METHODS[dg].prepare(given, Parameters.given({"dg": dg, "like": "dipy"} | options))

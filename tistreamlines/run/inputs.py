@@ -28,7 +28,7 @@ from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES, StoppingRule
 from ..tracking.seeding.files import load_weights
 from ..tracking.sources import FITTED, OF_A_SERIES, SOURCES
-from ..tracking.tables.given import OwnMap
+from ..tracking.tables.inputs import MapImage
 from .log import Log
 
 PathLike = str | os.PathLike[str]
@@ -57,7 +57,7 @@ class Inputs:
     dwi: nifti.Dwi | None
     oriented: Any
     mask: Mask | None
-    maps: dict[str, Map | OwnMap]
+    maps: dict[str, Map | MapImage]
     frames: Json
     seeded: Mask | Map | None = None
     seed_space: Space | None = None
@@ -170,7 +170,7 @@ def doubts_of_places(sources: Series) -> list[str]:
 
 def _parts(name: str, path: PathLike) -> list[PathLike]:
     """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
-    if isinstance(path, gradients.Drained):
+    if isinstance(path, gradients.PipeContent):
         return [path]
     option = name.split()[0]  # one of several files is 'bedpostx 1'
     if option in SOURCES and (listing := SOURCES[option].files):
@@ -180,14 +180,14 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
 
         parts = files_of_trx(Path(path))
     else:
-        path = images.existing(path)
+        path = images.existing_path(path)
         with images.reading(path):
             parts = images.reader_of(path).files(path)
-    return [images.existing(part) for part in parts]
+    return [images.existing_path(part) for part in parts]
 
 
 def _hash(parts: list[PathLike]) -> str:
-    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.Drained)]
+    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.PipeContent)]
     return "+".join(drained or [sidecar.sha256(Path(part)) for part in parts])
 
 
@@ -205,7 +205,7 @@ class Headers:
     dwi, followed : the series, and what is followed in place of a model, if they are given.
     """
 
-    dwi: nifti.OpenedDwi | None
+    dwi: nifti.OpenDwi | None
     followed: Any
 
 
@@ -260,12 +260,12 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
             seed_space = placement.grid_of_seeds(opened, space)
             seeded = load(opened, seed_space, note=log.note)
     rule = STOPPING_RULES[parameters.stopping]
-    maps: dict[str, Map | OwnMap] = {**own_maps(oriented, mask, parameters, space.shape)}
+    maps: dict[str, Map | MapImage] = {**own_maps(oriented, mask, parameters, space.shape)}
     sources = {name: getattr(parameters, name) for name in rule.maps}
     maps |= {name: _map(name, source, space, rule, log) for name, source in sources.items() if source is not None}
     placed = {}
     if dwi is not None:
-        name = "dwi" if dwi.own else "bvecs"
+        name = "dwi" if dwi.has_gradients else "bvecs"
         dwi, placed[name] = frames.place_gradients(dwi, mask, parameters.bvecs_frame, str(series[name]))
     if source is not None and source.place is not None:
         name = parameters.source
@@ -278,14 +278,14 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     return Inputs(space, dwi, oriented, mask, maps, axes, seeded, seed_space)
 
 
-def _series(opened: nifti.OpenedDwi, parameters: Parameters, log: Log) -> nifti.Dwi:
+def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> nifti.Dwi:
     """Read the diffusion series, and say which of several shells are fitted."""
     dwi = opened.read()
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
     for doubt in shells.doubts(dwi.gtab):
         log.warn(f"{dwi.path}: {doubt}")
-    known = shells.b_values_told(dwi.gtab)
+    known = shells.b_values_record(dwi.gtab)
     if len(known["b"]) > 1:
         log.note(
             f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: models are fitted to "
@@ -334,12 +334,12 @@ def own_maps(
     return {} if inside is None else {name: inside.astype(np.float32) for name in named}
 
 
-def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) -> Map | OwnMap:
+def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) -> Map | MapImage:
     """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
     count = rule.maps[name]
     if name == STOP_MASK:
         return nifti.load_mask(path, space, log.note, place=log.warn).astype(np.float32)
-    if name in rule.own_grids:
+    if name in rule.map_images:
         opened = images.open_image(path)
         if rule.read is not None:
             values, grid = rule.read(opened, log.warn)
@@ -347,7 +347,7 @@ def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) 
             grid = images.grid_of(*opened)
             values = nifti.load_map(opened, grid, log.note, count)
         nifti.check_overlap(opened.path, values, grid, space)
-        return OwnMap(values, np.linalg.solve(grid.affine, space.affine))
+        return MapImage(values, np.linalg.solve(grid.affine, space.affine))
     return nifti.load_map(path, space, log.note, count, place=log.warn)
 
 

@@ -18,9 +18,9 @@ from ..io import sidecar, tractograms
 from ..io.drafts import all_or_none
 from ..io.in_memory import refuse_arrays, source_of
 from ..option import ImageLike, flag, listed
-from ..options.definitions import mapped_options
+from ..options.definitions import map_options
 from ..options.parameters import Parameters
-from ..options.signatures import check_keywords, listing
+from ..options.signatures import check_keywords, list_keywords
 from ..space.batch import Batch, Space
 from ..tracking.products.batch_work import program_on
 from ..tracking.products.density.map import MAPS
@@ -51,7 +51,7 @@ RUNNING = {"arch": "cpu", "compiler": "auto", "threads": None, "memory_limit": N
 NO_GRID = Space(np.eye(4), (1, 1, 1))  # for products that need none
 
 
-@listing(RUNNING)
+@list_keywords(RUNNING)
 def map_tractogram(
     tractogram: str | PathLike[str], *, image: ImageLike | None = None, force: bool = False,
     watcher: Watcher | None = None, progress: bool = False, **products: Unpack[MapOptions],
@@ -113,7 +113,7 @@ def map_tractogram(
     >>> made = ts.map_tractogram("brain.tck", connectome=("labels.nii.gz", "brain.csv"))  # doctest: +SKIP
     >>> made["products"]["connectome"][0].values["count"]  # doctest: +SKIP
     """
-    check_keywords("map_tractogram", products, (*RUNNING, *mapped_options()))
+    check_keywords("map_tractogram", products, (*RUNNING, *map_options()))
     path, chosen = tractograms.check_tractogram(tractogram), Parameters.given({**RUNNING, **products})
     outputs = Outputs.of(None, chosen)
     _check(chosen, outputs, image)
@@ -161,7 +161,7 @@ def map_tractogram(
             warnings = [*tractograms.doubts_of_tractogram(path), *places, *_empty(path, empty, count), *makers.doubts]
             record = {
                 "made_by": OURS, "versions": versions(), "streamlines": count, "warnings": warnings,
-                "parameters": {name: chosen.as_dict()[name] for name in (*mapped_options(), "report")},
+                "parameters": {name: chosen.as_dict()[name] for name in (*map_options(), "report")},
                 "inputs": inputs_of(files, hashes()), "device": device.as_dict(),
             } | compiler_told(device) | makers.details
             if outputs.record is not None:

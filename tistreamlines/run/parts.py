@@ -15,7 +15,7 @@ from ..aliases import Json, Unpack
 from ..errors import InputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
-from ..options.definitions import joined_options
+from ..options.definitions import join_options
 from ..options.objects import ProductOptions
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords
@@ -75,7 +75,7 @@ def join(
     ...     ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", f"part{k}.trx", part=f"{k}/4")
     >>> ts.join(["part1.trx", "part2.trx", "part3.trx", "part4.trx"], "brain.trx")  # doctest: +SKIP
     """
-    check_keywords("join", products, joined_options())
+    check_keywords("join", products, join_options())
     target, paths = Path(output), [Path(path) for path in parts]
     for part in paths:
         if not part.name or part.suffix.lower() in (".tck", ".trk"):
@@ -109,7 +109,7 @@ def join(
         receiver.save(target, receiver.count(batch for part in ordered for batch in part.batches()), whole_record)
         record = whole_record()
         options = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
-        record["parameters"] |= {name: options[name] for name in (*joined_options(), "report")}
+        record["parameters"] |= {name: options[name] for name in (*join_options(), "report")}
         record["inputs"] |= inputs_of(files, hashes())
         result = record["result"]
         empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]

@@ -17,10 +17,10 @@ from ..aliases import Array, Json
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS
-from ..fit.shells import b_values_told, on_shell, shell_of_models
+from ..fit.shells import b_values_record, on_shell, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
-from ..io.gradients import drained
+from ..io.gradients import drain
 from ..io.picture import grey
 from ..io.samples import Samples
 from ..options.definitions import input_names, names_affecting
@@ -30,9 +30,9 @@ from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
 from ..tracking.sources import FITTED, SIGNALS, SOURCES
-from ..tracking.tables.given import Given, OrientationFunctions, Prepared, Signals, StopTables
-from ..tracking.tables.packing import pack_prepared, unpack_prepared
-from ..tracking.weights.followed import Fods
+from ..tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals, StopTables
+from ..tracking.tables.packing import pack_tables, unpack_tables
+from ..tracking.weights.fods import Fods
 from ..tracking.weights.options import are_followed
 from .followed import fods_of
 from .inputs import (
@@ -68,7 +68,7 @@ class Tables:
     background : (x, y, z) uint8, the mean b0 for pictures, if there is one and a report or the cache needs it.
     """
 
-    prepared: Prepared
+    prepared: KernelTables
     space: Space
     region: Region
     frames: Json
@@ -77,7 +77,7 @@ class Tables:
 
     def packed(self) -> tuple[dict[str, Array], Json]:
         """Return arrays, and values for JSON."""
-        arrays, values = pack_prepared(self.prepared, self.space)
+        arrays, values = pack_tables(self.prepared, self.space)
         arrays |= {f"region_{name}": part for name, part in self.region._asdict().items()}
         if self.background is not None:
             arrays["background"] = self.background
@@ -86,7 +86,7 @@ class Tables:
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], values: Json) -> Tables:
         """Undo :meth:`packed`; raise ValueError, TypeError or KeyError if that is not what it has made."""
-        prepared, space = unpack_prepared(arrays, values)
+        prepared, space = unpack_tables(arrays, values)
         region = Region(*(arrays[f"region_{name}"] for name in Region._fields))
         types = [(part.dtype, part.shape) for part in region]
         count = len(region.weights)
@@ -119,7 +119,7 @@ class Plan:
     hashes: dict[str, str]
 
     @property
-    def prepared(self) -> Prepared:
+    def prepared(self) -> KernelTables:
         """Tables of the method and the stopping rule."""
         return self.tables.prepared
 
@@ -147,7 +147,7 @@ def make_plan(
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
     log.begin("load")
-    series = {name: path if name == "dwi" else drained(path) for name, path in series.items()}
+    series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
     hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
     # what the tables are made of is looked at where they are made
     known = {str(source) for source in (*series.values(), *sources.values())}
@@ -206,9 +206,9 @@ def _prepare(
     log.begin("prepare")
     follows = _followed(inputs, coefficients, parameters)
     if (tissues := rule.tissues(inputs.maps)) is not None:
-        from ..tracking.stopping.tissues import misplaced
+        from ..tracking.stopping.tissues import placement_doubt
 
-        if doubt := misplaced(tissues, follows, None if fits is None else anisotropy, inputs.space):
+        if doubt := placement_doubt(tissues, follows, None if fits is None else anisotropy, inputs.space):
             log.warn(doubt)
     followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
     seeds.follow(followed)
@@ -230,7 +230,7 @@ def _chosen(inputs: Inputs, parameters: Parameters) -> Json:
     """Return the shells and the order that are fitted, and the defaults that follow from the order, for the record."""
     names = () if parameters.model is None else ("sh_order", *METHODS[parameters.dg].low_order)
     chosen = {name: getattr(parameters, name) for name in names}
-    return {} if inputs.dwi is None else {"shells": b_values_told(inputs.dwi.gtab), **chosen}
+    return {} if inputs.dwi is None else {"shells": b_values_record(inputs.dwi.gtab), **chosen}
 
 
 def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
@@ -275,10 +275,10 @@ def _sides(inputs: Inputs) -> tuple[float, ...]:
 
 def _tables_of(
     inputs: Inputs, follows: Followed, stop: StopTables, reach: npt.NDArray[np.float64], parameters: Parameters
-) -> Prepared:
+) -> KernelTables:
     """Make the tables of the method from what it follows."""
     sides = _sides(inputs)
-    data = Given(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
+    data = GetterInputs(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
     try:
         return METHODS[parameters.dg].prepare(data, parameters)
     except InputError as error:

@@ -19,12 +19,12 @@ from ..space.batch import Batch, Groups, Space
 from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.products.density.map import MAPS
-from ..tracking.products.files import SIFT2, Maker, ProductFile, Weighing
+from ..tracking.products.files import SIFT2, Maker, ProductFile, WeightProduct
 from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED
 
 if TYPE_CHECKING:
-    from ..report.scene import Gathered
+    from ..report.scene import StreamlineSample
 
 
 Made = TypeVar("Made", bound="Collector | type[Collector]")
@@ -43,12 +43,12 @@ class Products:
         self._made, self._weights, self._count = dict(made), weights, 0
         self._given = None if weights in (None, SIFT2) else load_weights(weights)
 
-    def _weighing(self) -> list[Weighing]:
+    def _weighing(self) -> list[WeightProduct]:
         """Return the products that weigh streamlines."""
-        return [product for product in self._made.values() if isinstance(product, Weighing)]
+        return [product for product in self._made.values() if isinstance(product, WeightProduct)]
 
     def watch_weighing(self, watch: Callable[[int, float, float], object]) -> None:
-        """Let a function watch iterations; see :attr:`..tracking.products.files.Weighing.watch`."""
+        """Let a function watch iterations; see :attr:`..tracking.products.files.WeightProduct.watch`."""
         for product in self._weighing():
             product.watch = watch
 
@@ -207,10 +207,10 @@ def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -
     return path.with_name(path.name.removesuffix(suffix_of(path, PRODUCTS[name].suffixes)) + ".json")
 
 
-def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> Gathered | None:
+def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> StreamlineSample | None:
     """Return what a report keeps of the streamlines, if one is asked for."""
     if parameters.report is None:
         return None
-    from ..report.scene import Gathered
+    from ..report.scene import StreamlineSample
 
-    return Gathered(space, step_mm, parameters.threads)
+    return StreamlineSample(space, step_mm, parameters.threads)

@@ -241,7 +241,7 @@ class Journal:
 def loaded(path: Path, *, own: bool = False) -> Json:
     """Return the JSON object of a file that this program has written; raise RecordError or OSError if it is none."""
     try:
-        content = json.loads(read_regular(path, own=own).decode())
+        content = json.loads(read_regular(path, private=own).decode())
     except (ValueError, RecursionError) as error:  # no JSON, nested too deeply, or a name with a NUL
         raise RecordError("is no JSON object") from error
     if not isinstance(content, dict) or content.get("made_by") != OURS:

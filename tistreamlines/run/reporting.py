@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ..aliases import Json
 from ..errors import DeviceError
 from ..io.picture import grey
-from ..report.page import Told
-from ..report.scene import Gathered, ReportScene, SlicePeaks
+from ..report.page import RunFacts
+from ..report.scene import ReportScene, SlicePeaks, StreamlineSample
 from ..report.views import write_report
 from ..space.batch import Batch, of_each
 from ..tracking.engine.directions import fod_peaks, initial_directions
@@ -21,7 +21,7 @@ from ..tracking.engine.engine import Engine
 from ..tracking.getters.fod import FodGetter
 from ..tracking.products.density.kinds import norms, segments
 from ..tracking.products.grid import Extent
-from ..tracking.tables.given import Prepared
+from ..tracking.tables.inputs import KernelTables
 from ..viewer.scene import opened_image
 from .saving import Receiver
 
@@ -36,7 +36,7 @@ JOINED = "The directions of a slice are not drawn, since the streamlines of part
 def report(
     receiver: Receiver, output: Path | None, record: Json, notes: Sequence[str] = (),
     background: npt.NDArray[np.uint8] | None = None, engine: Engine | Several | None = None,
-    prepared: Prepared | None = None,
+    prepared: KernelTables | None = None,
 ) -> None:
     """Write the report of a run that asks for one.
 
@@ -52,13 +52,13 @@ def report(
     gathered, page = receiver.gathered, receiver.parameters.report
     assert gathered is not None and page is not None
     path = None if output is None else str(output)
-    facts = Told(record, path, receiver.counts.histogram, notes, receiver.products.values)
+    facts = RunFacts(record, path, receiver.counts.histogram, notes, receiver.products.values)
     scene = gathered.scene(background)
     directions = JOINED if prepared is None else _peaks(engine, prepared, scene)
     write_report(Path(page), facts, scene, directions, force=receiver.force)
 
 
-def _peaks(engine: Engine | Several | None, prepared: Prepared, scene: ReportScene) -> SlicePeaks | str:
+def _peaks(engine: Engine | Several | None, prepared: KernelTables, scene: ReportScene) -> SlicePeaks | str:
     """Return the directions in the axial slice of the scene, in the voxels that the tables have, or why not."""
     known = prepared.arrays["volume_index"].reshape(scene.space.shape) > 0
     voxels = np.argwhere(scene.frame.volume(known)[:, :, scene.slices[2]])
@@ -101,7 +101,7 @@ class Shown:
         else:
             self._behind, space, values = opened_image(image)
             self._background = grey(values)
-        self._gathered = Gathered(space, step_mm, threads)
+        self._gathered = StreamlineSample(space, step_mm, threads)
         self._lengths: list[npt.NDArray[np.float32]] = []
         self._points = 0
 
@@ -131,5 +131,5 @@ class Shown:
         }
         # lengths are told as those of streamlines with so short a step
         histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
-        facts = Told({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
+        facts = RunFacts({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
         write_report(page, facts, self._gathered.scene(self._background, self._behind), "", force=force)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, Json, StatefulTractogram
 from ..errors import InputError
-from ..io.images import existing
+from ..io.images import existing_path
 from ..kernels.stop_reasons import DROPPED, Stop
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
@@ -123,7 +123,7 @@ class TrackResult(Result):
             was kept.
         """
         if self.path is not None:
-            stored = containers.read_sequence(existing(self.path))
+            stored = containers.read_sequence(existing_path(self.path))
             if len(stored) != self.n_streamlines:
                 raise InputError(
                     f"{self.path}: has {len(stored):,} streamlines and had {self.n_streamlines:,}: track it again"
@@ -211,7 +211,7 @@ class TrackResult(Result):
             return containers.tractogram(self._in_memory(), reference)
         from dipy.io.streamline import load_tractogram
 
-        loaded: Any = load_tractogram(str(existing(self.path)), reference, bbox_valid_check=False)
+        loaded: Any = load_tractogram(str(existing_path(self.path)), reference, bbox_valid_check=False)
         return loaded
 
     def view(self, image: ImageLike | None = None) -> NiiVue:
@@ -243,7 +243,7 @@ class TrackResult(Result):
         from ..viewer.niivue import widget
         from ..viewer.scene import scene_of
 
-        path = None if self.path is None else existing(self.path)
+        path = None if self.path is None else existing_path(self.path)
         kept = self._in_memory() if path is None else ()
         return widget(lambda: scene_of(self.place, lambda: kept if path is None else stored_batches(path), image))
 

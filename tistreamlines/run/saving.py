@@ -23,9 +23,9 @@ from ..aliases import Array, Json
 from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.drafts import completed
-from ..io.images import existing
+from ..io.images import existing_path
 from ..io.regular import open_regular
-from ..io.trx import MEMBERS, contents, crc32, mapped, member_of_points
+from ..io.trx import MEMBERS, contents, crc32, map_points, member_of_points
 from ..io.writer import WriterThread
 from ..kernels.stop_reasons import Stop, Verdict
 from ..option import flag
@@ -40,7 +40,7 @@ from .products import Products, gathered_of, record_path
 from .record import OURS, RecordError, RunRecord, header_fields, read, tractogram
 
 if TYPE_CHECKING:
-    from ..report.scene import Gathered
+    from ..report.scene import StreamlineSample
 
 MACHINE = ("python", "system")  # versions that may differ
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
@@ -74,7 +74,7 @@ class Receiver:
     content: Content
     statistics: Statistics
     counts: Counts = field(default_factory=Counts)
-    gathered: Gathered | None = field(init=False)
+    gathered: StreamlineSample | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.force = self.parameters.force
@@ -167,7 +167,7 @@ def save(
             if output.suffix.lower() == ".trx":
                 StoredTrx(streamlines).check()
             with completed(output, force=force) as draft:
-                shutil.copyfile(existing(streamlines), draft)
+                shutil.copyfile(existing_path(streamlines), draft)
         else:
             if isinstance(streamlines, Path):
                 if streamlines.suffix.lower() != ".trx":
@@ -237,7 +237,7 @@ class StoredTrx:
             expected, crc = archive.getinfo(member_of_points(archive.namelist())).CRC, 0
             read = {field: _member(archive, name) for field, name in MEMBERS.items()}
             sampled = [_data(archive, kind) for kind in ("dps", "dpv")]
-            points, starts = mapped(file)
+            points, starts = map_points(file)
             self._check(starts, read)
         cuts = np.unique(np.searchsorted(starts, [*range(0, len(points), POINTS_AT_ONCE), len(points)]))
         for a, b in pairwise(cuts):
@@ -266,7 +266,7 @@ class StoredTrx:
     @contextmanager
     def _opened(self) -> Generator[tuple[zipfile.ZipFile, IO[bytes]], None, None]:
         try:
-            with os.fdopen(open_regular(self.path, own=self._own), "rb") as file, zipfile.ZipFile(file) as archive:
+            with os.fdopen(open_regular(self.path, private=self._own), "rb") as file, zipfile.ZipFile(file) as archive:
                 yield archive, file
         except Exception as error:  # for a damaged file, zipfile, json and NumPy raise a dozen unrelated types
             raise damaged(self.path, str(error) or type(error).__name__) from error

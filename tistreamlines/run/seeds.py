@@ -57,7 +57,7 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
         return interface_seeds(files["seed_gmwmi"], *region, space, draw)
     if surfaces := [file for name, file in files.items() if name.split()[0] == "seed_surface"]:
         return surface_seeds(
-            surfaces, space, draw, given=parameters.surface_space, direction=parameters.surface_direction,
+            surfaces, space, draw, vertex_space=parameters.surface_space, direction=parameters.surface_direction,
             each=parameters.seeds_per_vertex, mask=_mask_of(region), note=note, warn=warn,
         )
     seeds = _in_voxels(parameters, region, draw)

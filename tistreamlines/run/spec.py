@@ -10,7 +10,7 @@ import numpy as np
 from ..aliases import GradientTable
 from ..fit.models import BASIS, MODELS, order_for
 from ..fit.shells import gradients_on_shell, gradients_only, shell_of_models
-from ..io.stored import Image
+from ..io.stored_image import Image
 from ..option import flag
 from ..options.parameters import Parameters
 from ..space.harmonics import count_of
@@ -19,7 +19,7 @@ from ..tracking.products.collector import Collector
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.criteria import Criteria
 from ..tracking.sources import SIGNALS, SOURCES
-from ..tracking.tables.given import Form, Scheme
+from ..tracking.tables.inputs import Form, Scheme
 from .inputs import Headers
 from .products import all_or_nothing, asked
 from .setup import settings_on

@@ -87,11 +87,12 @@ class Batch:
         self._shape("direction_number", np.uint16, (n,))
         self._shape("stop_reasons", np.uint8, (n, 2))
         for name, count in zip(DATA, (n, len(self.points)), strict=True):
-            data = {one: _shaped(one, array, np.float32, (count,)) for one, array in getattr(self, name).items()}
+            arrays = getattr(self, name)
+            data = {key: _check_shape(key, array, np.float32, (count,)) for key, array in arrays.items()}
             object.__setattr__(self, name, data)
 
     def _shape(self, name: str, dtype: type, shape: tuple[int, ...]) -> None:
-        object.__setattr__(self, name, _shaped(name, getattr(self, name), dtype, shape))
+        object.__setattr__(self, name, _check_shape(name, getattr(self, name), dtype, shape))
 
     def __len__(self) -> int:
         """Return the number of streamlines."""
@@ -117,9 +118,9 @@ class Batch:
             places = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
             points, data = points[places], {name: values[places] for name, values in data.items()}
         others = (getattr(self, name)[rows] for name in PER_STREAMLINE)
-        own = {name: values[rows] for name, values in self.data_per_streamline.items()}
-        groups = tuple(Groups(one.names, one.numbers[rows]) for one in self.groups)
-        return type(self)(points, offsets, *others, data_per_streamline=own, data_per_point=data, groups=groups)
+        of_rows = {name: values[rows] for name, values in self.data_per_streamline.items()}
+        groups = tuple(Groups(kind.names, kind.numbers[rows]) for kind in self.groups)
+        return type(self)(points, offsets, *others, data_per_streamline=of_rows, data_per_point=data, groups=groups)
 
     def __repr__(self) -> str:
         """Return the numbers of streamlines and points in one line."""
@@ -143,7 +144,7 @@ class Batch:
         offsets = np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)]))
         names = ("points", *PER_STREAMLINE)
         points, *others = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(points, offsets, *others, **{name: _joined(parts, name) for name in DATA})
+        return cls(points, offsets, *others, **{name: _join(parts, name) for name in DATA})
 
     @property
     def longest_step(self) -> float:
@@ -167,24 +168,24 @@ def last_points(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def of_each(combine: np.ufunc, values: npt.NDArray, offsets: npt.NDArray[np.int64]) -> npt.NDArray:
     """Combine the values of the points of each streamline, ``(p, ...)`` to ``(n, ...)``; without points, it has 0."""
     held = np.flatnonzero(np.diff(offsets))
-    found = np.zeros((len(offsets) - 1, *values.shape[1:]), values.dtype)
+    out = np.zeros((len(offsets) - 1, *values.shape[1:]), values.dtype)
     if len(held):
-        found[held] = combine.reduceat(values, offsets[held])
-    return found
+        out[held] = combine.reduceat(values, offsets[held])
+    return out
 
 
-def _shaped(name: str, values: npt.ArrayLike, dtype: type, shape: tuple[int, ...]) -> npt.NDArray:
+def _check_shape(name: str, values: npt.ArrayLike, dtype: type, shape: tuple[int, ...]) -> npt.NDArray:
     array = np.ascontiguousarray(values, dtype)
     if array.shape != shape:
         raise ValueError(f"{name} must have the shape {shape}, not {array.shape}")
     return array
 
 
-def _joined(parts: Iterable[Batch], kind: str) -> dict[str, npt.NDArray]:
+def _join(parts: Iterable[Batch], kind: str) -> dict[str, npt.NDArray]:
     """Join the data of batches, all of which have the same names, except for batches without streamlines."""
     data = [getattr(part, kind) for part in parts]
-    names = dict.fromkeys(name for one in data for name in one)
-    return {name: np.concatenate([one[name] for one in data if name in one]) for name in names}
+    names = dict.fromkeys(name for arrays in data for name in arrays)
+    return {name: np.concatenate([arrays[name] for arrays in data if name in arrays]) for name in names}
 
 
 class Outline(Batch):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from .sphere import compact_order, padded, products
+from .sphere import compact_order, products, round_up
 
 PATCH = 32  # vertices
 FINEST = 0.001  # radians between the angles that are tried for the spacing of a grid
@@ -47,7 +47,7 @@ def cones(vertices: Array, cos_angle: float, *, symmetric: bool, closed: bool) -
     return cosines >= least if closed else cosines > least
 
 
-def listed(inside: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def cone_lists(inside: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """List the vertices in each cone by rising number.
 
     Parameters
@@ -63,15 +63,15 @@ def listed(inside: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], npt.ND
         0 for a chunk with vertices, else -1.
     """
     counts = inside.sum(axis=1)
-    width = padded(max(int(counts.max()), 1))
+    width = round_up(max(int(counts.max()), 1))
     # a stable sort of what is outside brings those inside to the front
-    order = np.argsort(~_filled(inside), axis=1, kind="stable")[:, :width]
+    order = np.argsort(~_pad_cones(inside), axis=1, kind="stable")[:, :width]
     numbers = np.where(np.arange(width) < counts[:, None], order, ~order).astype(np.int32)
     numbers = numbers.reshape(len(inside), -1, PATCH)
     return numbers, np.where(numbers[..., 0] >= 0, 0, -1).astype(np.int32)
 
 
-def listed_by_patches(
+def cone_lists_by_patches(
     inside: npt.NDArray[np.bool_], order: Array, together: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """List the vertices in each cone by the patches that it touches.
@@ -81,7 +81,7 @@ def listed_by_patches(
     inside : (m, n) bool
         See :func:`cones`.
     order : (32 p,) int32
-        See :func:`patched`.
+        See :func:`divide_sphere`.
     together : int
         So many chunks are read at a time.
 
@@ -94,18 +94,18 @@ def listed_by_patches(
     """
     known, patches = _by_patches(inside, order)
     reached = known.any(axis=2)
-    chunks = padded(max(int(reached.sum(axis=1).max()), 1), together)
+    chunks = round_up(max(int(reached.sum(axis=1).max()), 1), together)
     ranked = np.argsort(~reached, axis=1, kind="stable")[:, :chunks]
     ranked = np.pad(ranked, ((0, 0), (0, chunks - ranked.shape[1])), mode="edge")
     count = reached.sum(axis=1, keepdims=True)
     ranked = np.where(np.arange(chunks) < np.maximum(count, 1), ranked, ranked[:, :1])
     used = np.where(np.arange(chunks) // together * together < count, ranked, -1).astype(np.int32)
-    own, numbers = np.take_along_axis(known, ranked[..., None], axis=1), patches[ranked]
-    own = own & (np.arange(chunks) < count)[..., None]
-    return np.where(own, numbers, ~numbers).astype(np.int32), used
+    there, numbers = np.take_along_axis(known, ranked[..., None], axis=1), patches[ranked]
+    there = there & (np.arange(chunks) < count)[..., None]
+    return np.where(there, numbers, ~numbers).astype(np.int32), used
 
 
-def touched(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32]:
+def patches_touched(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32]:
     """Find the patches that each cone touches.
 
     Parameters
@@ -113,7 +113,7 @@ def touched(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32
     inside : (m, n) bool
         See :func:`cones`.
     order : (32 p,) int32
-        See :func:`patched`; at most 32 patches.
+        See :func:`divide_sphere`; at most 32 patches.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def members(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32
 
     Parameters
     ----------
-    inside, order : as for :func:`touched`
+    inside, order : as for :func:`patches_touched`
 
     Returns
     -------
@@ -144,21 +144,21 @@ def members(inside: npt.NDArray[np.bool_], order: Array) -> npt.NDArray[np.int32
 def _by_patches(inside: npt.NDArray[np.bool_], order: Array) -> tuple[npt.NDArray[np.bool_], Array]:
     """Return whether the vertices of each patch are in each cone, (m, p, 32), and the numbers of these, (p, 32)."""
     patches = np.maximum(order, ~order).reshape(-1, PATCH)
-    return _filled(inside)[:, patches], patches
+    return _pad_cones(inside)[:, patches], patches
 
 
-def _filled(inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _pad_cones(inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return cones (m, n) with vertices that do not exist, up to a multiple of 32, and are in none."""
-    return np.pad(inside, ((0, 0), (0, padded(inside.shape[1]) - inside.shape[1])))
+    return np.pad(inside, ((0, 0), (0, round_up(inside.shape[1]) - inside.shape[1])))
 
 
-def patched(vertices: Array) -> npt.NDArray[np.int32]:
+def divide_sphere(vertices: Array) -> npt.NDArray[np.int32]:
     """Divide vertices (n, 3) into compact patches of 32: return the numbers of those of each patch, (32 p,) int32.
 
     Where the last patch has no more, there is ~number of vertices that do not exist, from n on.
     """
     order, count = compact_order(np.asarray(vertices, float), PATCH), len(vertices)
-    return np.concatenate([order, ~np.arange(count, padded(count))]).astype(np.int32)
+    return np.concatenate([order, ~np.arange(count, round_up(count))]).astype(np.int32)
 
 
 def ascending(order: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -195,13 +195,13 @@ def cone_grid(widest: float, probability: Callable[[float], float]) -> tuple[Arr
         How much more probable than the best direction of the grid a direction of the cone can be.
     """
     angles = np.arange(0.0, widest, FINEST).tolist()
-    found = np.array([probability(angle) for angle in angles])
-    ends = np.flatnonzero(~(found > 0))
+    odds = np.array([probability(angle) for angle in angles])
+    ends = np.flatnonzero(~(odds > 0))
     last = int(ends[0]) if len(ends) else len(angles) - 1
     zero, counts = angles[last], {}
     for k in range(1, last + 1):
-        if found[k] > 0:
-            drawn = widest**2 * (1 + found[0] / found[k]) / (2 * zero**2)
+        if odds[k] > 0:
+            drawn = widest**2 * (1 + odds[0] / odds[k]) / (2 * zero**2)
             counts[k] = drawn + len(hexagonal(widest + angles[k], math.sqrt(3) * angles[k]))
     best = min(counts, key=lambda k: counts[k])
-    return hexagonal(widest + angles[best], math.sqrt(3) * angles[best]), float(found[0] / found[best])
+    return hexagonal(widest + angles[best], math.sqrt(3) * angles[best]), float(odds[0] / odds[best])

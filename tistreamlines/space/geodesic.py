@@ -39,7 +39,7 @@ def half_sphere(bisections: int = BISECTIONS) -> tuple[Floats, Indices]:
     """
     vertices, triangles = _icosahedron()
     for _ in range(bisections):
-        vertices, triangles = _bisected(vertices, triangles)
+        vertices, triangles = _bisect(vertices, triangles)
     place = {key: number for number, key in enumerate(map(_key, vertices))}
     opposite = np.array([place[_key(-vertex)] for vertex in vertices])
     numbers = np.arange(len(vertices))
@@ -71,8 +71,8 @@ def quadrature_weights(bisections: int = BISECTIONS, order: int = ORDER) -> Floa
     kernel = Legendre.basis(order + 1).deriv()(np.clip(directions[first] @ directions.T, -1, 1)) / (4 * math.pi)
     together = kernel @ np.eye(len(first))[orbit]
     root = np.sqrt(size)
-    found = np.linalg.lstsq(root[:, None] * together / root, root, rcond=TOLERANCE)[0]
-    return (found / root)[orbit]
+    solution = np.linalg.lstsq(root[:, None] * together / root, root, rcond=TOLERANCE)[0]
+    return (solution / root)[orbit]
 
 
 def _orbits(directions: Floats) -> tuple[Indices, Indices, Indices]:
@@ -93,18 +93,18 @@ def _icosahedron() -> tuple[Floats, Indices]:
     return corners, np.array(faces)
 
 
-def _bisected(vertices: Floats, triangles: Indices) -> tuple[Floats, Indices]:
+def _bisect(vertices: Floats, triangles: Indices) -> tuple[Floats, Indices]:
     """Return the vertices and the middles of all edges, on the sphere, and four triangles for each."""
     edges = _edges(triangles)
     middles = vertices[edges[:, 0]] + vertices[edges[:, 1]]
     middles /= np.linalg.norm(middles, axis=1, keepdims=True)
     number = {(int(a), int(b)): len(vertices) + k for k, (a, b) in enumerate(edges)}
-    made = []
+    smaller = []
     for triangle in triangles:
         a, b, c = sorted(map(int, triangle))
         ab, ac, bc = number[a, b], number[a, c], number[b, c]
-        made += [(a, ab, ac), (b, ab, bc), (c, ac, bc), (ab, ac, bc)]
-    return np.concatenate([vertices, middles]), np.array(made)
+        smaller += [(a, ab, ac), (b, ab, bc), (c, ac, bc), (ab, ac, bc)]
+    return np.concatenate([vertices, middles]), np.array(smaller)
 
 
 def _edges(triangles: Indices) -> Indices:

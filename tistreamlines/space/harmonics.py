@@ -210,7 +210,7 @@ def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.flo
     return values[..., np.arange(len(m)) - 2 * m]  # m and -m are exchanged
 
 
-def turned(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.NDArray[np.float32]:
+def turn_coefficients(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.NDArray[np.float32]:
     """Rotate orientation functions: return the coefficients of g(d) = f(turn d) from those of f.
 
     Parameters
@@ -244,7 +244,7 @@ def turned(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.
 
 
 def turning_matrix(turn: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[np.float64]:
-    """Return the matrix (n_coef, n_coef) float64 by which :func:`turned` multiplies coefficients.
+    """Return the matrix (n_coef, n_coef) float64 by which :func:`turn_coefficients` multiplies coefficients.
 
     A rotation mixes only coefficients of the same degree. The block of each degree is the exact solution of a linear
     system of samples, at more directions than the degree has coefficients.
@@ -255,8 +255,8 @@ def turning_matrix(turn: npt.ArrayLike, order: int, basis: str) -> npt.NDArray[n
     here = sampling_matrix(directions, order, basis)
     matrix = np.zeros((len(l_values), len(l_values)))
     for degree in np.unique(l_values):
-        own = np.flatnonzero(l_values == degree)
-        matrix[np.ix_(own, own)] = np.linalg.lstsq(here[:, own], there[:, own], rcond=None)[0]
+        columns = np.flatnonzero(l_values == degree)
+        matrix[np.ix_(columns, columns)] = np.linalg.lstsq(here[:, columns], there[:, columns], rcond=None)[0]
     # entries that are exactly 0 or +-1 are made so; then flips of axes change only signs
     whole = np.rint(matrix)
     return np.where(np.abs(matrix - whole) < WHOLE_TOLERANCE, whole, matrix)

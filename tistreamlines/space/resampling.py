@@ -9,7 +9,7 @@ from ..aliases import Array
 from .batch import Space
 
 
-def resampled(
+def resample_image(
     values: Array, grid: Space, space: Space, *, nearest: bool
 ) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return the values of an image at the centres of the voxels of another grid.

@@ -24,7 +24,7 @@ OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
 
 
-def padded(n: int, together: int = 32) -> int:
+def round_up(n: int, together: int = 32) -> int:
     """Return ``n`` rounded up to a multiple of ``together``."""
     return -(-n // together) * together
 
@@ -37,10 +37,10 @@ def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
     from dipy.data import get_sphere
 
     source, half = SPHERES[sphere]
-    found = get_sphere(name=source)
+    points = get_sphere(name=source)
     if half:
-        found = HemiSphere.from_sphere(found)
-    return np.asarray(found.vertices, float), np.asarray(found.edges, np.int64)
+        points = HemiSphere.from_sphere(points)
+    return np.asarray(points.vertices, float), np.asarray(points.edges, np.int64)
 
 
 def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = True) -> int:
@@ -86,7 +86,7 @@ def sphere_tables(vertices: Array, edges: Array, limit: int = MOST_VERTICES) -> 
             f"the sphere has {count} vertices, but the limit is {limit}: use a smaller sphere, such as "
             "DIPY's repulsion724 or symmetric642, or the hemisphere of a symmetric one"
         )
-    width = padded(count)
+    width = round_up(count)
     near: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
         near[a].append(int(b))
@@ -172,12 +172,12 @@ def compact_order(vertices: Array, together: int = 16) -> Array:
         Vertex indices; each run of ``together`` of them lies in a separate box.
     """
 
-    def split(some: Array) -> list[Array]:
-        if len(some) <= together:
-            return [some]
-        axis = int(np.argmax(np.ptp(vertices[some], axis=0)))
-        ranked = some[np.argsort(vertices[some, axis], kind="stable")]
-        half = together * max(len(some) // (2 * together), 1)
+    def split(numbers: Array) -> list[Array]:
+        if len(numbers) <= together:
+            return [numbers]
+        axis = int(np.argmax(np.ptp(vertices[numbers], axis=0)))
+        ranked = numbers[np.argsort(vertices[numbers, axis], kind="stable")]
+        half = together * max(len(numbers) // (2 * together), 1)
         return split(ranked[:half]) + split(ranked[half:])
 
     return np.concatenate(split(np.arange(len(vertices))))

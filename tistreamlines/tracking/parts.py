@@ -19,7 +19,7 @@ from ..kernels.stopping.act5 import nothing_along
 from ..linker.lang import Func, Record, Stage
 from ..linker.parts import Arrays, Filled, Load, Part, Source, host
 from ..linker.records import INTS, REALS, memory, spread, team_memory
-from ..space.sphere import padded
+from ..space.sphere import round_up
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -317,7 +317,7 @@ class Layout(Part):
     def of_streamline(self, max_steps: int) -> Arrays:
         """Return the same for each streamline, whose halves have at most so many steps."""
         bits, crops = self.selection, self.rule.crops
-        steps = padded(max_steps, IN_A_ROW) if self.paged else max_steps
+        steps = round_up(max_steps, IN_A_ROW) if self.paged else max_steps
         halves = Halves(
             seed=1, branch=1, initial=1, first=self.takes_back, point=2 * self.point, state=4, codes=2 * steps,
             visited=2 * self.words * bits.has_bits, more=2 * (bits.more + 1) if bits.more else 0, before=12 * crops,

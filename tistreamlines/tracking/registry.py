@@ -32,7 +32,7 @@ from .products.voxel_matrix import targets
 from .references import ALWAYS, REFERENCES
 from .sources import FITTED, FUNCTIONS, OF_A_SERIES, SIGNALS, SOURCES, OrientationSource
 from .stopping import act5, anatomy, threshold
-from .tables.given import Given, OwnMap, Prepared, Scheme, StopTables
+from .tables.inputs import GetterInputs, KernelTables, MapImage, Scheme, StopTables
 from .tables.rows import Rows, tables_of
 from .weights import options as weight_options
 
@@ -110,7 +110,7 @@ class Method(Generic[Options]):
     dipys: Mapping[str, object] = field(default_factory=dict)
     low_order: Mapping[str, object] = field(default_factory=dict)
 
-    def prepare(self, given: Given, options: Options) -> Prepared:
+    def prepare(self, inputs: GetterInputs, options: Options) -> KernelTables:
         """Make its tables.
 
         Raises
@@ -118,7 +118,7 @@ class Method(Generic[Options]):
         TrackingError
             If the inputs do not fit each other or the options.
         """
-        return tables_of(given, *self.describe(given.scheme, options))
+        return tables_of(inputs, *self.describe(inputs.scheme, options))
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,9 @@ class StoppingRule(Generic[Map, Options]):
         of the maps, no kernel depends on. None if only the maps tell; then kernels are compiled later.
     in_rows : int
         Number of its maps that are stored in rows.
-    own_grids : tuple of str
+    map_images : tuple of str
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
-        :class:`~tistreamlines.tracking.tables.given.OwnMap`.
+        :class:`~tistreamlines.tracking.tables.inputs.MapImage`.
     read : callable or None
         Reads a map on a grid of its own, from what was opened and a function that receives warnings; returns values and
         grid. None for maps of any kind.
@@ -164,7 +164,7 @@ class StoppingRule(Generic[Map, Options]):
         Defaults of options whose own default is None, in place of those of other rules and of the direction getter.
     tissues : callable
         Returns the fractions of white matter, grey matter and fluid, (x, y, z, 3), from the maps, as an
-        :class:`~tistreamlines.tracking.tables.given.OwnMap`; None if they are not known. They are compared with
+        :class:`~tistreamlines.tracking.tables.inputs.MapImage`; None if they are not known. They are compared with
         what streamlines follow.
     """
 
@@ -179,11 +179,11 @@ class StoppingRule(Generic[Map, Options]):
     draws: bool = False
     rule: Callable[[Options, tuple[float, ...]], Rule] | None = None
     in_rows: int = 1
-    own_grids: tuple[str, ...] = ()
+    map_images: tuple[str, ...] = ()
     read: Callable[[AnyPath, Tell], tuple[Array, Space]] | None = None
     chosen_by: tuple[str, ...] = ()
     defaults: Mapping[str, object] = field(default_factory=dict)
-    tissues: Callable[[Mapping[str, Map]], OwnMap | None] = lambda _: None
+    tissues: Callable[[Mapping[str, Map]], MapImage | None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
     ),
     act5.NAME: StoppingRule(
         "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
-        doubt=act5.doubt, references=("Smith 2012",), rule=act5.rule_of, in_rows=0, own_grids=("act",),
+        doubt=act5.doubt, references=("Smith 2012",), rule=act5.rule_of, in_rows=0, map_images=("act",),
         read=load_five_tissues,
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
     ),
@@ -401,7 +401,7 @@ def register(name: str, row: Method | StoppingRule | Product | OrientationSource
     tables: dict[type, dict[str, Any]] = {Method: METHODS, StoppingRule: STOPPING_RULES, Product: PRODUCTS}
     table = tables.get(type(row), SOURCES)
     caller = sys._getframe(1).f_globals["__name__"]
-    if name in table and _REGISTERED.get(name) != plugins.called(caller):
+    if name in table and _REGISTERED.get(name) != plugins.module_name(caller):
         raise ParameterError(f"{name!r} is taken: give the {type(row).__name__} another name")
     if not isinstance(name, str) or not name.isidentifier():
         raise ParameterError(f"{name!r} cannot be an option of a command or a keyword: give letters, digits and _")
@@ -413,7 +413,7 @@ def register(name: str, row: Method | StoppingRule | Product | OrientationSource
         makes = row.make if isinstance(row, Product) else row.describe if isinstance(row, Method) else row.prepare
         modules = (makes.__module__, *modules)
     plugins.note([caller, *modules])
-    _REGISTERED[name] = plugins.called(caller)
+    _REGISTERED[name] = plugins.module_name(caller)
     table[name] = row
 
 
@@ -464,7 +464,7 @@ def owners(name: str) -> dict[str, tuple[str, ...]]:
     return out
 
 
-def varying(name: str) -> str:
+def describe_default(name: str) -> str:
     """Describe the default of an option for each method or model: '60 for boot, 20 for prob or det'."""
     keys: dict[str, list[str]] = {}
     for table in (METHODS, MODELS):

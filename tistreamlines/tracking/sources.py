@@ -11,14 +11,14 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..fit.frames import Placing, place_orientations, place_samples
-from ..io.images import Opened, open_image
+from ..fit.frames import Placement, place_orientations, place_samples
+from ..io.images import OpenImage, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
 from ..io.samples import Samples, listed_files, load_samples, sample_files
 from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import BASES
-from .tables.given import Form, OrientationFunctions, Signals
+from .tables.inputs import Form, OrientationFunctions, Signals
 
 Tell = Callable[[str], object]
 Input = TypeVar("Input")  # what was opened
@@ -72,8 +72,8 @@ class OrientationSource(Generic[Input, Directions, Options]):
     read: Callable[[Input, Options, Space | None, Tell], Directions]
     follows: Callable[[Directions, Options], Signals | OrientationFunctions | Samples]
     form: Callable[[Input, Options], Form]
-    place: Callable[[Directions, Options, str], tuple[Directions, Placing]] | None = None
-    open: Callable[[Any], Input | Opened] = open_image
+    place: Callable[[Directions, Options, str], tuple[Directions, Placement]] | None = None
+    open: Callable[[Any], Input | OpenImage] = open_image
     files: Callable[[Any], Sequence[Path]] | None = None
     mask: Callable[[Directions], npt.NDArray[np.bool_]] | None = None
 
@@ -94,16 +94,16 @@ def _follows(read: Orientations, options: FileOptions) -> OrientationFunctions:
 
 
 def _file(
-    kind: Kind, load: Callable[[Opened, FileOptions, Space | None, Tell], Orientations],
-    place: Callable[[Orientations, FileOptions, str], tuple[Orientations, Placing]] | None = None,
-) -> OrientationSource[Opened, Orientations, FileOptions]:
+    kind: Kind, load: Callable[[OpenImage, FileOptions, Space | None, Tell], Orientations],
+    place: Callable[[Orientations, FileOptions, str], tuple[Orientations, Placement]] | None = None,
+) -> OrientationSource[OpenImage, Orientations, FileOptions]:
     """Return the row of a file with an orientation function in each voxel."""
     return OrientationSource(
         FILE, load, _follows, lambda opened, options: _form(kind, math.prod(opened.image.shape[3:]), options), place,
     )
 
 
-_FILES: dict[str, OrientationSource[Opened, Orientations, FileOptions]] = {
+_FILES: dict[str, OrientationSource[OpenImage, Orientations, FileOptions]] = {
     "sh": _file(
         "sh", lambda file, options, space, note: load_sh(file, options.sh_basis, space, note),
         lambda read, options, name: place_orientations(read, options.sh_frame or "voxel", name),
@@ -126,6 +126,6 @@ SOURCES: dict[str, OrientationSource[Any, Any, Any]] = _FILES | {
 FUNCTIONS = (FITTED, *_FILES)  # all that have an orientation function in each voxel
 
 
-def described(follows: Sequence[str]) -> str:
+def describe_inputs(follows: Sequence[str]) -> str:
     """Describe what can be followed, for tables: 'a series or an orientation file'."""
     return listed(dict.fromkeys(OF_A_SERIES.get(name) or SOURCES[name].title for name in follows))

@@ -57,7 +57,7 @@ class Sample:
         """Take what the sample needs of a batch, which is read once."""
         chosen = batch[-self.total % self.every :: self.every]
         self.total += len(batch)
-        self._keep(_simplified(chosen) if self._simplified else chosen)
+        self._keep(_simplify(chosen) if self._simplified else chosen)
         while self._held[0] > self._most[0] or self._held[1] > self._most[1]:
             half = Batch.concatenate(self._kept)[::2]
             self._kept, self._held, self.every = [], (0, 0), 2 * self.every
@@ -73,7 +73,7 @@ class Sample:
         return whole[whole.lengths > 1] if self._simplified else whole
 
 
-def _simplified(batch: Batch) -> Batch:
+def _simplify(batch: Batch) -> Batch:
     """Leave out points on almost straight lines."""
     from dipy.tracking.streamlinespeed import compress_streamlines
 

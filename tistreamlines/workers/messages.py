@@ -23,7 +23,7 @@ from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
-from ..tracking.tables.given import Prepared
+from ..tracking.tables.inputs import KernelTables
 
 HEADER = struct.Struct("<Q")
 GRAIN = 64  # bytes, at multiples of which arrays lie
@@ -49,7 +49,7 @@ class Packed(NamedTuple):
 class Opening(NamedTuple):
     """What :meth:`.session.Session.open` takes."""
 
-    prepared: Prepared
+    prepared: KernelTables
     space: Space
     settings: Settings
     filters: Sequence[Filter] = ()

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..aliases import Array
 from ..devices import Device, alone
-from ..helpers import calling, tell_event
+from ..helpers import module_command, tell_event
 from ..space.batch import Batch
 from .messages import Alive, BatchMessage, Free, Message, SharedBatch, receive, send
 
@@ -122,8 +122,8 @@ class Remote:
         numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(self.losses)]
         with theirs:
             self.process = subprocess.Popen(
-                calling("tistreamlines.workers.worker", *numbers), env=alone(self.device), pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                module_command("tistreamlines.workers.worker", *numbers),
+                env=alone(self.device), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )
         tell_event(f"starts process {self.process.pid}, which tracks on {self}")
         self.ready, self.pieces, self._seen, self._stuck = False, deque[Piece](), Seen(self._maps), False

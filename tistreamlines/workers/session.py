@@ -16,7 +16,7 @@ from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.selection.filters import Filter
-from ..tracking.tables.given import Prepared
+from ..tracking.tables.inputs import KernelTables
 
 if TYPE_CHECKING:
     from .several import Several
@@ -64,7 +64,7 @@ class Session:
             self._several.compile(parts)
 
     def open(
-        self, prepared: Prepared, space: Space, settings: Settings, filters: Sequence[Filter] = (),
+        self, prepared: KernelTables, space: Space, settings: Settings, filters: Sequence[Filter] = (),
         products: Sequence[Collector] = (), *, points: bool = True,
     ) -> Engine | Several:
         """Compile the kernels, and return what grows streamlines; of several devices, there is one at a time.

@@ -32,14 +32,14 @@ from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.getters import cone
 from tistreamlines.tracking.growth.settings import Settings
-from tistreamlines.tracking.tables.given import Prepared
+from tistreamlines.tracking.tables.inputs import KernelTables
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 GETTERS = {"max": DeterministicMaximumDirectionGetter, "closest": ClosestPeakDirectionGetter}
 ANGLE = 45.0
 
 
-def case(name: str, rule: str = "max", **options) -> Prepared:
+def case(name: str, rule: str = "max", **options) -> KernelTables:
     return any_case(name, prepare_det, det_rule=rule, **options)
 
 
@@ -95,7 +95,7 @@ def test_unlike_opposites_keep_their_sense(rule):
         assert np.allclose(got[some], vertices[best], atol=1e-6)
 
 
-def one_row(make, samples: np.ndarray, **options) -> Prepared:
+def one_row(make, samples: np.ndarray, **options) -> KernelTables:
     pmf = np.broadcast_to(samples.astype(np.float32), (*SHAPE, len(samples)))
     return make("pmf", pmf, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), **options)
 

@@ -18,7 +18,7 @@ from tistreamlines.kernels.getters.along_peaks import Fact, peak_at
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.run.from_arrays import prepare_arrays
-from tistreamlines.tracking.tables.given import OrientationFunctions
+from tistreamlines.tracking.tables.inputs import OrientationFunctions
 
 needs_mrtrix = pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3 is not installed")
 SHAPE, AFFINE, SEEDS = (24, 22, 12), np.diag([2.0, 2.0, 2.0, 1.0]), 4000

@@ -20,7 +20,7 @@ from tistreamlines.kernels.getters import ifod2
 from tistreamlines.kernels.getters.fod import OUTSIDE
 from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.harmonics import sampling_matrix
-from tistreamlines.tracking.tables.given import OrientationFunctions
+from tistreamlines.tracking.tables.inputs import OrientationFunctions
 
 STEP = np.array([0.11, 0.17, 0.13])  # voxels, of a part of an arc
 RULES = {

@@ -46,7 +46,7 @@ from tistreamlines.kernels.orientation.peaks import VERTEX_CHUNKS, direction
 from tistreamlines.kernels.orientation.pmf import initial_directions, sample, toward
 from tistreamlines.linker.lang import Hole, Ints, Reals, barrier, each, func, i32, minimum, real, u32, vec3, where
 from tistreamlines.linker.rng import philox, uniform
-from tistreamlines.space.cones import patched
+from tistreamlines.space.cones import divide_sphere
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.getters.cone import PatchedGetter
@@ -237,8 +237,8 @@ def test_bounds_are_above_what_is_interpolated(name):
     values = {"points": points.ravel(), "size": size, "out": reals(200 * size)}
     samples = go("numba32", sampled, 200, prepared, **values)["out"].reshape(200, size)
     precise = go("python", sampled, 200, prepared, **values)["out"].reshape(200, size)
-    patched = prepared.arrays["method_numbers"][:size]
-    highest = np.where(patched >= 0, samples[:, patched], 0).reshape(200, -1, 32).max(axis=2)
+    divide_sphere = prepared.arrays["method_numbers"][:size]
+    highest = np.where(divide_sphere >= 0, samples[:, divide_sphere], 0).reshape(200, -1, 32).max(axis=2)
     width = 32 * prepared.getter.row.row_chunks
     rows = go("numba32", whole_row, 200, prepared, points=points.ravel(), size=width, out=reals(200 * width))["out"]
     bounds = rows.reshape(200, width)[:, first : first + highest.shape[1]]
@@ -419,7 +419,7 @@ def test_a_full_basis_keeps_both_senses():
     assert prepared.getter.symmetric == 0
     row = prepared.arrays["volume_rows"].reshape(28, -1)[14]
     expected = np.maximum(sampling_matrix(vertices, 4, "descoteaux07_full") @ values[1, 1, 1], 0)
-    order = patched(vertices)[: len(vertices)]
+    order = divide_sphere(vertices)[: len(vertices)]
     assert np.allclose(row[: len(vertices)], expected[order], atol=1e-5)
 
 

@@ -22,7 +22,7 @@ from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.space.harmonics import from_harmonics, sampling_matrix, to_descoteaux
 from tistreamlines.tracking.getters.along_peaks import great_circles
 from tistreamlines.tracking.registry import METHODS
-from tistreamlines.tracking.tables.given import OrientationFunctions
+from tistreamlines.tracking.tables.inputs import OrientationFunctions
 
 needs_mrtrix = pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3 is not installed")
 ROUNDED = 1.3e-4  # radians, of a direction's code

@@ -10,15 +10,15 @@ from tistreamlines.space.batch import Space
 from tistreamlines.tracking.engine.engine import FEWEST_SELECTED, SPARE, seeds_for
 from tistreamlines.tracking.growth.chunk import (
     Chunk,
-    Started,
-    Waiting,
-    enlisted,
+    DirectedSeeds,
+    SeedQueue,
+    enlist_halves,
     exclusive_sum,
     exclusive_sum_in_order,
-    near_together,
-    tallied,
+    tally_halves,
+    z_order,
 )
-from tistreamlines.tracking.products.points.unpacking import between
+from tistreamlines.tracking.products.points.unpacking import piece_bounds
 
 RNG = np.random.default_rng(5)
 AFFINE = np.array([[-1.7, 0.2, 0.1, 80.3], [0.3, 1.9, 0.0, -91.0], [0.0, -0.4, 2.1, 13.7], [0, 0, 0, 1]])
@@ -29,7 +29,7 @@ def chunk(request):
     """Seeds with 0 to 3 streamlines, whose halves have some steps or none."""
     counts = RNG.integers(0, 4, request.param).astype(np.int32)
     seeds = RNG.uniform(0, 60, (len(counts), 3)).astype(np.float32)
-    made = Started((seeds, 70, None), counts, {}, lambda: near_together(seeds)).chunk()
+    made = DirectedSeeds((seeds, 70, None), counts, {}, lambda: z_order(seeds)).chunk()
     state = np.zeros((len(made.seed), 2, 2), np.int32)
     state[..., 0] = RNG.integers(0, 200, state.shape[:2])
     state[..., 1] = RNG.integers(0, len(Stop), state.shape[:2])
@@ -41,14 +41,14 @@ def test_streamlines_are_numbered(chunk):
     np.testing.assert_array_equal(chunk.seed, np.repeat(np.arange(len(counts)), counts))
     np.testing.assert_array_equal(chunk.branch, np.arange(len(chunk.seed)) - exclusive_sum(counts)[chunk.seed])
     np.testing.assert_array_equal(np.sort(chunk.number), np.arange(len(chunk.seed)))
-    order = near_together(chunk.seeds)
+    order = z_order(chunk.seeds)
     slot = exclusive_sum_in_order(counts, order)
     np.testing.assert_array_equal(slot[order], exclusive_sum(counts[order]))
-    np.testing.assert_array_equal(enlisted(counts, slot)[2], slot[chunk.seed] + chunk.branch)
+    np.testing.assert_array_equal(enlist_halves(counts, slot)[2], slot[chunk.seed] + chunk.branch)
 
 
 def test_halves_are_counted(chunk):
-    steps, most, ends = tallied(chunk.state)
+    steps, most, ends = tally_halves(chunk.state)
     assert steps == chunk.state[..., 0].sum()
     assert most == chunk.state[..., 0].max(initial=0)
     for side in range(2):
@@ -65,7 +65,7 @@ def test_places_of_words_and_points(chunk, codes):
 
 def test_what_a_batch_says(chunk):
     space = Space(AFFINE, (60, 60, 60))
-    (offsets, seeds, numbers, directions, reasons), begins = chunk.told(space)
+    (offsets, seeds, numbers, directions, reasons), begins = chunk.facts(space)
     np.testing.assert_array_equal(np.diff(offsets), chunk.steps + 1)
     np.testing.assert_array_equal(begins, offsets[:-1])
     np.testing.assert_array_equal(seeds, space.to_ras(chunk.seeds[chunk.seed]).astype(np.float32))
@@ -78,9 +78,10 @@ def test_what_a_batch_says(chunk):
 def test_some_of_its_streamlines(places):
     counts = np.full(6, 2, np.int32)
     cropped = RNG.integers(0, 9, (12, 2))
-    chunk = Started((np.zeros((6, 3), np.float32), 0, None), counts, {}, lambda: np.arange(6, dtype=np.int32)).chunk()
+    seeds = DirectedSeeds((np.zeros((6, 3), np.float32), 0, None), counts, {}, lambda: np.arange(6, dtype=np.int32))
+    chunk = seeds.chunk()
     chunk = replace(chunk, state=np.arange(48).reshape(12, 2, 2), besides={"cropped": cropped})
-    some = chunk.some(places)
+    some = chunk.select(places)
     for name in ("seed", "branch", "number", "state"):
         np.testing.assert_array_equal(getattr(some, name), getattr(chunk, name)[places])
     np.testing.assert_array_equal(some.besides["cropped"], cropped[places])
@@ -88,9 +89,9 @@ def test_some_of_its_streamlines(places):
 
 def test_a_chunk_without_streamlines_is_a_batch():
     """Workers tell their counts with the last batch of each chunk."""
-    assert between(np.array([], int), 0) == [(0, 0)]
-    assert between(np.array([0, 0, 4]), 4) == [(0, 4)]
-    assert between(np.array([2, 3]), 7) == [(0, 2), (2, 3), (3, 7)]
+    assert piece_bounds(np.array([], int), 0) == [(0, 0)]
+    assert piece_bounds(np.array([0, 0, 4]), 4) == [(0, 4)]
+    assert piece_bounds(np.array([2, 3]), 7) == [(0, 2), (2, 3), (3, 7)]
 
 
 # ------------------------------------------------------------------------------------------------------ seeds that wait
@@ -102,7 +103,7 @@ def block(count, first, codes=False):
 @pytest.mark.parametrize("codes", [False, True])
 def test_seeds_come_in_their_order_and_from_one_block_at_a_time(codes):
     asked = [block(5, 0, codes), block(0, 5, codes), block(3, 5, codes)]
-    waiting = Waiting(iter(asked), lambda *one: one)
+    waiting = SeedQueue(iter(asked), lambda *one: one)
     sizes, numbers = [], []
     while (some := waiting.next(2)) is not None:
         sizes.append(len(some[0]))
@@ -117,13 +118,13 @@ def test_seeds_come_in_their_order_and_from_one_block_at_a_time(codes):
 
 
 def test_seeds_that_are_put_back_come_first():
-    waiting = Waiting(iter([block(4, 0), block(4, 4)]), lambda *one: one)
+    waiting = SeedQueue(iter([block(4, 0), block(4, 4)]), lambda *one: one)
     first, second = waiting.next(3), waiting.next(3)
     assert (len(second[0]), waiting.ahead) == (1, 4)
     for one in (second, first):
         waiting.put_back(one)
     assert (waiting.ahead, waiting.left) == (3, 0)
-    assert Waiting(iter([block(4, 0)]), lambda *one: one, more=False).left == 4
+    assert SeedQueue(iter([block(4, 0)]), lambda *one: one, more=False).left == 4
     assert [waiting.next(9)[1] for _ in range(3)] == [0, 3, 4]
     assert waiting.next(9) is None
 

@@ -235,7 +235,7 @@ def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
     """Unless the user has said how many."""
     for asked, most in ((None, expected), (300_000, 300_000)):
         growth = engine(chunk_size=asked).growth
-        room = growth.room
+        room = growth.memory
         room.capacity = replace(room.capacity, seeds=asked or MOST_SEEDS, streamlines=10**7)
         assert growth.ready() == (asked or USUAL_SEEDS)  # nothing is known yet
         room.points = points
@@ -247,7 +247,7 @@ def test_chunks_of_short_streamlines_have_more_seeds(points, expected):
 
 
 def test_the_last_chunks_are_small_and_all_seeds_are_taken():
-    room = engine().growth.room
+    room = engine().growth.memory
     room.capacity = replace(room.capacity, seeds=MOST_SEEDS)
     for points in (float("inf"), 80, 220):
         left, taken = 1_000_000, []
@@ -264,7 +264,7 @@ def test_the_last_chunks_are_small_and_all_seeds_are_taken():
 def test_points_of_a_seed_are_those_of_the_last_chunk():
     made = engine(chunk_size=20)
     batch = whole(made.track(SEEDS[:20]))
-    assert made.growth.room.points == (len(batch.points) - len(batch)) / 20
+    assert made.growth.memory.points == (len(batch.points) - len(batch)) / 20
 
 
 def test_a_cpu_counts_by_its_own_rules():

@@ -49,7 +49,7 @@ def test_mrtrix3s_tcksample(tmp_path, sampler):
     batch, tck = batch_of(lines), tmp_path / "lines.tck"
     with TractogramWriter(tck, SPACE) as writer:
         writer.write(batch)
-    points, streamlines = Sampler({"map": load_sampled(turned)}).sampled(batch)
+    points, streamlines = Sampler({"map": load_sampled(turned)}).sample(batch)
     for which in STATISTICS:
         found = tmp_path / f"{which}.txt"
         subprocess.run(["tcksample", "-quiet", "-stat_tck", which, tck, turned, found], check=True)
@@ -73,7 +73,7 @@ def test_dipys_values_from_volume(sampler):
 def test_statistics_are_those_of_the_points(sampler):
     lines = lines_in(-0.4, 0.4)
     batch = batch_of(lines)
-    points, streamlines = sampler.sampled(batch)
+    points, streamlines = sampler.sample(batch)
     for i, (values, line) in enumerate(zip(np.split(points["map"], batch.offsets[1:-1]), batch, strict=True)):
         assert streamlines["map_median"][i] == np.median(values)
         assert (streamlines["map_min"][i], streamlines["map_max"][i]) == (values.min(), values.max())
@@ -84,7 +84,7 @@ def test_statistics_are_those_of_the_points(sampler):
 
 def test_points_at_one_place_have_its_value(sampler):
     place = SPACE.to_ras([[2.25, 1.5, 3]])
-    points, streamlines = sampler.sampled(batch_of([place, np.repeat(place, 3, 0)]))
+    points, streamlines = sampler.sample(batch_of([place, np.repeat(place, 3, 0)]))
     assert np.ptp(points["map"]) == 0 != points["map"][0]
     assert all(streamlines[f"map_{which}"] == pytest.approx([points["map"][0]] * 2, rel=1e-6) for which in STATISTICS)
 

@@ -18,7 +18,7 @@ from tube import TUBE, tracker, tube
 import tistreamlines as ts
 from tistreamlines.devices import ARCHS
 from tistreamlines.kernels import growth
-from tistreamlines.kernels.recovery.particles import Particles, balance, drawn
+from tistreamlines.kernels.recovery.particles import Particles, balance, draw_particle
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import row_maps
 from tistreamlines.linker.lang import Ints, barrier, func, i32, lane, put, real, take, u32
@@ -146,7 +146,7 @@ def draw_all(item: i32, recovery: Particles, weights: Ints, key: Ints, out: Ints
     for i in range(32):
         recovery.weight[i] = real(weights[i])
     barrier()
-    put(out, 32 * item, drawn(recovery, u32(item), u32(1), u32(2), 0, key))
+    put(out, 32 * item, draw_particle(recovery, u32(item), u32(1), u32(2), 0, key))
 
 
 @func

@@ -19,7 +19,7 @@ from region_runs import LoopState, digest, lines_of, same_lines, vulkan, whole, 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.kernels.selection import regions as kernels
-from tistreamlines.kernels.selection.regions import EXCLUDE, INCLUDES, Demands, bits_at, gathered
+from tistreamlines.kernels.selection.regions import EXCLUDE, INCLUDES, Demands, add_bits, bits_at
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Hole, Ints, Reals, func, i32, vec3
 from tistreamlines.linker.records import spread
@@ -286,8 +286,8 @@ def walk(item: i32, filter: Demands, bits: Ints, points: i32, out: Ints):
     """What a walk over the bits of points comes to."""
     visited = 0
     for i in range(points):
-        visited = gathered(filter, visited, bits[item * points + i])
-        visited = gathered(filter, visited, bits[item * points + i])
+        visited = add_bits(filter, visited, bits[item * points + i])
+        visited = add_bits(filter, visited, bits[item * points + i])
     out[item] = visited
 
 

@@ -35,7 +35,7 @@ from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.stopping.act5 import CUTS, with_sum
-from tistreamlines.tracking.tables.given import MapCount, OwnMap
+from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -78,7 +78,7 @@ def expected(shares: np.ndarray) -> tuple[int, int]:
 def test_tissues_at_a_point(dialect):
     rng = np.random.default_rng(3)
     values = rng.dirichlet(np.full(5, 0.4), (9, 12, 14)).astype(np.float32) * (rng.random((9, 12, 14, 1)) > 0.15)
-    own, count = with_sum(OwnMap(values, TURN)), 700
+    own, count = with_sum(MapImage(values, TURN)), 700
     points = rng.uniform(-5, 30, (count, 3))
     points[:350] = (rng.uniform(-0.4, [8.4, 11.4, 13.4], (350, 3)) - TURN[:3, 3]) @ np.linalg.inv(TURN[:3, :3]).T
     fields = {f"own_{name}": array for name, array in own.fields().items()} | {f"own_side_{x}": 1.0 for x in "xyz"}

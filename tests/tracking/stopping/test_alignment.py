@@ -15,8 +15,8 @@ from tistreamlines.io.segmentations import load_five_tissues
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.phantom.phantom import make_phantom
 from tistreamlines.space.batch import Space
-from tistreamlines.tracking.stopping.tissues import misplaced
-from tistreamlines.tracking.tables.given import OrientationFunctions, OwnMap
+from tistreamlines.tracking.stopping.tissues import placement_doubt
+from tistreamlines.tracking.tables.inputs import MapImage, OrientationFunctions
 
 SIFT = DATA / "mrtrix_sift_phantom"
 EXCHANGED = [3, 1, 2, 0, 4]
@@ -96,9 +96,9 @@ def doubted(crop, box=np.s_[:, :, :], by=(0, 0, 0), order=(0, 1, 2)):
     own = space.affine @ nib.affines.from_matvec(np.eye(3), start)
     part = Space(own, fa[box].shape)
     to_grid = np.linalg.inv(moved(space.affine, by)) @ own
-    maps = OwnMap(np.ascontiguousarray(tissues[..., list(order)]), to_grid)
+    maps = MapImage(np.ascontiguousarray(tissues[..., list(order)]), to_grid)
     functions = OrientationFunctions("sh", harmonics[box], BASIS)
-    return [misplaced(maps, functions, None, part), misplaced(maps, None, lambda: fa[box], part)]
+    return [placement_doubt(maps, functions, None, part), placement_doubt(maps, None, lambda: fa[box], part)]
 
 
 @needs_crop
@@ -122,12 +122,12 @@ def test_moved_and_exchanged_tissues_of_a_crop_are_doubted(crop):
 def test_functions_that_are_alike_everywhere_say_nothing():
     """As those of many made-up images, and of peaks without amplitudes."""
     space, rng = Space(np.diag([2.0, 2, 2, 1]), (20, 20, 20)), np.random.default_rng(0)
-    tissues = OwnMap(rng.dirichlet(np.ones(3), space.shape).astype(np.float32), np.eye(4))
+    tissues = MapImage(rng.dirichlet(np.ones(3), space.shape).astype(np.float32), np.eye(4))
     for functions in (OrientationFunctions("sh", np.ones((*space.shape, 15), np.float32), BASIS),
                       OrientationFunctions("peaks", np.ones((*space.shape, 3), np.float32)),
                       OrientationFunctions("pmf", np.ones((*space.shape, 9), np.float32))):
-        assert misplaced(tissues, functions, None, space) == ""
-    assert misplaced(tissues, None, None, space) == ""
+        assert placement_doubt(tissues, functions, None, space) == ""
+    assert placement_doubt(tissues, None, None, space) == ""
 
 
 @needs_crop

@@ -14,11 +14,11 @@ from scipy.ndimage import map_coordinates
 import tistreamlines as ts
 from tistreamlines import plugins
 from tistreamlines.devices import ARCHS, list_devices
-from tistreamlines.kernels.lanes import OwnGrid, map_at, on_own_grid
+from tistreamlines.kernels.lanes import MapVolume, map_at, point_in_map
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.tracking.registry import STOPPING_RULES
-from tistreamlines.tracking.tables.given import MapCount, OwnMap
+from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 PRESENT = {one.arch for one in list_devices() if one.available}
@@ -67,9 +67,9 @@ def ruled_run(layers, image, head):
 
 
 @func
-def looked_up(item: i32, own: OwnGrid, points: Reals, out: Reals):
+def looked_up(item: i32, own: MapVolume, points: Reals, out: Reals):
     """Two maps at a point of the tracked image."""
-    q = on_own_grid(own, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
+    q = point_in_map(own, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
     for k in range(2):
         out[2 * item + k] = map_at(own, q, k)
 
@@ -77,7 +77,7 @@ def looked_up(item: i32, own: OwnGrid, points: Reals, out: Reals):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_maps_are_interpolated_on_their_grid(dialect):
     rng = np.random.default_rng(3)
-    own = OwnMap(rng.random((9, 12, 14, 2)).astype(np.float32), TURN)
+    own = MapImage(rng.random((9, 12, 14, 2)).astype(np.float32), TURN)
     points = rng.uniform(-5, 30, (2000, 3))
     values = {f"own_{name}": array for name, array in own.fields().items()}
     values = {**values, "points": points, "out": reals(4000)}
@@ -173,8 +173,8 @@ def test_tables_are_kept_and_sent_to_other_processes(image, head, tmp_path):
     first, again = (ruled_track(head, image, cache_dir=tmp_path) for _ in range(2))
     assert len(list(tmp_path.glob("tables-*"))) == 1
     np.testing.assert_array_equal(first.batches[0].points, again.batches[0].points)
-    own = OwnMap(np.zeros((2, 3, 4, 2), np.float32), np.eye(4))
-    record = OwnGrid(**own.fields())
+    own = MapImage(np.zeros((2, 3, 4, 2), np.float32), np.eye(4))
+    record = MapVolume(**own.fields())
     assert record.elements(MapCount(maps=2)) == {"maps": 48, "sides": 3, "to_grid": 12}
     record.sides[:2] *= -1
     with pytest.raises(ValueError, match="a grid of"):

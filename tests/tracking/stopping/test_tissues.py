@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 
 import tistreamlines as ts
 from tistreamlines.phantom.phantom import make_phantom
-from tistreamlines.tracking.stopping.tissues import NAMES, exchanged, exclude_in_place
+from tistreamlines.tracking.stopping.tissues import NAMES, describe_exchange, exclude_in_place
 
 SIFT = DATA / "mrtrix_sift_phantom" / "5tt.mif"
 RIGHT = (0, 1, 2)
@@ -62,9 +62,9 @@ BRAINS = {
 @pytest.mark.parametrize("name", BRAINS)
 def test_each_wrong_order_is_found(name):
     maps = BRAINS[name]()
-    assert exchanged(*maps) == ""
+    assert describe_exchange(*maps) == ""
     for order in permutations(range(3)):
-        said = exchanged(*(maps[tissue] for tissue in order))
+        said = describe_exchange(*(maps[tissue] for tissue in order))
         if order == RIGHT:
             assert said == ""
             continue

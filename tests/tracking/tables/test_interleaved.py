@@ -10,7 +10,7 @@ from tistreamlines.kernels.interpolate import STOP_CHANNEL, Volume
 from tistreamlines.kernels.lanes import interpolate_stop, interpolated
 from tistreamlines.linker.lang import Ints, Reals, at, barrier, func, i32, lanes, put, vec3
 from tistreamlines.linker.records import spread
-from tistreamlines.tracking.tables.rows import CUBE, WASTE, build_volume, interleaved
+from tistreamlines.tracking.tables.rows import CUBE, WASTE, build_volume, interleave
 
 SHAPE, WIDTH = (7, 6, 9), 64  # odd sides end within a cube
 CONSTANTS = {"ROW_CHUNKS": WIDTH // 32, "STOP_CHANNEL": WIDTH - 2, "STOP_CHANNELS": 2}
@@ -47,7 +47,7 @@ def some_voxels() -> np.ndarray:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_lanes_read_the_same_bits(dialect):
     plain = volume_of(some_voxels())
-    cubes = interleaved(plain, WIDTH)
+    cubes = interleave(plain, WIDTH)
     rng, count = np.random.default_rng(2), 40
     points = rng.uniform(-0.5, np.array(SHAPE) - 0.5, (count, 32, 3)).astype(np.float32).astype(float)
     values = {"points": points.transpose(0, 2, 1).ravel(), "channels": rng.integers(0, WIDTH, 32 * count, np.int32)}
@@ -63,7 +63,7 @@ def test_lanes_read_the_same_bits(dialect):
 def test_each_voxel_has_its_row():
     keep = some_voxels()
     plain = vars(volume_of(keep))
-    cubes = vars(interleaved(volume_of(keep), WIDTH))
+    cubes = vars(interleave(volume_of(keep), WIDTH))
     for voxel, kept in enumerate(keep.ravel()):
         start = cubes["index"][voxel]
         row = plain["rows"][32 * plain["index"][voxel] :][:WIDTH]
@@ -75,13 +75,13 @@ def test_each_voxel_has_its_row():
 
 def test_a_few_voxels_lie_as_those_of_an_image_do():
     """Kernels are compiled before the rows are known, and serve those that lie interleaved."""
-    assert interleaved(volume_of(np.ones((1, 1, 1), bool)), WIDTH) is not None
+    assert interleave(volume_of(np.ones((1, 1, 1), bool)), WIDTH) is not None
 
 
 def test_scattered_voxels_stay_one_after_the_other():
     keep = np.zeros((20, 20, 20), bool)
     keep[::2, ::2, ::2] = True
-    assert interleaved(volume_of(keep), WIDTH) is None
+    assert interleave(volume_of(keep), WIDTH) is None
     keep[:] = True
-    size = vars(interleaved(volume_of(keep), WIDTH))["rows"].size
+    size = vars(interleave(volume_of(keep), WIDTH))["rows"].size
     assert size <= WASTE * vars(volume_of(keep))["rows"].size

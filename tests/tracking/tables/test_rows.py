@@ -20,7 +20,7 @@ from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
-from tistreamlines.tracking.tables.given import Given, OrientationFunctions, Signals, StopTables
+from tistreamlines.tracking.tables.inputs import GetterInputs, OrientationFunctions, Signals, StopTables
 
 SHAPE, SIDES = (14, 13, 12), (2.0, 2.0, 2.5)
 SEEDS = np.random.default_rng(3).uniform(-0.4, np.array(SHAPE) - 0.6, (300, 3))  # also where nothing is alive
@@ -77,7 +77,7 @@ def stop_of(rule: str, parameters: Parameters) -> StopTables:
 def tracked(dg: str, stop: StopTables, parameters: Parameters) -> tuple[str, np.ndarray, int]:
     """Hash of the streamlines, their stop reasons, and the number of rows."""
     step_mm = parameters.step_mm(SIDES)
-    prepared = METHODS[dg].prepare(Given(followed(dg), stop, SEEDS, "default", step_mm, SIDES), parameters)
+    prepared = METHODS[dg].prepare(GetterInputs(followed(dg), stop, SEEDS, "default", step_mm, SIDES), parameters)
     space = Space(np.diag([*SIDES, 1.0]), SHAPE)
     settings = Settings(step_mm, max_steps=60)
     digest, reasons = hashlib.sha256(), []

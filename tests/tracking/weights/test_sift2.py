@@ -98,7 +98,7 @@ def problem(threads=None, arch="cpu", parts=1, **rules):
     mask = np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape)
     visitor, made = Visitor(table, STEP, choose(arch), threads), []
     for some in np.array_split(np.arange(len(lines)), parts):
-        made += [part.moved(int(some[0])) for part in visitor.parts(lines[some])]
+        made += [part.renumber(int(some[0])) for part in visitor.parts(lines[some])]
     fixels = fixels_with(table, fibres, mask)
     options = Sift2Options(**{f"sift2_{name}": value for name, value in rules.items()})
     return sift2(fixels, made, len(lines), choose(arch), options, threads=threads)
@@ -266,7 +266,7 @@ def test_better_weights_may_reach_less_of_the_fibre_density():
     """Of fixels with fibre densities 1, 1, 1 and 4, of which the last one is in no mask; what falls is the excess."""
     fibres, masks = np.array([1.0, 1, 1, 4]), np.array([1.0, 1, 1, 0])
     first, visits = np.array([4.0, 2, 0, 9]), np.array([2, 2, 0, 3])
-    compared = vars(module)["_Compared"](fibres, masks, first, visits, 0.5, np.zeros(4, bool))
+    compared = vars(module)["_FixelDensities"](fibres, masks, first, visits, 0.5, np.zeros(4, bool))
     cost = compared.cost
     assert compared.shares == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     compared.update(np.array([[2.2, 0], [1.6, 0], [0, 0], [0, 0]]))

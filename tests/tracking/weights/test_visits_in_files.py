@@ -40,14 +40,14 @@ def problem(folder, threads=None, arch="cpu", batches=1, left=None, masks=1.0, *
     limit = None if left is None else left + needed(table.count, device, threads, batches)
     room = VisitMemory(table.count, device, threads, limit=limit, beside=folder / "w.txt")
     for some in batches:
-        parts += [room.keep(part.moved(int(some[0]))) for part in visitor.parts(lines[some])]
+        parts += [room.keep(part.renumber(int(some[0]))) for part in visitor.parts(lines[some])]
     stored = sum(isinstance(part.words, StoredWords) for part in parts)
     fibres = np.random.default_rng(2).uniform(0.1, 1.0, table.count)
     mask = masks * np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape)
     try:
         fixels = fixels_with(table, fibres, mask)
         options = Sift2Options(**{f"sift2_{name}": value for name, value in rules.items()})
-        return sift2(fixels, parts, len(lines), device, options, room=room), stored
+        return sift2(fixels, parts, len(lines), device, options, memory=room), stored
     finally:
         room.close()
 
@@ -64,13 +64,13 @@ def needed(fixels, device, threads, batches):
 @pytest.fixture
 def passes(monkeypatch):
     """Notes the size of each piece that is fetched for a pass."""
-    seen, filled = [], VisitBuffer.filled
+    seen, filled = [], VisitBuffer.fill
 
     def noting(buffer, words):
         seen.append(len(words))
         return filled(buffer, words)
 
-    monkeypatch.setattr(VisitBuffer, "filled", noting)
+    monkeypatch.setattr(VisitBuffer, "fill", noting)
     return seen
 
 
@@ -146,7 +146,7 @@ def weigh_many(folder, limit_gb):
     stored = sum(isinstance(part.words, StoredWords) for part in parts)
     fixels = fixels_with(table, np.linspace(0.1, 1.0, table.count), np.ones(table.counts.shape))
     options = Sift2Options(sift2_max_iters=2, sift2_min_iters=2)
-    weighed = sift2(fixels, parts, PARTS * 32 * TEAMS, device, options, room=room)
+    weighed = sift2(fixels, parts, PARTS * 32 * TEAMS, device, options, memory=room)
     room.close()
     return weighed.coefficients, peak_gb(), stored
 

@@ -18,9 +18,9 @@ from ...devices import Device, usable_cores
 from ...devices.compilers import compiler_for
 from ...devices.threads import thread_pool
 from ...errors import DeviceError
-from ...linker.coming import Coming
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
+from ...linker.transfer import Transfer
 from ..cuda import gpu as cuda
 from ..faults import point, refuse_fork
 from ..taichi.linking import linked_for
@@ -150,10 +150,10 @@ class DrivenProgram(GpuProgram[Array]):
         """Wait for the device; return a copy of the first ``count`` elements of an int32 array."""
         return self.later(array, count).wait().copy()
 
-    def later(self, array: Array, count: int) -> Coming[np.ndarray]:
+    def later(self, array: Array, count: int) -> Transfer[np.ndarray]:
         """See :meth:`..program.Program.later`; the array is the memory to which the device has copied."""
         if not count:
-            return Coming(lambda: np.empty(0, np.int32))
+            return Transfer(lambda: np.empty(0, np.int32))
         gpu = self._gpu
         with gpu.turn():
             copy = gpu.copy_buffer(4 * count)
@@ -166,7 +166,7 @@ class DrivenProgram(GpuProgram[Array]):
 
         unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
         unasked.atexit = False
-        return Coming(wait, lambda: gpu.is_done(mark))
+        return Transfer(wait, lambda: gpu.is_done(mark))
 
     def words(self, size: int) -> np.ndarray:
         """Return memory of the host that the device can write to; see :meth:`..program.Program.words`."""

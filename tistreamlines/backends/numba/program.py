@@ -16,11 +16,11 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...devices import usable_cores
 from ...devices.threads import submit_once, thread_pool
-from ...linker.coming import Coming
 from ...linker.host_arrays import HostArrays
 from ...linker.link import link_once
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
+from ...linker.transfer import Transfer
 from ..faults import point
 from .cache import Held, function
 from .dialect import dialect, inlined_once, spread_name
@@ -221,7 +221,7 @@ class QueuedProgram(NumbaProgram):
         self._settle([self._last.get(id(array), ())])
         return super().host(array, count)
 
-    def later(self, array: Array, count: int) -> Coming[Array]:
+    def later(self, array: Array, count: int) -> Transfer[Array]:
         """Let the first ``count`` elements be copied when the kernels launched so far have left them."""
         last = self._last.get(id(array), ())
 
@@ -229,7 +229,7 @@ class QueuedProgram(NumbaProgram):
             self._settle([last])
             return super(QueuedProgram, self).host(array, count)
 
-        return Coming(finish, lambda: all(future.done() for future in last))
+        return Transfer(finish, lambda: all(future.done() for future in last))
 
     def sync(self) -> None:
         """Wait for all kernels."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ...devices import Device
-from ...linker.coming import Coming
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
+from ...linker.transfer import Transfer
 from ..faults import point
 from ..program import OnDevice, Program
 from .linking import linked_for
@@ -142,10 +142,10 @@ class TaichiProgram(GpuProgram[Ndarray]):
             self._copy_later(array, out)
         return out
 
-    def later(self, array: Ndarray, count: int) -> Coming[np.ndarray]:
+    def later(self, array: Ndarray, count: int) -> Transfer[np.ndarray]:
         """See :meth:`..program.Program.later`."""
         out = self.host(array, count)
-        return Coming(lambda: out)
+        return Transfer(lambda: out)
 
     def sync(self) -> None:
         """Wait for the device."""

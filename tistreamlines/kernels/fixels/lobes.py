@@ -72,13 +72,13 @@ def nearest_direction(half: Half, d: vec3) -> i32:
     """Number of the nearest direction of the half sphere."""
     here = everywhere(d)
     best = lanes(-1.0)
-    found = lanes(0)
+    nearest = lanes(0)
     for chunk in range(VERTEX_CHUNKS):
         c = 32 * chunk
         cosine = absolute(dot(vertices_from(half.sphere, c), here))
-        found = where(cosine > best, lane() + c, found)
+        nearest = where(cosine > best, lane() + c, nearest)
         best = maximum(best, cosine)
-    return i32(team_min(where(best >= team_max(best), real(found), 32.0 * real(VERTEX_CHUNKS))))
+    return i32(team_min(where(best >= team_max(best), real(nearest), 32.0 * real(VERTEX_CHUNKS))))
 
 
 @func
@@ -91,10 +91,10 @@ def peak_of_lobe(half: Half, scratch: LobeScratch, lobe: i32, count: i32) -> vec
     d = climb(scratch.row, half, start)
     inside = where(lobe_of(scratch, nearest_direction(half, d)) == lobe, 1, 0)
     if MERGES:
-        own = absolute(dot(d, start))
+        cosine = absolute(dot(d, start))
         for other in range(count):
             if lobe_of(scratch, scratch.seeds[other]) == lobe:
-                if absolute(dot(d, vertex(half.sphere, scratch.seeds[other]))) > own:
+                if absolute(dot(d, vertex(half.sphere, scratch.seeds[other]))) > cosine:
                     inside = 0
     if inside == 0:
         d = start
@@ -102,22 +102,22 @@ def peak_of_lobe(half: Half, scratch: LobeScratch, lobe: i32, count: i32) -> vec
 
 
 @func
-def hand_out(scratch: LobeScratch, item: i32, found: LobeSlots, number: i32, mean: vec3, peak: vec3, high: real):
+def hand_out(scratch: LobeScratch, item: i32, lobes: LobeSlots, number: i32, mean: vec3, peak: vec3, high: real):
     """Write the numbers of a lobe."""
-    if number < found.slots:
-        place = VALUES * (found.slots * item + number)
-        found.values[place] = bits(mean[0])
-        found.values[place + 1] = bits(mean[1])
-        found.values[place + 2] = bits(mean[2])
-        found.values[place + 3] = bits(scratch.integrals[number])
-        found.values[place + 4] = bits(high)
-        found.values[place + 5] = bits(peak[0])
-        found.values[place + 6] = bits(peak[1])
-        found.values[place + 7] = bits(peak[2])
+    if number < lobes.slots:
+        place = VALUES * (lobes.slots * item + number)
+        lobes.values[place] = bits(mean[0])
+        lobes.values[place + 1] = bits(mean[1])
+        lobes.values[place + 2] = bits(mean[2])
+        lobes.values[place + 3] = bits(scratch.integrals[number])
+        lobes.values[place + 4] = bits(high)
+        lobes.values[place + 5] = bits(peak[0])
+        lobes.values[place + 6] = bits(peak[1])
+        lobes.values[place + 7] = bits(peak[2])
 
 
 @func
-def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, found: LobeSlots, count: i32) -> i32:
+def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, lobes: LobeSlots, count: i32) -> i32:
     """Hand out the lobes that reach the thresholds, by falling peaks; return how many there are."""
     number = 0
     for lobe in range(count):
@@ -133,7 +133,7 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, foun
                 if high >= rule.peak_value:
                     scratch.kept[lobe] = number
                     scratch.integrals[number] = whole
-                    hand_out(scratch, item, found, number, normalised(mean), peak, high)
+                    hand_out(scratch, item, lobes, number, normalised(mean), peak, high)
                     number = number + 1
     return number
 
@@ -146,17 +146,17 @@ def spread_lobes(half: Half, scratch: LobeScratch):
         rest = lanes(0)
         for chunk in range(VERTEX_CHUNKS):
             c = 32 * chunk
-            own = lobes_from(scratch, c)
-            best = own
+            lobe_here = lobes_from(scratch, c)
+            best = lobe_here
             most = lanes(-1.0)
             for pair in unrolled(NEIGHBOURS // 2):
                 both = at(half.sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + c)
                 for side in unrolled(2):
                     lobe = (take(scratch.visits, (both >> (16 * side)) & 0xFFFF) >> LOW_BITS) - FIRST
                     size = where(lobe < NO_LOBE, take(scratch.integrals, minimum(lobe, LOBES - 1)), -1.0)
-                    best = where((own == NO_LOBE) & (size > most), lobe, best)
+                    best = where((lobe_here == NO_LOBE) & (size > most), lobe, best)
                     most = maximum(most, size)
-            put(scratch.visits, c, best | ((own + FIRST) << LOW_BITS))
+            put(scratch.visits, c, best | ((lobe_here + FIRST) << LOW_BITS))
             rest = where((best == NO_LOBE) & (lane() + c < half.sphere.count), 1, rest)
         left = team_any(rest == 1)
         barrier()
@@ -166,7 +166,7 @@ def spread_lobes(half: Half, scratch: LobeScratch):
 
 
 @func
-def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: LobeSlots):
+def hand_out_table(item: i32, half: Half, scratch: LobeScratch, lobes: LobeSlots):
     """Write the lobe of each direction."""
     for chunk in range(VERTEX_CHUNKS):
         lobe = lobes_from(scratch, 32 * chunk)
@@ -178,11 +178,11 @@ def hand_out_table(item: i32, half: Half, scratch: LobeScratch, found: LobeSlots
     for k in each(8 * VERTEX_CHUNKS):
         low = lobe_of(scratch, 4 * k) | (lobe_of(scratch, 4 * k + 1) << 8)
         high = lobe_of(scratch, 4 * k + 2) | (lobe_of(scratch, 4 * k + 3) << 8)
-        found.table[8 * VERTEX_CHUNKS * item + k] = low | (high << 16)
+        lobes.table[8 * VERTEX_CHUNKS * item + k] = low | (high << 16)
 
 
 @func
-def find_lobes(item: i32, coefficients: Reals, half: Half, rule: LobeRule, scratch: LobeScratch, found: LobeSlots):
+def find_lobes(item: i32, coefficients: Reals, half: Half, rule: LobeRule, scratch: LobeScratch, lobes: LobeSlots):
     """Find the lobes of a voxel, whose function has ROW_CHUNKS * 32 coefficients of ``space.harmonics.monomials``."""
     barrier()
     for chunk in unrolled(ROW_CHUNKS):
@@ -192,8 +192,8 @@ def find_lobes(item: i32, coefficients: Reals, half: Half, rule: LobeRule, scrat
     count = grow_lobes(half, rule, scratch, sort_positive(half, scratch))
     number = NONE
     if count <= LOBES:
-        number = keep_lobes(item, half, rule, scratch, found, count)
+        number = keep_lobes(item, half, rule, scratch, lobes, count)
         if TABLE:
             if number > 0:
-                hand_out_table(item, half, scratch, found)
-    found.counts[item] = number
+                hand_out_table(item, half, scratch, lobes)
+    lobes.counts[item] = number

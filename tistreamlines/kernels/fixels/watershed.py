@@ -131,18 +131,19 @@ def sort_positive(half: Half, scratch: LobeScratch) -> i32:
     lowest = lanes(0.0)
     for chunk in range(VERTEX_CHUNKS):
         c = 32 * chunk
-        own = at(scratch.amplitudes, c)
-        highest = maximum(highest, own)
-        lowest = minimum(lowest, own)
+        amplitude = at(scratch.amplitudes, c)
+        highest = maximum(highest, amplitude)
+        lowest = minimum(lowest, amplitude)
         # of equal amplitudes, those of lower numbers come first: they are above the next smaller number
-        place = count_above(scratch.amplitudes, 0, c, from_bits(bits(own) - 1))
-        place = place + count_above(scratch.amplitudes, c + 32, 32 * VERTEX_CHUNKS - c - 32, own)
+        place = count_above(scratch.amplitudes, 0, c, from_bits(bits(amplitude) - 1))
+        place = place + count_above(scratch.amplitudes, c + 32, 32 * VERTEX_CHUNKS - c - 32, amplitude)
         for other in range(32):
             value = scratch.amplitudes[c + other]
-            place = place + where((value > own) | ((value == own) & (other < lane())), 1, 0)
-        positive = maximum(positive, i32(team_max(where(own > 0.0, real(place + 1), 0.0))))
+            place = place + where((value > amplitude) | ((value == amplitude) & (other < lane())), 1, 0)
+        positive = maximum(positive, i32(team_max(where(amplitude > 0.0, real(place + 1), 0.0))))
         # the others are written to the end, which is not read
-        scratch.visits[where(own > 0.0, place, 32 * VERTEX_CHUNKS - 1)] = (lane() + c) | ((UNSEEN + FIRST) << LOW_BITS)
+        last = 32 * VERTEX_CHUNKS - 1
+        scratch.visits[where(amplitude > 0.0, place, last)] = (lane() + c) | ((UNSEEN + FIRST) << LOW_BITS)
     barrier()
     return where(team_max(highest) < team_max(0.0 - lowest), 0, positive)
 

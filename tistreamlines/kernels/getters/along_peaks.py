@@ -6,7 +6,7 @@ FOD around three great circles through a direction, and weighted sums of the amp
 FACT follows the peak of a voxel that is most collinear with the last one (Mori et al. 1999).
 
 Nothing is drawn but the direction from which the first peak is sought.  The code of a step is its direction; see
-:func:`.shared.decoded`.
+:func:`.shared.decode_direction`.
 """
 
 from ...linker.lang import *
@@ -17,7 +17,7 @@ from ..lanes import cross, everywhere, normalised
 from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import LEAVES, NONE, dot
 from .fod import across, has_fod, start_of
-from .shared import HeadingScratch, decoded, encoded
+from .shared import HeadingScratch, decode_direction, encode_direction
 
 CIRCLE_CHUNKS = Constant("directions around the great circles, rounded up, in units of 32")
 CIRCLE_POINTS = Constant("directions around the great circles")
@@ -108,7 +108,7 @@ def peak_from(method: SdStream, scratch: SdStreamScratch, begin: vec3) -> i32:
         b = b * change
         d = normalised(vec3(d[0] + (a * u[0] + b * v[0]), d[1] + (a * u[1] + b * v[1]), d[2] + (a * u[2] + b * v[2])))
         turn = turn + 1
-    return where((change < CLOSE) & (scratch.amplitudes[0] >= method.threshold), encoded(d), NONE)
+    return where((change < CLOSE) & (scratch.amplitudes[0] >= method.threshold), encode_direction(d), NONE)
 
 
 # ----------------------------------------------------------------------------------------------------------------- half
@@ -117,7 +117,7 @@ def begin_at_peak(volume: Volume, p: vec3, method: SdStream, scratch: SdStreamSc
     """Find the peak uphill from a given or a random direction at a seed; return 0 if it is too low."""
     d = start_of(c0, u32(0), key)
     if DIRECTED:
-        d = decoded(scratch.peaks.kept[0])
+        d = decode_direction(scratch.peaks.kept[0])
     interpolate_row(volume, p, scratch.row)
     code = NONE
     if team_any(has_fod(volume, everywhere(p)) == 1) == 1:
@@ -131,8 +131,8 @@ def begin_at_peak(volume: Volume, p: vec3, method: SdStream, scratch: SdStreamSc
 @stage
 def set_out_to_peak(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start along the peak that was found at the seed, a backward half against it."""
-    d = decoded(position.code >> 1)
-    return where(((position.code ^ side) & 1) == 1, encoded(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), position.code >> 1)
+    d = decode_direction(position.code >> 1)
+    return where(((position.code ^ side) & 1) == 1, encode_direction(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), position.code >> 1)
 
 
 @func
@@ -140,17 +140,17 @@ def choose_peak(position: Position, run: Run) -> i32:
     """Code of the peak uphill from the last direction; NONE if it is too low or too far aside, LEAVES where there is no FOD."""
     chosen = LEAVES
     if team_any(has_fod(run.volume, everywhere(position.p)) == 1) == 1:
-        d = decoded(position.code)
+        d = decode_direction(position.code)
         chosen = peak_from(run.method, run.scratch, d)
         if chosen >= 0:
-            chosen = where(dot(decoded(chosen), d) < run.method.cos_angle, NONE, chosen)
+            chosen = where(dot(decode_direction(chosen), d) < run.method.cos_angle, NONE, chosen)
     return chosen
 
 
 @stage
 def move_to_peak(position: Position, run: Run) -> vec3:
     """The point one step on."""
-    return stepped(position.p, decoded(position.code), run.rules)
+    return step_from(position.p, decode_direction(position.code), run.rules)
 
 
 # ----------------------------------------------------------------------------------------------------------------- FACT
@@ -213,20 +213,20 @@ def peak_at(volume: Volume, p: vec3, d: vec3, method: Fact) -> vec3:
         find_corners(corners, volume, p)
         a = collinear_peak(volume, corners.r000, d, method)
         b = collinear_peak(volume, corners.r001, d, method)
-        peak = blended(vec3(corners.w000 * a[0], corners.w000 * a[1], corners.w000 * a[2]), corners.w001, b)
-        peak = blended(peak, corners.w010, collinear_peak(volume, corners.r010, d, method))
-        peak = blended(peak, corners.w011, collinear_peak(volume, corners.r011, d, method))
-        peak = blended(peak, corners.w100, collinear_peak(volume, corners.r100, d, method))
-        peak = blended(peak, corners.w101, collinear_peak(volume, corners.r101, d, method))
-        peak = blended(peak, corners.w110, collinear_peak(volume, corners.r110, d, method))
-        peak = blended(peak, corners.w111, collinear_peak(volume, corners.r111, d, method))
+        peak = blend_peaks(vec3(corners.w000 * a[0], corners.w000 * a[1], corners.w000 * a[2]), corners.w001, b)
+        peak = blend_peaks(peak, corners.w010, collinear_peak(volume, corners.r010, d, method))
+        peak = blend_peaks(peak, corners.w011, collinear_peak(volume, corners.r011, d, method))
+        peak = blend_peaks(peak, corners.w100, collinear_peak(volume, corners.r100, d, method))
+        peak = blend_peaks(peak, corners.w101, collinear_peak(volume, corners.r101, d, method))
+        peak = blend_peaks(peak, corners.w110, collinear_peak(volume, corners.r110, d, method))
+        peak = blend_peaks(peak, corners.w111, collinear_peak(volume, corners.r111, d, method))
     else:
         peak = collinear_peak(volume, nearest_row(volume, p), d, method)
     return peak
 
 
 @func
-def blended(peak: vec3, weight: real, more: vec3) -> vec3:
+def blend_peaks(peak: vec3, weight: real, more: vec3) -> vec3:
     """The sum of a peak and of the share of another one."""
     return vec3(peak[0] + weight * more[0], peak[1] + weight * more[1], peak[2] + weight * more[2])
 
@@ -239,7 +239,7 @@ def peak_code(volume: Volume, p: vec3, d: vec3, method: Fact) -> i32:
         peak = peak_at(volume, p, d, method)
         code = NONE
         if dot(peak, peak) >= method.threshold * method.threshold:
-            code = encoded(peak)
+            code = encode_direction(peak)
     return code
 
 
@@ -248,7 +248,7 @@ def begin_at_fixel(volume: Volume, p: vec3, method: Fact, scratch: HeadingScratc
     """Find the peak at a seed that a given or a random direction leads to; return 0 if there is none."""
     d = start_of(c0, u32(0), key)
     if DIRECTED:
-        d = decoded(scratch.peaks.kept[0])
+        d = decode_direction(scratch.peaks.kept[0])
     code = peak_code(volume, p, d, method)
     barrier()
     scratch.peaks.kept[0] = code
@@ -259,4 +259,4 @@ def begin_at_fixel(volume: Volume, p: vec3, method: Fact, scratch: HeadingScratc
 @func
 def choose_fixel(position: Position, run: Run) -> i32:
     """Code of the peak that the last direction leads to; NONE if it is too short, LEAVES where there are no peaks."""
-    return peak_code(run.volume, position.p, decoded(position.code), run.method)
+    return peak_code(run.volume, position.p, decode_direction(position.code), run.method)

@@ -39,7 +39,7 @@ class Bedpostx(Record):
 
 # ------------------------------------------------------------------------------------------------------------- a draw
 @func
-def sample_drawn(p: vec3, w: words) -> i32:
+def draw_sample(p: vec3, w: words) -> i32:
     """Code of the first fibre in a voxel around a point and a sample of it, which four random words choose."""
     x = where(uniform(w[0]) < p[0] - floor(p[0]), 2, 0)
     y = where(uniform(w[1]) < p[1] - floor(p[1]), 4, 0)
@@ -67,24 +67,24 @@ def along_fibre(volume: Volume, p: vec3, code: i32) -> vec3:
 @func
 def nearest_fibre(volume: Volume, p: vec3, d: vec3, method: Bedpostx, w: words) -> i32:
     """Code of the fibre nearest to a heading in the voxel and sample that are drawn, in its sense; NONE if none is near."""
-    code = sample_drawn(p, w)
+    code = draw_sample(p, w)
     place = fibre_at(volume, p, code)
     best = method.cos_angle
-    found = NONE
+    code_of_nearest = NONE
     for fibre in range(FIBRES):
         c = place + 4 * fibre
         cosine = (volume.rows[c] * d[0] + volume.rows[c + 1] * d[1]) + volume.rows[c + 2] * d[2]
         nearer = (volume.rows[c + 3] > method.least) & (absolute(cosine) > best)
-        found = where(nearer, (code + (fibre << PLACE)) | where(cosine < 0.0, 1, 0), found)
+        code_of_nearest = where(nearer, (code + (fibre << PLACE)) | where(cosine < 0.0, 1, 0), code_of_nearest)
         best = where(nearer, absolute(cosine), best)
-    return found
+    return code_of_nearest
 
 
 # ------------------------------------------------------------------------------------------------------------- a half
 @func
 def begin_by_sample(volume: Volume, p: vec3, method: Bedpostx, scratch: HeadingScratch, c0: u32, key: Ints) -> i32:
     """Draw the initial direction at a point: the sample's first fibre, or any that counts; return 0 if there is none."""
-    code = sample_drawn(p, philox(c0, u32(0), u32(0), u32(0), u32(key[0]), u32(key[1])))
+    code = draw_sample(p, philox(c0, u32(0), u32(0), u32(0), u32(key[0]), u32(key[1])))
     place = fibre_at(volume, p, code)
     count = 0
     for fibre in range(FIRST):
@@ -124,7 +124,7 @@ def choose_fibre(position: Position, run: Run) -> i32:
         if code >= 0:
             d = along_fibre(run.volume, position.p, code)
             v = philox(position.c0, position.c1, position.c2, u32(2), u32(run.rules.key[0]), u32(run.rules.key[1]))
-            code = code | ((nearest_fibre(run.volume, stepped(position.p, d, run.rules), d, run.method, v) + 1) << BITS)
+            code = code | ((nearest_fibre(run.volume, step_from(position.p, d, run.rules), d, run.method, v) + 1) << BITS)
     return code
 
 
@@ -134,7 +134,7 @@ def move_along_fibre(position: Position, run: Run) -> vec3:
     d = along_fibre(run.volume, position.p, position.code)
     if MODIFIED_EULER:
         if (position.code >> BITS) > 0:
-            e = along_fibre(run.volume, stepped(position.p, d, run.rules), (position.code >> BITS) - 1)
+            e = along_fibre(run.volume, step_from(position.p, d, run.rules), (position.code >> BITS) - 1)
             d = normalised(vec3(d[0] + e[0], d[1] + e[1], d[2] + e[2]))
     position.state.d = d
-    return stepped(position.p, d, run.rules)
+    return step_from(position.p, d, run.rules)

@@ -87,7 +87,7 @@ def b0_scale(method: Boot, row: Reals) -> real:
 
 
 @func
-def fitted(method: Boot, row: Reals, c: i32) -> real:
+def fit_signals(method: Boot, row: Reals, c: i32) -> real:
     """The fit of 32 signals by spherical harmonics, from number ``c`` on."""
     x = at(method.gradients, c)
     y = at(method.gradients, c + 32 * SIGNAL_CHUNKS)
@@ -185,7 +185,7 @@ def fit_plain(method: Boot, scratch: BootScratch):
         for k in range(count):
             c = (chunk + k) * 32
             residual = at(method.leverage, c) * (at(scratch.row, c) + mean)
-            transform(method, scratch, fitted(method, scratch.row, c) + residual, scale, k * 32)
+            transform(method, scratch, fit_signals(method, scratch.row, c) + residual, scale, k * 32)
         fit_pass(method, scratch, chunk, count)
     end_fit(method, scratch)
 
@@ -201,7 +201,7 @@ def draw_pass(method: Boot, scratch: BootScratch, word: u32, chunk: i32, count: 
     for k in range(count):
         residual = take(scratch.row, i32(umulhi(word, n)))
         word = word * n
-        transform(method, scratch, fitted(method, scratch.row, (chunk + k) * 32) + residual, scale, k * 32)
+        transform(method, scratch, fit_signals(method, scratch.row, (chunk + k) * 32) + residual, scale, k * 32)
 
 
 @func

@@ -30,26 +30,26 @@ class DetPmf(PatchedPmf):
 
 
 @stage
-def take_greatest(found: real, number: i32, chunk: i32, value: real, method: Method):
+def take_greatest(greatest: real, number: i32, chunk: i32, value: real, method: Method):
     """Note the greatest sample so far and its vertex, the lowest number among equals, with the samples of one more chunk."""
     sampled = team_max(value)
-    own = method.numbers[32 * chunk + minimum(team_first(value == sampled), 31)]
-    if (sampled > found) | ((sampled == found) & (own < number)):
-        number = own
-    found = maximum(found, sampled)
+    vertex = method.numbers[32 * chunk + minimum(team_first(value == sampled), 31)]
+    if (sampled > greatest) | ((sampled == greatest) & (vertex < number)):
+        number = vertex
+    greatest = maximum(greatest, sampled)
 
 
 @stage
 def reaches_share(
-    found: real, bounds: real, corners: Corners, volume: Volume, method: Method, scratch: Scratch
+    greatest: real, bounds: real, corners: Corners, volume: Volume, method: Method, scratch: Scratch
 ) -> i32:
     """1 if a sample is not below the threshold's share of the maximum of the PMF."""
-    high = found
+    high = greatest
     rest = bounds
     bound = team_max(rest)
-    while (bound > high) & (found < method.threshold * bound) & (found >= method.threshold * high):
+    while (bound > high) & (greatest < method.threshold * bound) & (greatest >= method.threshold * high):
         sample_next_patch(high, rest, bound, corners, volume, method, scratch)
-    return where(found >= method.threshold * high, 1, 0)
+    return where(greatest >= method.threshold * high, 1, 0)
 
 
 @stage
@@ -62,25 +62,25 @@ def greatest_vertex(
         find_corners(corners, volume, p)
     bounds = bounds_of(scratch.row)
     number = NONE
-    found = 0.0
+    greatest = 0.0
     if CONE_CHUNKS:
         chunk = VERTEX_CHUNKS + direction_number(code)
         value = amplitudes_at(corners, method, volume, scratch.row, chunk, 0)
         value = where(at(method.numbers, 32 * chunk) >= 0, value, 0.0)
-        take_greatest(found, number, chunk, value, method)
+        take_greatest(greatest, number, chunk, value, method)
     else:
         first = VERTEX_CHUNKS * direction_number(code)
         ahead = where(at(method.within, first) != 0, bounds, 0.0)
         bound = team_max(ahead)
-        while (bound > 0.0) & (bound >= found):
+        while (bound > 0.0) & (bound >= greatest):
             patch = patch_of(ahead, bound)
             value = amplitudes_at(corners, method, volume, scratch.row, patch, patch)
             value = where((method.within[first + patch] >> lane()) & 1 == 1, value, 0.0)
-            take_greatest(found, number, patch, value, method)
+            take_greatest(greatest, number, patch, value, method)
             ahead = where(lane() == patch, 0.0, ahead)
             bound = team_max(ahead)
     if number >= 0:
-        if reaches_share(found, bounds, corners, volume, method, scratch) == 0:
+        if reaches_share(greatest, bounds, corners, volume, method, scratch) == 0:
             number = NONE
     return number
 

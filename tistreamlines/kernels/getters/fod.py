@@ -17,7 +17,7 @@ from ..interpolate import Volume, row_start
 from ..lanes import azimuth, corner_row, corner_weight, cross, either, everywhere, normalised, row_of
 from ..orientation.amplitudes import harmonic
 from ..orientation.peaks import LEAVES, NONE
-from .shared import HeadingScratch, coded, decoded, draw_alone, drawn_with, encoded, try_number
+from .shared import HeadingScratch, counter_of_try, decode_direction, draw_alone, encode_direction, try_code, try_number
 
 AT_ONCE = Constant("directions, or arcs, that a team tries together")
 GRID = Constant("directions of the grid that bounds the rejection sampling")
@@ -77,7 +77,7 @@ def root(x: real) -> real:
 
 
 @func
-def turned(d: vec3, u: vec3, half_sine: real, cosine: real, sine: real) -> vec3:
+def turn_from(d: vec3, u: vec3, half_sine: real, cosine: real, sine: real) -> vec3:
     """The direction at an angle from ``d``, whose half has this sine, and at an azimuth from ``u``."""
     squared = half_sine * half_sine
     along = 1.0 - 2.0 * squared
@@ -96,7 +96,7 @@ def anywhere(w: words) -> vec3:
 
 
 @func
-def drawn(method: Fod, w: words) -> vec3:
+def draw_turn(method: Fod, w: words) -> vec3:
     """A random turn, uniform in the cone: the sine of half its angle, and cosine and sine of its azimuth."""
     a = azimuth(w[1])
     return vec3(root(uniform(w[0])) * method.sine, a[0], a[1])
@@ -169,18 +169,18 @@ def amplitude_by_cells(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
     left = where(there, real(cell), 1.0e6)
     lowest = team_min(left)
     while lowest < 1.0e6:
-        one = i32(lowest)
+        number = i32(lowest)
         total = lanes(0.0)
         for corner in range(8):
             i = corner >> 2
             j = (corner >> 1) & 1
             k = corner & 1
-            start = row_start(volume, x + (one >> 10) + i, y + ((one >> 5) & 31) + j, z + (one & 31) + k)
+            start = row_start(volume, x + (number >> 10) + i, y + ((number >> 5) & 31) + j, z + (number & 31) + k)
             if start > 0:
                 total = total + corner_weight(p, i, j, k) * harmonic(volume.rows, start, d[0], d[1], d[2])
-        own = left == lowest
-        value = where(own, total, value)
-        left = where(own, 1.0e6, left)
+        inside = left == lowest
+        value = where(inside, total, value)
+        left = where(inside, 1.0e6, left)
         lowest = team_min(left)
     return value
 
@@ -205,12 +205,12 @@ def start_of(c0: u32, number: u32, key: Ints) -> vec3:
 
 
 @func
-def tried_at_seed(method: Fod, aim: i32, w: words) -> vec3:
+def try_at_seed(method: Fod, aim: i32, w: words) -> vec3:
     """The direction that is tried at a seed: anywhere, or in the cone around a given one."""
     if DIRECTED:
-        along = decoded(aim | i32(w[0] & u32(0)))  # in each lane, if the words are
-        turn = drawn(method, w)
-        d = turned(along, across(along), turn[0], turn[1], turn[2])
+        along = decode_direction(aim | i32(w[0] & u32(0)))  # in each lane, if the words are
+        turn = draw_turn(method, w)
+        d = turn_from(along, across(along), turn[0], turn[1], turn[2])
     else:
         d = anywhere(w)
     return d
@@ -227,31 +227,31 @@ def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: HeadingScratch
     while (count == 0) & (turn < STARTS):
         number = lane() + 32 * turn
         w = philox(lanes(c0), lanes(u32(0)), lanes(u32(0)), u32(number), u32(key[0]), u32(key[1]))
-        value = amplitude(volume, p, everywhere(p), tried_at_seed(method, aim, w))
+        value = amplitude(volume, p, everywhere(p), try_at_seed(method, aim, w))
         first = team_first((value > method.threshold) & (number < method.tries))
         if first < 32:
             count = 1
             barrier()
-            found = tried_at_seed(method, aim, draw_alone(c0, u32(0), u32(0), u32(32 * turn + first), key))
-            scratch.peaks.kept[0] = encoded(found)
+            d = try_at_seed(method, aim, draw_alone(c0, u32(0), u32(0), u32(32 * turn + first), key))
+            scratch.peaks.kept[0] = encode_direction(d)
             barrier()
         turn = turn + 1
     return count
 
 
 @func
-def setting_out(initial: i32, side: i32) -> vec3:
+def initial_heading(initial: i32, side: i32) -> vec3:
     """The direction in which a half starts: that which was found at the seed, a backward half against it."""
-    d = decoded(initial >> 1)
+    d = decode_direction(initial >> 1)
     sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
     return vec3(sense * d[0], sense * d[1], sense * d[2])
 
 
 # ------------------------------------------------------------------------------------------------------------ iFOD1
 @func
-def valued(scratch: HeadingScratch, d: vec3, u: vec3, turn: vec3) -> real:
+def value_at_turn(scratch: HeadingScratch, d: vec3, u: vec3, turn: vec3) -> real:
     """The FOD in each lane's direction, whose turn from ``d`` is given as those of the grid are."""
-    t = turned(d, u, turn[0], turn[1], turn[2])
+    t = turn_from(d, u, turn[0], turn[1], turn[2])
     return harmonic(scratch.row, 0, t[0], t[1], t[2])
 
 
@@ -267,10 +267,10 @@ def choose_course(position: Position, run: Run) -> i32:
     chunk = 0
     while going == 1:
         w = draws_of(number, position.c0, position.c1, position.c2, run.rules)
-        turn = drawn(run.method, w)
+        turn = draw_turn(run.method, w)
         if chunk < GRID_CHUNKS:
             turn = either(0 - number, of_grid(run.method, chunk), turn)
-        value = valued(run.scratch, d, u, turn)
+        value = value_at_turn(run.scratch, d, u, turn)
         if chunk < GRID_CHUNKS:
             best = maximum(best, team_max(where(number < 0, value, 0.0)))
         chunk = chunk + 1
@@ -278,7 +278,7 @@ def choose_course(position: Position, run: Run) -> i32:
             lowest = first_fit(run.method, value, best, uniform(w[2]), number)
             going = where((best > 0.0) & (AT_ONCE * chunk < GRID + run.method.tries), 1, 0)
             if (best > 0.0) & (lowest < 1.0e6):
-                chosen = coded(i32(lowest), NUMBER_BITS, position.c2)
+                chosen = try_code(i32(lowest), NUMBER_BITS, position.c2)
                 going = 0
         number = number + AT_ONCE
     return chosen
@@ -300,15 +300,15 @@ def first_fit(method: Fod, value: real, best: real, share: real, number: i32) ->
 @stage
 def move_on_course(position: Position, run: Run) -> vec3:
     """The point one step on."""
-    branch = drawn_with(position.code, NUMBER_BITS, position.c2)
+    branch = counter_of_try(position.code, NUMBER_BITS, position.c2)
     w = draw_alone(position.c0, position.c1, branch, try_number(position.code, NUMBER_BITS), run.rules.key)
-    turn = drawn(run.method, w)
-    position.state.d = normalised(turned(position.state.d, across(position.state.d), turn[0], turn[1], turn[2]))
-    return stepped(position.p, position.state.d, run.rules)
+    turn = draw_turn(run.method, w)
+    position.state.d = normalised(turn_from(position.state.d, across(position.state.d), turn[0], turn[1], turn[2]))
+    return step_from(position.p, position.state.d, run.rules)
 
 
 @stage
 def set_out_on_course(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start in the direction that was found at the seed, a backward half against it."""
-    position.state.d = setting_out(position.code, side)
+    position.state.d = initial_heading(position.code, side)
     return position.code ^ side

@@ -15,7 +15,7 @@ from ..interpolate import Volume
 from ..lanes import either, everywhere, normalised
 from ..orientation.peaks import LEAVES, NONE
 from .fod import *
-from .shared import HeadingScratch, added_to, coded, draw_alone, drawn_with, recovery_of, try_number
+from .shared import HeadingScratch, counter_of_try, counter_offset, draw_alone, recovery_of, try_code, try_number
 
 # Arcs of circles, in parts of one length: how far a part leads, and the direction at its end.
 QUARTER = 0.6366197723675814  # quarter turns in a radian
@@ -55,7 +55,7 @@ def onward(cosine: real, sine: real, turn: vec3) -> vec3:
 
 
 @func
-def mixed(cosine: real, d: vec3, sine: real, s: vec3) -> vec3:
+def rotate_towards(cosine: real, d: vec3, sine: real, s: vec3) -> vec3:
     """The direction at an angle from ``d`` towards ``s``."""
     return vec3(cosine * d[0] + sine * s[0], cosine * d[1] + sine * s[1], cosine * d[2] + sine * s[2])
 
@@ -110,7 +110,7 @@ def likelihood(
 
     The lanes of an arc look at the end of one of its parts each, and then add up what all of them have found.
     """
-    own = minimum(lane() - ARC * arc_of_lane(), ARC - 1)
+    part_of_lane = minimum(lane() - ARC * arc_of_lane(), ARC - 1)
     turn = half_part(arc[0])
     s = sideways(d, u, arc[1], arc[2])
     p = everywhere(centre)
@@ -121,7 +121,7 @@ def likelihood(
     aside = b
     for part in rolled(ARC):
         middle = onward(c, b, turn)
-        way = mixed(middle[0], d, middle[1], s)
+        way = rotate_towards(middle[0], d, middle[1], s)
         p = vec3(
             p[0] + (turn[2] * rules.step_x) * way[0], p[1] + (turn[2] * rules.step_y) * way[1],
             p[2] + (turn[2] * rules.step_z) * way[2],
@@ -129,12 +129,12 @@ def likelihood(
         ahead = onward(middle[0], middle[1], turn)
         c = ahead[0]
         b = ahead[1]
-        here = where(own == part, 1, 0)
+        here = where(part_of_lane == part, 1, 0)
         q = either(here, p, q)
         along = where(here > 0, c, along)
         aside = where(here > 0, b, aside)
-    value = amplitude(volume, centre, q, mixed(along, d, aside, s))
-    share = where(own == ARC - 1, 0.5, 1.0) * log(maximum(value, method.threshold))
+    value = amplitude(volume, centre, q, rotate_towards(along, d, aside, s))
+    share = where(part_of_lane == ARC - 1, 0.5, 1.0) * log(maximum(value, method.threshold))
     share = where(value == OUTSIDE, LEFT, where(value < method.threshold, IMPOSSIBLE, share))
     return whole(share, no_arc_into(stopping, q), scratch)
 
@@ -171,7 +171,7 @@ def whole(share: real, verdict: real, scratch: ArcScratch) -> real:
 def choose_arc(position: Position, run: Run) -> i32:
     """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc."""
     chosen = position.code
-    if (position.state.part == 0) | (position.state.tried != added_to(position.c2)):
+    if (position.state.part == 0) | (position.state.tried != counter_offset(position.c2)):
         forward = heading_of(position.state)
         d = everywhere(forward)
         u = everywhere(across(forward))
@@ -182,45 +182,45 @@ def choose_arc(position: Position, run: Run) -> i32:
         chunk = 0
         while going == 1:
             w = draws_of(number, position.c0, position.c1, position.c2, run.rules)
-            arc = drawn(run.method, w)
+            arc = draw_turn(run.method, w)
             if chunk < GRID_CHUNKS:
                 arc = either(0 - number, of_grid(run.method, chunk), arc)
-            found = likelihood(run.method, run.volume, run.stopping, run.scratch, position.p, d, u, arc, run.rules)
+            fit = likelihood(run.method, run.volume, run.stopping, run.scratch, position.p, d, u, arc, run.rules)
             if chunk < GRID_CHUNKS:
-                best = maximum(best, team_max(where(number < 0, found, IMPOSSIBLE)))
+                best = maximum(best, team_max(where(number < 0, fit, IMPOSSIBLE)))
             chunk = chunk + 1
             if chunk >= GRID_CHUNKS:
-                lowest = first_fit(run.method, found, best, uniform(w[2]), number)
+                lowest = first_fit(run.method, fit, best, uniform(w[2]), number)
                 going = where((best > IMPOSSIBLE) & (best < LEFT) & (AT_ONCE * chunk < GRID + run.method.tries), 1, 0)
                 if best == LEFT:
                     chosen = LEAVES
                 elif (best > IMPOSSIBLE) & (lowest < 1.0e6):
-                    chosen = coded(i32(lowest), NUMBER_BITS, position.c2)
+                    chosen = try_code(i32(lowest), NUMBER_BITS, position.c2)
                     going = 0
             number = number + AT_ONCE
     return chosen
 
 
 @func
-def first_fit(method: Fod, found: real, best: real, share: real, number: i32) -> real:
+def first_fit(method: Fod, likelihoods: real, best: real, share: real, number: i32) -> real:
     """The least number of a random arc that is accepted, given the likelihoods of all and of the best one of the grid."""
-    odds = exp(maximum(minimum(method.power * (found - best), 80.0), -80.0))
-    fit = (found < LEFT) & (found > IMPOSSIBLE) & (share * method.ratio < odds)
+    odds = exp(maximum(minimum(method.power * (likelihoods - best), 80.0), -80.0))
+    fit = (likelihoods < LEFT) & (likelihoods > IMPOSSIBLE) & (share * method.ratio < odds)
     return team_min(where(fit & (number >= 0) & (number < method.tries), real(number), 1.0e6))
 
 
 @func
 def heading_of(state: Arc) -> vec3:
     """The direction at the last point."""
-    return either(state.part, normalised(mixed(state.cosine, state.d, state.sine, state.s)), state.d)
+    return either(state.part, normalised(rotate_towards(state.cosine, state.d, state.sine, state.s)), state.d)
 
 
 @stage
 def begin_arc(state: Arc, begins: i32, code: i32, method: Fod, c0: u32, c1: u32, c2: u32, rules: Rules):
     """Where ``begins`` is 1, draw the arc of a code, which begins in the direction at the last point."""
     state.d = either(begins, heading_of(state), state.d)
-    w = draw_alone(c0, c1, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), rules.key)
-    arc = drawn(method, w)
+    w = draw_alone(c0, c1, counter_of_try(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), rules.key)
+    arc = draw_turn(method, w)
     state.turn = either(begins, half_part(arc[0]), state.turn)
     state.s = either(begins, sideways(state.d, across(state.d), arc[1], arc[2]), state.s)
     state.cosine = where(begins > 0, 1.0, state.cosine)
@@ -238,7 +238,7 @@ def move_along_arc(position: Position, run: Run) -> vec3:
     elif begins == 1:
         begin_arc(position.state, 1, position.code, run.method, position.c0, position.c1, position.c2, run.rules)
     middle = onward(position.state.cosine, position.state.sine, position.state.turn)
-    way = mixed(middle[0], position.state.d, middle[1], position.state.s)
+    way = rotate_towards(middle[0], position.state.d, middle[1], position.state.s)
     ahead = onward(middle[0], middle[1], position.state.turn)
     position.state.cosine = ahead[0]
     position.state.sine = ahead[1]
@@ -260,7 +260,7 @@ def move_along_arc(position: Position, run: Run) -> vec3:
 @stage
 def set_out_on_arc(position: Position, side: i32, first: i32, run: Run) -> i32:
     """Start in the direction that was found at the seed, a backward half against it."""
-    position.state.d = setting_out(position.code, side)
+    position.state.d = initial_heading(position.code, side)
     position.state.s = position.state.d
     position.state.turn = position.state.d
     none = position.code & 0  # a lane value where 32 halves set out together

@@ -30,10 +30,10 @@ def scan(value: real) -> real:
 @func
 def sums_of(pmf: Reals, chunks: i32, low: real) -> real:
     """The cumulative sum, at the end of each lane, of the samples that reach ``low``."""
-    own = lanes(0.0)
+    sums = lanes(0.0)
     for chunk in range(chunks):
-        own = own + probability(pmf, chunk * 32, low)
-    return scan(own)
+        sums = sums + probability(pmf, chunk * 32, low)
+    return scan(sums)
 
 
 @stage
@@ -71,7 +71,7 @@ def draw(pmf: Reals, chunks: i32, low: real, u: real) -> i32:
 
 
 @stage
-def drawn_vertex(
+def draw_vertex(
     volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch, c0: u32, c1: u32, c2: u32, key: Ints
 ) -> i32:
     """A vertex of the cone, drawn with its probability; NONE if no sample counts.

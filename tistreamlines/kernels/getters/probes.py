@@ -20,7 +20,7 @@ SMALL = 1.0e-4  # curvature, 1/mm, that counts as none
 
 
 @func
-def settled(k: real, other: real) -> real:
+def effective_curvature(k: real, other: real) -> real:
     """A curvature as the propagator takes it: a small one is none, or, beside one that is not, SMALL."""
     size = absolute(k)
     return where(size < SMALL, where(absolute(other) < SMALL, 0.0, SMALL), k)
@@ -136,7 +136,7 @@ class Ptt(Pmf):
 def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> vec3:
     """Curvatures (k1, k2) and the random number to accept them by.
 
-    The curvatures are uniform in the disc up to the greatest one, but ``settled`` replaces small ones.
+    The curvatures are uniform in the disc up to the greatest one, but ``effective_curvature`` replaces small ones.
     """
     w = philox(c0, c1, c2, number, u32(key[0]), u32(key[1]))
     u = uniform(w[0])
@@ -144,7 +144,7 @@ def candidate(method: Ptt, c0: u32, c1: u32, c2: u32, number: u32, key: Ints) ->
     a = azimuth(w[1])
     k1 = radius * a[0]
     k2 = radius * a[1]
-    return vec3(settled(k1, k2), settled(k2, k1), uniform(w[2]))
+    return vec3(effective_curvature(k1, k2), effective_curvature(k2, k1), uniform(w[2]))
 
 
 @func
@@ -176,7 +176,7 @@ def heard(method: Ptt, volume: Volume, p: vec3, t: vec3, n: vec3, b: vec3, low: 
 
 
 @func
-def powered(x: real, power: real) -> real:
+def power_of(x: real, power: real) -> real:
     """``x**power`` for x of 0 or more."""
     return where(x > 1.0e-30, exp(maximum(power * log(maximum(x, 1.0e-30)), -87.0)), 0.0)
 
@@ -237,7 +237,7 @@ def data_support(
             total = total + end
     total = total * method.share
     if POWERED:
-        total = powered(total, method.power)
+        total = power_of(total, method.power)
     return vec3(total, end, end)
 
 
@@ -249,12 +249,12 @@ def bound_of(method: Ptt, greatest: real) -> real:
         if PAPER:
             bound = method.slack * greatest
         else:
-            bound = powered(bound, method.power)
+            bound = power_of(bound, method.power)
     return bound
 
 
 @func
-def accepted(share: real, bound: real, support: real) -> i32:
+def is_accepted(share: real, bound: real, support: real) -> i32:
     """1 in the lanes whose candidate is accepted; DIPY's getter accepts any candidate if none has support."""
     if STRICT:
         taken = where(share * bound < support, 1, 0)

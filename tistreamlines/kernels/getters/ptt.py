@@ -16,7 +16,7 @@ from ..orientation.peaks import NONE, direction
 from ..orientation.pmf import PmfScratch, initial_directions
 from ..stop_reasons import ALL_INCLUDED, GROWING, MAX_LENGTH
 from .probes import *
-from .shared import coded, drawn_with, try_number
+from .shared import counter_of_try, try_code, try_number
 
 whole_sphere = Hole("amplitudes of the orientation function at one point, at all vertices of the sphere")
 SAMPLES = 10
@@ -65,11 +65,11 @@ def choose_try(position: Position, run: Run) -> i32:
         if turn == 0:
             bound = bound_of(run.method, team_max(where(number < SAMPLES, support[0], 0.0)))
         tried = (number >= SAMPLES) & (number < SAMPLES + TRIES)
-        fit = accepted(drawn[2], bound, support[0]) == 1
+        fit = is_accepted(drawn[2], bound, support[0]) == 1
         first = team_first(tried & fit)
         if first < 32:
             # of lanes that share a probe, the first one has the number of the candidate
-            chosen = coded(first + turn * (32 // PARTS), NUMBER_BITS, position.c2)
+            chosen = try_code(first + turn * (32 // PARTS), NUMBER_BITS, position.c2)
             end = team_value(support[1], first)
             k1 = team_value(drawn[0], first)
             k2 = team_value(drawn[1], first)
@@ -126,7 +126,7 @@ def carry_frame(
         step = c1
         if ABREAST:
             step = lanes(c1)
-        b = sideways(t, c0, step, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
+        b = sideways(t, c0, step, counter_of_try(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
         n = cross(b, t)
     way = onward(method.step, k1, k2, t, n, b)
     ahead = tangent_after(method.step, k1, k2, t, n, b)
@@ -141,7 +141,7 @@ def transport(method: Ptt, scratch: PttScratch, code: i32, c0: u32, c1: u32, c2:
     step = c1
     if ABREAST:
         step = lanes(c1)
-    drawn = candidate(method, c0, step, drawn_with(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
+    drawn = candidate(method, c0, step, counter_of_try(code, NUMBER_BITS, c2), try_number(code, NUMBER_BITS), key)
     return carry_frame(method, scratch, code, drawn[0], drawn[1], c0, c1, c2, key)
 
 
@@ -214,7 +214,7 @@ def support_of(
     n = everywhere(held(scratch, 3))
     b = everywhere(held(scratch, 6))
     number = lanes(try_number(code, NUMBER_BITS))
-    branch = lanes(drawn_with(code, NUMBER_BITS, c2))
+    branch = lanes(counter_of_try(code, NUMBER_BITS, c2))
     if i32(c1) == 1:
         b = sideways(t, lanes(c0), lanes(c1), branch, number, key)
         n = cross(b, t)

@@ -17,7 +17,7 @@ class Heading(Record):
     d: vec3
 
 
-class Kept(Record):
+class InitialDirection(Record):
     """Team memory of the initial direction."""
 
     kept: Ints
@@ -31,7 +31,7 @@ class HeadingScratch(Record):
     """Team memory."""
 
     row: Reals
-    peaks: Kept
+    peaks: InitialDirection
 
     @staticmethod
     def sizes(getter):
@@ -59,49 +59,49 @@ SPACING = 1 / 16383
 
 
 @func
-def folded(x: real, y: real) -> real:
+def fold_half(x: real, y: real) -> real:
     """First coordinate of a point of the octahedron's lower half, folded outwards into the plane, or back."""
     return where(x < 0.0, absolute(y) - 1.0, 1.0 - absolute(y))
 
 
 @func
-def encoded(d: vec3) -> i32:
+def encode_direction(d: vec3) -> i32:
     """Code of a direction."""
     scale = reciprocal_root((absolute(d[0]) + absolute(d[1])) + absolute(d[2]))
     x = d[0] * (scale * scale)
     y = d[1] * (scale * scale)
-    i = i32(floored(real(EDGE) * where(d[2] < 0.0, folded(x, y), x) + 0.5)) + EDGE
-    j = i32(floored(real(EDGE) * where(d[2] < 0.0, folded(y, x), y) + 0.5)) + EDGE
+    i = i32(floored(real(EDGE) * where(d[2] < 0.0, fold_half(x, y), x) + 0.5)) + EDGE
+    j = i32(floored(real(EDGE) * where(d[2] < 0.0, fold_half(y, x), y) + 0.5)) + EDGE
     return (minimum(maximum(i, 0), 2 * EDGE) << HALF) | minimum(maximum(j, 0), 2 * EDGE)
 
 
 @func
-def decoded(code: i32) -> vec3:
+def decode_direction(code: i32) -> vec3:
     """Direction of a code."""
     x = real((code >> HALF) - EDGE) * SPACING
     y = real((code & ((1 << HALF) - 1)) - EDGE) * SPACING
     z = (1.0 - absolute(x)) - absolute(y)
-    return normalised(vec3(where(z < 0.0, folded(x, y), x), where(z < 0.0, folded(y, x), y), z))
+    return normalised(vec3(where(z < 0.0, fold_half(x, y), x), where(z < 0.0, fold_half(y, x), y), z))
 
 
 @func
 def encode_directions(item: i32, directions: Reals, codes: Ints):
     """Codes of given directions, whose x, y and z follow each other."""
-    codes[item] = encoded(vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2]))
+    codes[item] = encode_direction(vec3(directions[3 * item], directions[3 * item + 1], directions[3 * item + 2]))
 
 
 # Codes of steps that are drawn again from them: the number of the try that was accepted, and what a recovery drew it with.
 # A recovery adds to the third word of the random numbers' counter, so that steps that are taken again draw other numbers.
 @func
-def added_to(c2: u32) -> i32:
+def counter_offset(c2: u32) -> i32:
     """What a recovery has added to the third word of the counter."""
     return i32(c2 >> u32(PARTICLE))
 
 
 @func
-def coded(number: i32, bits: i32, c2: u32) -> i32:
+def try_code(number: i32, bits: i32, c2: u32) -> i32:
     """Code of the try with this number, which has so many bits, drawn with this third word of the counter."""
-    return number | (added_to(c2) << bits)
+    return number | (counter_offset(c2) << bits)
 
 
 @func
@@ -117,7 +117,7 @@ def recovery_of(code: i32, bits: i32) -> i32:
 
 
 @func
-def drawn_with(code: i32, bits: i32, c2: u32) -> u32:
+def counter_of_try(code: i32, bits: i32, c2: u32) -> u32:
     """The third word of the counter with which the try was drawn."""
     return (c2 & u32((1 << PARTICLE) - 1)) | (u32(recovery_of(code, bits)) << u32(PARTICLE))
 
@@ -190,10 +190,10 @@ def choose_in_cone(position: Position, run: Run) -> i32:
 @stage
 def move_along(position: Position, run: Run) -> vec3:
     """The point one step on in a coded direction."""
-    return stepped(position.p, direction(run.method.sphere, position.code), run.rules)
+    return step_from(position.p, direction(run.method.sphere, position.code), run.rules)
 
 
 @stage
 def prefetch_along(p: vec3, code: i32, volume: Volume, method: Method, rules: Rules):
     """Ask caches for the rows around the point that a step straight on would lead to, since most steps lead close to it."""
-    prefetch_row(volume, stepped(p, direction(method.sphere, code), rules))
+    prefetch_row(volume, step_from(p, direction(method.sphere, code), rules))

@@ -118,10 +118,10 @@ def collect_maxima(odf: Reals, sphere: Sphere, rule: PeakRule, scratch: PeakScra
         smallest = lanes(3.0e38)
         for pair in unrolled(NEIGHBOURS // 2):
             both = take(sphere.neighbours, pair * (32 * VERTEX_CHUNKS) + i)
-            one = take(odf, both & 0xFFFF)
+            first = take(odf, both & 0xFFFF)
             other = take(odf, both >> 16)
-            largest = maximum(largest, maximum(one, other))
-            smallest = minimum(smallest, minimum(one, other))
+            largest = maximum(largest, maximum(first, other))
+            smallest = minimum(smallest, minimum(first, other))
         if NEIGHBOURS % 2 == 1:
             last = take(odf, take(sphere.neighbours, (NEIGHBOURS // 2) * (32 * VERTEX_CHUNKS) + i))
             largest = maximum(largest, last)

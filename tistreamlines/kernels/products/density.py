@@ -17,7 +17,7 @@ from ...linker.lang import *
 from ...linker.maths import divide
 from ..halves import *
 from ..trail import *
-from .points import Affine, transformed
+from .points import Affine, transform_point
 
 BITS = 20  # a coordinate is a whole number of 2^-20 voxels
 WHOLE = 1 << BITS
@@ -82,7 +82,7 @@ class Axis(Record):
 @func
 def on_grid(p: vec3, grid: Grid) -> vec3:
     """Coordinates of a point in RASmm; a voxel begins at a whole number."""
-    c = transformed(p, grid)
+    c = transform_point(p, grid)
     return vec3(
         minimum(maximum(c[0], LOW), HIGH), minimum(maximum(c[1], LOW), HIGH), minimum(maximum(c[2], LOW), HIGH)
     )
@@ -269,18 +269,18 @@ def count_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affin
     place = 3 * run.halves.seed[streamline]
     seed = vec3(run.seeds.points[place], run.seeds.points[place + 1], run.seeds.points[place + 2])
     c0 = u32(run.halves.seed[streamline]) + run.rules.first_seed
-    listed = begin(on_grid(transformed(seed, affine), counting.grid), first, item, counting)
+    listed = begin(on_grid(transform_point(seed, affine), counting.grid), first, item, counting)
     for side in range(2):
         half = 2 * streamline + side
         c2 = u32(run.halves.branch[streamline] * 2 + side)
         state = State()
         trail = Trail()
         begin_again(trail, state, half, c0, c2, run)
-        here = on_grid(transformed(trail.p, affine), counting.grid)
+        here = on_grid(transform_point(trail.p, affine), counting.grid)
         steps = run.halves.state[2 * half]
         for k in range(steps):
             take_again(trail, state, half, k, steps, c0, c2, run)
-            there = on_grid(transformed(trail.p, affine), counting.grid)
+            there = on_grid(transform_point(trail.p, affine), counting.grid)
             listed = pass_through(here, there, k, listed, first, item, counting)
             here = there
     count(listed, by, first, item, counting)
@@ -324,4 +324,4 @@ def count_ends(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Affine
             take_again(trail, state, half, k, steps, c0, c2, run)
         # the seed is the end of a half without steps, and the only point of two such halves
         if (side == 0) | (run.halves.state[4 * streamline] + run.halves.state[4 * streamline + 2] > 0):
-            mark(on_grid(transformed(trail.p, affine), grid), grid, counts, by)
+            mark(on_grid(transform_point(trail.p, affine), grid), grid, counts, by)

@@ -7,7 +7,7 @@ from ...linker.lang import *
 from ..halves import *
 from ..lanes import length_of
 from ..trail import *
-from .points import Affine, transformed
+from .points import Affine, transform_point
 
 UNITS = 65536.0  # of length in a millimetre
 FARTHEST = 16384.0  # mm; no segment is longer
@@ -47,11 +47,11 @@ def measure_steps(item: i32, earlier: i32, accepted: Ints, run: Run, affine: Aff
         state = State()
         trail = Trail()
         begin_again(trail, state, half, c0, c2, run)
-        here = transformed(trail.p, affine)
+        here = transform_point(trail.p, affine)
         steps = run.halves.state[2 * half]
         for k in range(steps):
             take_again(trail, state, half, k, steps, c0, c2, run)
-            there = transformed(trail.p, affine)
+            there = transform_point(trail.p, affine)
             length = length + segment(here, there)
             here = there
         place = 7 * item + 3 - 3 * side

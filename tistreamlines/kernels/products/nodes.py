@@ -5,7 +5,7 @@ The kernels run on the host with reals of 64 bits, as tck2connectome does, so th
 
 from ...linker.lang import *
 from .density import HIGH, LOW, Grid
-from .points import Affine, transformed
+from .points import Affine, transform_point
 
 
 class Parcels(Grid):
@@ -48,14 +48,14 @@ def node_in(x: i32, y: i32, z: i32, parcels: Parcels) -> i32:
 @func
 def node_of(p: vec3, parcels: Parcels) -> i32:
     """The node of the voxel that holds a point in RASmm."""
-    c = transformed(p, parcels)
+    c = transform_point(p, parcels)
     return node_in(nearest(c[0]), nearest(c[1]), nearest(c[2]), parcels)
 
 
 @func
 def squared_distance(p: vec3, x: i32, y: i32, z: i32, parcels: Parcels) -> real:
     """From a point in RASmm to the centre of a voxel, mm^2."""
-    centre = transformed(vec3(real(x), real(y), real(z)), parcels.back)
+    centre = transform_point(vec3(real(x), real(y), real(z)), parcels.back)
     across = p[0] - centre[0]
     deep = p[1] - centre[1]
     high = p[2] - centre[2]
@@ -96,7 +96,7 @@ def first_with_node(x: i32, y: i32, z: i32, parcels: Parcels, search: NodeSearch
 def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: NodeSearch, nodes: Ints):
     """Find the node whose voxel has its centre nearest to an end, and nearer than the radius."""
     p = end_of(item, ends, width)
-    c = transformed(p, parcels)
+    c = transform_point(p, parcels)
     here_x = nearest(c[0])
     here_y = nearest(c[1])
     here_z = nearest(c[2])

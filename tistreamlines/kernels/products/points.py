@@ -45,7 +45,7 @@ class Affine(Record):
 
 
 @func
-def transformed(p: vec3, affine: Affine) -> vec3:
+def transform_point(p: vec3, affine: Affine) -> vec3:
     """A point in the space that an affine leads to."""
     return vec3(
         ((affine.xx * p[0] + affine.xy * p[1]) + affine.xz * p[2]) + affine.x,
@@ -57,13 +57,13 @@ def transformed(p: vec3, affine: Affine) -> vec3:
 @func
 def write_points(p: vec3, affine: Affine, out: Reals, place: i32):
     """Write each lane's point in RASmm."""
-    there = transformed(p, affine)
+    there = transform_point(p, affine)
     out[3 * place] = there[0]
     out[3 * place + 1] = there[1]
     out[3 * place + 2] = there[2]
 
 
-class Laid(Record):
+class PointBuffers(Record):
     """Streamlines whose points are computed.
 
     For each streamline: its seed's number in the chunk, its number among the seed's directions, the codes of its initial
@@ -95,7 +95,7 @@ def word_place(slot: i32, turn: i32, rules: Rules) -> i32:
 
 
 @func
-def unpack(item: i32, words: Ints, laid: Laid, run: Run, affine: Affine, out: Reals):
+def unpack(item: i32, words: Ints, laid: PointBuffers, run: Run, affine: Affine, out: Reals):
     """Compute the points of one half-streamline, or of 32, one in each lane (ABREAST), in RASmm; backward halves reversed.
 
     Lanes are faster if a step needs much arithmetic, a single half if memory is the limit.  A half that has ended writes

@@ -5,7 +5,7 @@ the length of the segments on both sides of it, and the other statistics do not 
 """
 
 from ...linker.lang import *
-from ..lanes import OwnGrid, length_of, map_at, on_own_grid
+from ..lanes import MapVolume, length_of, map_at, point_in_map
 
 # numbers of a streamline: the mean is left as a sum, and what it is to be divided by
 TOTAL, WEIGHT, MEDIAN, LEAST, GREATEST = range(5)
@@ -14,7 +14,7 @@ FAR = 3.0e38  # beyond any value of a map
 
 
 @func
-def ranked(values: Reals, first: i32, count: i32, rank: i32) -> real:
+def value_of_rank(values: Reals, first: i32, count: i32, rank: i32) -> real:
     """The value of a streamline that has this rank, from 0, once they are sorted.
 
     Each lane counts how many values are below that of its point, and how many are equal to it.
@@ -33,7 +33,7 @@ def ranked(values: Reals, first: i32, count: i32, rank: i32) -> real:
 
 
 @func
-def sample_points(item: i32, points: Reals, offsets: Ints, map: OwnGrid, values: Reals, numbers: Reals):
+def sample_points(item: i32, points: Reals, offsets: Ints, map: MapVolume, values: Reals, numbers: Reals):
     """Sample a map at the points of a streamline, which are in RASmm, and write the NUMBERS of the streamline.
 
     ``values`` has 31 elements more than there are points.
@@ -42,7 +42,7 @@ def sample_points(item: i32, points: Reals, offsets: Ints, map: OwnGrid, values:
     count = offsets[item + 1] - first
     for k in each(count):
         place = 3 * (first + k)
-        values[first + k] = map_at(map, on_own_grid(map, vec3(points[place], points[place + 1], points[place + 2])), 0)
+        values[first + k] = map_at(map, point_in_map(map, vec3(points[place], points[place + 1], points[place + 2])), 0)
     barrier()
     total = 0.0
     weight = 0.0
@@ -67,9 +67,9 @@ def sample_points(item: i32, points: Reals, offsets: Ints, map: OwnGrid, values:
     if weight == 0.0:  # a single point, or several at one place
         total = plain
         weight = real(count)
-    middle = ranked(values, first, count, count >> 1)
+    middle = value_of_rank(values, first, count, count >> 1)
     if (count & 1) == 0:
-        middle = 0.5 * (ranked(values, first, count, (count >> 1) - 1) + middle)
+        middle = 0.5 * (value_of_rank(values, first, count, (count >> 1) - 1) + middle)
     numbers[NUMBERS * item + TOTAL] = total
     numbers[NUMBERS * item + WEIGHT] = weight
     numbers[NUMBERS * item + MEDIAN] = middle

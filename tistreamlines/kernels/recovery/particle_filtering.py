@@ -24,7 +24,7 @@ TRIALS = Constant("how often particles may help a half")
 
 
 @func
-def counted(half: i32, halves: Halves, particle: i32, trials: i32) -> i32:
+def counter_word(half: i32, halves: Halves, particle: i32, trials: i32) -> i32:
     """The third word of the random numbers' counter."""
     return (halves.branch[half >> 1] * 2 + (half & 1)) | (((particle + 1) << PARTICLE) | (trials << TRIAL))
 
@@ -37,7 +37,7 @@ def load_trials(walk: Walk, half: i32, halves: Halves, recovery: Particles):
     recovery.plan[NOW] = NONE
     recovery.plan[TRIED] = trials
     recovery.place[WHITE] = halves.point[place + 1]
-    walk.branch = u32(counted(half, halves, NONE, trials))
+    walk.branch = u32(counter_word(half, halves, NONE, trials))
 
 
 @stage
@@ -82,7 +82,7 @@ def end_turn(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i
     turn = particles.plan[TURN] + 1
     number = NONE
     seed = u32(halves.seed[half >> 1]) + rules.first_seed
-    branch = u32(counted(half, halves, NONE, particles.plan[TRIED]))
+    branch = u32(counter_word(half, halves, NONE, particles.plan[TRIED]))
     balance(particles, turn, seed, u32(particles.plan[FIRST] + turn), branch, rules.key)
     particles.plan[TURN] = turn
     if turn < particles.plan[TURNS]:
@@ -96,8 +96,8 @@ def adopt(half: i32, halves: Halves, rules: Rules, particles: Particles) -> i32:
     """Replace the half's last steps by those of a particle that is drawn by weight; return how many the half has then."""
     first = particles.plan[FIRST]
     seed = u32(halves.seed[half >> 1]) + rules.first_seed
-    branch = u32(counted(half, halves, NONE, particles.plan[TRIED]))
-    numbers = drawn(particles, seed, u32(first + particles.plan[TURN]), branch, 32, rules.key)
+    branch = u32(counter_word(half, halves, NONE, particles.plan[TRIED]))
+    numbers = draw_particle(particles, seed, u32(first + particles.plan[TURN]), branch, 32, rules.key)
     # the first lane's; with CUDA, Taichi would not make a whole number of ``team_value``, whose type it forgets
     chosen = i32(team_max(where(lane() == 0, real(numbers), -1.0)))
     steps = particles.taken[chosen]
@@ -183,7 +183,7 @@ def send_particles(walk: Walk, state: State, memory: Memory, half: i32, run: Run
         elif count >= 0:
             if (walk.status == GROWING) & (run.recovery.plan[LEFT] > 0):
                 walk.goes_on = 1
-        walk.branch = u32(counted(half, run.halves, now, run.recovery.plan[TRIED]))
+        walk.branch = u32(counter_word(half, run.halves, now, run.recovery.plan[TRIED]))
         walk.ahead = walk.p
         walk.moves = 0
         walk.attempt = 0

@@ -122,7 +122,7 @@ def whole_weight(particles: Particles) -> real:
 
 
 @func
-def drawn(particles: Particles, c0: u32, c1: u32, c2: u32, draw: i32, key: Ints) -> i32:
+def draw_particle(particles: Particles, c0: u32, c1: u32, c2: u32, draw: i32, key: Ints) -> i32:
     """In each lane a particle, drawn by weight; 0 if all weights are 0.
 
     It is the last particle of positive weight whose cumulative sum starts at or before a random fraction of the whole sum.
@@ -191,5 +191,5 @@ def balance(particles: Particles, turn: i32, c0: u32, c1: u32, c2: u32, key: Int
             squares = squares + particles.weight[i] * particles.weight[i]
         barrier()
         if real(PARTICLES) * squares > 10.0:
-            resample(particles, turn, drawn(particles, c0, c1, c2, 0, key))
+            resample(particles, turn, draw_particle(particles, c0, c1, c2, 0, key))
     barrier()

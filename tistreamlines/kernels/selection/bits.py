@@ -8,7 +8,7 @@ from ...linker.lang import *
 from ..halves import *
 from ..stop_reasons import ALL_INCLUDED, GROWING, OUTSIDE_LIMIT, REJECTED
 from ..trail import *
-from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
+from .regions import EXCLUDE, LIMIT, MET, MORE, add_bits, beyond, exclude_if_asked
 
 bits_at = Hole("bits of a point, see the module regions")
 COLLECTS = Constant("1: points that a half leaves count, 0: only a limit mask is asked for, which needs no point but that looked at")
@@ -32,13 +32,13 @@ def visited_before(half: i32, taken: i32, halves: Halves) -> i32:
 @func
 def complete(half: i32, p: vec3, visited: i32, here: i32, halves: Halves, filter: Filter) -> i32:
     """1 if a half that has visited ``visited`` has visited all regions with its point p, whose bits are ``here``, else 0."""
-    found = 0
-    if (gathered(filter, visited, here) & filter.wanted) == filter.wanted:
-        found = 1
+    met = 0
+    if (add_bits(filter, visited, here) & filter.wanted) == filter.wanted:
+        met = 1
         if MORE:
             if (beyond(filter, p, halves.more, (MORE + 1) * half, 0) & MET) == 0:
-                found = 0
-    return found
+                met = 0
+    return met
 
 
 @stage
@@ -53,14 +53,14 @@ def load_bits(walk: Walk, bits: Bits, half: i32, halves: Halves):
 @stage
 def look(walk: Walk, bits: Bits, filter: Filter):
     """Find the bits of the point that is looked at."""
-    bits.found = bits_at(filter, walk.ahead, 0)
+    bits.ahead = bits_at(filter, walk.ahead, 0)
 
 
 @stage
 def confine(walk: Walk, bits: Bits, filter: Filter):
     """End a half outside the limit mask."""
     if filter.limited != 0:  # asked first: without limits no GPU need wait for the bits before the next step
-        if (walk.status == GROWING) & ((bits.found & LIMIT) == 0):
+        if (walk.status == GROWING) & ((bits.ahead & LIMIT) == 0):
             walk.status = OUTSIDE_LIMIT
 
 
@@ -68,7 +68,7 @@ def confine(walk: Walk, bits: Bits, filter: Filter):
 def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
     """Take a new last point into account; end a half that has visited all regions, if that is asked for."""
     bits.before = bits.here
-    bits.here = bits.found
+    bits.here = bits.ahead
     if filter.stops == 1:
         if complete(half, walk.p, bits.visited, bits.here, halves, filter) == 1:
             walk.status = ALL_INCLUDED
@@ -77,8 +77,8 @@ def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter)
 @stage
 def stand(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
     """Take the last point into account where a launch begins, or another draw; reject a seed outside the limit mask."""
-    bits.here = bits.found
-    if (bits.found & LIMIT) < filter.limited:
+    bits.here = bits.ahead
+    if (bits.ahead & LIMIT) < filter.limited:
         walk.status = REJECTED
     if DROPS_DEAD_END:
         if (filter.stops == 1) & (walk.taken > 0):
@@ -94,9 +94,9 @@ def leave_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filte
     """Collect the bits of a point that a step leads on from, and end with the other half where that is rejected."""
     if TAKES_BACK == 0:
         if walk.moves == 1:
-            bits.visited = gathered(filter, bits.visited, bits.here)
+            bits.visited = add_bits(filter, bits.visited, bits.here)
             if MORE:
-                bits.visited = spoiled(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
+                bits.visited = exclude_if_asked(bits.visited, beyond(filter, walk.p, halves.more, (MORE + 1) * half, 1))
             if (walk.taken & 7) == 0:  # looking at the other half takes time
                 if halves.state[2 * (half ^ 1) + 1] == REJECTED:
                     bits.visited = bits.visited | EXCLUDE
@@ -105,7 +105,7 @@ def leave_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filte
                 walk.goes_on = 0
     elif FOR_RECOVERY == 0:
         if (walk.moves == 1) & (filter.stops == 1):  # a rule takes back only points of halves that have ended
-            bits.visited = gathered(filter, bits.visited, bits.here)
+            bits.visited = add_bits(filter, bits.visited, bits.here)
 
 
 @stage
@@ -118,9 +118,9 @@ def collect_along(walk: Walk, bits: Bits, half: i32, run: Run):
     walk.p = trail.p
     bits.visited = 0
     for k in range(walk.taken):
-        bits.visited = gathered(run.filter, bits.visited, bits_at(run.filter, walk.p, 0))
+        bits.visited = add_bits(run.filter, bits.visited, bits_at(run.filter, walk.p, 0))
         if MORE:
-            bits.visited = spoiled(bits.visited, beyond(run.filter, walk.p, run.halves.more, (MORE + 1) * half, 1))
+            bits.visited = exclude_if_asked(bits.visited, beyond(run.filter, walk.p, run.halves.more, (MORE + 1) * half, 1))
         take_again(trail, repeated, half, k, walk.taken, walk.seed, branch, run)
         walk.p = trail.p
     bits.here = bits_at(run.filter, walk.p, 0)
@@ -133,10 +133,10 @@ def store_bits(walk: Walk, bits: Bits, half: i32, run: Run):
         if TAKES_BACK:
             if COLLECTS:
                 collect_along(walk, bits, half, run)
-        bits.visited = gathered(run.filter, bits.visited, bits.here)
+        bits.visited = add_bits(run.filter, bits.visited, bits.here)
         if MORE:
             if bits.stays == 1:
-                bits.visited = spoiled(bits.visited, beyond(run.filter, walk.p, run.halves.more, (MORE + 1) * half, 1))
+                bits.visited = exclude_if_asked(bits.visited, beyond(run.filter, walk.p, run.halves.more, (MORE + 1) * half, 1))
         if (bits.visited & EXCLUDE) != 0:
             walk.status = REJECTED
     run.halves.visited[WORDS * half] = bits.visited

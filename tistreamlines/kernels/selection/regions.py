@@ -84,7 +84,7 @@ def voxel_of(p: real, size: i32) -> i32:
 @func
 def others_at(filter: Regions, p: vec3, word: i32) -> i32:
     """Bits in a word of the nearest voxels in grids, none outside, and of the spheres around a point."""
-    found = 0
+    regions = 0
     for g in range(filter.grids):
         x = nearest(filter.matrix, 12 * g, p)
         y = nearest(filter.matrix, 12 * g + 4, p)
@@ -94,17 +94,17 @@ def others_at(filter: Regions, p: vec3, word: i32) -> i32:
                 place = (x * filter.sides[4 * g + 1] + y) * filter.sides[4 * g + 2] + z
                 if MORE:
                     place = place + word * filter.word_stride
-                found = found | filter.voxel_bits[filter.sides[4 * g + 3] + place]
+                regions = regions | filter.voxel_bits[filter.sides[4 * g + 3] + place]
     for s in range(filter.spheres):
         dx = filter.side_x * (p[0] - filter.balls[4 * s])
         dy = filter.side_y * (p[1] - filter.balls[4 * s + 1])
         dz = filter.side_z * (p[2] - filter.balls[4 * s + 2])
         if dx * dx + dy * dy + dz * dz <= filter.balls[4 * s + 3]:
             if MORE:
-                found = found | filter.ball_bits[word * filter.spheres + s]
+                regions = regions | filter.ball_bits[word * filter.spheres + s]
             else:
-                found = found | filter.ball_bits[s]
-    return found
+                regions = regions | filter.ball_bits[s]
+    return regions
 
 
 @func
@@ -115,20 +115,20 @@ def bits_at(filter: Regions, p: vec3, word: i32) -> i32:
     z = voxel_of(p[2], filter.high)
     if MORE:
         x = x + word * filter.across
-    found = filter.voxels[(x * filter.deep + y) * filter.high + z]
-    if found >= MIXED:
-        found = (found - MIXED) | others_at(filter, p, word)
-    return found
+    regions = filter.voxels[(x * filter.deep + y) * filter.high + z]
+    if regions >= MIXED:
+        regions = (regions - MIXED) | others_at(filter, p, word)
+    return regions
 
 
 @func
-def spoiled(visited: i32, answer: i32) -> i32:
+def exclude_if_asked(visited: i32, answer: i32) -> i32:
     """Add EXCLUDE and DISORDER if ``answer`` has EXCLUDE, because of an ordered region, and no point was excluded before."""
     return where(((answer & EXCLUDE) != 0) & ((visited & EXCLUDE) == 0), visited | EXCLUDE | DISORDER, visited)
 
 
 @func
-def gathered(filter: Demands, visited: i32, here: i32) -> i32:
+def add_bits(filter: Demands, visited: i32, here: i32) -> i32:
     """Add the bits of a point that the streamline keeps to those that it has visited; adding a point twice changes nothing.
 
     EXCLUDE is also set by an ordered region that is entered before its turn, or again after the next one, and DISORDER if no
@@ -142,21 +142,21 @@ def gathered(filter: Demands, visited: i32, here: i32) -> i32:
         if lowest == turn:
             both = both | lowest
         elif lowest + lowest != turn:
-            both = spoiled(both, EXCLUDE)
+            both = exclude_if_asked(both, EXCLUDE)
     return both
 
 
 @func
-def fulfilled(filter: Demands, visited: i32, one: i32, other: i32) -> i32:
-    """The verdict on a streamline that has visited ``visited`` and ends in points with the bits ``one`` and ``other``."""
-    found = MISSED_INCLUDE
+def verdict_on(filter: Demands, visited: i32, start: i32, end: i32) -> i32:
+    """The verdict on a streamline that has visited ``visited`` and ends in points with the bits ``start`` and ``end``."""
+    verdict = MISSED_INCLUDE
     if (visited & filter.wanted) == filter.wanted:
-        found = ENDS_ELSEWHERE
-        crossed = (one & FIRST_END) * (other & SECOND_END) + (one & SECOND_END) * (other & FIRST_END)
-        either = (one | other) & FIRST_END
+        verdict = ENDS_ELSEWHERE
+        crossed = (start & FIRST_END) * (end & SECOND_END) + (start & SECOND_END) * (end & FIRST_END)
+        either = (start | end) & FIRST_END
         if (filter.ends == 0) | ((filter.ends == 1) & (either != 0)) | ((filter.ends == 2) & (crossed != 0)):
-            found = ACCEPTED
-    return found
+            verdict = ACCEPTED
+    return verdict
 
 
 @func
@@ -171,7 +171,7 @@ def number_of(inside: i32) -> i32:
 
 @func
 def beyond(filter: Regions, p: vec3, more: Ints, place: i32, keep: i32) -> i32:
-    """What a point means for the regions of the further words: MET if all are visited then, and EXCLUDE as in ``gathered``.
+    """What a point means for the regions of the further words: MET if all are visited then, and EXCLUDE as in ``add_bits``.
 
     From ``place`` on, ``more`` has the number of ordered regions that a half has entered, and the bits of each word that it has visited.
     If ``keep`` is 1, the point is one that the streamline keeps, and they are renewed.
@@ -207,12 +207,12 @@ def beyond(filter: Regions, p: vec3, more: Ints, place: i32, keep: i32) -> i32:
 
 
 @func
-def all_beyond(filter: Regions, more: Ints, one: i32, other: i32) -> i32:
-    """1 if two halves together, whose bits begin at ``one`` and ``other``, have visited all regions of the further words, else 0."""
-    found = 1
-    if maximum(more[one], more[other]) != filter.further[2 * MORE]:
-        found = 0
+def all_beyond(filter: Regions, more: Ints, forward: i32, backward: i32) -> i32:
+    """1 if two halves together, whose bits begin at ``forward`` and ``backward``, have visited all regions of the further words, else 0."""
+    met = 1
+    if maximum(more[forward], more[backward]) != filter.further[2 * MORE]:
+        met = 0
     for w in range(MORE):
-        if (more[one + 1 + w] | more[other + 1 + w]) != filter.further[2 * w]:
-            found = 0
-    return found
+        if (more[forward + 1 + w] | more[backward + 1 + w]) != filter.further[2 * w]:
+            met = 0
+    return met

@@ -24,7 +24,7 @@ NUMBERS = 7  # that a half keeps
 ASIDE = 0.001  # mm from a seed at which the difference of grey and white matter is compared
 
 
-class Passed(Record):
+class ActMemory(Record):
     """What a half remembers.
 
     ``depth``, points in the subcortical grey matter in which it is; ``step``, the number of the step to the point to which it
@@ -58,7 +58,7 @@ def classify(stopping: Act5, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u
 
 
 @stage
-def load_passed(memory: Passed, half: i32, halves: Halves):
+def load_act(memory: ActMemory, half: i32, halves: Halves):
     """What the half has passed; the backward half also knows whether the forward half has left its seed's grey matter."""
     place = POINT * half + 3 + CARRIED
     memory.depth = i32(halves.point[place])
@@ -74,7 +74,7 @@ def load_passed(memory: Passed, half: i32, halves: Halves):
 
 
 @stage
-def store_passed(memory: Passed, half: i32, halves: Halves):
+def store_act(memory: ActMemory, half: i32, halves: Halves):
     """Keep it."""
     place = POINT * half + 3 + CARRIED
     halves.point[place] = real(memory.depth)
@@ -95,7 +95,7 @@ def heading(stopping: Act5, p: vec3, ahead: vec3) -> vec3:
 
 
 @func
-def divided(a: real, side: real) -> real:
+def divide_side(a: real, side: real) -> real:
     """A part of a direction in voxels a mm."""
     return a * reciprocal_root(side * side)
 
@@ -103,14 +103,14 @@ def divided(a: real, side: real) -> real:
 @func
 def excess(stopping: Act5, p: vec3, d: vec3, mm: real) -> real:
     """Grey less white matter at so many mm from a point in a direction."""
-    x = p[0] + mm * divided(d[0], stopping.side_x)
-    y = p[1] + mm * divided(d[1], stopping.side_y)
-    z = p[2] + mm * divided(d[2], stopping.side_z)
+    x = p[0] + mm * divide_side(d[0], stopping.side_x)
+    y = p[1] + mm * divide_side(d[1], stopping.side_y)
+    z = p[2] + mm * divide_side(d[2], stopping.side_z)
     return excess_at(stopping, vec3(x, y, z))
 
 
 @stage
-def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scratch: Scratch, rules: Rules):
+def note_tissue(walk: Walk, memory: ActMemory, volume: Volume, stopping: Act5, scratch: Scratch, rules: Rules):
     """Refuse a seed, or say where a step has led to."""
     if walk.moves == 0:
         if walk.taken == 0:
@@ -145,7 +145,7 @@ def note_tissue(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, scra
 
 
 @stage
-def choose_cut(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, rules: Rules):
+def choose_cut(walk: Walk, memory: ActMemory, volume: Volume, stopping: Act5, rules: Rules):
     """Say which of the points in subcortical grey matter so far a half would be cut back to."""
     if CUT == AT_ENTRY:
         if memory.depth == 0:
@@ -163,7 +163,7 @@ def choose_cut(walk: Walk, memory: Passed, volume: Volume, stopping: Act5, rules
 
 
 @stage
-def cut_by_chance(walk: Walk, memory: Passed, value: real, rules: Rules):
+def cut_by_chance(walk: Walk, memory: ActMemory, value: real, rules: Rules):
     """Draw one of the points by weights, which rise exponentially as the value falls; of those without a value, any.
 
     The new point takes the place of the one drawn so far with its share of all weights.  ``least`` is the sum of the weights,
@@ -184,14 +184,14 @@ def cut_by_chance(walk: Walk, memory: Passed, value: real, rules: Rules):
 
 
 @stage
-def rejects_end(walk: Walk, memory: Passed) -> i32:
+def rejects_end(walk: Walk, memory: ActMemory) -> i32:
     """1 if a half has ended in fluid, or without a direction outside subcortical grey matter and pathological tissue."""
     lost = (walk.status == NO_DIRECTION) & (memory.depth == 0) & (memory.pathology == 0)
     return where(lost | (walk.status == INVALID_END), 1, 0)
 
 
 @stage
-def judge_end(walk: Walk, memory: Passed, stopping: Act5, rules: Rules):
+def judge_end(walk: Walk, memory: ActMemory, stopping: Act5, rules: Rules):
     """Say whether an end without a direction is valid; cut a half back that has left subcortical grey matter."""
     if (walk.status == NO_DIRECTION) | (walk.status == OUTSIDE_IMAGE):
         if memory.depth > 0:
@@ -244,8 +244,8 @@ def crop_at_interface(walk: Walk, half: i32, halves: Halves, stopping: Act5):
             low = 0
             for _ in range(ROUNDS):
                 middle = (low + high) >> 1
-                found = excess_at(stopping, cropped_end(trail, middle))
-                low = where(found < 0.0, middle, low)
-                high = where(found < 0.0, high, middle)
-                low = where((found >= 0.0) & (found < NEAR), high, low)
+                excess = excess_at(stopping, cropped_end(trail, middle))
+                low = where(excess < 0.0, middle, low)
+                high = where(excess < 0.0, high, middle)
+                low = where((excess >= 0.0) & (excess < NEAR), high, low)
     halves.cropped[half] = where(high < PARTS, high, 0)

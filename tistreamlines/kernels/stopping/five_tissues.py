@@ -6,7 +6,7 @@ As MRtrix3's tckgen tells them.
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside
-from ..lanes import OwnGrid, corner_voxel, corner_weight, map_around, on_own_grid
+from ..lanes import MapVolume, corner_voxel, corner_weight, map_around, point_in_map
 
 TISSUES = 5
 VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
@@ -20,7 +20,7 @@ REFUSED, IN_WHITE, IN_DEEP_GREY, BEYOND = 0, 1, 2, 3
 NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
 
 
-class Act5(OwnGrid):
+class Act5(MapVolume):
     """The five tissues and their sum on a grid of their own, and the sides of a voxel of the tracked image."""
 
     side_x: real
@@ -40,19 +40,19 @@ class Five(Record):
 
 
 @func
-def tissues_at(own: Act5, p: vec3) -> real:
+def tissues_at(tissues: Act5, p: vec3) -> real:
     """Share of the tissue with each lane's number at a point of the tracked image; all 0 outside the tissues' image."""
-    q = on_own_grid(own, p)
+    q = point_in_map(tissues, p)
     number = minimum(lane(), VALUES - 1)
     value = lanes(0.0)
-    if inside(own.sides, q) == 1:
+    if inside(tissues.sides, q) == 1:
         x = i32(floor(q[0] + 0.5))
         y = i32(floor(q[1] + 0.5))
         z = i32(floor(q[2] + 0.5))
-        nearest = take(own.maps, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES + number)
+        nearest = take(tissues.maps, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES + number)
         # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
         if team_any(nearest != 0.0) == 1:
-            value = map_around(own, q, number)
+            value = map_around(tissues, q, number)
     return minimum(maximum(value, 0.0), 1.0)
 
 
@@ -111,24 +111,24 @@ def may_begin(shares: real) -> i32:
 
 
 @func
-def fluid_at(own: Act5, p: vec3) -> real:
+def fluid_at(tissues: Act5, p: vec3) -> real:
     """Share of fluid at each lane's point of the tracked image; OUTSIDE_TISSUES where that is outside the tissues' image."""
-    q = on_own_grid(own, p)
+    q = point_in_map(tissues, p)
     x = i32(floored(q[0] + 0.5))
     y = i32(floored(q[1] + 0.5))
     z = i32(floored(q[2] + 0.5))
-    there = (x >= 0) & (y >= 0) & (z >= 0) & (x < own.sides[0]) & (y < own.sides[1]) & (z < own.sides[2])
-    most = take(own.maps, where(there, ((x * own.sides[1] + y) * own.sides[2] + z) * VALUES, 0) + TISSUES)
+    there = (x >= 0) & (y >= 0) & (z >= 0) & (x < tissues.sides[0]) & (y < tissues.sides[1]) & (z < tissues.sides[2])
+    most = take(tissues.maps, where(there, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES, 0) + TISSUES)
     total = lanes(0.0)
     fluid = lanes(0.0)
     for corner in rolled(8):
         i = (corner >> 2) & 1
         j = (corner >> 1) & 1
         k = corner & 1
-        place = corner_voxel(own.sides, q, i, j, k) * VALUES
+        place = corner_voxel(tissues.sides, q, i, j, k) * VALUES
         weight = corner_weight(q, i, j, k)
-        total = total + weight * take(own.maps, place + TISSUES)
-        fluid = fluid + weight * take(own.maps, place + FLUIDS)
+        total = total + weight * take(tissues.maps, place + TISSUES)
+        fluid = fluid + weight * take(tissues.maps, place + FLUIDS)
     return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
 
 

@@ -51,7 +51,7 @@ class FixelModel(Record):
     most: real
 
 
-class Weighed(Record):
+class StreamlineWeights(Record):
     """Streamlines, 32 to a team.
 
     The visits of a team begin at ``begin`` in ``words``; each of its lanes has ``depth``.  Each streamline has a ``share``, which is
@@ -91,7 +91,7 @@ class Search(Record):
 
 
 @func
-def visit_at(item: i32, k: i32, weighed: Weighed) -> i32:
+def visit_at(item: i32, k: i32, weighed: StreamlineWeights) -> i32:
     """Visit ``k`` of each lane's streamline."""
     return at(weighed.words, weighed.begin[item] + 32 * k)
 
@@ -106,7 +106,7 @@ def add_to(sums: Ints, place: i32, value: i32):
 
 
 @stage
-def sum_moments(sums: Moments, item: i32, f: real, model: FixelModel, weighed: Weighed):
+def sum_moments(sums: Moments, item: i32, f: real, model: FixelModel, weighed: StreamlineWeights):
     """Sum over the visits: the fixel's difference p after a step is p + q (e^d - 1) + r d."""
     e = exp(maximum(f, LOWEST))
     sums.pq = lanes(0.0)
@@ -138,7 +138,7 @@ def sum_moments(sums: Moments, item: i32, f: real, model: FixelModel, weighed: W
 
 
 @stage
-def sum_variation(search: Search, item: i32, t: real, e: real, model: FixelModel, weighed: Weighed):
+def sum_variation(search: Search, item: i32, t: real, e: real, model: FixelModel, weighed: StreamlineWeights):
     """Derivatives of how far a coefficient ``t``, whose exponential is ``e``, is from those of the fixels."""
     search.first = lanes(0.0)
     search.second = lanes(0.0)
@@ -161,7 +161,7 @@ def quotient(a: real, b: real) -> real:
 
 
 @func
-def best_step(item: i32, f: real, model: FixelModel, weighed: Weighed) -> real:
+def best_step(item: i32, f: real, model: FixelModel, weighed: StreamlineWeights) -> real:
     """The step of each lane's coefficient, by Newton's method; also notes how far it is from those of its fixels."""
     sums = Moments()
     search = Search()
@@ -196,7 +196,7 @@ def best_step(item: i32, f: real, model: FixelModel, weighed: Weighed) -> real:
 
 
 @func
-def without_one(item: i32, beyond: i32, model: FixelModel, weighed: Weighed) -> real:
+def without_one(item: i32, beyond: i32, model: FixelModel, weighed: StreamlineWeights) -> real:
     """Exclude a fixel of each lane for which ``beyond`` is 1; return the mean coefficient of its other fixels.
 
     It is the one whose lack of streamlines costs most.
@@ -227,7 +227,7 @@ def without_one(item: i32, beyond: i32, model: FixelModel, weighed: Weighed) -> 
 
 
 @func
-def reweigh(item: i32, model: FixelModel, weighed: Weighed):
+def reweigh(item: i32, model: FixelModel, weighed: StreamlineWeights):
     """Take a step with the coefficients of 32 streamlines."""
     f = from_bits(at(weighed.coefficients, 32 * item))
     d = best_step(item, f, model, weighed)
@@ -240,7 +240,7 @@ def reweigh(item: i32, model: FixelModel, weighed: Weighed):
 
 
 @func
-def sum_up(item: i32, weighed: Weighed, factors: Reals, least: real, bits_apart: i32, sums: Ints):
+def sum_up(item: i32, weighed: StreamlineWeights, factors: Reals, least: real, bits_apart: i32, sums: Ints):
     """Add the weighted lengths of 32 streamlines to their fixels, and their coefficients, weighted by length.
 
     Of each sum, the low ``bits_apart`` bits of its terms are added in one word and the others in another.
@@ -265,7 +265,7 @@ def sum_up(item: i32, weighed: Weighed, factors: Reals, least: real, bits_apart:
 
 
 @func
-def count_visits(item: i32, weighed: Weighed, counts: Ints):
+def count_visits(item: i32, weighed: StreamlineWeights, counts: Ints):
     """Add the lengths of 32 streamlines in each fixel, and the number of their visits."""
     begin = weighed.begin[item]
     for i in each(32 * weighed.depth[item]):
@@ -278,7 +278,7 @@ def count_visits(item: i32, weighed: Weighed, counts: Ints):
 
 
 @func
-def average(item: i32, values: Reals, masks: Reals, weighed: Weighed):
+def average(item: i32, values: Reals, masks: Reals, weighed: StreamlineWeights):
     """Find the share of each of 32 streamlines, and, as ``after``, the mean of the values of its fixels, by length and masks."""
     total = lanes(0.0)
     length = lanes(0.0)
@@ -301,7 +301,7 @@ def add_parts(totals: Ints, place: i32, value: real):
 
 
 @func
-def tally(item: i32, weighed: Weighed, least: real, totals: Ints):
+def tally(item: i32, weighed: StreamlineWeights, least: real, totals: Ints):
     """Add what 32 streamlines contribute to the cost of the regularisation, and how many have a weight above the least."""
     place = TALLY * (item - item // TALLIES * TALLIES)
     for i in each(32):

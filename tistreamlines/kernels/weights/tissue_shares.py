@@ -2,7 +2,7 @@
 
 from ...linker.lang import *
 from ...linker.maths import floored
-from ..lanes import OwnGrid, map_around, on_own_grid
+from ..lanes import MapVolume, map_around, point_in_map
 from ..stopping.five_tissues import LEAST_SUM
 
 SIDE = 10  # points along each side of a voxel
@@ -18,13 +18,13 @@ class Shares(Record):
 
 
 @func
-def tissue_here(own: OwnGrid, q: vec3, number: i32) -> real:
+def tissue_here(tissues: MapVolume, q: vec3, number: i32) -> real:
     """Share of a tissue at each lane's point of the tissues' image."""
-    return minimum(maximum(map_around(own, q, number), 0.0), 1.0)
+    return minimum(maximum(map_around(tissues, q, number), 0.0), 1.0)
 
 
 @func
-def count_tissues(item: i32, own: OwnGrid, shares: Shares):
+def count_tissues(item: i32, tissues: MapVolume, shares: Shares):
     """Count the points of a voxel that lie in each tissue, as MRtrix3's tcksift2 does."""
     grey = lanes(0)
     deep = lanes(0)
@@ -39,16 +39,16 @@ def count_tissues(item: i32, own: OwnGrid, shares: Shares):
             real(shares.voxels[3 * item + 1]) + (real(tens - SIDE * hundreds) * 0.1 - 0.45),
             real(shares.voxels[3 * item + 2]) + (real(hundreds) * 0.1 - 0.45),
         )
-        q = on_own_grid(own, p)
+        q = point_in_map(tissues, p)
         x = i32(floored(q[0] + 0.5))
         y = i32(floored(q[1] + 0.5))
         z = i32(floored(q[2] + 0.5))
-        there = (x >= 0) & (y >= 0) & (z >= 0) & (x < own.sides[0]) & (y < own.sides[1]) & (z < own.sides[2])
-        cg = tissue_here(own, q, 0)
-        sg = tissue_here(own, q, 1)
-        wm = tissue_here(own, q, 2)
-        csf = tissue_here(own, q, 3)
-        path = tissue_here(own, q, 4)
+        there = (x >= 0) & (y >= 0) & (z >= 0) & (x < tissues.sides[0]) & (y < tissues.sides[1]) & (z < tissues.sides[2])
+        cg = tissue_here(tissues, q, 0)
+        sg = tissue_here(tissues, q, 1)
+        wm = tissue_here(tissues, q, 2)
+        csf = tissue_here(tissues, q, 3)
+        path = tissue_here(tissues, q, 4)
         there = there & (number < POINTS) & (((cg + sg) + wm) + (csf + path) >= LEAST_SUM)
         most = maximum(csf, path)
         grey = grey + where(there & (cg >= sg) & (cg >= wm) & (cg > most), 1, 0)

@@ -10,7 +10,7 @@ Each lane follows a streamline of its own.  Visits of 32 streamlines lie side by
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
 from ..lanes import Cells, either, length_of, nearest_vertex, normalised
-from ..products.points import Affine, transformed
+from ..products.points import Affine, transform_point
 
 FIXEL_BITS = 24  # of a word; the others are the length
 FIXEL_MASK = (1 << FIXEL_BITS) - 1
@@ -103,7 +103,7 @@ def point_of(paths: Paths, grid: FixelGrid, number: i32) -> vec3:
     """Voxel coordinates of each lane's point."""
     place = 3 * number
     p = vec3(take(paths.points, place), take(paths.points, place + 1), take(paths.points, place + 2))
-    return transformed(p, grid.to_voxel)
+    return transform_point(p, grid.to_voxel)
 
 
 @func
@@ -146,34 +146,34 @@ def fixel_at(grid: FixelGrid, x: i32, y: i32, z: i32, chord: vec3) -> i32:
 
 
 @stage
-def end_visits(course: Course, ends: i32, item: i32, grid: FixelGrid, found: VisitSlots):
+def end_visits(course: Course, ends: i32, item: i32, grid: FixelGrid, slots: VisitSlots):
     """Note the visits of the lanes that leave their voxels (``ends`` is 1) where they are."""
     way = vec3(course.p[0] - course.entry[0], course.p[1] - course.entry[1], course.p[2] - course.entry[2])
-    fixel = fixel_at(grid, course.x, course.y, course.z, transformed(way, grid.to_mm))
+    fixel = fixel_at(grid, course.x, course.y, course.z, transform_point(way, grid.to_mm))
     units = minimum(i32(course.length * grid.units + 0.5), MOST_UNITS)
     counts = (ends == 1) & (fixel >= 0) & (units > 0)
-    room = found.depth[item]
-    base = found.begin[item] + lane()
-    slot = where(counts & (course.visits < room), course.visits, room)
+    depth = slots.depth[item]
+    base = slots.begin[item] + lane()
+    slot = where(counts & (course.visits < depth), course.visits, depth)
     word = visit_of(fixel, units)
     more = where(counts, 1, 0)
     for back in range(RECENT):
         earlier = course.visits - (back + 1)
-        known = counts & (earlier >= 0) & (earlier < room)
-        other = take(found.words, base + 32 * where(known, earlier, room))
+        known = counts & (earlier >= 0) & (earlier < depth)
+        other = take(slots.words, base + 32 * where(known, earlier, depth))
         both = units + units_of(other)
         same = known & (fixel_of(other) == fixel) & (both <= MOST_UNITS) & (more == 1)
         slot = where(same, earlier, slot)
         word = where(same, visit_of(fixel, both), word)
         more = where(same, 0, more)
-    found.words[base + 32 * slot] = word
+    slots.words[base + 32 * slot] = word
     course.visits = course.visits + more
     course.entry = either(ends, course.p, course.entry)
     course.length = where(ends == 1, 0.0, course.length)
 
 
 @stage
-def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: VisitSlots):
+def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, slots: VisitSlots):
     """Follow a straight way to q through all voxels on it."""
     going = 1
     while going == 1:
@@ -186,11 +186,11 @@ def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: VisitSlots
         border = vec3(course.p[0] + t * way[0], course.p[1] + t * way[1], course.p[2] + t * way[2])
         ahead = either(leaves, border, q)
         way = vec3(ahead[0] - course.p[0], ahead[1] - course.p[1], ahead[2] - course.p[2])
-        course.length = course.length + length_of(transformed(way, grid.to_mm))
+        course.length = course.length + length_of(transform_point(way, grid.to_mm))
         course.p = ahead
         going = team_any(leaves == 1)
         if going == 1:
-            end_visits(course, leaves, item, grid, found)
+            end_visits(course, leaves, item, grid, slots)
             along_x = (leaves == 1) & (tx == t)
             along_y = (leaves == 1) & (tx != t) & (ty == t)
             along_z = (leaves == 1) & (tx != t) & (ty != t)
@@ -200,7 +200,7 @@ def go_to(course: Course, q: vec3, item: i32, grid: FixelGrid, found: VisitSlots
 
 
 @func
-def visit_fixels(item: i32, paths: Paths, grid: FixelGrid, found: VisitSlots):
+def visit_fixels(item: i32, paths: Paths, grid: FixelGrid, slots: VisitSlots):
     """Find the visits of 32 streamlines."""
     first = at(paths.first, 32 * item)
     count = at(paths.counts, 32 * item)
@@ -220,9 +220,9 @@ def visit_fixels(item: i32, paths: Paths, grid: FixelGrid, found: VisitSlots):
         here = where(segment < count - 1, 1, 0)
         d = either(last - first - (segment + 1), point_of(paths, grid, minimum(first + (segment + 2), last)), onward(b, c))
         for k in range(paths.ratio):
-            go_to(course, either(here, between(paths.blend, k, a, b, c, d), course.p), item, grid, found)
+            go_to(course, either(here, between(paths.blend, k, a, b, c, d), course.p), item, grid, slots)
         a = either(here, b, a)
         b = either(here, c, b)
         c = either(here, d, c)
-    end_visits(course, where(count > 1, 1, 0), item, grid, found)
-    put(found.visited, 32 * item, course.visits)
+    end_visits(course, where(count > 1, 1, 0), item, grid, slots)
+    put(slots.visited, 32 * item, course.visits)

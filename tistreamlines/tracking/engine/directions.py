@@ -13,8 +13,8 @@ from ...space.harmonics import monomials
 from ..getters.fod import FodGetter
 from ..growth.chunk import Chunk
 from ..products.points.points import Points
-from ..products.points.unpacking import Grown, own_memory
-from ..tables.given import Prepared
+from ..products.points.unpacking import PackedStreamlines, process_memory
+from ..tables.inputs import KernelTables
 from .engine import Engine
 
 LEAST_PEAK = 0.25  # of the greatest amplitude of a voxel, as for peaks of other getters by default
@@ -48,13 +48,13 @@ def initial_directions(engine: Engine, points: Array) -> tuple[Array, Array]:
         codes = growth.fetch(started.arguments["seeds_peaks"], count * most).reshape(-1, most)
         kept = np.arange(most) < started.counts[:, None]
         seed = np.repeat(np.arange(count), started.counts)
-        parts.append((first + seed, _decoded(engine, codes[kept], seeds, seed)))
+        parts.append((first + seed, _decode(engine, codes[kept], seeds, seed)))
         first += count
     numbers, directions = map(np.concatenate, zip(*parts, strict=True))
     return numbers, directions
 
 
-def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
+def fod_peaks(prepared: KernelTables, voxels: Array) -> tuple[Array, Array]:
     """Find the peaks of FODs at the centres of voxels, for getters that start in a random direction.
 
     A peak is a direction of :func:`.geodesic.half_sphere` whose amplitude is at least the getter's threshold and a
@@ -62,7 +62,7 @@ def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    prepared : Prepared
+    prepared : KernelTables
         Tables of a getter that follows FODs.
     voxels : (n, 3) int
         Indices of voxels.
@@ -98,7 +98,7 @@ def fod_peaks(prepared: Prepared, voxels: Array) -> tuple[Array, Array]:
     return voxel[order_of_peaks], peaks[order_of_peaks]
 
 
-def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
+def _decode(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
     """Return the directions of codes, (m, 3): vertices of the sphere, or else those of a first step."""
     prepared = engine.growth.prepared
     if (sphere := vars(prepared.getter.method).get("sphere")) is not None:
@@ -113,7 +113,7 @@ def _decoded(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
     chunk = Chunk(0, seeds, seed.astype(np.int32), none, none, state, besides)
     slot = np.repeat(np.arange(count, dtype=np.int32), 2)
     unpacker = copy(engine.points.unpacker)
-    unpacker.memory = own_memory  # what a worker shares is for batches
-    batch = unpacker.batch(Grown(chunk, codes, slot, 2 * np.arange(count + 1)), engine.growth.rules)
+    unpacker.memory = process_memory  # what a worker shares is for batches
+    batch = unpacker.batch(PackedStreamlines(chunk, codes, slot, 2 * np.arange(count + 1)), engine.growth.rules)
     steps = np.diff(batch.points.reshape(-1, 2, 3), axis=1)[:, 0].astype(np.float64) @ unpacker.space.axes
     return steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1e-12)

@@ -20,7 +20,7 @@ from ...devices import Device
 from ...errors import DeviceMemoryError, ParameterError
 from ...kernels.stop_reasons import Verdict
 from ...space.batch import Batch, Space
-from ..growth.chunk import Chunk, Coded, Launched, Started, Starting, Waiting, counted, split
+from ..growth.chunk import Chunk, DirectedSeeds, GrowingChunk, SeedBlock, SeedDirections, SeedQueue, count_chunk, split
 from ..growth.growth import Growth
 from ..growth.settings import Settings
 from ..growth.statistics import Statistics
@@ -28,13 +28,13 @@ from ..products.collector import Collector
 from ..products.points.points import Batches, Outlines, points_on
 from ..seeding.directed import initial_codes
 from ..selection.filters import Filter
-from ..tables.given import Prepared
-from .kernels import demanded, filters_of, kernels_of, settings_for
+from ..tables.inputs import KernelTables
+from .kernels import demand_of, filters_of, kernels_of, settings_for
 
 FEWEST_SELECTED = 1024  # seeds of a chunk if a number of streamlines is asked for, at least
 LOOK_SECONDS = 0.0003  # between looks at whether a chunk has ended
 SPARE = 1.25  # times as many seeds as are expected to give that number
-Block = Coded  # with directions in place of their codes: see Engine.track
+Block = SeedBlock  # with directions in place of their codes: see Engine.track
 
 
 class Engine:
@@ -60,7 +60,7 @@ class Engine:
     """
 
     def __init__(
-        self, prepared: Prepared, space: Space, device: Device, settings: Settings, filters: Sequence[Filter] = (),
+        self, prepared: KernelTables, space: Space, device: Device, settings: Settings, filters: Sequence[Filter] = (),
         products: Sequence[Collector] = (), note: Callable[[str], object] = lambda _: None, points: bool = True,
     ) -> None:
         begun = time.perf_counter()
@@ -69,7 +69,7 @@ class Engine:
         self._made = tuple(products)
         self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = filters_of(settings, filters), (self.points, *products)
-        selection, kernels = demanded(self.filters), kernels_of(self.products)
+        selection, kernels = demand_of(self.filters), kernels_of(self.products)
         self.growth = Growth(prepared, space.voxel_sizes, device, self.settings, selection, kernels)
         self.growth.compile()
         for product in self.products:
@@ -86,7 +86,7 @@ class Engine:
 
     def chunk_size(self) -> int:
         """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
-        return self.growth.room.capacity.seeds
+        return self.growth.memory.capacity.seeds
 
     def track(
         self, seeds: Array, first_seed: int = 0, directions: Array | None = None, *, most: int | None = None,
@@ -133,7 +133,7 @@ class Engine:
         the batch was the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
-        waiting, launched, seeds, most = Waiting(blocks, self._coded, more), None, 0, left
+        waiting, launched, seeds, most = SeedQueue(blocks, self._encode, more), None, 0, left
         try:
             while left and not enough():
                 growing = starting = following = None
@@ -141,7 +141,7 @@ class Engine:
                     if launched is None:
                         if (starting := self._start(waiting, seeds_for(left, most - left, seeds))) is None:
                             break
-                        following, starting = self._started(waiting, starting), None
+                        following, starting = self._take_directions(waiting, starting), None
                         launched, following = growth.launch(following), None
                     # a device finds directions before it grows streamlines
                     starting = self._start(waiting, seeds_for(left, most - left, seeds, len(launched.block[0])))
@@ -154,20 +154,20 @@ class Engine:
                     if not growth.program.copies_beside:  # then `ending` waits until this chunk has grown
                         yield from self._hand_out()
                     if starting is not None:
-                        following, starting = self._started(waiting, starting), None
+                        following, starting = self._take_directions(waiting, starting), None
                     ended = growth.ending(growing)
                     if following is not None:
                         launched, following = growth.launch(following), None
                         growth.program.submit()
                     yield from self._hand_out(None if self._made else ended.is_there)
-                    chunk, verdicts, accepted = self._filtered(ended.wait(), left)
+                    chunk, verdicts, accepted = self._filter(ended.wait(), left)
                     self._collect(accepted)
                 except DeviceMemoryError as error:
                     self._halve(waiting, (growing, launched, starting or following), error)
                     launched = None
                     continue
                 left, seeds = left - len(accepted.number), seeds + len(chunk.seeds)
-                self._uncounted.append(growth.beside(counted, chunk, verdicts))
+                self._uncounted.append(growth.beside(count_chunk, chunk, verdicts))
             points.bring(growth)
             yield from self._hand_out()
         finally:
@@ -192,7 +192,7 @@ class Engine:
             with self.growth.pace.away():
                 yield points.next(self.growth)
 
-    def _start(self, waiting: Waiting, most: int) -> Starting | None:
+    def _start(self, waiting: SeedQueue, most: int) -> SeedDirections | None:
         """Start the next seeds, at most so many; return None if there are none."""
         if not most:
             return None
@@ -200,12 +200,12 @@ class Engine:
             if (block := waiting.next(min(self.growth.ready(waiting.left), most))) is None:
                 return None
             try:
-                return Starting(block, self.growth.start(*block))
+                return SeedDirections(block, self.growth.start(*block))
             except DeviceMemoryError:
                 waiting.put_back(block)
                 raise
 
-    def _started(self, waiting: Waiting, starting: Starting) -> Started:
+    def _take_directions(self, waiting: SeedQueue, starting: SeedDirections) -> DirectedSeeds:
         """Wait for the directions of seeds, and let those for which there is no room wait."""
         with self.statistics.stage("start"):
             started = starting.coming.wait()
@@ -229,14 +229,14 @@ class Engine:
                 product.undo(self.growth)
             raise
 
-    def _coded(self, seeds: Array, first: int, directions: Array | None) -> Coded:
+    def _encode(self, seeds: Array, first: int, directions: Array | None) -> SeedBlock:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
         points = np.ascontiguousarray(seeds, np.float32)
         if directions is None:
             return points, first, None
         return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads)
 
-    def _filtered(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
+    def _filter(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
         """Return a chunk as far as it counts, the verdicts, and the accepted streamlines, at most ``left``."""
         verdicts = reduce(np.minimum, [judge.verdicts(chunk) for judge in self.filters])
         accepted = np.flatnonzero(verdicts == int(Verdict.ACCEPTED))
@@ -244,10 +244,11 @@ class Engine:
             accepted = accepted[:left]
             verdicts = verdicts[: accepted[-1] + 1]
             chunk = chunk.first(len(verdicts))
-        return chunk, verdicts, chunk if len(accepted) == len(verdicts) else chunk.some(accepted)
+        return chunk, verdicts, chunk if len(accepted) == len(verdicts) else chunk.select(accepted)
 
     def _halve(
-        self, waiting: Waiting, begun: Sequence[Starting | Started | Launched | None], error: DeviceMemoryError
+        self, waiting: SeedQueue, begun: Sequence[SeedDirections | DirectedSeeds | GrowingChunk | None],
+        error: DeviceMemoryError,
     ) -> None:
         """Let seeds that were begun wait again; later chunks take half as many. Raise the error if these are few."""
         blocks = [seeds.block for seeds in begun if seeds is not None]

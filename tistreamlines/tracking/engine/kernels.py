@@ -12,7 +12,7 @@ from ...devices import Device
 from ...devices.threads import thread_pool
 from ...kernels.stop_reasons import Stop
 from ...space.batch import Space
-from ..growth.chunk import Started, counted, exclusive_sum, near_together
+from ..growth.chunk import DirectedSeeds, count_chunk, exclusive_sum, z_order
 from ..growth.growth import layout_on, open_kernels
 from ..growth.settings import Settings
 from ..parts import Getter, ProductKernels, Rule, Selection
@@ -48,7 +48,7 @@ class KernelParts:
         """
         settings = settings_for(self.getter, self.settings)
         judges = filters_of(settings, self.filters)
-        layout = layout_on(device, self.getter, self.rule, settings, demanded(judges))
+        layout = layout_on(device, self.getter, self.rule, settings, demand_of(judges))
         batches = (PointsOnHost if device.on_host else Points) if self.points else Outlines
         kernels = partial(open_kernels, device, layout, settings, kernels_of([batches, *self.products]))
         if device.on_host:
@@ -80,7 +80,7 @@ def filters_of(settings: Settings, filters: Iterable[Filter]) -> Sequence[Filter
     return Length(*settings.bounds), *filters
 
 
-def demanded(filters: Iterable[Filter]) -> Selection:
+def demand_of(filters: Iterable[Filter]) -> Selection:
     """Return what filters demand of streamlines while they grow."""
     return reduce(lambda demands, each: each.demand(demands), filters, Selection())
 
@@ -97,9 +97,9 @@ def kernels_of(products: Sequence[Collector | type[Collector]]) -> ProductKernel
 def _call_functions(settings: Settings) -> None:
     """Call the compiled functions of the host with a streamline of one step."""
     seeds = np.zeros((1, 3), np.float32)
-    started = Started((seeds, 0, None), np.ones(1, np.int32), {}, partial(near_together, seeds))
+    started = DirectedSeeds((seeds, 0, None), np.ones(1, np.int32), {}, partial(z_order, seeds))
     state = np.array([[[1, Stop.MAX_LENGTH], [0, Stop.MAX_LENGTH]]], np.int32)
     chunk = replace(started.chunk(), state=state)
-    counted(chunk, Length(*settings.bounds).verdicts(chunk))
+    count_chunk(chunk, Length(*settings.bounds).verdicts(chunk))
     chunk.places(1)
-    chunk.told(Space(np.eye(4), (1, 1, 1)))
+    chunk.facts(Space(np.eye(4), (1, 1, 1)))

@@ -13,9 +13,9 @@ from ...kernels.getters.shared import HALF, HeadingScratch, Vertex, read_row, re
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import Part, host
 from ...option import MODEL, option
-from ...space.sphere import padded
+from ...space.sphere import round_up
 from ..parts import Getter, Row
-from ..tables.given import Scheme
+from ..tables.inputs import Scheme
 from ..tables.rows import Rows, front
 from .fod import CutoffOptions, FodGetter, FodOptions, fod_rows, order_of_fods
 from .shared import harmonic_operations
@@ -151,7 +151,7 @@ def describe_fact(scheme: Scheme, options: FactOptions) -> tuple[FactGetter, Row
     """
     count, maps = scheme.form.count, scheme.maps
     # where several maps are interpolated alone, the first 32 numbers of the row are needed for that
-    width = padded(max(count, 32 * (maps > 1)) + maps)
+    width = round_up(max(count, 32 * (maps > 1)) + maps)
     method = along_peaks.Fact(
         threshold=options.least(scheme.rule), cos_squared=math.cos(math.radians(options.max_angle)) ** 2
     )

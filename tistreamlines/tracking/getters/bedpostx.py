@@ -12,9 +12,9 @@ from ...kernels.getters import bedpostx
 from ...kernels.getters.shared import read_stop
 from ...linker.lang import Func, Stage
 from ...option import FILES, MODEL, OneOrMore, PathLike, option
-from ...space.sphere import padded
+from ...space.sphere import round_up
 from ..parts import Getter, Row
-from ..tables.given import Scheme
+from ..tables.inputs import Scheme
 from ..tables.rows import Rows, front
 from .shared import AngleOptions, CarriesHeading
 
@@ -105,7 +105,7 @@ def describe(scheme: Scheme, options: BedpostxOptions) -> tuple[BedpostxGetter, 
 
     getter = BedpostxGetter(
         method=bedpostx.Bedpostx(least=options.min_f, cos_angle=math.cos(math.radians(options.max_angle))),
-        row=Row.of(padded(4 * count * fibres + maps), maps), fibres=fibres, drawn=count,
+        row=Row.of(round_up(4 * count * fibres + maps), maps), fibres=fibres, drawn=count,
         first=fibres if options.random_fibre else 1, bits=bits, use_f=int(options.use_f),
         modified_euler=int(options.modified_euler), code_bits=code,
     )

@@ -17,9 +17,9 @@ from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.harmonics import from_harmonics, monomials, order_advice
-from ...space.sphere import most_peaks, padded, sphere_tables
+from ...space.sphere import most_peaks, round_up, sphere_tables
 from ..parts import Row
-from ..tables.given import Scheme
+from ..tables.inputs import Scheme
 from ..tables.rows import Rows
 from .shared import VertexGetter, VertexOptions, harmonic_operations, most_directions, peak_rule
 
@@ -121,7 +121,7 @@ class BootTables:
 
     def __init__(self, signals: int, coefficients: int, sets: int) -> None:
         self.signals, self.coefficients, self.sets = signals, coefficients, sets
-        self.groups, self.chunks = padded(coefficients) // 32, padded(signals) // 32
+        self.groups, self.chunks = round_up(coefficients) // 32, round_up(signals) // 32
         # with at most 8 lanes, the steps of a chunk are a multiple of 4
         self.split = 1 if self.groups > 1 else min(8, 2 ** int(math.log2(32 // coefficients)))
         self.steps = 32 // self.split
@@ -136,7 +136,7 @@ class BootTables:
 
     def fit(self, matrix: Array) -> Array:
         """Return the fit matrix in the order [group][chunk of signals][step][lane]."""
-        wide = np.zeros((32 * self.groups // self.split, padded(self.signals)))
+        wide = np.zeros((32 * self.groups // self.split, round_up(self.signals)))
         wide[: self.coefficients, : self.signals] = matrix
         if self.groups > 1:
             return wide.reshape(self.groups, 32, -1).transpose(0, 2, 1)
@@ -215,8 +215,8 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
         )
     gradients = gtab.bvecs[~gtab.b0s_mask]
     residuals = _Residuals(monomials(gradients, options.sh_order))
-    width = padded(tables.signals)
-    row_width = width + padded(len(degrees) + 2 + maps)
+    width = round_up(tables.signals)
+    row_width = width + round_up(len(degrees) + 2 + maps)
     vertices, edges = scheme.vertices_and_edges
     ball, sphere = sphere_tables(vertices, edges)
     method = boot.Boot(
@@ -242,13 +242,13 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
         angular=int(options.angular_weight > 0), negative_peak=int(options.negative_odf == "dipy"), shares=shares,
         most_directions=most_directions(peaks, options),
     )
-    own, weighted = row_width - maps, ~gtab.b0s_mask
+    end, weighted = row_width - maps, ~gtab.b0s_mask
 
     def fill_rows(values: Array, rows: Array) -> None:
         signals = values[:, weighted]
         rows[:, : residuals.centred.shape[0]] = signals @ residuals.centred.T
         rows[:, width : width + residuals.fit.shape[0]] = signals @ residuals.fit.T
-        rows[:, own - 2] = signals @ residuals.mean
-        rows[:, own - 1] = values[:, ~weighted].mean(axis=1)
+        rows[:, end - 2] = signals @ residuals.mean
+        rows[:, end - 1] = values[:, ~weighted].mean(axis=1)
 
     return getter, Rows(fill_rows)

@@ -12,10 +12,19 @@ from ...kernels.getters import det, prob
 from ...kernels.getters.shared import choose_in_cone
 from ...kernels.orientation import patches
 from ...linker.lang import Func, Stage
-from ...space.cones import PATCH, ascending, cones, listed, listed_by_patches, members, patched, touched
+from ...space.cones import (
+    PATCH,
+    ascending,
+    cone_lists,
+    cone_lists_by_patches,
+    cones,
+    divide_sphere,
+    members,
+    patches_touched,
+)
 from ...space.harmonics import monomials
-from ...space.sphere import padded
-from ..tables.given import Scheme
+from ...space.sphere import round_up
+from ..tables.inputs import Scheme
 from ..tables.rows import Rows
 from .pmf import DetOptions, PmfGetter, PmfOptions, PmfRows, PmfTables, pmf_tables, rows_of
 from .shared import harmonic_operations, peak_rule
@@ -61,20 +70,20 @@ def describe_prob(scheme: Scheme, options: PmfOptions) -> tuple[PmfGetter, Rows]
 
     Where cones touch most patches, all stored samples are read at once, which takes less time.
     """
-    order, rows = patched(scheme.vertices_and_edges[0]), rows_of(scheme, options.pmf_rows == "sampled")
+    order, rows = divide_sphere(scheme.vertices_and_edges[0]), rows_of(scheme, options.pmf_rows == "sampled")
     inside, stored = _cones(scheme, options, closed=True), rows.half_order == 0
-    near, used = listed_by_patches(inside, order, TOGETHER) if stored else listed(inside)
+    near, used = cone_lists_by_patches(inside, order, TOGETHER) if stored else cone_lists(inside)
     if stored and (used >= 0).sum(axis=1).mean() > WIDE * len(order) / PATCH:
         return pmf_tables(scheme, options).described(PmfGetter, next_direction=prob.next_direction)
     patches_of = patched_tables(scheme, options, rows, np.concatenate([order, near.ravel()]))
     chunks, tables = used.shape[1], patches_of.tables
     # a step does not read the begin of a row of samples; of a small sphere, that is less than groups of patches
-    host_array, room = ("row", patches_of.first_chunk) if stored else ("pmf", tables.ball.vertex_chunks)
+    host_array, most = ("row", patches_of.first_chunk) if stored else ("pmf", tables.ball.vertex_chunks)
     shares = tables.shares | {"scratch_highest": ("scratch_peaks_candidates", 0)}
-    shares |= {"scratch_cone": (f"scratch_{host_array}", 0)} if chunks <= room else {}
+    shares |= {"scratch_cone": (f"scratch_{host_array}", 0)} if chunks <= most else {}
     return patches_of.described(
-        pick=prob.drawn_vertex, read=patches.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
-        method=patches.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=touched(inside, order)),
+        pick=prob.draw_vertex, read=patches.read_cone, cone_chunks=chunks, together=TOGETHER if stored else 1,
+        method=patches.ConePmf(**vars(patches_of.method), patches=used.ravel(), touched=patches_touched(inside, order)),
         scratch=patches.ConeScratch, shares=shares,
     )
 
@@ -83,11 +92,11 @@ def describe_det(scheme: Scheme, options: DetOptions) -> tuple[PmfGetter, Rows]:
     """Return the getter of deterministic tracking and its rows; see :func:`.pmf.pmf_tables`."""
     if options.det_rule == "closest":
         return pmf_tables(scheme, options).described(PmfGetter, next_direction=det.closest_direction)
-    order, rows = ascending(patched(scheme.vertices_and_edges[0])), rows_of(scheme, options.pmf_rows == "sampled")
+    order, rows = ascending(divide_sphere(scheme.vertices_and_edges[0])), rows_of(scheme, options.pmf_rows == "sampled")
     inside = _cones(scheme, options, closed=False)
     # where coefficients are stored, one chunk takes less time than patches, and patches less than two chunks
     one_chunk = rows.half_order > 0 and inside.sum(axis=1).max() <= PATCH
-    numbers = np.concatenate([order, listed(inside)[0].ravel()]) if one_chunk else order
+    numbers = np.concatenate([order, cone_lists(inside)[0].ravel()]) if one_chunk else order
     patches_of = patched_tables(scheme, options, rows, numbers)
     within = np.zeros(PATCH, np.int32) if one_chunk else np.pad(members(inside, order).ravel(), (0, PATCH))
     return patches_of.described(
@@ -146,24 +155,24 @@ def patched_tables(scheme: Scheme, options: PmfOptions, rows: PmfRows, numbers: 
     rows : PmfRows
         The layout of the rows without bounds.
     numbers : (n,) int32
-        Vertices of the patches, see :func:`tistreamlines.space.cones.patched`, and of further chunks of 32.
+        Vertices of the patches, see :func:`tistreamlines.space.cones.divide_sphere`, and of further chunks of 32.
     """
     vertices, _ = scheme.vertices_and_edges
-    order, start, stored = numbers[: padded(len(vertices))], rows.count, rows.half_order == 0
+    order, start, stored = numbers[: round_up(len(vertices))], rows.count, rows.half_order == 0
     behind = len(order) // PATCH + scheme.maps
     if stored and start % PATCH + behind > PATCH:
-        start = padded(start)  # so that a step reads one chunk besides the patches
-    aligned = padded(start, LINE)
-    if padded(aligned + behind) == padded(start + behind):
+        start = round_up(start)  # so that a step reads one chunk besides the patches
+    aligned = round_up(start, LINE)
+    if round_up(aligned + behind) == round_up(start + behind):
         start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
-    tables = pmf_tables(scheme, options, rows=bounded(rows, vertices, order, start))
+    tables = pmf_tables(scheme, options, rows=add_bounds(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
     method = patches.PatchedPmf(**vars(tables.method), numbers=numbers, places=places.ravel())
     return PatchedTables(tables, method, start, stored)
 
 
-def bounded(rows: PmfRows, vertices: Array, numbers: Array, start: int) -> PmfRows:
+def add_bounds(rows: PmfRows, vertices: Array, numbers: Array, start: int) -> PmfRows:
     """Return rows with the samples of each patch together, and from number ``start`` on a bound of those of each patch.
 
     No sample is above the bound of its patch, also as kernels interpolate and evaluate the function, with rounding.

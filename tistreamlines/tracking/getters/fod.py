@@ -21,10 +21,10 @@ from ...linker.parts import host
 from ...option import MODEL, option
 from ...space.cones import cone_grid
 from ...space.harmonics import basis_of, from_harmonics, order_of, to_descoteaux
-from ...space.sphere import padded
+from ...space.sphere import round_up
 from ..parts import Getter, Row, Rule
 from ..recovery.recoveries import ParticleFiltering
-from ..tables.given import Scheme
+from ..tables.inputs import Scheme
 from ..tables.rows import Rows, front
 from .shared import AngleOptions, CarriesHeading, harmonic_operations, try_bits
 
@@ -280,5 +280,5 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
     function, change = scheme.form, from_harmonics(order).T
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
-    row = Row.of(padded(function.count + scheme.maps), scheme.maps)
+    row = Row.of(round_up(function.count + scheme.maps), scheme.maps)
     return row, Rows(front(lambda values: to_descoteaux(values, function.basis) @ change), all_values=True)

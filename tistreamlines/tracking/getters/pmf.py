@@ -20,9 +20,9 @@ from ...linker.lang import Func, Record
 from ...linker.parts import host
 from ...option import FILES, MODEL, option
 from ...space.harmonics import basis_of, from_harmonics, order_of, sampling_matrix, to_descoteaux
-from ...space.sphere import SPHERES, Ball, most_peaks, padded, sphere_tables
+from ...space.sphere import SPHERES, Ball, most_peaks, round_up, sphere_tables
 from ..parts import Row
-from ..tables.given import Scheme
+from ..tables.inputs import Scheme
 from ..tables.rows import Rows, front
 from .shared import VertexGetter, VertexOptions, harmonic_operations, most_directions, peak_rule
 
@@ -172,11 +172,11 @@ def pmf_tables(
     rows = rows or rows_of(scheme, least is not None or options.pmf_rows == "sampled", least or 0.0)
     peaks = most_peaks(len(vertices), options.min_separation_angle, function.symmetric)
     method = pmf.Pmf(sphere=sphere, rule=peak_rule(options), threshold=options.pmf_threshold)
-    width = padded(rows.count + scheme.maps)
+    width = round_up(rows.count + scheme.maps)
     return PmfTables(
         method, ball, Row.of(width, scheme.maps), rows.half_order, int(function.symmetric),
         # at most a third of the vertices are maxima, because neighbours of a maximum are none, except on plateaus
-        candidates=padded(len(vertices) // 3), most_peaks=peaks, most_directions=most_directions(peaks, options),
+        candidates=round_up(len(vertices) // 3), most_peaks=peaks, most_directions=most_directions(peaks, options),
         rows=Rows(front(rows.fill)),
     )
 

@@ -15,8 +15,8 @@ from ...kernels.orientation.amplitudes import amplitude_of_samples, sphere_of_sa
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
-from ...space.sphere import CellSizes, cell_table, compact_order, padded, without_opposite
-from ..tables.given import Scheme
+from ...space.sphere import CellSizes, cell_table, compact_order, round_up, without_opposite
+from ..tables.inputs import Scheme
 from ..tables.rows import Rows
 from .pmf import PmfGetter, PmfOptions, pmf_tables
 from .shared import try_bits
@@ -213,7 +213,7 @@ def describe(
     getter, rows = tables.described(
         PttGetter, cell_sizes=cell_sizes, segments=segments,
         # most steps need few candidates: two lanes evaluate one where a team's memory holds the values along a probe
-        parts=2 if 2 <= segments <= 2 * (padded(len(vertices)) // 32) else 1,
+        parts=2 if 2 <= segments <= 2 * (round_up(len(vertices)) // 32) else 1,
         probes=options.probe_count, exact_arcs=int(exact_arcs), powered=int(options.data_support_exponent != 1),
         paper=int(options.probe_rule == "paper"), strict=int(options.probe_rule != "dipy"),
         code_bits=try_bits(scheme.rule, ptt.NUMBER_BITS),

@@ -14,16 +14,16 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...backends.numba.cache import Function, text_of
 from ...kernels.stop_reasons import Stop, Verdict
-from ...linker.coming import Coming
 from ...linker.records import Arguments
+from ...linker.transfer import Transfer
 from ...space.batch import Space
 
 CELL_BITS = 5  # 32 cells along each axis
 _kernel = partial(Function, text_of(Path(__file__).with_name("chunk_kernels.py")))
 _exclusive, _exclusive_in_order, _along_curve = map(_kernel, ("exclusive", "exclusive_in_order", "along_curve"))
-_enlist, _tally, _count, _places, _tell = map(_kernel, ("enlist", "tally", "count", "places", "tell"))
+_enlist, _tally, _count, _places, _write_facts = map(_kernel, ("enlist", "tally", "count", "places", "write_facts"))
 judge_lengths = _kernel("judge_lengths")
-Coded = tuple[Array, int, Array | None]  # (n, 3) seeds, number of the first, and (n,) codes of given directions
+SeedBlock = tuple[Array, int, Array | None]  # (n, 3) seeds, number of the first, and (n,) codes of given directions
 
 
 def exclusive_sum(counts: Array) -> npt.NDArray[np.int64]:
@@ -40,7 +40,7 @@ def exclusive_sum_in_order(counts: npt.NDArray[np.int32], order: npt.NDArray[np.
     return out
 
 
-def near_together(points: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
+def z_order(points: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     """Return the order of points along a Z-shaped curve (Morton 1966) through 32 x 32 x 32 cells, by a counting sort.
 
     Parameters
@@ -53,7 +53,7 @@ def near_together(points: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     return order
 
 
-def enlisted(counts: Array, slot: Array) -> tuple[Array, Array, Array]:
+def enlist_halves(counts: Array, slot: Array) -> tuple[Array, Array, Array]:
     """Return the streamlines of seeds, each (m,) int32: their seeds, branches and numbers; see :class:`Chunk`.
 
     Parameters
@@ -66,7 +66,7 @@ def enlisted(counts: Array, slot: Array) -> tuple[Array, Array, Array]:
     return seed, branch, number
 
 
-def tallied(state: Array) -> tuple[int, int, Array]:
+def tally_halves(state: Array) -> tuple[int, int, Array]:
     """Return the steps of all halves, the most of one, and forward and backward halves by stop reason (2, reasons).
 
     Parameters
@@ -78,9 +78,9 @@ def tallied(state: Array) -> tuple[int, int, Array]:
     return int(out[0, 0]), int(out[0, 1]), out[1:]
 
 
-def counted(chunk: Chunk, verdicts: Array) -> Array:
+def count_chunk(chunk: Chunk, verdicts: Array) -> Array:
     """Return the counts of :class:`.statistics.Statistics` for a chunk that has ended, with the verdicts on it."""
-    ends, judged = tallied(chunk.state)[2].sum(axis=0), np.zeros(len(Verdict), np.int64)
+    ends, judged = tally_halves(chunk.state)[2].sum(axis=0), np.zeros(len(Verdict), np.int64)
     _count(np.asarray(verdicts, np.int8), judged)  # at once: among many threads, each step of Python's may have to wait
     return np.concatenate([[len(chunk.seeds)], ends, judged])
 
@@ -129,7 +129,7 @@ class Chunk:
         _places(self.state, words, slot, offset)
         return slot, offset
 
-    def told(self, space: Space) -> tuple[tuple[Array, ...], Array]:
+    def facts(self, space: Space) -> tuple[tuple[Array, ...], Array]:
         """Return what a batch says of each streamline besides its points, and the places of first points as int32.
 
         The former are the offsets, the seed (RASmm), the numbers of seed and direction, and the stop reasons.
@@ -139,14 +139,14 @@ class Chunk:
         seeds, numbers = np.empty((count, 3), np.float32), np.empty(count, np.uint32)
         directions, reasons = np.empty(count, np.uint16), np.empty((count, 2), np.uint8)
         facts = offsets, begins, seeds, numbers, directions, reasons
-        _tell(space.affine, self.first_seed, (self.seeds, self.seed, self.branch, self.state), facts)
+        _write_facts(space.affine, self.first_seed, (self.seeds, self.seed, self.branch, self.state), facts)
         return (offsets, seeds, numbers, directions, reasons), begins
 
     def first(self, count: int) -> Chunk:
         """Return the chunk with its first streamlines, and their seeds."""
-        return replace(self.some(slice(count)), seeds=self.seeds[: int(self.seed[count - 1]) + 1])
+        return replace(self.select(slice(count)), seeds=self.seeds[: int(self.seed[count - 1]) + 1])
 
-    def some(self, places: Array | slice) -> Chunk:
+    def select(self, places: Array | slice) -> Chunk:
         """Return the chunk with some of its streamlines."""
         def chosen(values: Array) -> Array:
             return values[places] if isinstance(places, slice) else np.take(values, places, axis=0)
@@ -155,7 +155,7 @@ class Chunk:
         return replace(self, **named, besides={name: chosen(values) for name, values in self.besides.items()})
 
 
-def split(block: Coded, count: int) -> tuple[Coded, Coded]:
+def split(block: SeedBlock, count: int) -> tuple[SeedBlock, SeedBlock]:
     """Return the first ``count`` seeds of a block, and the others."""
     seeds, first, codes = block
     ahead, behind = (None, None) if codes is None else (codes[:count], codes[count:])
@@ -163,7 +163,7 @@ def split(block: Coded, count: int) -> tuple[Coded, Coded]:
 
 
 @dataclass(frozen=True)
-class Started:
+class DirectedSeeds:
     """Seeds whose initial directions are on the device, so that their streamlines can be launched.
 
     Parameters
@@ -174,7 +174,7 @@ class Started:
     order : returns the order of the seeds in which neighbours follow each other.
     """
 
-    block: Coded
+    block: SeedBlock
     counts: Array
     arguments: Arguments
     order: Callable[[], Array]
@@ -190,38 +190,38 @@ class Started:
     def chunk(self) -> Chunk:
         """Return the streamlines, without steps and stop reasons."""
         seeds, first_seed, _ = self.block
-        return Chunk(first_seed, seeds, *enlisted(self.counts, self.slot), np.zeros((0, 2, 2), np.int32))
+        return Chunk(first_seed, seeds, *enlist_halves(self.counts, self.slot), np.zeros((0, 2, 2), np.int32))
 
 
 @dataclass(frozen=True)
-class Starting:
+class SeedDirections:
     """Seeds whose initial directions the device is looking for."""
 
-    block: Coded
-    coming: Coming[Started]
+    block: SeedBlock
+    coming: Transfer[DirectedSeeds]
 
 
 @dataclass(frozen=True)
-class Launched:
+class GrowingChunk:
     """Streamlines that grow on the device.
 
     Parameters
     ----------
-    block : their seeds, see :class:`Started`.
+    block : their seeds, see :class:`DirectedSeeds`.
     count : how many there are.
     listed : returns the streamlines, without steps and stop reasons.
     arguments : the kernels' arguments that belong to them, by flat name.
     steps : steps that have been launched.
     """
 
-    block: Coded
+    block: SeedBlock
     count: int
     listed: Callable[[], Chunk]
     arguments: Arguments
     steps: int
 
 
-class Waiting:
+class SeedQueue:
     """Seeds that wait for their initial directions, in blocks; a chunk has seeds of one block.
 
     Parameters
@@ -232,12 +232,12 @@ class Waiting:
     """
 
     def __init__(
-        self, blocks: Iterator[Coded], coded: Callable[[Array, int, Array | None], Coded], more: bool = True
+        self, blocks: Iterator[SeedBlock], coded: Callable[[Array, int, Array | None], SeedBlock], more: bool = True
     ) -> None:
         self._blocks, self._coded, self._more = blocks, coded, more
-        self._here: deque[Coded] = deque()
+        self._here: deque[SeedBlock] = deque()
 
-    def next(self, count: int) -> Coded | None:
+    def next(self, count: int) -> SeedBlock | None:
         """Return the next seeds, at most so many of them; None if there are none."""
         if not self.ahead:
             return None
@@ -257,7 +257,7 @@ class Waiting:
         """How many seeds are left of all blocks; 0 if that is not known."""
         return 0 if self._more else self.ahead
 
-    def put_back(self, block: Coded) -> None:
+    def put_back(self, block: SeedBlock) -> None:
         """Let seeds wait before all others."""
         if len(block[0]):
             self._here.appendleft(block)

@@ -58,10 +58,10 @@ def places(state, words, slot, offset):
 
 
 @compiled
-def tell(affine, first_seed, chunk, told):
+def write_facts(affine, first_seed, chunk, facts):
     """Write what a batch says of each streamline besides its points, and the place of its first one as two types."""
     seeds, seed, branch, state = chunk
-    offset, begin, point, number, direction, reasons = told
+    offset, begin, point, number, direction, reasons = facts
     point_number = 0
     for i in range(seed.shape[0]):
         offset[i] = point_number
@@ -97,7 +97,7 @@ def exclusive_in_order(counts, order, out):
 
 @compiled
 def along_curve(points, shift, keys, begins, order):
-    """Find the order of points along a curve through cells, see :func:`.chunk.near_together`."""
+    """Find the order of points along a curve through cells, see :func:`.chunk.z_order`."""
     spread = (0, 1, 8, 9, 64, 65, 72, 73)  # the three bits of a number, two zeros before each
     for i in range(points.shape[0]):
         key = 0
@@ -114,13 +114,13 @@ def along_curve(points, shift, keys, begins, order):
 
 
 @compiled
-def judge_lengths(state, fewest, most, verdicts, found):
+def judge_lengths(state, fewest, most, verdicts, judged):
     """Find the verdicts on streamlines by their steps: accepted, without a step, too short, too long."""
     for i in range(state.shape[0]):
         steps = state[i, 0, 0] + state[i, 1, 0]
         if steps > most:
-            found[i] = verdicts[3]
+            judged[i] = verdicts[3]
         elif steps >= fewest:
-            found[i] = verdicts[0]
+            judged[i] = verdicts[0]
         else:
-            found[i] = verdicts[1 if steps == 0 else 2]
+            judged[i] = verdicts[1 if steps == 0 else 2]

@@ -20,13 +20,13 @@ from ...errors import ParameterError
 from ...kernels import growth, halves, streamlines
 from ...kernels.interpolate import Volume
 from ...kernels.stop_reasons import LAST_EARLY, Stop
-from ...linker.coming import Coming
 from ...linker.records import Arguments, spread
+from ...linker.transfer import Transfer
 from ..parts import Getter, Layout, ProductKernels, Rule, Selection
-from ..tables.given import Prepared
-from ..tables.rows import CUBE, interleaved
-from .chunk import Chunk, Launched, Started, near_together, split, tallied
-from .memory import WORD, Room, memory_for
+from ..tables.inputs import KernelTables
+from ..tables.rows import CUBE, interleave
+from .chunk import Chunk, DirectedSeeds, GrowingChunk, split, tally_halves, z_order
+from .memory import WORD, ChunkMemory, memory_for
 from .pace import Pace
 from .settings import Settings
 from .statistics import Statistics
@@ -45,14 +45,14 @@ QUEUES = {"start": "seeds", "enlist": "seeds", "advance": "halves", "judge": "ha
 Result = TypeVar("Result")
 
 
-def laid_out(
-    prepared: Prepared, device: Device, settings: Settings, selection: Selection
+def lay_out_halves(
+    prepared: KernelTables, device: Device, settings: Settings, selection: Selection
 ) -> tuple[Layout, Volume]:
     """Return how halves grow and lie in memory on a device, and the rows that they read there."""
     getter, rule, volume = prepared.getter, prepared.rule, prepared.volume
     layout = layout_on(device, getter, rule, settings, selection)
     if layout.interleaved > 1:
-        if (cubes := interleaved(volume, 32 * getter.row.row_chunks)) is not None:
+        if (cubes := interleave(volume, 32 * getter.row.row_chunks)) is not None:
             return layout, cubes
         layout = replace(layout, interleaved=1)
     return layout, volume
@@ -64,7 +64,7 @@ def layout_on(device: Device, getter: Getter, rule: Rule, settings: Settings, se
         getter = replace(getter, look_ahead=None)  # a GPU grows other halves while it waits for memory
     return Layout.of(
         getter, rule, selection, paged=int(device.on_host), gathers=int(not device.on_host),
-        interleaved=CUBE if getter.read_by_lanes and not device.on_host else 1,
+        interleave=CUBE if getter.read_by_lanes and not device.on_host else 1,
         directed=int(settings.directed and getter.aimed),
         one_way=settings.one_way * (1 + settings.either_sense), truncates=int(settings.truncate),
     )
@@ -94,16 +94,16 @@ class Growth:
     ----------
     program : the kernels.
     layout : how halves lie in memory, and the parts that grow them.
-    room : the arrays of chunks.
+    memory : the arrays of chunks.
     rules : :class:`...kernels.halves.Rules` by flat name, on the host.
     """
 
     def __init__(
-        self, prepared: Prepared, voxel_sizes: Array, device: Device, settings: Settings, selection: Selection,
+        self, prepared: KernelTables, voxel_sizes: Array, device: Device, settings: Settings, selection: Selection,
         products: ProductKernels,
     ) -> None:
         self.prepared, self.device, self.settings, self.statistics = prepared, device, settings, Statistics()
-        self.layout, volume = laid_out(prepared, device, settings, selection)
+        self.layout, volume = lay_out_halves(prepared, device, settings, selection)
         self._has_bits = self.layout.load.has_bits
         self._most_steps = settings.max_steps * (RETURNS if self.layout.load.recovers else 1)
         self._returned = self.layout.returned()
@@ -119,7 +119,7 @@ class Growth:
         self.rules = spread("rules", rules)
         values = prepared.values | spread("volume", volume) | self.rules | spread("filter", selection.filter)
         tables = WORD * sum(array.size for array in values.values() if isinstance(array, np.ndarray)) + products.bytes
-        self.room = Room(self.program, device, settings, self.layout, tables)
+        self.memory = ChunkMemory(self.program, device, settings, self.layout, tables)
         with memory_for("the tables"):
             self._tables = on_device(self.program, values)
         self._ended: Arguments = {}  # what of the kernels' arguments belongs to the chunk that has ended last
@@ -139,19 +139,19 @@ class Growth:
 
         No system resets a CPU, however long a launch takes.
         """
-        most, halves = self.room.capacity.streamlines, None if self.device.on_host else self.pace.halves()
+        most, halves = self.memory.capacity.streamlines, None if self.device.on_host else self.pace.halves()
         return most if halves is None else max(1, min(most, halves // 2))
 
     def ready(self, ahead: int = 0) -> int:
-        """Return how many seeds to begin together, if so many are left; see :meth:`.memory.Room.ready`."""
-        return self.room.ready(self._most_streamlines(), ahead)
+        """Return how many seeds to begin together, if so many are left; see :meth:`.memory.ChunkMemory.ready`."""
+        return self.memory.ready(self._most_streamlines(), ahead)
 
     def halve(self, seeds: int) -> int:
         """Give the memory of a chunk of so many seeds back; return how many the next ones may have, 0 if no fewer."""
         self._ended = {}
-        return self.room.halve(seeds)
+        return self.memory.halve(seeds)
 
-    def start(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Coming[Started]:
+    def start(self, seeds: Array, first_seed: int, codes: Array | None = None) -> Transfer[DirectedSeeds]:
         """Find the initial directions of seeds; those that were started before them may still be launched.
 
         Unless the program ``copies_beside`` kernels, the directions are waited for here.
@@ -164,12 +164,12 @@ class Growth:
 
         Returns
         -------
-        Started
+        DirectedSeeds
             Without the last of the seeds where their streamlines have no room.
         """
         n = len(seeds)
-        arguments = self.room.for_seeds(n) | {"rules_first_seed": first_seed}
-        order = self.beside(near_together, seeds)
+        arguments = self.memory.for_seeds(n) | {"rules_first_seed": first_seed}
+        order = self.beside(z_order, seeds)
         self.program.upload(arguments["seeds_points"], seeds.ravel(), beside=True)
         if codes is not None:
             self._direct(codes, arguments)
@@ -178,17 +178,17 @@ class Growth:
         self.statistics.copied_bytes += WORD * n
         coming = self.program.later(arguments["seeds_counts"], n)
 
-        def wait() -> Started:
+        def wait() -> DirectedSeeds:
             counts = coming.wait()
             most, total = self._most_streamlines(), int(counts.sum())
-            self.room.density = max(total / n, 1.0)
+            self.memory.density = max(total / n, 1.0)
             if total <= most:
-                return Started((seeds, first_seed, codes), counts, arguments, order)
+                return DirectedSeeds((seeds, first_seed, codes), counts, arguments, order)
             kept = max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
             block = split((seeds, first_seed, codes), kept)[0]
-            return Started(block, counts[:kept], arguments, partial(near_together, block[0]))
+            return DirectedSeeds(block, counts[:kept], arguments, partial(z_order, block[0]))
 
-        return Coming(wait, coming.is_there)
+        return Transfer(wait, coming.is_there)
 
     def _direct(self, codes: Array, arguments: Arguments) -> None:
         """Give each seed the direction of its code (n,), or none where that is -1."""
@@ -199,14 +199,14 @@ class Growth:
         self.program.upload(arguments["seeds_peaks"], peaks.ravel(), beside=True)
         self.program.upload(arguments["seeds_counts"], (codes >= 0).astype(np.int32), beside=True)
 
-    def launch(self, started: Started) -> Launched:
+    def launch(self, started: DirectedSeeds) -> GrowingChunk:
         """Give each initial direction its streamline and launch the first steps, behind those of the last chunk.
 
         These keep the device busy while the host is at work on the last chunk. A CPU takes all steps together.
         """
         self._ended = {}
         count = int(started.counts.sum())
-        arguments = started.arguments | self.room.for_halves(count)
+        arguments = started.arguments | self.memory.for_halves(count)
         self.program.upload(arguments["slot"], started.slot, beside=True)
         self.program.run("enlist", len(started.counts), self._tables | arguments)
         self.pace.queue()
@@ -217,9 +217,9 @@ class Growth:
         few = self._steps(self.sides * count, FIRST_SECONDS)
         self._advance(arguments, count, few)
         steps += few
-        return Launched(started.block, count, self.beside(started.chunk), arguments, steps)
+        return GrowingChunk(started.block, count, self.beside(started.chunk), arguments, steps)
 
-    def go_on(self, launched: Launched) -> None:
+    def go_on(self, launched: GrowingChunk) -> None:
         """Launch further steps; the device may still be at work."""
         count = launched.count
         times = 0 if self.device.on_host else self.pace.ahead() if self.device.on_gpu else 1
@@ -227,35 +227,35 @@ class Growth:
         for _ in range(times):
             self._advance(launched.arguments, count, steps)
 
-    def ending(self, launched: Launched) -> Coming[Chunk]:
+    def ending(self, launched: GrowingChunk) -> Transfer[Chunk]:
         """Return what waits for a chunk's streamlines to end, and returns them with steps and stop reasons.
 
         Before that, the next chunk may be launched. Unless the program ``copies_beside`` kernels, the streamlines are
         waited for here.
         """
-        coming = self._coming(launched)
+        coming = self._copy_state(launched)
 
         def wait() -> Chunk:
             with self.statistics.stage("grow"):
-                ended = self._grown(launched, coming)
+                ended = self._wait_for(launched, coming)
             self._ended = launched.arguments
             chunk = launched.listed()
-            self.room.points = max(self.pace.taken / max(len(chunk.seeds), 1), 1.0)
+            self.memory.points = max(self.pace.taken / max(len(chunk.seeds), 1), 1.0)
             if self._has_bits:
                 # how far the other half of a rejected one has come by then depends on the device
                 ended["state"][np.flatnonzero(ended["verdict"] <= LAST_EARLY)] = 0, Stop.REJECTED
             in_order = {name: np.take(values, chunk.number, axis=0) for name, values in ended.items()}
             return replace(chunk, state=in_order.pop("state"), besides=in_order)
 
-        return Coming(wait, coming["state"].is_there)
+        return Transfer(wait, coming["state"].is_there)
 
-    def finish(self, started: Started) -> Chunk:
+    def finish(self, started: DirectedSeeds) -> Chunk:
         """Grow the streamlines of seeds, and return them when all have ended."""
         launched = self.launch(started)
         self.go_on(launched)
         return self.ending(launched).wait()
 
-    def _coming(self, launched: Launched) -> dict[str, Coming[Array]]:
+    def _copy_state(self, launched: GrowingChunk) -> dict[str, Transfer[Array]]:
         """Let what the host needs of a chunk's streamlines be copied when the steps launched so far have been taken."""
         count = launched.count
         if self._has_bits:
@@ -265,18 +265,18 @@ class Growth:
         arrays = {name: launched.arguments[self._returned[name][0]] for name in sizes}
         return {name: self.program.later(arrays[name], size) for name, size in sizes.items()}
 
-    def _grown(self, launched: Launched, coming: dict[str, Coming[Array]]) -> dict[str, Array]:
+    def _wait_for(self, launched: GrowingChunk, coming: dict[str, Transfer[Array]]) -> dict[str, Array]:
         """Wait until all streamlines of a chunk have ended; return what has come of them, by name."""
         count = launched.count
         while True:
             state = coming.pop("state").wait().reshape(-1, 2, 2)
-            steps, most, ends = tallied(state)
+            steps, most, ends = tally_halves(state)
             self.pace.end(steps, most)
             if not (growing := int(ends[: self.sides, Stop.GROWING].sum())):
                 others = {name: array.wait().reshape(-1, *self._returned[name][1]) for name, array in coming.items()}
                 return others | {"state": state}
             self._advance(launched.arguments, count, self._begin(growing)[0])
-            coming = self._coming(launched)
+            coming = self._copy_state(launched)
 
     def _advance(self, arguments: Arguments, count: int, steps: int, sides: int | None = None) -> None:
         """Launch the halves of streamlines, together or in turn; if ``sides`` is 1, the forward halves."""
@@ -316,11 +316,11 @@ class Growth:
     def bytes_for(self, seeds: int, grown: int) -> int:
         """Return the bytes of tables and arrays for so many seeds, ``grown`` of which have grown here so far."""
         ready = self.ready()
-        return self.room.bytes_for(min(seeds, ready) / min(seeds, grown, ready), -(-seeds // ready))
+        return self.memory.bytes_for(min(seeds, ready) / min(seeds, grown, ready), -(-seeds // ready))
 
     def accept(self, accepted: Chunk) -> None:
         """List the accepted ones of the streamlines that have ended last in ``values["accepted"]``."""
-        numbers = self.room.accepted.hold("accepted", len(accepted.number))
+        numbers = self.memory.accepted.hold("accepted", len(accepted.number))
         self._ended = self._ended | {"accepted": self.program.upload(numbers, accepted.number, beside=True)}
 
     def made_up(self, steps: int) -> Chunk:
@@ -364,4 +364,4 @@ class Growth:
             chunk = seeds[: self.ready()]
             codes = np.zeros(len(chunk), np.int32) if self.layout.directed else None
             seeds = seeds[len(self.finish(self.start(chunk, 0, codes).wait()).seeds) :]
-        self.room.forget()  # those of a run begin elsewhere
+        self.memory.forget()  # those of a run begin elsewhere

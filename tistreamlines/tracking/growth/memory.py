@@ -12,7 +12,7 @@ from ...devices import Device, free_memory, usable_cores
 from ...errors import DeviceMemoryError, ParameterError
 from ...linker.parts import Arrays
 from ...linker.records import INTS, Arguments
-from ...space.sphere import padded
+from ...space.sphere import round_up
 from ..parts import Layout
 from .settings import Settings
 
@@ -101,7 +101,7 @@ def capacity_for(
     a_streamline = WORD * (HALF_SETS * total(streamline) + total(accepted) + 4)
     streamline = {**streamline, **accepted}
     codes, together = layout.codes_a_word, layout.together
-    most, longest = padded(layout.getter.most_directions, together), 2 * -(-max_steps // codes)
+    most, longest = round_up(layout.getter.most_directions, together), 2 * -(-max_steps // codes)
     a_word = (PARTS_AHEAD + 1) * WORD * packs
     least = a_seed + most * a_streamline + a_word * (longest + 1)
     left = 2**62
@@ -178,7 +178,7 @@ def memory_for(what: str) -> Generator[None, None, None]:
         raise no_memory(what, error.__cause__ or error) from error
 
 
-class Room:
+class ChunkMemory:
     """The arrays of chunks on a device.
 
     Parameters
@@ -217,7 +217,7 @@ class Room:
 
     def for_halves(self, count: int) -> Arguments:
         """Return arrays for the halves of the next chunk's streamlines, by flat name."""
-        return _next(self._halves).hold_all(self._names[1], padded(count, self._together))
+        return _next(self._halves).hold_all(self._names[1], round_up(count, self._together))
 
     def ready(self, streamlines: int, ahead: int = 0) -> int:
         """Return how many seeds to begin together, if each has as many streamlines and points as in the last chunk.

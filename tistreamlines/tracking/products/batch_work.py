@@ -30,14 +30,14 @@ MOST_THREADS = 4  # that help
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing(Part):
+class VoxelList(Part):
     """What is noted of voxels that streamlines pass through, see ``kernels/products/density.py``."""
 
     lists: int = 0
     shares: int = 0
 
 
-COUNTING = Listing()
+COUNTING = VoxelList()
 
 
 @cache

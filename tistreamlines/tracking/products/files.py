@@ -98,7 +98,7 @@ class ProductFile:
         """Take the weight of each streamline into account, (n,), when all have come; called before ``write``."""
 
 
-class Weighing(ProductFile):
+class WeightProduct(ProductFile):
     """A product that weighs streamlines.
 
     Attributes

@@ -17,7 +17,7 @@ from ...linker.lang import LANES, fields_of
 from ...linker.records import spread
 from ...space.batch import Batch, Space
 from ..growth.chunk import exclusive_sum
-from .batch_work import Listing, program_of
+from .batch_work import VoxelList, program_of
 
 LONGEST = 1 << 10  # voxels that a step may be long: its length in 2^-20 voxels then fits 32 bits
 MOST_VOXELS, MOST_SIDE = 1 << 30, 32767  # of a grid, and along one axis, which NIfTI bounds
@@ -56,7 +56,7 @@ class MapGrid:
         most = np.minimum(np.ceil(steps * self._borders) + 4, self.voxels).astype(np.int64)
         return -(-most // LANES) * LANES
 
-    def listed(self, batch: Batch, chosen: slice) -> Iterator[tuple[dict[str, Array], int]]:
+    def lists(self, batch: Batch, chosen: slice) -> Iterator[tuple[dict[str, Array], int]]:
         """Yield arrays that ``count_points`` takes of some streamlines at a time, and how many voxels they may pass."""
         first, sizes = chosen.start, self.each(batch.lengths[chosen] - 1)
         begins = exclusive_sum(sizes)
@@ -171,8 +171,8 @@ def passages(
     shares : amounts of a segment that are shared among its voxels.
     spans : returns these amounts, (p, shares) int32, from points and offsets.
     """
-    program, first = program_of(count_points, part=Listing(lists=1, shares=shares)), 0
-    for values, most in grid.listed(batch, slice(0, len(batch))):
+    program, first = program_of(count_points, part=VoxelList(lists=1, shares=shares)), 0
+    for values, most in grid.lists(batch, slice(0, len(batch))):
         count, visited, slot = len(values["slot"]), np.empty(most, np.int32), values["slot"]
         listed, amounts = np.zeros(count, np.int32), np.empty((most, shares), np.int32)
         passage = {

@@ -47,8 +47,8 @@ class KeyedSums:
         self._slots, self._totals = np.empty(0, np.int64), np.empty((0, self._columns), np.int64)
         self._state = np.zeros(2, np.int64)  # room for new keys, and how many items of an addition are added
 
-    def _make_room(self, keys: int) -> None:
-        """Begin anew, with room for so many keys."""
+    def _allocate(self, keys: int) -> None:
+        """Begin anew, with memory for so many keys."""
         self._clear()
         direct = self._columns * self._keys <= MOST_DIRECT and SPARSE * keys >= self._keys
         slots = self._keys if direct else int(keys / FULL) + 1
@@ -59,16 +59,16 @@ class KeyedSums:
         """Add sums, (n, columns) int64, of keys, (n,) int64 from 0 on; one may be there several times."""
         with self._lock:
             if not len(self._totals):
-                self._make_room(FEWEST)
+                self._allocate(FEWEST)
             self._state[1] = 0
             _insert(self._slots, self._totals, self._state, keys, sums)
             if (done := int(self._state[1])) < len(keys):
-                taken = self._taken()
-                self._make_room(int(len(taken[0]) * GROWTH) + FEWEST)
+                taken = self._all_sums()
+                self._allocate(int(len(taken[0]) * GROWTH) + FEWEST)
                 self.add(*taken)
                 self.add(keys[done:], sums[done:])
 
-    def _taken(self) -> tuple[Array, Array]:
+    def _all_sums(self) -> tuple[Array, Array]:
         """Return all keys and their sums; those of a table in any order."""
         if not len(self._slots):
             keys = np.flatnonzero(reduce(np.logical_or, self._totals.T))
@@ -79,7 +79,7 @@ class KeyedSums:
     def sorted(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns)."""
         with self._lock:
-            keys, sums = self._taken()
+            keys, sums = self._all_sums()
         order = np.argsort(keys) if len(self._slots) else slice(None)
         return keys[order], sums[order]
 

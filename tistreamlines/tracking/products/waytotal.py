@@ -55,4 +55,4 @@ class Waytotal(ProductFile):
         (path,) = self.paths
         with completed(path, force=force) as draft:
             draft.write_text(f"{self.value}\n", encoding="ascii", newline="")
-        self.details = sidecar.described(path) | {"streamlines": self.value}
+        self.details = sidecar.file_record(path) | {"streamlines": self.value}

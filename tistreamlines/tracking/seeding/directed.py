@@ -13,7 +13,7 @@ from ...io.surfaces import Surface
 from ...option import flag
 from ...space.batch import Space
 from ...space.sphere import closest_vertices
-from ..tables.given import Prepared
+from ..tables.inputs import KernelTables
 
 BLOCK = 512  # directions that are compared with all vertices at once
 UNIT = 1e-3  # how far a length may be from 1
@@ -86,7 +86,7 @@ def along_voxel_axes(directions: npt.NDArray[np.float64], space: Space) -> npt.N
 
 
 def initial_codes(
-    directions: Array, seeds: Array, prepared: Prepared, threads: int | None = None
+    directions: Array, seeds: Array, prepared: KernelTables, threads: int | None = None
 ) -> npt.NDArray[np.int32]:
     """Return the codes of given directions: of the vertices nearest to them, or their own where steps go anywhere.
 
@@ -96,7 +96,7 @@ def initial_codes(
         Unit vectors along the voxel axes.
     seeds : (n, 3) float32, voxel
         The seeds that the directions belong to.
-    prepared : Prepared
+    prepared : KernelTables
         The tables of the method, whose sphere is used.
     threads : int, optional
         CPU threads; one per core by default.
@@ -105,7 +105,8 @@ def initial_codes(
     -------
     (n,) int32
         Twice the vertex, plus one where the direction is nearer to the opposite of the vertex, or a code of
-        :func:`tistreamlines.kernels.getters.shared.encoded`; -1 for a seed outside the image, which has no direction.
+        :func:`tistreamlines.kernels.getters.shared.encode_direction`; -1 for a seed outside the image, which has no
+        direction.
 
     Raises
     ------
@@ -125,7 +126,7 @@ def initial_codes(
     if len(bad):
         raise ParameterError(f"direction {bad[0]} is {directions[bad[0]].tolist()}: give unit vectors")
     if getter.aimed:
-        return np.where(inside(seeds, prepared), _encoded(directions, threads), -1).astype(np.int32)
+        return np.where(inside(seeds, prepared), _encode(directions, threads), -1).astype(np.int32)
     sphere, symmetric = vars(getter.method)["sphere"], bool(getter.symmetric)
     # float32, with which the kernels compute and which a cache of tables holds
     vertices = np.asarray(sphere.vertices, np.float32).astype(np.float64).reshape(3, -1)[:, : sphere.count].T
@@ -139,19 +140,19 @@ def initial_codes(
     return np.where(inside(seeds, prepared), codes, -1).astype(np.int32)
 
 
-def _encoded(directions: Array, threads: int | None) -> Array:
+def _encode(directions: Array, threads: int | None) -> Array:
     """Return the codes of directions (n, 3), on the host."""
     from ...backends.numba.program import NumbaProgram
     from ...kernels.getters.shared import encode_directions
     from ...linker.parts import Source
 
-    codes, given = np.empty(max(len(directions), 1), np.int32), np.ascontiguousarray(directions, np.float32).ravel()
+    codes, numbers = np.empty(max(len(directions), 1), np.int32), np.ascontiguousarray(directions, np.float32).ravel()
     program = NumbaProgram(Source([encode_directions]), threads=threads)
-    program.run(encode_directions.__name__, len(directions), {"directions": given, "codes": codes})
+    program.run(encode_directions.__name__, len(directions), {"directions": numbers, "codes": codes})
     return codes[: len(directions)]
 
 
-def inside(seeds: Array, prepared: Prepared) -> npt.NDArray[np.bool_]:
+def inside(seeds: Array, prepared: KernelTables) -> npt.NDArray[np.bool_]:
     """Return which seeds (n, 3) float32 lie in the image, as the kernels decide it."""
     end = np.asarray(prepared.arrays["volume_shape"], np.float32) - np.float32(0.5)
     return np.all((seeds >= np.float32(-0.5)) & (seeds < end), axis=1)

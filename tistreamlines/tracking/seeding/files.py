@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...errors import InputError
-from ...io.images import AnyPath, Tell, existing, reading, silent
+from ...io.images import AnyPath, Tell, existing_path, reading, silent
 from ...io.in_memory import InMemory
 from ...io.nifti import load_map
 from ...option import FARTHEST
@@ -43,9 +43,9 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     InputError
         If the file is missing or damaged, or if a seed is not finite or too far away, or has no direction.
     """
-    given, path = path, Path(path) if isinstance(path, InMemory) else existing(path)
+    source, path = path, Path(path) if isinstance(path, InMemory) else existing_path(path)
     with reading(path):
-        seeds = _numbers(given, path)
+        seeds = _numbers(source, path)
     if seeds.size == 0:
         raise InputError(f"{path}: 0 seeds; give at least one line of x y z in RASmm")
     if seeds.ndim != 2 or seeds.shape[1] not in (3, 6) or seeds.dtype.kind not in "fiu":
@@ -65,9 +65,9 @@ def load_seeds(path: AnyPath) -> npt.NDArray[np.float64]:
     return seeds
 
 
-def _numbers(given: AnyPath, path: Path) -> Array:
-    if isinstance(given, InMemory):
-        return np.asarray(given.values)
+def _numbers(source: AnyPath, path: Path) -> Array:
+    if isinstance(source, InMemory):
+        return np.asarray(source.values)
     if path.suffix.lower() == ".npy":
         with path.open("rb") as file:
             return np.lib.format.read_array(file, allow_pickle=False)
@@ -140,7 +140,7 @@ def load_weights(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArra
 
 
 @dataclass(frozen=True, eq=False)
-class GivenSeeds(NumberedSeeds):
+class PointSeeds(NumberedSeeds):
     """Seeds at given points, the same number at each.
 
     Seed k is at point k modulo the number of points, so each round visits all.
@@ -176,14 +176,14 @@ class GivenSeeds(NumberedSeeds):
         return self.voxel_points
 
 
-def check_inside(points: Array, space: Space, given: Literal["voxel", "rasmm"], name: str) -> None:
+def check_inside(points: Array, space: Space, coordinates: Literal["voxel", "rasmm"], name: str) -> None:
     """Check that at least nine of ten seeds lie in the image, and suggest other coordinates if not.
 
     Parameters
     ----------
-    points : (n, 3), in the coordinates of ``given``.
+    points : (n, 3), voxel coordinates or RASmm, as ``coordinates`` says.
     space : grid of the image.
-    given : 'voxel' or 'rasmm'.
+    coordinates : 'voxel' or 'rasmm'.
     name : argument or file, for the message.
 
     Raises
@@ -192,20 +192,20 @@ def check_inside(points: Array, space: Space, given: Literal["voxel", "rasmm"], 
         If more than a tenth of the seeds lies outside.
     """
     inside = {"voxel": count_inside(points, space), "rasmm": count_inside(space.to_voxel(points), space)}
-    count, other = len(points), "rasmm" if given == "voxel" else "voxel"
+    count, other = len(points), "rasmm" if coordinates == "voxel" else "voxel"
     most = (1 - OUTSIDE) * count
-    if inside[given] >= most:
+    if inside[coordinates] >= most:
         return
     if inside[other] >= most:
-        turn = "np.linalg.inv(affine)" if given == "voxel" else "affine"
+        turn = "np.linalg.inv(affine)" if coordinates == "voxel" else "affine"
         advice = (
-            f"as {SPACES[other]} {inside[other]} lie inside: turn them into {SPACES[given]} with "
+            f"as {SPACES[other]} {inside[other]} lie inside: turn them into {SPACES[coordinates]} with "
             f"nibabel.affines.apply_affine({turn}, seeds)"
         )
     else:
-        advice = f"as {SPACES[other]} {count - inside[other]} do: give seeds of this image in {SPACES[given]}"
-    outside = count - inside[given]
-    raise InputError(f"{name}: as {SPACES[given]} {outside} of {count} seeds lie outside the image, {advice}")
+        advice = f"as {SPACES[other]} {count - inside[other]} do: give seeds of this image in {SPACES[coordinates]}"
+    outside = count - inside[coordinates]
+    raise InputError(f"{name}: as {SPACES[coordinates]} {outside} of {count} seeds lie outside the image, {advice}")
 
 
 def count_inside(points: Array, space: Space) -> int:
@@ -213,7 +213,7 @@ def count_inside(points: Array, space: Space) -> int:
     return int(((points >= -0.5) & (points < np.array(space.shape) - 0.5)).all(axis=1).sum())
 
 
-def seeds_in_file(rows: npt.NDArray[np.float64], space: Space, name: str) -> GivenSeeds:
+def seeds_in_file(rows: npt.NDArray[np.float64], space: Space, name: str) -> PointSeeds:
     """Return seeds at points in RASmm, of which at least nine in ten must lie in the image.
 
     Parameters
@@ -225,4 +225,4 @@ def seeds_in_file(rows: npt.NDArray[np.float64], space: Space, name: str) -> Giv
     points = rows[:, :3]
     check_inside(points, space, "rasmm", name)
     along = along_voxel_axes(rows[:, 3:], space) if rows.shape[1] == 6 else None
-    return GivenSeeds(space.to_voxel(points), along)
+    return PointSeeds(space.to_voxel(points), along)

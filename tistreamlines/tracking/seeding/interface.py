@@ -24,7 +24,7 @@ from ...option import flag
 from ...space.batch import Space
 from ..tables.rows import of_windows
 from .more_seeds import cells_around, voxels_by_share
-from .seeds import Draw, DrawnSeeds, corners_of, first_found
+from .seeds import Draw, DrawnSeeds, corners_of, first_success
 
 NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
@@ -70,16 +70,16 @@ class Segmentation:
         crossed = np.logical_and(*(any_of_cells(np.pad(side, 1, mode="edge")) for side in sides))
         return np.argwhere(any_of_cells(crossed)).astype(np.int32)
 
-    def find(self, points: Floats, shifts: Floats, found: npt.NDArray[np.bool_]) -> None:
+    def find(self, points: Floats, shifts: Floats, success: npt.NDArray[np.bool_]) -> None:
         """Move points (n, 3), RASmm, to the interface, along it by shifts (n, 2), mm, and back; tell which succeed."""
-        _find(self.values, *self._grid, points, shifts, found.view(np.uint8))
+        _find(self.values, *self._grid, points, shifts, success.view(np.uint8))
 
-    def move(self, points: Floats, found: npt.NDArray[np.bool_]) -> None:
+    def move(self, points: Floats, success: npt.NDArray[np.bool_]) -> None:
         """Move points (n, 3), RASmm, where there is more grey than white matter, to the interface; tell which succeed.
 
         One fails where there is more fluid than grey and white matter.
         """
-        _move(self.values, *self._grid, points, found.view(np.uint8))
+        _move(self.values, *self._grid, points, success.view(np.uint8))
 
     @property
     def _grid(self) -> tuple[npt.NDArray[np.float64], float]:
@@ -144,25 +144,25 @@ class InterfaceSeeds(DrawnSeeds):
         places = f"{flag('seed_mask')} or {flag('seed_image')}"
         reason = f"hardly any voxel of {places} is where grey and white matter meet; give others"
         with single_blas():
-            found = first_found(first, self.within(first, count), 3, self._tried, self.segmentation.path, reason)
-        return self.space.to_voxel(found)
+            points = first_success(first, self.within(first, count), 3, self._try, self.segmentation.path, reason)
+        return self.space.to_voxel(points)
 
-    def _tried(
+    def _try(
         self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]
     ) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return the points (n, 3), RASmm, of attempts at seeds ``first + items``, and which are at the interface."""
         reals = self.draw.attempts(first, items, attempts)
         begun = self.voxels[voxels_by_share(self._sums, reals[:, :2])] + (reals[:, 2:5].astype(np.float64) - 0.5)
-        points, found = Space(self.affine, self.space.shape).to_ras(begun), np.empty(len(items), bool)
+        points, success = Space(self.affine, self.space.shape).to_ras(begun), np.empty(len(items), bool)
         side = np.float32(np.prod(self.segmentation.space.voxel_sizes) ** (1 / 3))  # rounded: alike on all machines
         shifts = (reals[:, 5:].astype(np.float64) - 0.5) * (SIDES * float(side))
 
         def search(first: int) -> None:
             block = slice(first, first + BLOCK)
-            self.segmentation.find(points[block], shifts[block], found[block])
+            self.segmentation.find(points[block], shifts[block], success[block])
 
         in_threads(search, range(0, len(items), BLOCK), self.draw.threads)
-        return points, found
+        return points, success
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return a point between each eight voxels of the image among which a seed may lie."""

@@ -102,27 +102,27 @@ def interface_near(tissues, to_voxel, longest, x, y, z):
         x, y, z, steps = x + step_x, y + step_y, z + step_z, steps + 1
         excess, along_x, along_y, along_z, known = excess_at(tissues, to_voxel, x, y, z)
         going = known and length > 0.0 and abs(excess) > NEAR and steps < MOST_STEPS
-    found = known and abs(excess) <= NEAR
-    if found:
+    success = known and abs(excess) <= NEAR
+    if success:
         cortex, nuclei, white, fluid, pathology = tissues_at(tissues, to_voxel, x, y, z)
         most = max(cortex, nuclei, white)
-        found = white > 0.0 and fluid < max(most, pathology) and (pathology < most or pathology <= fluid)
-    if not found or excess >= 0.0:
-        return x, y, z, found
+        success = white > 0.0 and fluid < max(most, pathology) and (pathology < most or pathology <= fluid)
+    if not success or excess >= 0.0:
+        return x, y, z, success
     step_x, step_y, step_z, length = step_by(excess, along_x, along_y, along_z, known, longest)
-    found, going = False, length > 0.0
+    success, going = False, length > 0.0
     while going:
         step_x, step_y, step_z, length = GROWTH * step_x, GROWTH * step_y, GROWTH * step_z, GROWTH * length
         x, y, z = x + step_x, y + step_y, z + step_z
         excess, _, _, _, known = excess_at(tissues, to_voxel, x, y, z)
-        found = known and 0.0 <= excess < NEAR
-        going = not found and length < longest
-    return x, y, z, found
+        success = known and 0.0 <= excess < NEAR
+        going = not success and length < longest
+    return x, y, z, success
 
 
 @compiled
-def shifted(tissues, to_voxel, x, y, z, one, two):
-    """A point moved in the plane of the interface, by ``one`` and ``two`` mm along two axes of the plane."""
+def shift_point(tissues, to_voxel, x, y, z, across, up):
+    """A point moved in the plane of the interface, by ``across`` and ``up`` mm along two axes of the plane."""
     _, a, b, c, _ = excess_at(tissues, to_voxel, x, y, z)
     length = math.sqrt(a * a + b * b + c * c)
     if length == 0.0:
@@ -134,23 +134,23 @@ def shifted(tissues, to_voxel, x, y, z, one, two):
         across_x, across_y, across_z, length = -c, 0.0, a, abs(c)
     across_x, across_y, across_z = across_x / length, across_y / length, across_z / length
     up_x, up_y, up_z = b * across_z - c * across_y, c * across_x - a * across_z, a * across_y - b * across_x
-    return x + one * across_x + two * up_x, y + one * across_y + two * up_y, z + one * across_z + two * up_z
+    return x + across * across_x + up * up_x, y + across * across_y + up * up_y, z + across * across_z + up * up_z
 
 
 @compiled
-def find_seeds(tissues, to_voxel, longest, points, shifts, found):
+def find_seeds(tissues, to_voxel, longest, points, shifts, success):
     """Move each point to the interface, along that by its shift, and to the interface again."""
     for n in range(points.shape[0]):
         x, y, z, there = interface_near(tissues, to_voxel, longest, points[n, 0], points[n, 1], points[n, 2])
         if there:
-            x, y, z = shifted(tissues, to_voxel, x, y, z, shifts[n, 0], shifts[n, 1])
+            x, y, z = shift_point(tissues, to_voxel, x, y, z, shifts[n, 0], shifts[n, 1])
             x, y, z, there = interface_near(tissues, to_voxel, longest, x, y, z)
         points[n, 0], points[n, 1], points[n, 2] = x, y, z
-        found[n] = there
+        success[n] = there
 
 
 @compiled
-def move_seeds(tissues, to_voxel, longest, points, found):
+def move_seeds(tissues, to_voxel, longest, points, success):
     """Move each point with more grey than white matter to the interface; one with more fluid than both is not found."""
     for n in range(points.shape[0]):
         x, y, z = points[n, 0], points[n, 1], points[n, 2]
@@ -159,4 +159,4 @@ def move_seeds(tissues, to_voxel, longest, points, found):
         if there and white <= cortex + nuclei:
             x, y, z, there = interface_near(tissues, to_voxel, longest, x, y, z)
         points[n, 0], points[n, 1], points[n, 2] = x, y, z
-        found[n] = there
+        success[n] = there

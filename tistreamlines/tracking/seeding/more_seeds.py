@@ -46,7 +46,7 @@ class SeedsPerVoxel(DrawnSeeds, NumberedSeeds, SeedsInVoxels):
     draw: Draw
 
     def __post_init__(self) -> None:
-        count = counted("--seeds-per-voxel", self.each, len(self.voxels), self.each)
+        count = count_seeds("--seeds-per-voxel", self.each, len(self.voxels), self.each)
         object.__setattr__(self, "draw", replace(self.draw, count=count))
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, None]:
@@ -74,7 +74,7 @@ class GridSeeds(NumberedSeeds, SeedsInVoxels):
     density: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", counted("--seed-grid", self.density, len(self.voxels), self.density**3))
+        object.__setattr__(self, "count", count_seeds("--seed-grid", self.density, len(self.voxels), self.density**3))
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], None]:
         """Return the seeds of these numbers."""
@@ -190,17 +190,17 @@ class SeedsElsewhere(Seeds):
         if not len(self._cells):
             raise ParameterError(f"{flag('seed_mask')} lies outside the image: check its affine")
 
-    def _moved(self, points: Array) -> npt.NDArray[np.float64]:
+    def _move(self, points: Array) -> npt.NDArray[np.float64]:
         """Return points of the other grid in voxel coordinates of the image."""
         return self.space.to_voxel(Space(self.affine, self.space.shape).to_ras(points))
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on."""
-        return self._moved(self.seeds.points(first, count))
+        return self._move(self.seeds.points(first, count))
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, None]:
         """Return seeds that stand for those of these numbers."""
-        return self._moved(self.seeds.sample(numbers)[0]), None
+        return self._move(self.seeds.sample(numbers)[0]), None
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return a point between each eight voxels of the image among which a seed may lie."""
@@ -208,7 +208,7 @@ class SeedsElsewhere(Seeds):
 
     @cached_property
     def _cells(self) -> npt.NDArray[np.float64]:
-        return cells_around(self._moved(self.seeds.reach()), self.space)
+        return cells_around(self._move(self.seeds.reach()), self.space)
 
 
 def cells_around(points: npt.NDArray[np.float64], space: Space) -> npt.NDArray[np.float64]:
@@ -240,7 +240,7 @@ def cells_between(low: npt.NDArray[np.int_], high: npt.NDArray[np.int_], space: 
     return np.clip(np.argwhere(cells).astype(np.float64) - 0.5, -0.5, np.array(space.shape) - 0.51)
 
 
-def counted(name: str, value: int, places: int, each: int, what: str = "voxels") -> int:
+def count_seeds(name: str, value: int, places: int, each: int, what: str = "voxels") -> int:
     """Return the number of seeds in all voxels; refuse more than there are numbers, naming the option."""
     if places * each > MOST:
         raise ParameterError(f"{name} is {value}: {places} {what} would have more than {MOST} seeds; give fewer")

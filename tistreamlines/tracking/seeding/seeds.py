@@ -76,9 +76,9 @@ class Seeds(ABC):
         """Take what streamlines follow, if seeds depend on that; called before all else."""
         del followed
 
-    def prepare(self, told: Callable[[float], object]) -> None:
-        """Make what takes long before the first seed is drawn; ``told`` receives the share that is done, 0 to 1."""
-        del told
+    def prepare(self, progress: Callable[[float], object]) -> None:
+        """Make what takes long before the first seed is drawn; ``progress`` receives the share that is done, 0 to 1."""
+        del progress
 
     def heed(self, batch: Batch) -> None:
         """Take accepted streamlines into account, where the seeds of later rounds depend on them."""
@@ -186,7 +186,7 @@ class RandomSeeds(DrawnSeeds, SeedsInVoxels):
         return self.draw.reals(place_seed, 3, first, count, voxels=voxels, voxel_count=len(self.voxels))
 
 
-def first_found(
+def first_success(
     first: int, count: int, width: int,
     attempt: Callable[[int, Numbers, Numbers], tuple[npt.NDArray[np.floating], npt.NDArray[np.bool_]]],
     whose: str, reason: str,

@@ -16,9 +16,9 @@ from ...io.surfaces import AUTO, SPACES, Surface, load_surface
 from ...option import SEEDS, OneOrMore, TableLike, flag, option
 from ...space.batch import Space
 from .directed import along_voxel_axes, lengths_of, normals_of, senses_of
-from .files import GivenSeeds, count_inside
-from .more_seeds import cells_between, counted, voxels_by_share
-from .seeds import Draw, DrawnSeeds, Seeds, first_found
+from .files import PointSeeds, count_inside
+from .more_seeds import cells_between, count_seeds, voxels_by_share
+from .seeds import Draw, DrawnSeeds, Seeds, first_success
 
 FREE, NORMAL, INWARD = DIRECTIONS = ("free", "normal", "inward")
 
@@ -121,29 +121,29 @@ class AreaSeeds(DrawnSeeds):
 
     def points(self, first: int, count: int) -> Floats:
         """Return the seeds from number ``first`` on; raise InputError if one is not found in the mask."""
-        return self.space.to_voxel(self._placed(first, count)[0])
+        return self.space.to_voxel(self._place(first, count)[0])
 
     def directions(self, first: int, count: int) -> Floats | None:
         """Return unit vectors normal to the triangles of seeds, if they are asked for."""
-        return None if self.senses is None else self._along(self._placed(first, count)[1])
+        return None if self.senses is None else self._along(self._place(first, count)[1])
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Floats, Floats | None]:
         """Return seeds that stand for those of these numbers, and their directions."""
-        points, chosen = self._placed(int(numbers[0]), len(numbers))
+        points, chosen = self._place(int(numbers[0]), len(numbers))
         return self.space.to_voxel(points), None if self.senses is None else self._along(chosen)
 
-    def _placed(self, first: int, count: int) -> tuple[Floats, npt.NDArray[np.intp]]:
+    def _place(self, first: int, count: int) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Return the seeds from number ``first`` on, RASmm, and the triangles in which they lie."""
         count = self.within(first, count)
         if self.mask is None:
             numbers = np.arange(count, dtype=np.int32)
-            rows = self._tried(first, numbers, np.zeros_like(numbers))[0]
+            rows = self._try(first, numbers, np.zeros_like(numbers))[0]
         else:
             reason = f"hardly any part of the surfaces lies in {flag('seed_mask')}; give another mask"
-            rows = first_found(first, count, 4, self._tried, flag("seed_surface"), reason)
+            rows = first_success(first, count, 4, self._try, flag("seed_surface"), reason)
         return rows[:, :3], rows[:, 3].astype(np.intp)
 
-    def _tried(self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]) -> tuple[Floats, Flags]:
+    def _try(self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]) -> tuple[Floats, Flags]:
         """Return the points and the triangles (n, 4) of attempts at seeds ``first + items``, and which may be used."""
         reals = self.draw.attempts(first, items, attempts)
         chosen = voxels_by_share(self._sums, reals[:, :2])
@@ -168,7 +168,7 @@ class AreaSeeds(DrawnSeeds):
 
 
 def surface_seeds(
-    paths: Sequence[AnyPath], space: Space, draw: Draw, *, given: str = AUTO, direction: str = FREE,
+    paths: Sequence[AnyPath], space: Space, draw: Draw, *, vertex_space: str = AUTO, direction: str = FREE,
     each: int | None = None, mask: SeedMask | None = None, note: Tell = silent, warn: Tell = silent,
 ) -> Seeds:
     """Return seeds on surfaces.
@@ -179,7 +179,7 @@ def surface_seeds(
     space : Space
         Grid of the image.
     draw : number of random seeds, and their random numbers.
-    given : space of the vertices, see :func:`tistreamlines.io.surfaces.load_surface`.
+    vertex_space : space of the vertices, see :func:`tistreamlines.io.surfaces.load_surface`.
     direction : one of ``DIRECTIONS``.
     each : number of seeds at each vertex, in place of random ones.
     mask : seeds lie in it.
@@ -190,7 +190,7 @@ def surface_seeds(
     InputError
         If a surface cannot be read, has no area, or lies elsewhere.
     """
-    surfaces = [load_surface(path, given, note, warn) for path in paths]
+    surfaces = [load_surface(path, vertex_space, note, warn) for path in paths]
     for surface in surfaces:
         _check_place(surface, space, warn)
         if not len(surface.triangles) and (each is None or direction != FREE):
@@ -229,7 +229,7 @@ def _with_area(vertices: Floats, triangles: npt.NDArray[np.int64], mask: SeedMas
 def _at_vertices(
     vertices: Floats, triangles: npt.NDArray[np.int64], senses: Floats | None, space: Space, each: int,
     mask: SeedMask | None,
-) -> GivenSeeds:
+) -> PointSeeds:
     """Return seeds at vertices, along the sums of the normals of their triangles, weighted by area."""
     keep = np.ones(len(vertices), bool) if mask is None else mask.holds(vertices)
     if not keep.any():
@@ -245,8 +245,8 @@ def _at_vertices(
                 f"{vertices[none[0]].round(3).tolist()}; leave out {flag('surface_direction')}"
             )
         along = along_voxel_axes(sums[keep], space)
-    counted(flag("seeds_per_vertex"), each, int(keep.sum()), each, "vertices")
-    return GivenSeeds(space.to_voxel(vertices[keep]), along, each)
+    count_seeds(flag("seeds_per_vertex"), each, int(keep.sum()), each, "vertices")
+    return PointSeeds(space.to_voxel(vertices[keep]), along, each)
 
 
 def _check_place(surface: Surface, space: Space, warn: Tell) -> None:

@@ -58,7 +58,7 @@ class Regions(Filter):
     """
 
     def __init__(self, asked: Asked, space: Space, stops: bool) -> None:
-        included = {name: _numbered(asked, name) for name in ROLES[:2]}
+        included = {name: _region_bits(asked, name) for name in ROLES[:2]}
         words = 1 + max((word for places in included.values() for word, _ in places), default=0)
         placed = [(region, 0, bit) for name in ROLES[2:] for region, bit in _unions(asked, name)]
         for name, places in included.items():
@@ -83,7 +83,7 @@ class Regions(Filter):
         return chunk.besides["verdict"]
 
 
-def _numbered(asked: Asked, name: str) -> list[tuple[int, int]]:
+def _region_bits(asked: Asked, name: str) -> list[tuple[int, int]]:
     """Return the word and the bit of each region of ``include`` or ``include_ordered``.
 
     If one word has too few bits for both, the ordered regions begin with a word of their own.

@@ -15,11 +15,11 @@ from ...linker.parts import host
 from ...option import SEEDS, ImageLike, option
 from ..parts import Recovery, Rule
 from ..recovery.recoveries import Backtracking, BacktrackOptions
-from ..tables.given import OwnMap, StopTables
+from ..tables.inputs import MapImage, StopTables
 
 NAME = "act5"
 MOST_LOOKED_AT = 1_000_000  # voxels
-UNREAD = OwnMap(np.empty((0, 0, 0, 5), np.float32), np.eye(4))  # tissues before they are read
+UNREAD = MapImage(np.empty((0, 0, 0, 5), np.float32), np.eye(4))  # tissues before they are read
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
 
@@ -46,11 +46,11 @@ class FiveTissues(Rule):
     """The rule of five tissues, which remembers what a half has passed through."""
 
     classify: Func = act5.classify
-    memory: type[Record] = act5.Passed
-    load_memory: Stage = act5.load_passed
+    memory: type[Record] = act5.ActMemory
+    load_memory: Stage = act5.load_act
     remember: Stage = act5.note_tissue
     conclude: Stage = act5.judge_end
-    store_memory: Stage = act5.store_passed
+    store_memory: Stage = act5.store_act
     fluid_at: Func = five_tissues.fluid_at
     shuns_fluid: int = 1
     for_rule: int = act5.NUMBERS
@@ -59,7 +59,7 @@ class FiveTissues(Rule):
     in_turn: bool = host(default=True)
 
 
-def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: OwnMap = UNREAD) -> Rule:
+def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: MapImage = UNREAD) -> Rule:
     """Return the rule, from the options, the sides of a voxel of the tracked image, mm, and the tissues."""
     x, y, z = map(float, sides)
     crops = options.crop_at_gmwmi
@@ -72,14 +72,14 @@ def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: OwnMap = UN
 
 
 def prepare(
-    maps: Mapping[str, OwnMap], anisotropy: Callable[[], Array], options: Act5Options, sides: tuple[float, ...]
+    maps: Mapping[str, MapImage], anisotropy: Callable[[], Array], options: Act5Options, sides: tuple[float, ...]
 ) -> StopTables:
     """Make the tables of the rule.
 
     Parameters
     ----------
     maps : mapping
-        ``act``, an :class:`tistreamlines.tracking.tables.given.OwnMap` of five volumes.
+        ``act``, an :class:`tistreamlines.tracking.tables.inputs.MapImage` of five volumes.
     anisotropy : unused
         See :class:`tistreamlines.tracking.registry.StoppingRule`.
     options : Act5Options
@@ -107,16 +107,16 @@ def prepare(
     return StopTables(rule_of(options, sides, maps["act"]))
 
 
-def tissues_of(maps: Mapping[str, OwnMap]) -> OwnMap | None:
+def tissues_of(maps: Mapping[str, MapImage]) -> MapImage | None:
     """Return the fractions of white matter, grey matter and fluid, (x, y, z, 3), if they are known."""
     if "act" not in maps:
         return None
     values = maps["act"].values
     grey = values[..., 0] + values[..., 1]
-    return OwnMap(np.stack([values[..., five_tissues.WHITES], grey, values[..., 3]], axis=-1), maps["act"].to_grid)
+    return MapImage(np.stack([values[..., five_tissues.WHITES], grey, values[..., 3]], axis=-1), maps["act"].to_grid)
 
 
-def doubt(maps: Mapping[str, OwnMap], anisotropy: Callable[[], Array] | None, options: Act5Options) -> str:
+def doubt(maps: Mapping[str, MapImage], anisotropy: Callable[[], Array] | None, options: Act5Options) -> str:
     """Say so if volumes seem to be exchanged, judged by how the tissues lie.
 
     Parameters
@@ -129,16 +129,16 @@ def doubt(maps: Mapping[str, OwnMap], anisotropy: Callable[[], Array] | None, op
     str
         A warning, or nothing.
     """
-    from .tissues import exchanged
+    from .tissues import describe_exchange
 
     if (tissues := tissues_of(maps)) is None:
         return ""
     every = max(1, round((np.prod(tissues.values.shape[:3]) / MOST_LOOKED_AT) ** (1 / 3)))
-    doubt = exchanged(*np.moveaxis(tissues.values[::every, ::every, ::every], -1, 0))
+    doubt = describe_exchange(*np.moveaxis(tissues.values[::every, ::every, ::every], -1, 0))
     return doubt and f"{options.act}: {doubt}, so its volumes may be exchanged: give MRtrix3's order"
 
 
-def with_sum(tissues: OwnMap) -> OwnMap:
+def with_sum(tissues: MapImage) -> MapImage:
     """Return the five tissues and their sum, which kernels look up as well."""
     values = tissues.values
-    return OwnMap(np.concatenate([values, values.sum(axis=-1, keepdims=True)], axis=-1), tissues.to_grid)
+    return MapImage(np.concatenate([values, values.sum(axis=-1, keepdims=True)], axis=-1), tissues.to_grid)

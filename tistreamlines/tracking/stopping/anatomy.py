@@ -17,7 +17,7 @@ from ...linker.lang import Func, Record
 from ...option import SEEDS, ImageLike, flag, option
 from ..parts import Recovery, Rule
 from ..recovery.recoveries import Backtracking, BacktrackOptions, ParticleOptions, particle_filtering_of
-from ..tables.given import OwnMap, StopTables
+from ..tables.inputs import MapImage, StopTables
 
 INCLUDED = ("include_map", "exclude_map")
 TISSUES = ("pve_wm", "pve_gm", "pve_csf")
@@ -168,7 +168,7 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
     order = "FSL's FAST numbers fluid 0, grey matter 1 and white matter 2"
     if all(name in maps for name in TISSUES):
         known = None if anisotropy is None else _least_anisotropic(maps, anisotropy())
-        doubt = known or tissues.exchanged(*(maps[name] for name in TISSUES))
+        doubt = known or tissues.describe_exchange(*(maps[name] for name in TISSUES))
         return doubt and f"{doubt}, so the tissue fractions may be exchanged: {order}"
     if all(name in maps for name in INCLUDED) and not tissues.exclude_in_place(*(maps[name] for name in INCLUDED)):
         return (
@@ -178,12 +178,12 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
     return ""
 
 
-def tissues_of(maps: Mapping[str, Array]) -> OwnMap | None:
+def tissues_of(maps: Mapping[str, Array]) -> MapImage | None:
     """Return the fractions of white matter, grey matter and fluid, (x, y, z, 3), if they are known."""
     if "pve" in maps:
-        return OwnMap(maps["pve"], np.eye(4))
+        return MapImage(maps["pve"], np.eye(4))
     known = [maps[name] for name in TISSUES if name in maps]
-    return OwnMap(np.stack(known, axis=-1), np.eye(4)) if len(known) == len(TISSUES) else None
+    return MapImage(np.stack(known, axis=-1), np.eye(4)) if len(known) == len(TISSUES) else None
 
 
 def _least_anisotropic(maps: Mapping[str, Array], values: Array) -> str:

@@ -12,7 +12,7 @@ from ...errors import InputError, ParameterError
 from ...kernels.stopping import row_maps
 from ...option import SEEDS, ImageLike, flag, option
 from ..parts import Rule
-from ..tables.given import StopTables
+from ..tables.inputs import StopTables
 
 MUCH = 100  # times the threshold: the median of FA is about 3 times, that of a fraction of white matter 10 times 0.1
 LEAST = 0.01  # a lower threshold stands for 0

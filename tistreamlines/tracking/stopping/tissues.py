@@ -13,8 +13,8 @@ from ...aliases import Array
 from ...io.samples import Samples
 from ...space.batch import Space
 from ...space.harmonics import BASES
-from ...space.resampling import resampled
-from ..tables.given import OrientationFunctions, OwnMap
+from ...space.resampling import resample_image
+from ..tables.inputs import MapImage, OrientationFunctions
 
 NAMES = ("white matter", "grey matter", "cerebrospinal fluid")
 ORDERS = tuple(permutations(range(3)))  # the first is the right one
@@ -51,7 +51,7 @@ class Arrangement:
         white, grey, fluid = maps
         most = np.where(white >= np.maximum(grey, fluid), WHITE, np.where(grey >= fluid, GREY, FLUID))
         labels = np.where(white + grey + fluid > 0.5, most, OUTSIDE).astype(np.int8)
-        labels = np.pad(_cropped(labels), 1, constant_values=OUTSIDE)
+        labels = np.pad(_crop(labels), 1, constant_values=OUTSIDE)
         away = np.zeros(labels.shape, np.int32)
         distance_transform_cdt(labels < OUTSIDE, "taxicab", distances=away)
         depths = [float(away[labels == tissue].mean()) if (labels == tissue).any() else 0.0 for tissue in range(3)]
@@ -62,7 +62,7 @@ class Arrangement:
         both = faces.reshape(4, 4)
         return cls(np.array([values.sum(dtype=np.float64) for values in maps]), np.array(depths), both + both.T)
 
-    def ordered(self, order: Sequence[int]) -> Arrangement:
+    def reorder(self, order: Sequence[int]) -> Arrangement:
         """Return the arrangement if the maps were given in another order."""
         whole = [*order, 3]
         return Arrangement(self.sums[list(order)], self.depths[list(order)], self.faces[np.ix_(whole, whole)])
@@ -87,7 +87,7 @@ class Arrangement:
         return bool(outer <= OUTER or 3 * fluid[OUTSIDE] >= grey[OUTSIDE])
 
 
-def exchanged(white: Array, grey: Array, fluid: Array) -> str:
+def describe_exchange(white: Array, grey: Array, fluid: Array) -> str:
     """Say which tissues seem to be exchanged, in words, or nothing.
 
     Parameters
@@ -99,15 +99,15 @@ def exchanged(white: Array, grey: Array, fluid: Array) -> str:
     if not arrangement.sums.all() or arrangement.plausible():
         return ""
     for order in ORDERS[1:]:
-        if arrangement.ordered(order).plausible():
-            wrong = [f"the map of {NAMES[given]} lies like {NAMES[tissue]}" for given, tissue in _places(order)]
+        if arrangement.reorder(order).plausible():
+            wrong = [f"the map of {NAMES[label]} lies like {NAMES[tissue]}" for label, tissue in _places(order)]
             return " and ".join(wrong)
     return ""  # in a phantom, or in a part of a brain, no order may look right
 
 
 def _places(order: Sequence[int]) -> list[tuple[int, int]]:
     """Return for each map that is not where it belongs which it was given as, and which it seems to be."""
-    return sorted((given, tissue) for tissue, given in enumerate(order) if given != tissue)
+    return sorted((label, tissue) for tissue, label in enumerate(order) if label != tissue)
 
 
 def exclude_in_place(include: Array, exclude: Array) -> bool:
@@ -120,7 +120,7 @@ def exclude_in_place(include: Array, exclude: Array) -> bool:
     return not ((exclude[corners] > 0.5).all() and all((face <= 0.5).all() for face in faces))
 
 
-def _cropped(labels: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+def _crop(labels: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
     """Cut away planes without tissue."""
     where = np.argwhere(labels < OUTSIDE)
     if not len(where):
@@ -150,12 +150,12 @@ CHECK = "check that both are of one subject, in one space"
 FEW = 50.0  # voxels of a tissue, too few for a mean
 
 
-def misplaced(tissues: OwnMap, follows: object, anisotropy: Callable[[], Array] | None, space: Space) -> str:
+def placement_doubt(tissues: MapImage, follows: object, anisotropy: Callable[[], Array] | None, space: Space) -> str:
     """Say so if tissues seem to lie elsewhere than the fibres, or if grey matter and fluid seem to be exchanged.
 
     Parameters
     ----------
-    tissues : OwnMap, (x, y, z, 3)
+    tissues : MapImage, (x, y, z, 3)
         Fractions of white matter, grey matter and cerebrospinal fluid.
     follows : OrientationFunctions, Samples or another
         What streamlines follow.
@@ -177,9 +177,9 @@ def misplaced(tissues: OwnMap, follows: object, anisotropy: Callable[[], Array] 
         sizes, what = _means(anisotropy(), every), "FA"
     cells = _coarse(space, every)
     grid = Space(space.affine @ np.linalg.inv(tissues.to_grid), tissues.values.shape[:3])  # type: ignore[arg-type]
-    shares = resampled(tissues.values, grid, cells, nearest=False)[0]
-    if exchanged := _exchanged(shares, follows, every):
-        return exchanged
+    shares = resample_image(tissues.values, grid, cells, nearest=False)[0]
+    if describe_exchange := _describe_fod_exchange(shares, follows, every):
+        return describe_exchange
     known = _means(np.ones(space.shape, bool), every) > 0.5
     white = np.where(known, shares[..., 0], 0)
     if not sizes.any() or not white.any():
@@ -188,7 +188,7 @@ def misplaced(tissues: OwnMap, follows: object, anisotropy: Callable[[], Array] 
         return f"{away:.0%} of {what}, by size, lie where there is no tissue: {CHECK}"
     if (bare := float(white[sizes == 0].sum() / white.sum())) > BARE:
         return f"{bare:.0%} of the white matter of the tissues in the image has no {what}: {CHECK}"
-    if (better := _moved(shares[..., 0], sizes, known, cells.voxel_sizes)) is None:
+    if (better := _best_shift(shares[..., 0], sizes, known, cells.voxel_sizes)) is None:
         return ""
     now, then, voxels = better
     by = ", ".join(f"{length:.0f}" for length in space.axes @ (voxels * cells.voxel_sizes))
@@ -217,7 +217,7 @@ def _sizes(follows: object, every: int) -> Array | None:
     return _means(values.std(axis=-1), every)
 
 
-def _exchanged(shares: Array, follows: object, every: int) -> str:
+def _describe_fod_exchange(shares: Array, follows: object, every: int) -> str:
     """Say so if orientation functions are larger in fluid than in grey matter, where there are some."""
     if not isinstance(follows, OrientationFunctions) or follows.kind != "sh":
         return ""
@@ -259,7 +259,7 @@ def _means(values: Array, every: int) -> Array:
     return sums.astype(np.float64) / every**3
 
 
-def _moved(white: Array, sizes: Array, known: Array, sides: Array) -> tuple[float, float, Array] | None:
+def _best_shift(white: Array, sizes: Array, known: Array, sides: Array) -> tuple[float, float, Array] | None:
     """Return the correlation as it is, the best one of white matter that is moved, and by how many cells; or None.
 
     Each is Pearson's, over the cells that are known; moved white matter is 0 where nothing of it was.

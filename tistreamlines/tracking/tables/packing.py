@@ -21,28 +21,28 @@ from ...kernels.interpolate import Volume
 from ...linker.lang import Func, Reals, Record, fields_of
 from ...linker.parts import Part
 from ...space.batch import Space
-from .given import Prepared
+from .inputs import KernelTables
 
 Arrays = dict[str, Array]
 ROOMS = "tistreamlines.kernels.", "tistreamlines.tracking.", "tistreamlines.space.", "tistreamlines.linker.lang"
 
 
-def pack_prepared(prepared: Prepared, space: Space) -> tuple[Arrays, Json]:
+def pack_tables(prepared: KernelTables, space: Space) -> tuple[Arrays, Json]:
     """Convert tables and space to arrays by name, and to values for JSON."""
     arrays: Arrays = {}
-    values = {part.name: _encoded(getattr(prepared, part.name), part.name, arrays) for part in fields(Prepared)}
+    values = {part.name: _encode(getattr(prepared, part.name), part.name, arrays) for part in fields(KernelTables)}
     return arrays, values | {"affine": space.affine.tolist(), "shape": space.shape}
 
 
-def unpack_prepared(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[Prepared, Space]:
-    """Undo :func:`pack_prepared`.
+def unpack_tables(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> tuple[KernelTables, Space]:
+    """Undo :func:`pack_tables`.
 
     Raises
     ------
     ValueError, TypeError, KeyError
         If that is not what it has made, or if kernels would read or write beyond the arrays.
     """
-    prepared = Prepared(**{part.name: _decoded(values[part.name], arrays) for part in fields(Prepared)})
+    prepared = KernelTables(**{part.name: _decode(values[part.name], arrays) for part in fields(KernelTables)})
     space = Space(np.array(values["affine"]), tuple(values["shape"]))
     getter, rule = prepared.getter, prepared.rule
     _check_sizes("method", getter.method, getter)
@@ -80,7 +80,7 @@ def _check_array(place: str, array: Array, real: bool, size: int) -> None:
         raise ValueError(f"{place} is {array.dtype} {array.shape}, not {size} {'reals' if real else 'integers'}")
 
 
-def _encoded(value: object, path: str, arrays: Arrays) -> object:
+def _encode(value: object, path: str, arrays: Arrays) -> object:
     """Return a value for JSON: arrays become names, kernels and records the place of their definition."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
@@ -90,40 +90,40 @@ def _encoded(value: object, path: str, arrays: Arrays) -> object:
     if value is None or isinstance(value, (int, float, str)):
         return value
     if isinstance(value, tuple):
-        return [_encoded(item, path, arrays) for item in value]
+        return [_encode(item, path, arrays) for item in value]
     if isinstance(value, dict):
-        return {"items": {name: _encoded(item, f"{path}.{name}", arrays) for name, item in value.items()}}
+        return {"items": {name: _encode(item, f"{path}.{name}", arrays) for name, item in value.items()}}
     if isinstance(value, (Record, Part)):
-        held = {name: _encoded(item, f"{path}.{name}", arrays) for name, item in vars(value).items()}
+        held = {name: _encode(item, f"{path}.{name}", arrays) for name, item in vars(value).items()}
         return {"record": _place(type(value)), "fields": held}
     assert isinstance(value, (Func, type))
     return {"kernel": _place(value)}
 
 
-def _decoded(value: Any, arrays: Mapping[str, Array]) -> Any:
+def _decode(value: Any, arrays: Mapping[str, Array]) -> Any:
     if isinstance(value, list):
-        return tuple(_decoded(item, arrays) for item in value)
+        return tuple(_decode(item, arrays) for item in value)
     if not isinstance(value, dict):
         return value
     if "array" in value:
         return arrays[value["array"]]
     if "items" in value:
-        return {name: _decoded(item, arrays) for name, item in value["items"].items()}
+        return {name: _decode(item, arrays) for name, item in value["items"].items()}
     if "record" in value:
-        return _found(value["record"])(**{name: _decoded(item, arrays) for name, item in value["fields"].items()})
-    return _found(value["kernel"])
+        return _look_up(value["record"])(**{name: _decode(item, arrays) for name, item in value["fields"].items()})
+    return _look_up(value["kernel"])
 
 
 def _place(thing: Func | type) -> str:
     """Return the module and name of a kernel function or a record."""
-    return f"{plugins.called(getattr(thing, 'function', thing).__module__)}:{thing.__name__}"
+    return f"{plugins.module_name(getattr(thing, 'function', thing).__module__)}:{thing.__name__}"
 
 
-def _found(place: str) -> Any:
+def _look_up(place: str) -> Any:
     module, name = place.split(":")
     if module.startswith(ROOMS):
         home = importlib.import_module(module)
-    elif plugins.known(module) and module in sys.modules:  # which is never imported because a file names it
+    elif plugins.is_known(module) and module in sys.modules:  # which is never imported because a file names it
         home = sys.modules[module]
     else:
         raise ValueError(f"{module} has no kernels and no parts")

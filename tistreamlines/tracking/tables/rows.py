@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...io.samples import Samples
 from ...kernels.interpolate import Volume
 from ..parts import Getter
-from .given import Given, Prepared, Signals
+from .inputs import GetterInputs, KernelTables, Signals
 
 BLOCK = 8192  # voxels
 CACHE_LINE = 16  # float32
@@ -66,7 +66,7 @@ class Rows:
     all_values: bool = False
 
 
-def tables_of(given: Given, getter: Getter, rows: Rows) -> Prepared:
+def tables_of(inputs: GetterInputs, getter: Getter, rows: Rows) -> KernelTables:
     """Return the tables of a getter, with rows of the values.
 
     Raises
@@ -74,21 +74,21 @@ def tables_of(given: Given, getter: Getter, rows: Rows) -> Prepared:
     InputError
         If the rows are larger than an array on every arch can be.
     """
-    follows, fill = given.follows, rows.fill
+    follows, fill = inputs.follows, rows.fill
     if isinstance(follows, Samples):
-        values, fill = _numbered(follows, fill)
+        values, fill = _sample_numbers(follows, fill)
     else:
         whole = follows.data if isinstance(follows, Signals) else follows.values
         values = whole.reshape(*whole.shape[:3], -1)
     if rows.all_values:
         keep = np.logical_or.reduce(values, axis=-1)
     else:
-        keep = kept(given, values, rows.reach(values.shape[:3]), rows.stretch)
-    volume = build_volume(values, keep, 32 * getter.row.row_chunks, fill, given.channels)
-    return Prepared(getter, given.stop.rule, volume)
+        keep = rows_to_keep(inputs, values, rows.reach(values.shape[:3]), rows.stretch)
+    volume = build_volume(values, keep, 32 * getter.row.row_chunks, fill, inputs.channels)
+    return KernelTables(getter, inputs.stop.rule, volume)
 
 
-def _numbered(samples: Samples, fill: Fill) -> tuple[npt.NDArray[np.int32], Fill]:
+def _sample_numbers(samples: Samples, fill: Fill) -> tuple[npt.NDArray[np.int32], Fill]:
     """Return the number of each voxel's samples, from 1, (x, y, z, 1), and what fills rows of these numbers."""
     each = samples.values.reshape(len(samples.values), -1)
     numbers = np.zeros((*samples.mask.shape, 1), np.int32)
@@ -103,7 +103,7 @@ def _numbered(samples: Samples, fill: Fill) -> tuple[npt.NDArray[np.int32], Fill
     return numbers, fill_rows
 
 
-def touched(
+def voxels_in_reach(
     alive: npt.NDArray[np.bool_] | None, seeds: npt.NDArray[np.float64], shape: tuple[int, ...]
 ) -> npt.NDArray[np.bool_]:
     """Return the voxels around all points from which a streamline can step.
@@ -114,7 +114,7 @@ def touched(
     Parameters
     ----------
     alive : ndarray of bool, (x, y, z), or None
-        See :class:`tistreamlines.tracking.tables.given.StopTables`; None selects all voxels.
+        See :class:`tistreamlines.tracking.tables.inputs.StopTables`; None selects all voxels.
     seeds : ndarray, (n, 3)
         Voxel coordinates.
     shape : tuple of int
@@ -134,14 +134,14 @@ def touched(
     return near_marks(alive, (1, 1, 1)) | of_windows(np.logical_or, low, (2, 2, 2))
 
 
-def kept(
-    inputs: Given, values: Array, reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
+def rows_to_keep(
+    inputs: GetterInputs, values: Array, reach: npt.ArrayLike = (0, 0, 0), stretch: float = 1.0
 ) -> npt.NDArray[np.bool_]:
     """Return the voxels that get a row.
 
     Parameters
     ----------
-    inputs : Given
+    inputs : GetterInputs
         Inputs of the method.
     values : ndarray, (x, y, z, n)
         Values from which rows are made.
@@ -153,9 +153,9 @@ def kept(
     Returns
     -------
     ndarray of bool, (x, y, z)
-        The voxels. Beyond those of :func:`touched`, voxels whose row would be all zeros have none.
+        The voxels. Beyond those of :func:`voxels_in_reach`, voxels whose row would be all zeros have none.
     """
-    keep, shape = touched(inputs.stop.alive, inputs.seeds, values.shape[:3]), values.shape[:3]
+    keep, shape = voxels_in_reach(inputs.stop.alive, inputs.seeds, values.shape[:3]), values.shape[:3]
     if not inputs.stop.zeros_end:
         with np.errstate(over="ignore"):
             step = np.ceil(inputs.step_mm * stretch * (1 + ROUNDING) / np.asarray(inputs.voxel_sizes, float))
@@ -184,9 +184,9 @@ def of_windows(choose: np.ufunc, values: Array, sizes: Iterable[int]) -> Array:
 def _from_a_cache_line(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
     """Return zeros that begin with a cache line, so that no vector of 16 of them lies in two."""
     count = shape[0] * shape[1]
-    room = np.zeros(count + CACHE_LINE, np.float32)
-    first = -room.ctypes.data // room.itemsize % CACHE_LINE
-    return room[first : first + count].reshape(shape)
+    padded = np.zeros(count + CACHE_LINE, np.float32)
+    first = -padded.ctypes.data // padded.itemsize % CACHE_LINE
+    return padded[first : first + count].reshape(shape)
 
 
 def build_volume(
@@ -242,7 +242,7 @@ def build_volume(
     return Volume(index=index, rows=rows.ravel(), shape=np.array(keep.shape))
 
 
-def interleaved(volume: Volume, width: int) -> Volume | None:
+def interleave(volume: Volume, width: int) -> Volume | None:
     """Lay out rows for devices on which each lane reads a number of its own from the eight voxels around its point.
 
     Parameters

@@ -16,7 +16,7 @@ from ...kernels.weights import sift2 as kernels
 from ...linker.lang import LANES
 from ...linker.parts import Part, Source
 from ...linker.records import INTS, REALS, Arguments, spread
-from .visit_memory import StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, together
+from .visit_memory import StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, join_last
 
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
@@ -52,7 +52,7 @@ class DeviceWeights:
         Their visits; the list becomes empty, so that no copy takes memory.
     count : int
         Number of streamlines.
-    room : Room
+    memory : VisitMemory
         Where they are weighed, and how many visits are kept there.
     excludes : bool
         Whether fixels are excluded that drive coefficients beyond the greatest one.
@@ -65,40 +65,40 @@ class DeviceWeights:
         Streamlines that visit each fixel.
     """
 
-    def __init__(self, parts: list[VisitList], count: int, room: VisitMemory, *, excludes: bool = False) -> None:
-        self._count, self._fixels, self._threads = count, room.fixels, room.threads
-        device, fixels = room.device, room.fixels
+    def __init__(self, parts: list[VisitList], count: int, memory: VisitMemory, *, excludes: bool = False) -> None:
+        self._count, self._fixels, self._threads = count, memory.fixels, memory.threads
+        device, fixels = memory.device, memory.fixels
         sums = WeightSums(atomic=int(not device.on_host), excludes=int(excludes))
         roots = [kernels.reweigh, kernels.sum_up, kernels.count_visits, kernels.average, kernels.tally]
         self._program = open_program(device, Source(roots, [sums]), threads=1)
         self._excluded = self._program.array(np.zeros(fixels + 1, np.int32))
         self._pieces: list[_Piece] = []
-        self._hold_all(parts, room)
+        self._hold_all(parts, memory)
         counts = self._run("count_visits", {}, "counts", 2 * fixels).view(np.uint32)
         self.first, self.visits = (counts[:, k::2].sum(axis=0, dtype=np.int64) for k in range(2))
         # no sum of low bits needs more than a word
         self._bits_apart = min(WORD_BITS - int(self.visits.max(initial=1)).bit_length(), WORD_BITS // 2)
 
-    def _hold_all(self, parts: list[VisitList], room: VisitMemory) -> None:
+    def _hold_all(self, parts: list[VisitList], memory: VisitMemory) -> None:
         """Move as many visits to the device as it has room for, first those in memory; each thread has a few pieces."""
-        left, most = room.shares()
-        self._buffers = [VisitBuffer(self._program, room.device, most) for _ in range(self._threads)]
-        parts[:] = [piece for part in parts for piece in part.divided(most)]
+        left, most = memory.shares()
+        self._buffers = [VisitBuffer(self._program, memory.device, most) for _ in range(self._threads)]
+        parts[:] = [piece for part in parts for piece in part.divide(most)]
         parts.sort(key=lambda part: not isinstance(part.words, StoredWords))  # the last ones are taken first
         pieces = -(-2 * self._threads // max(len(parts), 1)) if self._threads > 1 else 1
         while parts:
-            part = parts.pop() if room.device.on_host else together(parts, most)
+            part = parts.pop() if memory.device.on_host else join_last(parts, most)
             if kept := len(part.words) <= left:
                 left -= len(part.words)
             for teams in np.array_split(np.arange(len(part.depth)), pieces):
                 if len(teams):
                     visits = part.teams(int(teams[0]), int(teams[-1]) + 1)
-                    self._hold(visits, None if kept else room.waiting(visits.words))
+                    self._hold(visits, None if kept else memory.waiting(visits.words))
 
     def _hold(self, part: VisitList, waiting: Array | StoredWords | None) -> None:
         """Make a piece of a part, whose visits go to the device unless they are ``waiting`` elsewhere."""
         program, lanes = self._program, len(part.order)
-        weighed = kernels.Weighed(
+        weighed = kernels.StreamlineWeights(
             begin=program.array(part.begin), depth=program.array(part.depth),
             words=program.array(in_memory(part.words)) if waiting is None else None,
             share=program.empty(lanes, INTS), coefficients=program.array(np.zeros(lanes, np.int32)),
@@ -118,7 +118,7 @@ class DeviceWeights:
             for piece in pieces:
                 values = piece.values | arguments | sums
                 if piece.waiting is not None and WORDS in dict(self._program.signatures[kernel]):
-                    values[WORDS] = buffer.filled(piece.waiting)
+                    values[WORDS] = buffer.fill(piece.waiting)
                 self._program.run(kernel, piece.teams, values)
             return self._program.host(sums[name], words) if words else np.zeros(0, np.int32)
 
@@ -172,14 +172,14 @@ class DeviceWeights:
         parts = kernels.TALLY_PARTS
         return float(sums[0] + sums[1] / parts), float(sums[2] + sums[3] / parts), int(sums[4])
 
-    def fetched(self, name: str) -> npt.NDArray[np.float32]:
+    def fetch(self, name: str) -> npt.NDArray[np.float32]:
         """Return a number of each streamline in their order, (n,) float32, 0 where no visits are known.
 
         Parameters
         ----------
         name : str
-            One of the kernels' ``Weighed``: 'share'; 'coefficients'; 'after', those before the last step until the next
-            one is found; 'roughness'.
+            A field of the kernels' ``StreamlineWeights``: 'share'; 'coefficients'; 'after', the coefficients before the
+            last step until the next step is known; 'roughness'.
         """
         out = np.zeros(self._count, np.float32)
         for piece in self._pieces:

@@ -24,9 +24,9 @@ from ...space.batch import Batch, Space
 from ..seeding.directed import along_voxel_axes
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
-from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_found
+from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_success
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
-from .followed import Fods, given_fods
+from .fods import Fods, option_fods
 from .visits import Visitor
 
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
@@ -140,17 +140,17 @@ class DynamicSeeds(DrawnSeeds):
         self._followed = followed
 
     def _fods(self, note: Tell | None = None) -> Fods:
-        return given_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
+        return option_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
 
     @cached_property
     def _comparison(self) -> Comparison:
         self.prepare(lambda _: None)
         return self._comparison
 
-    def prepare(self, told: Callable[[float], object]) -> None:
+    def prepare(self, progress: Callable[[float], object]) -> None:
         """Find the fixels."""
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
-        fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), told)
+        fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
         self._comparison = Comparison(fixels, self.target)
 
@@ -184,15 +184,15 @@ class DynamicSeeds(DrawnSeeds):
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""
-        return self._drawn(first, count)[:, :3]
+        return self._draw(first, count)[:, :3]
 
     def directions(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the directions of their fixels."""
-        return self._drawn(first, count)[:, 3:]
+        return self._draw(first, count)[:, 3:]
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
         """Return seeds and directions of the first round."""
-        rows = self._drawn(int(numbers[0]), len(numbers))
+        rows = self._draw(int(numbers[0]), len(numbers))
         return rows[:, :3], rows[:, 3:]
 
     def reach(self) -> npt.NDArray[np.float64]:
@@ -203,7 +203,7 @@ class DynamicSeeds(DrawnSeeds):
             return corners
         return cells_around(self.space.to_voxel(space.to_ras(corners)), self.space)
 
-    def _drawn(self, first: int, count: int) -> npt.NDArray[np.float64]:
+    def _draw(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return points and directions of seeds, (n, 6)."""
         count = self.within(first, count)
         if self._last is not None and self._last[0] == (first, count) and not self._made:
@@ -217,15 +217,15 @@ class DynamicSeeds(DrawnSeeds):
             f"hardly any fixel that lacks streamlines lies outside the fluid of {self.tissues}: are both of one "
             "subject, in one space?"
         )
-        attempt = partial(self._tried, np.cumsum(self._comparison.probabilities))
+        attempt = partial(self._try, np.cumsum(self._comparison.probabilities))
         with single_blas():
-            found = first_found(first, count, 4, attempt, str(self.fod), reason)
-        along = self._comparison.fixels.directions[found[:, 3].astype(int)]
-        rows = np.concatenate([self.space.to_voxel(found[:, :3]), along_voxel_axes(along, self.space)], axis=1)
+            seeds = first_success(first, count, 4, attempt, str(self.fod), reason)
+        along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
+        rows = np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
         self._last = (first, count), rows
         return rows
 
-    def _tried(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    def _try(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""
         table = self._comparison.fixels.table
         reals = self.draw.attempts(first, items, attempts)

@@ -21,10 +21,10 @@ from ...kernels.weights.visits import NO_LOBE
 from ...option import flag
 from ...space.batch import Space
 from ...space.geodesic import half_sphere
-from ...space.sphere import padded
-from .followed import Fods
+from ...space.sphere import round_up
+from .fods import Fods
 from .visits import FixelTable
-from .voxel_masks import given_mask, tissue_mask
+from .voxel_masks import read_grid_mask, tissue_mask
 
 LEAST = 0.05  # mean volume fraction of a fibre that counts, as for FSL's images of dyads
 TOGETHER = 1 << 12  # voxels whose fibres are compared with all directions at once
@@ -124,7 +124,7 @@ def fixels_of(
     inside, space = inside_of(followed)
     scale = None
     if rules.proc_mask is not None:
-        mask = given_mask(rules.proc_mask, space, note)
+        mask = read_grid_mask(rules.proc_mask, space, note)
     elif rules.tissues is not None:
         mask, scale = tissue_mask(rules.tissues, space, inside, device, threads, note)
     else:
@@ -184,7 +184,7 @@ def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Arra
     """
     rows = np.flatnonzero(inside[samples.mask])
     half = half_sphere()[0]
-    width = padded(len(half), 4)
+    width = round_up(len(half), 4)
     lobes = np.full((len(rows), width), NO_LOBE, np.uint8)
     counts, fibres, directions = np.zeros(len(rows), np.int32), [np.zeros(0)], [np.zeros((0, 3), np.float32)]
     for first in range(0, len(rows), TOGETHER):

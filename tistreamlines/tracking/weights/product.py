@@ -20,9 +20,9 @@ from ...io.tables import write_numbers
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
 from ..products.batch_work import Backlog
-from ..products.files import Weighing
+from ..products.files import WeightProduct
 from .fixels import FixelRules, Fixels, fixels_of
-from .followed import Fods, given_fods
+from .fods import Fods, option_fods
 from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
 from .visit_memory import VisitList, VisitMemory
@@ -37,7 +37,7 @@ COLUMNS = (
 )
 
 
-class Sift2Weights(Weighing):
+class Sift2Weights(WeightProduct):
     """Finds the visits of streamlines, and weighs these when all have come.
 
     Parameters
@@ -55,7 +55,7 @@ class Sift2Weights(Weighing):
 
     follows = True
     _fixels: Fixels  # these three once it is known what is followed
-    _room: VisitMemory
+    _memory: VisitMemory
     _visitor: Visitor
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
@@ -73,7 +73,7 @@ class Sift2Weights(Weighing):
         """Find the fixels, before the first streamlines come; ``followed`` are :class:`.followed.Fods`, or None."""
         assert followed is None or isinstance(followed, Fods)
         options, notes = self._options, list[str]()
-        fods = given_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
+        fods = option_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
         rules = FixelRules(
             tissues_of(options), options.sift2_proc_mask, options.sift2_fd_scale_gm, not options.sift2_no_dilate_lut,
             options.sift2_make_null_lobes,
@@ -82,29 +82,29 @@ class Sift2Weights(Weighing):
         if self._located:  # before it is tracked for hours
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
-        self._room = VisitMemory(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
+        self._memory = VisitMemory(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
         self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
         self.doubts += tuple(notes)
 
     def add(self, batch: Batch) -> None:
         """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""
-        self._backlog.submit(self._found, batch, self._count)
+        self._backlog.submit(self._find_visits, batch, self._count)
         self._count += len(batch)
 
-    def _found(self, batch: Batch, first: int) -> list[VisitList]:
+    def _find_visits(self, batch: Batch, first: int) -> list[VisitList]:
         """Return the visits of the streamlines of a batch, in memory or in a file."""
-        return [self._room.keep(part.moved(first)) for part in self._visitor.parts(batch)]
+        return [self._memory.keep(part.renumber(first)) for part in self._visitor.parts(batch)]
 
     @cached_property
-    def _weighed(self) -> Weights:
+    def _known_weights(self) -> Weights:
         """Weights of the streamlines that have come."""
         self._backlog.wait()
         del self._visitor  # whose memory is not needed any more
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
         weighed = self._fixels, self._parts, self._count, self._device, self._options
         try:
-            with closing(self._room):
-                return sift2(*weighed, watch=self.watch, room=self._room)
+            with closing(self._memory):
+                return sift2(*weighed, watch=self.watch, memory=self._memory)
         except NoVisit:
             if not self._located:
                 raise
@@ -112,12 +112,12 @@ class Sift2Weights(Weighing):
             return Weights(np.zeros(self._count, np.float32), math.nan, ())
 
     def weights(self) -> npt.NDArray[np.float64]:
-        """Weigh the streamlines; see :class:`..products.files.Weighing`."""
-        return self._weighed.weights
+        """Weigh the streamlines; see :class:`..products.files.WeightProduct`."""
+        return self._known_weights.weights
 
     def write(self, *, force: bool) -> None:
         """Weigh the streamlines, and write the files."""
-        result = self.value = self._weighed
+        result = self.value = self._known_weights
         options, (path, *_) = self._options, self.paths
         write_numbers(path, result.weights, force=force)
         if options.sift2_coeffs is not None:

@@ -121,7 +121,7 @@ class Weights:
 
 
 @dataclass(eq=False)
-class _Compared:
+class _FixelDensities:
     """Densities of fixels: of fibres, and of streamlines, which are weighted lengths in units times ``scale``."""
 
     fibres: Array
@@ -165,7 +165,7 @@ class _Compared:
 
 def sift2(
     fixels: Fixels, parts: list[VisitList], count: int, device: Device, options: Sift2Options, *,
-    threads: int | None = None, watch: Watch = lambda *_: None, room: VisitMemory | None = None,
+    threads: int | None = None, watch: Watch = lambda *_: None, memory: VisitMemory | None = None,
 ) -> Weights:
     """Weigh streamlines.
 
@@ -186,8 +186,8 @@ def sift2(
     watch : callable, optional
         Receives the number of each iteration, and the costs of densities and of coefficients, as shares of the first
         cost.
-    room : Room, optional
-        Room for visits on this device, which has kept all parts; by default, all of them stay there.
+    memory : VisitMemory, optional
+        Memory for visits on this device, which has kept all parts; by default, all of them stay there.
 
     Returns
     -------
@@ -201,8 +201,8 @@ def sift2(
     if not count:
         return Weights(np.zeros(0, np.float32), math.nan, ())
     table, masks, fibres = fixels.table, fixels.masks, fixels.fibres.astype(float)
-    room = room or VisitMemory(table.count, device, threads)
-    held = DeviceWeights(parts, count, room, excludes=bounds_of(options)[1] < HIGHEST)
+    memory = memory or VisitMemory(table.count, device, threads)
+    held = DeviceWeights(parts, count, memory, excludes=bounds_of(options)[1] < HIGHEST)
     masks[fibres <= options.sift2_fd_thresh] *= not options.sift2_fd_thresh
     if options.sift2_remove_untracked:
         masks[held.first == 0] = 0.0
@@ -211,23 +211,23 @@ def sift2(
     mu = float(np.sum(masks * fibres)) / lengths
     # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads in place of streamlines
     few = (held.first > 0) & (mu * table.unit_mm * held.first < options.sift2_min_td_frac * fibres)
-    compared = _Compared(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
+    compared = _FixelDensities(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
     first = held.first * compared.scale
     ratio = np.divide(fibres, first, out=np.zeros(len(first)), where=first > 0)
     held.average(ratio, masks)
     rows = []
     if options.sift2_linear:  # logarithms of means of fibre density over that of streamlines (Smith et al. 2022)
         with np.errstate(divide="ignore"):
-            coefficients = np.log(held.fetched("after"))
+            coefficients = np.log(held.fetch("after"))
     else:
-        rows = _iterated(held, compared, options, count, watch)
-        coefficients = held.fetched("coefficients")
+        rows = _iterate(held, compared, options, count, watch)
+        coefficients = held.fetch("coefficients")
     coefficients[coefficients <= bounds_of(options)[0]] = -np.inf
     return Weights(coefficients, mu, tuple(rows))
 
 
-def _iterated(
-    held: DeviceWeights, fixels: _Compared, options: Sift2Options, count: int, watch: Watch
+def _iterate(
+    held: DeviceWeights, fixels: _FixelDensities, options: Sift2Options, count: int, watch: Watch
 ) -> list[Iteration]:
     """Take steps until the cost hardly falls any more.
 
@@ -240,15 +240,15 @@ def _iterated(
     least, most = max(least, -NO_BOUND), min(most, HIGHEST)
     step = options.sift2_max_coeff_step
     bounds = {"tikhonov": tikhonov, "variation": variation, "step": step, "least": least, "most": most}
-    visiting = int(np.count_nonzero(held.fetched("share") > 0))
+    visiting = int(np.count_nonzero(held.fetch("share") > 0))
     rows = [Iteration(0, fixels.cost, 0.0, 0.0, visiting, int(fixels.excluded.sum()), *fixels.shares)]
     held.step(fixels.rows(), fixels.scale, bounds)
     while True:
         fixels.excluded |= held.accept()
         spread = {}
         if options.sift2_csv is not None:
-            coefficients = held.fetched("coefficients").astype(float)
-            spread = {"step": Spread.of(coefficients - held.fetched("after")), "coefficients": Spread.of(coefficients)}
+            coefficients = held.fetch("coefficients").astype(float)
+            spread = {"step": Spread.of(coefficients - held.fetch("after")), "coefficients": Spread.of(coefficients)}
         fixels.update(held.sums(least))
         held.step(fixels.rows(), fixels.scale, bounds)
         square, rough, above = held.regularisation(least)

@@ -59,7 +59,7 @@ class VisitFile:
         OutputError
             If they cannot be written, such as on a full disk.
         """
-        with self._explained(), self._lock:
+        with self._explain(), self._lock:
             if self._file is None:
                 beside = self._beside
                 self._file = tempfile.TemporaryFile(  # noqa: SIM115  (open until the weights are known)
@@ -76,13 +76,13 @@ class VisitFile:
     def read(self, first: int, out: Array) -> None:
         """Read as many words as ``out`` has, from number ``first`` on; several threads may do so at once."""
         left, place = out.view(np.uint8).data, WORD * first
-        with self._explained():
+        with self._explain():
             while left:
-                if not (count := self._read_some(left, place)):
+                if not (count := self._read_part(left, place)):
                     raise OSError("the file has become shorter")
                 left, place = left[count:], place + count
 
-    def _read_some(self, out: memoryview, place: int) -> int:
+    def _read_part(self, out: memoryview, place: int) -> int:
         assert self._file is not None
         if hasattr(os, "preadv"):
             return os.preadv(self._file.fileno(), [out], place)
@@ -96,7 +96,7 @@ class VisitFile:
             self._file.close()
 
     @contextmanager
-    def _explained(self) -> Generator[None, None, None]:
+    def _explain(self) -> Generator[None, None, None]:
         try:
             yield
         except OSError as error:
@@ -124,10 +124,10 @@ class StoredWords:
         return StoredWords(self.file, self.first + first, last - first)
 
 
-def in_memory(words: Array | StoredWords, room: Array | None = None) -> Array:
-    """Return words, (n,) int32: those of a file in the front of ``room``, or else in an array of their own."""
+def in_memory(words: Array | StoredWords, buffer: Array | None = None) -> Array:
+    """Return words, (n,) int32: those of a file in the front of ``buffer``, or else in an array of their own."""
     if isinstance(words, StoredWords):
-        out = np.empty(len(words), np.int32) if room is None else room[: len(words)]
+        out = np.empty(len(words), np.int32) if buffer is None else buffer[: len(words)]
         words.file.read(words.first, out)
         return out
     return words
@@ -159,7 +159,7 @@ class VisitList:
     depth: Array
     words: Array | StoredWords
 
-    def moved(self, first: int) -> VisitList:
+    def renumber(self, first: int) -> VisitList:
         """Return it with the first of the streamlines numbered ``first``."""
         return replace(self, order=np.where(self.order < 0, -1, self.order + first))
 
@@ -175,7 +175,7 @@ class VisitList:
         words = self.words[int(begin[0]) : int(begin[-1]) + LANES * int(depth[-1])]
         return VisitList(self.order[LANES * first : LANES * last], begin - begin[0], depth, words)
 
-    def divided(self, most: int) -> Generator[VisitList, None, None]:
+    def divide(self, most: int) -> Generator[VisitList, None, None]:
         """Return parts with at most so many words each, or of a team that has more."""
         if len(self.words) <= most:
             yield self
@@ -187,7 +187,7 @@ class VisitList:
             first = last
 
 
-def together(parts: list[VisitList], most: int) -> VisitList:
+def join_last(parts: list[VisitList], most: int) -> VisitList:
     """Take the last ones of some parts, with at most so many words, that can be joined; return them as one part."""
     taken = [parts.pop()]
     words = len(taken[0].words)
@@ -200,10 +200,10 @@ def together(parts: list[VisitList], most: int) -> VisitList:
     order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
     first = taken[0].words
     if isinstance(first, StoredWords):
-        together = StoredWords(first.file, first.first, words)
+        join_last = StoredWords(first.file, first.first, words)
     else:
-        together = np.concatenate([in_memory(part.words) for part in taken])
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, together)
+        join_last = np.concatenate([in_memory(part.words) for part in taken])
+    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, join_last)
 
 
 class VisitMemory:
@@ -324,7 +324,7 @@ class VisitBuffer:
         self._read: Array | None = None
         self._array: object = None
 
-    def filled(self, words: Array | StoredWords) -> object:
+    def fill(self, words: Array | StoredWords) -> object:
         """Return an array on the device that begins with these words, until the next ones come."""
         if self._read is None:
             self._read = np.empty(self._most, np.int32)

@@ -180,18 +180,18 @@ class Visitor:
                 break
             depth = np.maximum(depth, most)
         lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
-        return _trimmed(lanes, begin, words, visited.reshape(teams, LANES), most)
+        return _trim(lanes, begin, words, visited.reshape(teams, LANES), most)
 
     def _visit(self, depth: Array, arguments: Arguments) -> tuple[Array, Array, Array]:
         """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
         program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
         total = int(LANES * (depth + 1).sum())
-        found = VisitSlots(
+        slots = VisitSlots(
             begin=program.array(begin.astype(np.int32)), depth=program.array(depth.astype(np.int32)),
             words=program.empty(total, INTS), visited=program.empty(LANES * len(depth), INTS),
         )
-        program.run(visit_fixels.__name__, len(depth), arguments | spread("found", found))
-        return begin, program.host(found.words, total), program.host(found.visited, LANES * len(depth))
+        program.run(visit_fixels.__name__, len(depth), arguments | spread("slots", slots))
+        return begin, program.host(slots.words, total), program.host(slots.visited, LANES * len(depth))
 
 
 def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:
@@ -209,7 +209,7 @@ def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:
     return np.delete(points, same, axis=0), offsets - np.searchsorted(same, offsets)
 
 
-def _trimmed(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> VisitList:
+def _trim(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> VisitList:
     """Leave out the room that nothing has used, and set what follows a lane's last visit to 0."""
     starts = LANES * (np.cumsum(most) - most)
     taken = np.repeat(begin - starts, LANES * most) + np.arange(int(LANES * most.sum()))

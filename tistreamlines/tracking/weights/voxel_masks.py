@@ -17,13 +17,13 @@ from ...linker.lang import LANES
 from ...linker.parts import Source
 from ...linker.records import INTS, spread
 from ...space.batch import Space
-from ..tables.given import MapCount, OwnMap
+from ..tables.inputs import MapCount, MapImage
 
 TOGETHER = 2**15  # voxels in a launch
 SAME = 1e-4  # difference of affines of one grid, mm
 
 
-def given_mask(path: AnyPath, space: Space, warn: Tell) -> Array:
+def read_grid_mask(path: AnyPath, space: Space, warn: Tell) -> Array:
     """Read a processing mask on the grid of the fixels, (x, y, z) float.
 
     Raises
@@ -73,18 +73,18 @@ def tissue_mask(
         shares = np.where(inside[..., None], values, 0.0).astype(float)
     else:
         shares = np.zeros((*inside.shape, 3))
-        tissues = OwnMap(values, np.linalg.inv(grid.affine) @ space.affine)
-        shares[inside] = _counted(tissues, np.argwhere(inside), device, threads)
+        tissues = MapImage(values, np.linalg.inv(grid.affine) @ space.affine)
+        shares[inside] = _count_tissues(tissues, np.argwhere(inside), device, threads)
     mask = shares[..., 2] ** 2
     if not mask.any():
         raise InputError(f"{path}: has no white matter where the FODs are: are both of one subject, in one space?")
     return mask, 1.0 - shares[..., 0] - 0.5 * shares[..., 1]
 
 
-def _counted(tissues: OwnMap, voxels: Array, device: Device, threads: int | None) -> Array:
+def _count_tissues(tissues: MapImage, voxels: Array, device: Device, threads: int | None) -> Array:
     """Return the shares of cortical and subcortical grey and of white matter, (n, 3); 0 where half is unknown."""
     program = open_program(device, Source([count_tissues], [MapCount(maps=tissues.count)]), threads=threads)
-    tables = on_device(program, {f"own_{name}": array for name, array in tissues.fields().items()})
+    tables = on_device(program, {f"tissues_{name}": array for name, array in tissues.fields().items()})
     blocks = []
     for first in range(0, len(voxels), TOGETHER):
         block = voxels[first : first + TOGETHER].astype(np.int32)

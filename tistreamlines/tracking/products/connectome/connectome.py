@@ -13,7 +13,7 @@ import numpy as np
 from ....aliases import Array
 from ....backends.program import Program
 from ....errors import ParameterError
-from ....io.tables import beside
+from ....io.tables import path_beside
 from ....io.trx import member_names
 from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, TableLike, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Groups, Space
@@ -21,7 +21,7 @@ from ...growth.settings import Settings
 from ..batch_work import Backlog, lengths_of, thread_count
 from ..files import Maker, ProductFile, check_weights, weight_unit
 from ..samples.sampler import SampledMeans, names_of
-from .matrix import MEASURES, Edges, Matrix, Measure, measures_of, weighted, weighted_columns, written
+from .matrix import MEASURES, Edges, Matrix, Measure, measures_of, weight_measure, weighted_columns, written
 from .on_device import DeviceConnectomes
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 
@@ -101,7 +101,7 @@ def tables_of(options: ConnectomeOptions) -> Sequence[TableLike | None]:
     )
 
 
-def asked_measures(options: ConnectomeOptions) -> dict[str, Measure]:
+def measures_asked(options: ConnectomeOptions) -> dict[str, Measure]:
     """Return the measures that are asked for, those of sampled maps at the end."""
     return measures_of(values_of(options.connectome_measure), names_of(values_of(options.connectome_sample)))
 
@@ -110,8 +110,8 @@ def files(options: ConnectomeOptions) -> tuple[Path, ...]:
     """Return all files that are written."""
     out = []
     for _, path in pairs_of(options.connectome):
-        out += [file for file, *_ in written(path, asked_measures(options))] + [beside(path, "_nodes", ".tsv")]
-        out += [beside(path, "_pairs", ".tsv")] * options.connectome_pairs
+        out += [file for file, *_ in written(path, measures_asked(options))] + [path_beside(path, "_nodes", ".tsv")]
+        out += [path_beside(path, "_pairs", ".tsv")] * options.connectome_pairs
     return tuple(out)
 
 
@@ -132,13 +132,13 @@ class Connectomes(ProductFile):
     ) -> None:
         super().__init__(*files(options))
         parcellations, self._sampled = inputs or inputs_of(options)
-        self._measures, self._collector = asked_measures(options), collector_of(options)
+        self._measures, self._collector = measures_asked(options), collector_of(options)
         self._units = self._sampled.units
         self._weighted = options.weights is not None
-        self._held: list[_Joined] = []  # streamlines that wait for their weights
+        self._held: list[_StreamlineData] = []  # streamlines that wait for their weights
         self._nodes: list[list[Array]] = []  # of each batch, if pairs are written
         if self._weighted:
-            self._measures = {name: weighted(measure) for name, measure in self._measures.items()}
+            self._measures = {name: weight_measure(measure) for name, measure in self._measures.items()}
         self._edges = [
             Edges(parcellation, path, self._measures)
             for parcellation, (_, path) in zip(parcellations, pairs_of(options.connectome), strict=True)
@@ -159,19 +159,19 @@ class Connectomes(ProductFile):
         """Add the streamlines of a batch, in another thread; wait if many batches are not added yet."""
         self._backlog.submit(self._add, batch)
 
-    def _add(self, batch: Batch) -> _Joined:
+    def _add(self, batch: Batch) -> _StreamlineData:
         lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
         nodes = [edges.parcellation.of_batch(batch) for edges in self._edges]
-        joined = _Joined(nodes, lengths, batch.seed_number, samples)
+        joined = _StreamlineData(nodes, lengths, batch.seed_number, samples)
         if not self._weighted:
             self._sum(joined, samples)
         return joined
 
-    def _sum(self, joined: _Joined, samples: Array | None) -> None:
+    def _sum(self, joined: _StreamlineData, samples: Array | None) -> None:
         for edges, nodes in zip(self._edges, joined.nodes, strict=True):
             edges.sums.add(nodes, joined.lengths, joined.numbers, samples)
 
-    def _keep(self, joined: _Joined) -> None:
+    def _keep(self, joined: _StreamlineData) -> None:
         """Keep what is needed of a batch, in the order of the streamlines."""
         if self._pairs:
             self._nodes.append(joined.nodes)
@@ -225,7 +225,7 @@ class Connectomes(ProductFile):
 
 
 @dataclass(frozen=True, eq=False)
-class _Joined:
+class _StreamlineData:
     """What is summed of some streamlines: nodes of each parcellation, lengths, numbers of seeds, samples."""
 
     nodes: list[Array]
@@ -270,7 +270,7 @@ def collector_of(options: ConnectomeInputs) -> type[DeviceConnectomes] | None:
 
 def check(options: ConnectomeInputs) -> Maker:
     """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
-    asked_measures(options)
+    measures_asked(options)
     check_weights(options.weights, options.sift2)
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")

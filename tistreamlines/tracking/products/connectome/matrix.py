@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ....aliases import Array, Json
 from ....errors import ParameterError
 from ....io import sidecar
-from ....io.tables import beside, write_lines, write_matrix, write_nodes
+from ....io.tables import path_beside, write_lines, write_matrix, write_nodes
 from ....kernels.products.lengths import UNITS
 from ....option import listed
 from ..files import first_of
@@ -84,7 +84,7 @@ def measures_of(names: Sequence[str], maps: Iterable[str]) -> dict[str, Measure]
     return {name: MEASURES[name] for name in names or ("count",)} | sampled
 
 
-def weighted(measure: Measure) -> Measure:
+def weight_measure(measure: Measure) -> Measure:
     """Return a measure whose streamlines are weighted, as MRtrix3's tck2connectome has it with ``-tck_weights_in``.
 
     Its columns are those of what :func:`weighted_columns` returns.
@@ -216,7 +216,7 @@ class EdgeSums:
                 total[:, column] = np.add.reduceat(amounts[inside], begins[:-1] - begins[0]) / units[column]
             volume = (volumes[rows] + volumes[columns]) / 2
             for name, measure in measures.items():
-                value, error = _jackknifed(measure, total, blocks, volume)
+                value, error = _jackknife(measure, total, blocks, volume)
                 values[name][rows, columns] = values[name][columns, rows] = value
                 errors[name][rows, columns] = errors[name][columns, rows] = error
         return values, errors, unassigned, streamlines
@@ -230,7 +230,7 @@ def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
     return rows, edge - begins[rows] + rows
 
 
-def _jackknifed(measure: Measure, total: Array, blocks: Array, volume: Array) -> tuple[Array, Array]:
+def _jackknife(measure: Measure, total: Array, blocks: Array, volume: Array) -> tuple[Array, Array]:
     """Return the measure of some edges, and its standard error by leaving out a block at a time.
 
     ``total`` has their sums, (edges, columns), ``blocks`` those of each block, (edges, BLOCKS, columns), and ``volume``
@@ -276,15 +276,15 @@ class Edges:
             if kind == "values":
                 holds, values = measures[name].words, matrix.values[name]
             write_matrix(path, values, force=force)
-            files.append(sidecar.described(path) | {"measure": name, "holds": holds})
-        path = beside(self.path, "_nodes", ".tsv")
+            files.append(sidecar.file_record(path) | {"measure": name, "holds": holds})
+        path = path_beside(self.path, "_nodes", ".tsv")
         write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force)
         return details, files
 
     def write_pairs(self, nodes: Iterable[Array], *, force: bool) -> None:
         """Write the labels of the two nodes of each streamline, 0 for none; ``nodes``: those of each batch, (n, 2)."""
         pairs = np.append(0, self.parcellation.nodes)[np.concatenate([np.zeros((0, 2), int), *nodes])]
-        path = beside(self.path, "_pairs", ".tsv")
+        path = path_beside(self.path, "_pairs", ".tsv")
         write_lines(path, pairs.T, separator="\t", force=force)  # as MRtrix3's connectome2tck reads it
 
     def doubts(self, matrix: Matrix) -> list[str]:
@@ -308,6 +308,6 @@ def written(path: Path, measures: Iterable[str]) -> list[tuple[Path, str, str]]:
     """Return the files of a matrix: each with its measure, and whether it holds 'values' or 'errors'."""
     out = []
     for number, measure in enumerate(measures):
-        file = path if number == 0 else beside(path, f"_{measure}")
-        out += [(file, measure, "values"), (beside(file, "_error"), measure, "errors")]
+        file = path if number == 0 else path_beside(path, f"_{measure}")
+        out += [(file, measure, "values"), (path_beside(file, "_error"), measure, "errors")]
     return out

@@ -85,7 +85,7 @@ class Density:
     def _add(self, batch: Batch, chosen: slice, before: int) -> None:
         """Count some streamlines of a batch, which so many come before; the additions of threads are atomic."""
         program = self._program or program_of(self.kernel, part=COUNTING)
-        for values, most in self._grid.listed(batch, chosen):
+        for values, most in self._grid.lists(batch, chosen):
             arguments = self._grid.values | values | self._arrays
             launch(program, self.kernel, len(values["slot"]), arguments, {"visited": most})
 
@@ -200,13 +200,13 @@ class DeviceDensity(Collector):
             begins = exclusive_sum(self._by_steps[accepted.steps])
             parts = in_parts(begins, self._listed)
             slot = np.concatenate([begins[part] - begins[part.start] for part in parts]).astype(np.int32)
-            growth.program.upload(growth.room.accepted.hold("words_slot", count), slot)
+            growth.program.upload(growth.memory.accepted.hold("words_slot", count), slot)
             for part in parts:
                 self._launch(growth, part, 1)
                 self._launched.append(part)
 
     def _launch(self, growth: Growth, part: slice, by: int) -> None:
-        values = growth.values | self._spaces | self._arrays | {"slot": growth.room.accepted.hold("words_slot", 1)}
+        values = growth.values | self._spaces | self._arrays | {"slot": growth.memory.accepted.hold("words_slot", 1)}
         count = part.stop - part.start
         growth.program.run(self.roots[0].__name__, count, values | {"earlier": part.start, "by": by})
 

@@ -15,7 +15,7 @@ from ....aliases import Array
 from ....backends.program import Program
 from ....errors import ParameterError
 from ....space.batch import Batch, Space, last_points, of_each
-from ...tables.given import OwnMap
+from ...tables.inputs import MapImage
 from ..files import weight_unit
 from ..grid import Passage, passages
 from ..samples.sampler import Sampler, unit_of
@@ -40,7 +40,7 @@ class Sums(Density):
     unit: float = OF_MM  # of the values whose mean is mapped
 
     def __init__(
-        self, space: Space, step_mm: float, threads: int | None = None, sampled: OwnMap | None = None,
+        self, space: Space, step_mm: float, threads: int | None = None, sampled: MapImage | None = None,
         weighted: bool = False, weights: Array | None = None,
     ) -> None:
         super().__init__(space, step_mm, threads)
@@ -62,15 +62,15 @@ class Sums(Density):
         """Return the amounts of the segment that begins at each point, (p, shares) int32."""
         return np.zeros((len(points), 0), np.int32)
 
-    def _left(self, batch: Batch, passed: Passage) -> Array:
+    def _contribution(self, batch: Batch, passed: Passage) -> Array:
         """Return what a streamline leaves in each voxel that it passes, (channels, v) int64."""
         raise NotImplementedError
 
     def _add(self, batch: Batch, chosen: slice, before: int) -> None:
         """Sum up what some streamlines of a batch leave, or keep it until their weights come."""
-        whole, owner = self._counted(batch if len(batch) == chosen.stop - chosen.start else batch[chosen])
+        whole, owner = self._count_batch(batch if len(batch) == chosen.stop - chosen.start else batch[chosen])
         for passed in passages(self._grid, whole, self.shares, self._spans):
-            left, streamlines = self._left(whole, passed), before + owner[passed.streamline]
+            left, streamlines = self._contribution(whole, passed), before + owner[passed.streamline]
             if not self._weighted:
                 self._sum(passed.voxel, 1, left)
             elif self._weights is None:
@@ -78,7 +78,7 @@ class Sums(Density):
             else:
                 self._weigh(streamlines, passed.voxel, left)
 
-    def _counted(self, batch: Batch) -> tuple[Batch, Array]:
+    def _count_batch(self, batch: Batch) -> tuple[Batch, Array]:
         """Return what is counted of a batch, and the streamline that each of these is or belongs to."""
         return batch, np.arange(len(batch))
 
@@ -124,7 +124,7 @@ class Count(Sums):
 
     channels = 0
 
-    def _left(self, batch: Batch, passed: Passage) -> Array:
+    def _contribution(self, batch: Batch, passed: Passage) -> Array:
         return np.zeros((0, len(passed.voxel)), np.int64)
 
     def values(self) -> Array:
@@ -135,7 +135,7 @@ class Count(Sums):
 class CountOfEnds(Count):
     """The number of ends of streamlines in a voxel, or the sum of their weights."""
 
-    def _counted(self, batch: Batch) -> tuple[Batch, Array]:
+    def _count_batch(self, batch: Batch) -> tuple[Batch, Array]:
         """Return a streamline of one point for each end; one that is a point has one end."""
         owner = np.repeat(np.arange(len(batch)), np.minimum(batch.lengths, 2))
         first = np.append(True, owner[1:] != owner[:-1])[: len(owner)]
@@ -150,9 +150,9 @@ class TotalLength(Sums):
     shares, most = 1, LONGEST_MM * OF_MM
 
     def _spans(self, points: Array, offsets: Array) -> Array:
-        return in_fixed_point(norms(segments(points, offsets))[:, None], offsets)
+        return to_fixed_point(norms(segments(points, offsets))[:, None], offsets)
 
-    def _left(self, batch: Batch, passed: Passage) -> Array:
+    def _contribution(self, batch: Batch, passed: Passage) -> Array:
         return passed.amounts.T.astype(np.int64)
 
     def values(self) -> Array:
@@ -173,16 +173,16 @@ class Directions(Sums):
     most = OF_ONE
 
     def _spans(self, points: Array, offsets: Array) -> Array:
-        return in_fixed_point(np.abs(segments(points, offsets)), offsets)
+        return to_fixed_point(np.abs(segments(points, offsets)), offsets)
 
-    def _left(self, batch: Batch, passed: Passage) -> Array:
-        units = scaled(passed.amounts.astype(float), np.ones(len(passed.voxel)))
+    def _contribution(self, batch: Batch, passed: Passage) -> Array:
+        units = scale_vectors(passed.amounts.astype(float), np.ones(len(passed.voxel)))
         return np.rint(units * OF_ONE).astype(np.int64).T
 
     def values(self) -> Array:
         """Wait for all batches; return the vectors, (x, y, z, 3) float32, along the axes of RASmm."""
         count = self._count
-        return self._shape(scaled(self._sums.T.astype(float), count))
+        return self._shape(scale_vectors(self._sums.T.astype(float), count))
 
 
 class MeanLength(Sums):
@@ -195,7 +195,7 @@ class MeanLength(Sums):
         lengths = np.rint(norms(segments(batch.points, batch.offsets)) * OF_MM).astype(np.int64)
         return of_each(np.add, lengths, batch.offsets)
 
-    def _left(self, batch: Batch, passed: Passage) -> Array:
+    def _contribution(self, batch: Batch, passed: Passage) -> Array:
         low, high = passed.streamline[[0, -1]] if len(passed.streamline) else (0, 0)
         return self._each(batch[low : high + 1])[passed.streamline - low][None]
 
@@ -229,7 +229,7 @@ def segments(points: Array, offsets: Array) -> Array:
     return vectors
 
 
-def in_fixed_point(lengths: Array, offsets: Array) -> Array:
+def to_fixed_point(lengths: Array, offsets: Array) -> Array:
     """Return lengths, (p, k) mm, in 2^-16 mm; raise a ParameterError if a streamline is too long."""
     longest = of_each(np.add, lengths, offsets).max(initial=0)
     if not longest < LONGEST_MM:
@@ -238,7 +238,7 @@ def in_fixed_point(lengths: Array, offsets: Array) -> Array:
     return np.rint(lengths * OF_MM).astype(np.int32)
 
 
-def scaled(vectors: Array, lengths: Array) -> Array:
+def scale_vectors(vectors: Array, lengths: Array) -> Array:
     """Return vectors of whole numbers, (n, 3), with other lengths, (n,); those of 0 stay 0."""
     return vectors * (lengths / np.maximum(norms(vectors), 1))[:, None]
 

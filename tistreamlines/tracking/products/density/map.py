@@ -143,7 +143,7 @@ class CountMap(ProductFile):
             self.nowhere = (
                 f"{path}: is 0 everywhere, though there are streamlines: check that {self._places} lies in their space"
             )
-        self.details = sidecar.described(path) | {"shape": space.shape, "affine": space.affine}
+        self.details = sidecar.file_record(path) | {"shape": space.shape, "affine": space.affine}
         if self._kind != ENDS:
             self.details["kind"] = self._kind
 

@@ -115,9 +115,9 @@ class Content:
         if chosen.endpoints_only:
             content = ends_of(content)
         elif chosen.compress is not None:
-            content = compressed(content, chosen.compress, SEGMENT_MM)
+            content = compress_batch(content, chosen.compress, SEGMENT_MM)
         elif _every(chosen) > 1:
-            content = downsampled(content, _every(chosen))
+            content = downsample_batch(content, _every(chosen))
         if self._sampler.maps:
             content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
@@ -192,7 +192,7 @@ def ends_of(batch: Batch) -> Batch:
     return _of_points(batch, batch.points[chosen], np.minimum(batch.lengths, 2))
 
 
-def compressed(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
+def compress_batch(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
     """Leave out points within a tolerance from the line between others, with DIPY's ``compress_streamlines``.
 
     Parameters
@@ -221,7 +221,7 @@ def rounding_mm(space: Space) -> float:
     return float(np.spacing(np.float16(np.abs(corners).max()))) / 2
 
 
-def downsampled(batch: Batch, every: int) -> Batch:
+def downsample_batch(batch: Batch, every: int) -> Batch:
     """Return streamlines of every n-th point, counted from the seed, and of both ends, as MRtrix3's Downsampler does.
 
     Parameters

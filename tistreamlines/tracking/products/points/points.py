@@ -21,15 +21,15 @@ from ....space.batch import Batch, Outline, Space
 from ...growth.chunk import Chunk
 from ...growth.growth import Growth
 from ...growth.memory import PARTS_AHEAD
-from ...tables.given import Prepared
+from ...tables.inputs import KernelTables
 from ..collector import Collector
-from .unpacking import Grown, Unpacker, between
+from .unpacking import PackedStreamlines, Unpacker, piece_bounds
 
 if TYPE_CHECKING:
     from ....backends.numba.program import QueuedProgram
 
 # a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
-Piece = tuple[Grown, Callable[[], None] | None, int, bool]
+Piece = tuple[PackedStreamlines, Callable[[], None] | None, int, bool]
 # of a batch, which one thread lays out: a chunk has one for each thread, if there are enough points.
 # 2**20 take 12 MB; malloc asks the system for more than 32 MB anew each time
 FEWEST_POINTS, BATCH_POINTS = 2**18, 2**20
@@ -37,7 +37,7 @@ BESIDE = 2  # threads of the host that a GPU keeps at work: the one that waits f
 
 
 @dataclass(frozen=True)
-class LaidBatch:
+class BatchPoints:
     """A batch that is laid out: the memory of its codes, if no later one needs it, and whether it is a chunk's last."""
 
     batch: Future[Batch]
@@ -55,7 +55,7 @@ class Batches(Collector):
     """
 
     def __init__(self) -> None:
-        self.waiting: deque[LaidBatch] = deque()
+        self.waiting: deque[BatchPoints] = deque()
         self.ended = True
         self._spare: list[Array] = []
         self._earlier = 0  # batches of earlier chunks
@@ -115,7 +115,7 @@ class Points(Batches):
     def __init__(self, unpacker: Unpacker, workers: int) -> None:
         super().__init__()
         self.unpacker, self.workers = unpacker, workers
-        self._coming: deque[Piece] = deque()
+        self._copies: deque[Piece] = deque()
         # some systems start threads slowly
         wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
 
@@ -128,8 +128,8 @@ class Points(Batches):
         """Bring a made-up streamline of two steps back."""
         chunk = growth.made_up(1)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2, np.int32))
-        slot, offsets = self._placed(growth, chunk)
-        packed, copy = self._packed(growth, chunk, 0, slot, offsets)
+        slot, offsets = self._place(growth, chunk)
+        packed, copy = self._pack(growth, chunk, 0, slot, offsets)
         if copy is not None:
             copy()
         self.unpacker.batch(packed, growth.rules)
@@ -138,15 +138,15 @@ class Points(Batches):
         """Bring the streamlines back as codes, a part at a time; see also :meth:`bring`."""
         self.begin_chunk()
         with growth.statistics.stage("pack"):
-            slot, offsets = self._placed(growth, accepted)
-            words, most = slot[::2], growth.room.capacity.words
+            slot, offsets = self._place(growth, accepted)
+            words, most = slot[::2], growth.memory.capacity.words
             ends = np.searchsorted(words, np.arange(most, int(words[-1]), most))
             points = self.points_each(int(offsets[-1]))
             count = len(accepted.seed)
-            for a, b in between(ends, count):  # a batch for each chunk, though it is empty
-                part, places = accepted.some(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
-                self._coming.append((*self._packed(growth, part, a, *places), points, b == count))
-                while self._coming and (self._coming[0][1] is None or len(self._coming) == PARTS_AHEAD):
+            for a, b in piece_bounds(ends, count):  # a batch for each chunk, though it is empty
+                part, places = accepted.select(slice(a, b)), (slot[2 * a : 2 * b + 1], offsets[a : b + 1])
+                self._copies.append((*self._pack(growth, part, a, *places), points, b == count))
+                while self._copies and (self._copies[0][1] is None or len(self._copies) == PARTS_AHEAD):
                     self._bring_first(growth)
 
     def points_each(self, count: int) -> int:
@@ -156,17 +156,17 @@ class Points(Batches):
     def bring(self, growth: Growth) -> None:
         """Copy what is left of the last chunk, while the device works on the next one."""
         with growth.statistics.stage("pack"):
-            while self._coming:
+            while self._copies:
                 self._bring_first(growth)
 
     def _bring_first(self, growth: Growth) -> None:
-        packed, copy, points, is_last = self._coming.popleft()
+        packed, copy, points, is_last = self._copies.popleft()
         if copy is not None:
             copy()
         self.lay_out(growth, packed, points, is_last, packed.words)
 
     def lay_out(
-        self, growth: Growth, grown: Grown, points: int, is_last: bool, spent: Array | None = None
+        self, growth: Growth, grown: PackedStreamlines, points: int, is_last: bool, spent: Array | None = None
     ) -> list[Future[Batch]]:
         """Let threads lay out so many points each, while the next part is copied or the next chunk grows.
 
@@ -174,32 +174,32 @@ class Points(Batches):
         """
         parts = grown.parts(-(-int(grown.offsets[-1] - grown.offsets[0]) // points))
         batches = [submit_once(self.pool, partial(self.unpacker.batch, part, growth.rules)) for part in parts]
-        self.waiting += [LaidBatch(batch, None, False) for batch in batches[:-1]]
-        self.waiting.append(LaidBatch(batches[-1], spent, is_last))
+        self.waiting += [BatchPoints(batch, None, False) for batch in batches[:-1]]
+        self.waiting.append(BatchPoints(batches[-1], spent, is_last))
         return batches
 
     def undo(self, growth: Growth) -> None:
         """Forget the batches of the last chunk, of which none has been handed out yet."""
-        self._coming.clear()
+        self._copies.clear()
         super().undo(growth)
 
     def cancel(self) -> None:
         """Forget the batches that nobody waits for any more."""
-        self._coming.clear()
+        self._copies.clear()
         super().cancel()
 
-    def _placed(self, growth: Growth, accepted: Chunk) -> tuple[Array, Array]:
+    def _place(self, growth: Growth, accepted: Chunk) -> tuple[Array, Array]:
         """Return the places of a chunk's words and points, see :meth:`~.Chunk.places`, and upload the former.
 
         No kernel that may still run reads the array: those of the last chunk have ended, and this is the first product.
         """
-        slot, offsets = accepted.places(growth.room.capacity.codes_a_word)
-        growth.program.upload(growth.room.accepted.hold("words_slot", len(accepted.number)), slot[:-1], beside=True)
+        slot, offsets = accepted.places(growth.memory.capacity.codes_a_word)
+        growth.program.upload(growth.memory.accepted.hold("words_slot", len(accepted.number)), slot[:-1], beside=True)
         return slot, offsets
 
-    def _packed(
+    def _pack(
         self, growth: Growth, kept: Chunk, earlier: int, slot: Array, offsets: Array
-    ) -> tuple[Grown, Callable[[], None] | None]:
+    ) -> tuple[PackedStreamlines, Callable[[], None] | None]:
         """Bring streamlines back as codes, several to a word; ``earlier``: how many of the chunk come before them.
 
         Return them, and what copies the codes, if they are not there yet.
@@ -207,13 +207,14 @@ class Points(Batches):
         count = len(kept.number)
         slot, total = slot[:-1] - slot[0], int(slot[-1] - slot[0])
         # memory that earlier parts were in: fresh memory costs as much as the copy
-        packed = self._spare.pop() if self._spare else growth.program.words(growth.room.capacity.elements["packed"][1])
+        size = growth.memory.capacity.elements["packed"][1]
+        packed = self._spare.pop() if self._spare else growth.program.words(size)
         copy = None
         if total:
-            values = growth.values | {"earlier": earlier, "words_slot": growth.room.accepted.hold("words_slot", 1)}
+            values = growth.values | {"earlier": earlier, "words_slot": growth.memory.accepted.hold("words_slot", 1)}
             copy = growth.program.gather("pack", 2 * count, values, packed[:total], len(packed))
             growth.statistics.copied_bytes += 4 * total
-        return Grown(kept, packed, slot, offsets), copy
+        return PackedStreamlines(kept, packed, slot, offsets), copy
 
 
 class PointsOnHost(Points):
@@ -228,22 +229,22 @@ class PointsOnHost(Points):
         """Lay out a made-up streamline of two steps."""
         chunk = growth.made_up(1)
         growth.program.upload(growth.values["halves_codes"], np.zeros(2 * IN_A_ROW, np.int32))
-        self.unpacker.batch(self._grown(growth, chunk), growth.rules)
+        self.unpacker.batch(self._gather(growth, chunk), growth.rules)
 
     def collect(self, growth: Growth, accepted: Chunk) -> None:
         """Let threads lay out the points. Until they have, no later chunk takes the place of the codes."""
         self.begin_chunk()
         with growth.statistics.stage("pack"):
-            grown, program = self._grown(growth, accepted), cast("QueuedProgram", growth.program)
+            grown, program = self._gather(growth, accepted), cast("QueuedProgram", growth.program)
             for batch in self.lay_out(growth, grown, self.points_each(int(grown.offsets[-1])), True):
                 program.also_read(grown.words, batch)
 
-    def _grown(self, growth: Growth, chunk: Chunk) -> Grown:
+    def _gather(self, growth: Growth, chunk: Chunk) -> PackedStreamlines:
         """Return streamlines whose codes are where the kernels have written them, each in a word of its own."""
         halves = np.add.outer(2 * chunk.number, np.arange(2, dtype=np.int32)).ravel()
         codes = growth.values["halves_codes"]
         assert isinstance(codes, np.ndarray)
-        return Grown(chunk, codes, halves, chunk.places(1)[1])
+        return PackedStreamlines(chunk, codes, halves, chunk.places(1)[1])
 
 
 class Outlines(Batches):
@@ -262,11 +263,11 @@ class Outlines(Batches):
         """Let a chunk be handed out as one batch."""
         self.begin_chunk()
         outline: Future[Batch] = Future()
-        outline.set_result(Outline(np.empty((0, 3), np.float32), *accepted.told(self.space)[0]))
-        self.waiting.append(LaidBatch(outline, None, True))
+        outline.set_result(Outline(np.empty((0, 3), np.float32), *accepted.facts(self.space)[0]))
+        self.waiting.append(BatchPoints(outline, None, True))
 
 
-def points_on(device: Device, prepared: Prepared, space: Space, threads: int | None) -> Points:
+def points_on(device: Device, prepared: KernelTables, space: Space, threads: int | None) -> Points:
     """Return the points of streamlines that grow on a device.
 
     Parameters

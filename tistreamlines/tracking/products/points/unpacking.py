@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....aliases import Array
-from ....kernels.products.points import Laid, unpack
+from ....kernels.products.points import PointBuffers, unpack
 from ....linker.lang import LANES
 from ....linker.records import REALS, Arguments, spread
 from ....space.batch import Batch, Space
 from ...growth.chunk import Chunk
 from ...parts import Getter, Layout, Rule
-from ...tables.given import Prepared
+from ...tables.inputs import KernelTables
 from ..grid import affine_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NONE = np.zeros(1, np.int32)  # in place of an array that is not read
 
 
 @dataclass
-class Grown:
+class PackedStreamlines:
     """Accepted streamlines, copied to the host as codes.
 
     Parameters
@@ -42,22 +42,24 @@ class Grown:
     slot: Array
     offsets: Array
 
-    def parts(self, count: int) -> list[Grown]:
+    def parts(self, count: int) -> list[PackedStreamlines]:
         """Split into at most ``count`` parts of about as many points, which share the words."""
         first, last = self.offsets[[0, -1]].tolist()
         ends = np.searchsorted(self.offsets, [first + (last - first) * k // count for k in range(1, count)])
         return [
-            Grown(self.chunk.some(slice(a, b)), self.words, self.slot[2 * a : 2 * b], self.offsets[a : b + 1])
-            for a, b in between(ends, len(self.chunk.seed))
+            PackedStreamlines(
+                self.chunk.select(slice(a, b)), self.words, self.slot[2 * a : 2 * b], self.offsets[a : b + 1],
+            )
+            for a, b in piece_bounds(ends, len(self.chunk.seed))
         ]
 
 
-def between(ends: Array, count: int) -> list[tuple[int, int]]:
+def piece_bounds(ends: Array, count: int) -> list[tuple[int, int]]:
     """Return the first number of each piece of so many and the first one after it; there is one piece, though empty."""
     return list(pairwise(np.unique([0, *ends, count]).tolist())) or [(0, 0)]
 
 
-def own_memory(points: int, _: int) -> Array:
+def process_memory(points: int, _: int) -> Array:
     """Return memory of this process for points."""
     return np.empty(3 * points, np.float32)
 
@@ -98,16 +100,16 @@ class Unpacker:
     memory : returns 3 * p float32 for the points of a batch, by their number p and that of its streamlines.
     """
 
-    def __init__(self, prepared: Prepared, space: Space, packed: bool = True) -> None:
+    def __init__(self, prepared: KernelTables, space: Space, packed: bool = True) -> None:
         self.space = space
-        self.memory: Callable[[int, int], Array] = own_memory
+        self.memory: Callable[[int, int], Array] = process_memory
         self.abreast = prepared.getter.laid_out_abreast
         self.program = open_unpacker(prepared.getter, prepared.rule, packed)
         read = {name for name, _ in self.program.signatures["unpack"]}
         tables = {name: self.program.array(a) for name, a in prepared.arrays.items() if name in read}
         self.values: Arguments = spread("affine", affine_of(space.affine)) | tables | prepared.scalars
 
-    def batch(self, grown: Grown, rules: Arguments) -> Batch:
+    def batch(self, grown: PackedStreamlines, rules: Arguments) -> Batch:
         """Return a batch of streamlines in RASmm; several threads may call this at once.
 
         Parameters
@@ -116,14 +118,14 @@ class Unpacker:
         rules : :class:`....kernels.halves.Rules` by flat name.
         """
         chunk = grown.chunk
-        facts, begins = chunk.told(self.space)
+        facts, begins = chunk.facts(self.space)
         points, count = int(facts[0][-1]), len(begins)
         out = self.memory(points, count)
         if count:
             lengths = chunk.state[..., 0]
             order = in_teams(lengths).astype(np.int32) if self.abreast else NONE
             initial, first, cropped = (chunk.besides.get(name, NONE) for name in ("initial", "first", "cropped"))
-            laid = Laid(
+            laid = PointBuffers(
                 seed=chunk.seed, branch=chunk.branch, initial=initial, first=first, point=chunk.seeds.ravel(),
                 offset=begins, slot=grown.slot, state=chunk.state.ravel(), cropped=cropped.ravel(), order=order,
             )

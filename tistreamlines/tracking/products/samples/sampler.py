@@ -14,13 +14,13 @@ from ....errors import InputError
 from ....io.images import AnyPath, Tell, grid_of, open_image, silent
 from ....io.nifti import load_map
 from ....io.trx import member_names
-from ....kernels.lanes import OwnGrid
+from ....kernels.lanes import MapVolume
 from ....kernels.products.samples import GREATEST, LEAST, MEDIAN, NUMBERS, TOTAL, WEIGHT, sample_points
 from ....linker.lang import LANES
 from ....linker.records import Arguments, spread
 from ....option import ImageLike, file_of
 from ....space.batch import Batch, of_each
-from ...tables.given import MapCount, OwnMap
+from ...tables.inputs import MapCount, MapImage
 from ..batch_work import points_of, program_of, thread_count
 
 Values = npt.NDArray[np.float32]
@@ -28,7 +28,7 @@ STATISTICS = ("mean", "median", "min", "max")
 ONE_MAP = MapCount(maps=1)
 
 
-def load_sampled(image: AnyPath, note: Tell = silent) -> OwnMap:
+def load_sampled(image: AnyPath, note: Tell = silent) -> MapImage:
     """Read a map that is sampled at points in RASmm.
 
     Parameters
@@ -40,7 +40,7 @@ def load_sampled(image: AnyPath, note: Tell = silent) -> OwnMap:
 
     Returns
     -------
-    OwnMap
+    MapImage
         Its values, and the affine from RASmm to its voxels.
 
     Raises
@@ -53,10 +53,10 @@ def load_sampled(image: AnyPath, note: Tell = silent) -> OwnMap:
     if len(shape) < 3 or any(size > 1 for size in shape[3:]):
         raise InputError(f"{opened.path}: shape {shape}; give a 3-D image, a value for each voxel, to be sampled")
     space = grid_of(*opened, sheared=True)
-    return OwnMap(load_map(opened, space, note), np.linalg.inv(space.affine))
+    return MapImage(load_map(opened, space, note), np.linalg.inv(space.affine))
 
 
-def unit_of(sampled: OwnMap) -> float:
+def unit_of(sampled: MapImage) -> float:
     """Return by how much values of a map are multiplied to be whole numbers, a power of two.
 
     The greatest value has 30 bits then, so that more than 2^32 streamlines can be summed.
@@ -64,7 +64,7 @@ def unit_of(sampled: OwnMap) -> float:
     return 2.0 ** (30 - int(np.frexp(np.abs(sampled.values).max(initial=0))[1]))
 
 
-def _outside(batch: Batch, sampled: OwnMap) -> npt.NDArray[np.bool_]:
+def _outside(batch: Batch, sampled: MapImage) -> npt.NDArray[np.bool_]:
     """Return which points of a batch lie outside a map, (p,)."""
     x, y, z = batch.points.T.astype(np.float64)
     outside = np.zeros(len(x), bool)
@@ -86,14 +86,14 @@ class Sampler:
 
     Parameters
     ----------
-    maps : mapping of str to OwnMap
+    maps : mapping of str to MapImage
         3-D maps by name, see :func:`load_sampled`.
     threads : int, optional
         How many threads sample; by default as many as help.
 
     Attributes
     ----------
-    maps : mapping of str to OwnMap
+    maps : mapping of str to MapImage
         The maps by name.
     paths : dict of str to path
         Their files by name, if they are known.
@@ -103,8 +103,8 @@ class Sampler:
     Values depend neither on how streamlines are divided into batches, nor on the number of threads.
     """
 
-    def __init__(self, maps: Mapping[str, OwnMap], threads: int | None = None) -> None:
-        self._values = {name: spread("map", OwnGrid(**sampled.fields())) for name, sampled in maps.items()}
+    def __init__(self, maps: Mapping[str, MapImage], threads: int | None = None) -> None:
+        self._values = {name: spread("map", MapVolume(**sampled.fields())) for name, sampled in maps.items()}
         self.maps, self._unmet, self._used = maps, set(maps), False
         self.paths: dict[str, AnyPath] = {}
         self._threads = thread_count(threads)
@@ -132,7 +132,7 @@ class Sampler:
 
     def per_point(self, batch: Batch) -> dict[str, Values]:
         """Return the values at each point, ``(p,)`` float32, by the name of the map."""
-        return self.sampled(batch)[0]
+        return self.sample(batch)[0]
 
     def per_streamline(self, batch: Batch) -> dict[str, Values]:
         """Return the statistics of each streamline, ``(n,)`` float32: ``NAME_mean`` and so on, of STATISTICS.
@@ -140,9 +140,9 @@ class Sampler:
         The mean weights each point by half the length of the segments on both sides of it. A streamline without points
         has NaN.
         """
-        return self.sampled(batch)[1]
+        return self.sample(batch)[1]
 
-    def sampled(self, batch: Batch) -> tuple[dict[str, Values], dict[str, Values]]:
+    def sample(self, batch: Batch) -> tuple[dict[str, Values], dict[str, Values]]:
         """Return what :meth:`per_point` and :meth:`per_streamline` return, at the cost of one of them."""
         self._look(batch)
         points: dict[str, Values] = {}

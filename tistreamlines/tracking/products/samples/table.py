@@ -70,4 +70,4 @@ class SampleTable(ProductFile):
         with completed(path, force=force) as draft, draft.open("w", encoding="ascii", newline="\n") as file:
             write_rows(file, self.value, "," if path.suffix.lower() == ".csv" else "\t")
         self.doubts = (*self._notes, *self._sampler.doubts)
-        self.details = sidecar.described(path) | {"maps": self._sampler.details}
+        self.details = sidecar.file_record(path) | {"maps": self._sampler.details}

@@ -111,7 +111,7 @@ class VoxelMask:
         same = self.space.shape == other.space.shape and np.array_equal(self.space.affine, other.space.affine)
         return same and np.array_equal(self.voxels, other.voxels)
 
-    def passed(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
+    def passages(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
         """Yield which streamlines of a batch pass which voxels, each pair once, for some streamlines at a time.
 
         Yields
@@ -127,6 +127,6 @@ class VoxelMask:
         """Return the number of the voxel in which the seed of each streamline lies, (n,); -1 for none of the mask."""
         voxels = np.full(len(batch), -1, np.int64)
         alone = replace(batch, points=batch.seeds, offsets=np.arange(len(batch) + 1), data_per_point={})
-        for seed, number in self.passed(alone):
+        for seed, number in self.passages(alone):
             voxels[seed] = number
         return voxels

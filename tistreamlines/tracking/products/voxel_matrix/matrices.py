@@ -119,7 +119,7 @@ class VoxelMatrix(PairMatrix):
     holds: str  # what an entry says
 
     def __init__(self, path: Path, rows: VoxelMask, columns: VoxelMask, shortest: float, targets: bool = False) -> None:
-        super().__init__([path, *beside(path, targets=targets)], rows, len(columns), shortest)
+        super().__init__([path, *files_beside(path, targets=targets)], rows, len(columns), shortest)
         self.columns = columns
 
     def write(self, *, force: bool) -> None:
@@ -151,19 +151,19 @@ class FromSeeds(VoxelMatrix):
 
     def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
         seeds = self.rows.of_seeds(batch)
-        for streamline, column in self.columns.passed(batch):
+        for streamline, column in self.columns.passages(batch):
             row = seeds[streamline]
             kept = np.flatnonzero((row >= 0) & ((row != column) | (self.rows is not self.columns)))
             yield streamline[kept], iter([(row[kept], column[kept])])
 
 
-class Between(VoxelMatrix):
+class WithinMask(VoxelMatrix):
     """Between all voxels of a mask that a streamline passes; the row has the lower number."""
 
     holds = "passes two voxels of the mask"
 
     def _pairs(self, batch: Batch) -> Iterator[tuple[Array, Iterator[tuple[Array, Array]]]]:
-        for streamline, number in self.rows.passed(batch):
+        for streamline, number in self.rows.passages(batch):
             several = streamline[1:][streamline[1:] == streamline[:-1]]
             yield several, pairs_within(streamline, number)
 
@@ -186,7 +186,7 @@ def pairs_within(streamline: Array, number: Array) -> Iterator[tuple[Array, Arra
         yield number[first], number[first + 1 + beyond]
 
 
-def beside(path: Path, *, targets: bool) -> list[Path]:
+def files_beside(path: Path, *, targets: bool) -> list[Path]:
     """Return the files beside a matrix, with FSL's names if it has one: voxels of its rows, and those of targets."""
     names = [f"coords_for_{path.stem}"]
     if targets:
@@ -258,7 +258,7 @@ class VoxelMatrices(ProductFile):
         for matrix in self._matrices:
             matrix.write(force=force)
         self.value = tuple(matrix.value for matrix in self._matrices)
-        files = [sidecar.described(path) for path in self.paths]
+        files = [sidecar.file_record(path) for path in self.paths]
         self.details = {"matrices": [matrix.details for matrix in self._matrices], "files": files}
         self.doubts = tuple(dict.fromkeys(text for matrix in self._matrices for text in matrix.doubts))
 
@@ -286,7 +286,7 @@ def voxel_matrices(options: VoxelMatrixOptions) -> Maker:
     """Read the masks of --voxel-matrix."""
     masks = [(path, VoxelMask(image)) for image, path in pairs_of(options.voxel_matrix)]
     return partial(
-        VoxelMatrices, [Between(path, mask, mask, options.voxel_matrix_min_length) for path, mask in masks]
+        VoxelMatrices, [WithinMask(path, mask, mask, options.voxel_matrix_min_length) for path, mask in masks]
     )
 
 
@@ -306,5 +306,5 @@ def _files(pairs: OneOrMore[tuple[ImageLike, PathLike]] | None, targets: Iterabl
     for (_, path), target in zip(pairs_of(pairs), targets, strict=False):
         if path.suffix.lower() not in SPARSE_SUFFIXES:
             raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(SPARSE_SUFFIXES)}")
-        out += [path, *beside(path, targets=target is not None)]
+        out += [path, *files_beside(path, targets=target is not None)]
     return tuple(out)

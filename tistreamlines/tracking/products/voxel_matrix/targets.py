@@ -20,7 +20,7 @@ from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, file_of, option, 
 from ....space.batch import Batch
 from ..files import Maker, first_of
 from .mask import MaskImage, VoxelMask, numbers_passed, read_mask
-from .matrices import PairMatrix, VoxelMatrices, beside
+from .matrices import PairMatrix, VoxelMatrices, files_beside
 
 SUFFIXES = (*SEPARATORS, ".txt", "")  # FSL's file has none
 
@@ -132,7 +132,7 @@ class Targets:
         """Return the number of targets."""
         return len(self.paths)
 
-    def passed(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
+    def passages(self, batch: Batch) -> Iterator[tuple[Array, Array]]:
         """Yield which streamlines of a batch pass which targets, each pair once, for some streamlines at a time.
 
         Yields
@@ -166,7 +166,7 @@ class TargetMatrix(PairMatrix):
         seeds = self.rows.of_seeds(batch)
         with self._counting:
             self._seeded += int((seeds >= 0).sum())
-        for streamline, column in self.targets.passed(batch):
+        for streamline, column in self.targets.passages(batch):
             kept = np.flatnonzero(seeds[streamline] >= 0)
             yield streamline[kept], iter([(seeds[streamline[kept]], column[kept])])
 
@@ -223,7 +223,7 @@ def files_of(path: Path, targets: Iterable[str]) -> list[Path]:
     """Return a table, the coordinates of its rows if it lacks them, and a map for each target."""
     table = path.suffix.lower() in SEPARATORS
     maps = [path.with_name(f"seeds_to_{name}.nii.gz") for name in targets]
-    return [path, *([] if table else beside(path, targets=False)), *maps]
+    return [path, *([] if table else files_beside(path, targets=False)), *maps]
 
 
 def files(options: TargetOptions) -> tuple[Path, ...]:

@@ -16,7 +16,7 @@ from ..space.batch import Space
 
 
 @dataclass
-class Tracked:
+class RunStreamlines:
     """Streamlines of a run.
 
     Parameters
@@ -50,7 +50,7 @@ class Tracked:
         np.savez(path, points=self.points, offsets=self.offsets)
 
     @classmethod
-    def load(cls, path: Path) -> Tracked:
+    def load(cls, path: Path) -> RunStreamlines:
         """Load points and offsets from a file of :meth:`save`; ``seconds`` is 0."""
         with np.load(path) as stored:
             return cls(stored["points"], stored["offsets"], 0.0)
@@ -59,30 +59,30 @@ class Tracked:
 class Track(Protocol):
     """Tracks the first ``count`` seeds of a problem; without ``keep``, its points may be released at once."""
 
-    def __call__(self, count: int, keep: bool = True) -> Tracked: ...
+    def __call__(self, count: int, keep: bool = True) -> RunStreamlines: ...
 
 
-def timed(run: Callable[[int], object], lines: Callable[..., Iterable[Array]] = iter) -> Track:
+def timer_of(run: Callable[[int], object], lines: Callable[..., Iterable[Array]] = iter) -> Track:
     """Return a function that measures the time of ``run(count)``, and takes the streamlines from what it returns."""
 
-    def track(count: int, keep: bool = True) -> Tracked:
+    def track(count: int, keep: bool = True) -> RunStreamlines:
         begun = time.perf_counter()
         tracks = run(count)
         seconds = time.perf_counter() - begun
-        return joined(lines(tracks), seconds)
+        return concatenate_lines(lines(tracks), seconds)
 
     return track
 
 
-def joined(lines: Iterable[Array], seconds: float) -> Tracked:
+def concatenate_lines(lines: Iterable[Array], seconds: float) -> RunStreamlines:
     """Concatenate streamlines, without those of a single point, which tistreamlines does not return either."""
     kept = [line for line in lines if len(line) > 1]
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in kept])]).astype(np.int64)
     points = np.concatenate(kept).astype(np.float32) if kept else np.zeros((0, 3), np.float32)
-    return Tracked(points, offsets, seconds)
+    return RunStreamlines(points, offsets, seconds)
 
 
-def lengths_mm(tracked: Tracked) -> Array:
+def lengths_mm(tracked: RunStreamlines) -> Array:
     """Return the length of each streamline, (n,) float64, mm."""
     steps = np.linalg.norm(np.diff(tracked.points.astype(float), axis=0), axis=1)
     # the step from one streamline to the next does not count
@@ -91,7 +91,7 @@ def lengths_mm(tracked: Tracked) -> Array:
     return ends[tracked.offsets[1:] - 1] - ends[tracked.offsets[:-1]]
 
 
-def density(tracked: Tracked, space: Space) -> Array:
+def density(tracked: RunStreamlines, space: Space) -> Array:
     """Return the number of streamlines that visit each voxel, (x, y, z) int64."""
     voxel = np.rint(space.to_voxel(tracked.points)).astype(np.int64)
     inside = ((voxel >= 0) & (voxel < space.shape)).all(axis=1)
@@ -102,33 +102,33 @@ def density(tracked: Tracked, space: Space) -> Array:
     return np.bincount(np.unique(visits) % size, minlength=size).reshape(space.shape)
 
 
-def correlation(one: Array, other: Array, mask: Array) -> float:
+def correlation(ours: Array, theirs: Array, mask: Array) -> float:
     """Return Pearson's correlation of two density maps in a mask."""
-    a, b = one[mask].astype(float), other[mask].astype(float)
+    a, b = ours[mask].astype(float), theirs[mask].astype(float)
     return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else float("nan")
 
 
-def length_ks(one: Array, other: Array) -> float:
+def length_ks(ours: Array, theirs: Array) -> float:
     """Return the Kolmogorov-Smirnov statistic of two sets of lengths (n,) and (m,), mm."""
-    if not (len(one) and len(other)):
+    if not (len(ours) and len(theirs)):
         return float("nan")
     # rounded, so that equal numbers of steps give equal lengths
-    one, other = np.round(one, 2), np.round(other, 2)
-    every = np.concatenate([one, other])
-    shares = [np.searchsorted(np.sort(lengths), every, side="right") / len(lengths) for lengths in (one, other)]
+    ours, theirs = np.round(ours, 2), np.round(theirs, 2)
+    every = np.concatenate([ours, theirs])
+    shares = [np.searchsorted(np.sort(lengths), every, side="right") / len(lengths) for lengths in (ours, theirs)]
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-def identical(one: Tracked, other: Tracked) -> float:
+def identical(ours: RunStreamlines, theirs: RunStreamlines) -> float:
     """Return the Jaccard index of two sets of streamlines, compared bit by bit."""
     a, b = (
         {hashlib.sha1(line.tobytes()).digest() for line in np.split(t.points, t.offsets[1:-1])}
-        for t in (one, other)
+        for t in (ours, theirs)
     )
     return len(a & b) / max(len(a | b), 1)
 
 
-def summary(tracked: Tracked) -> Json:
+def summary(tracked: RunStreamlines) -> Json:
     """Return the statistics of a run; see the schema in :mod:`tistreamlines.benchmarks`."""
     count, points = len(tracked.offsets) - 1, np.diff(tracked.offsets)
     mm = lengths_mm(tracked) if count else np.zeros(0)

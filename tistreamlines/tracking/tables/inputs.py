@@ -109,7 +109,7 @@ class Scheme:
     maps : int
         Number of its maps that are stored in rows.
     sphere, step_mm, voxel_sizes
-        See :class:`Given`.
+        See :class:`GetterInputs`.
     """
 
     form: Form
@@ -157,7 +157,7 @@ class StopTables:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class GetterInputs:
     """The inputs from which a method makes its tables, on one grid.
 
     Parameters
@@ -221,7 +221,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class KernelTables:
     """A direction getter and a stopping rule with their tables: all inputs of the kernels except for the seeds.
 
     Parameters
@@ -274,7 +274,7 @@ class MapCount(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnMap:
+class MapImage:
     """An image on a grid of its own, as a rule's ``prepare`` receives it.
 
     Parameters
@@ -294,7 +294,7 @@ class OwnMap:
         return int(np.prod(self.values.shape[3:], dtype=int))
 
     def fields(self) -> dict[str, Array]:
-        """Return the fields of :class:`tistreamlines.kernels.lanes.OwnGrid`."""
+        """Return the fields of :class:`tistreamlines.kernels.lanes.MapVolume`."""
         return {
             "maps": np.ascontiguousarray(self.values, np.float32).ravel(),
             "sides": np.array(self.values.shape[:3], np.int32),

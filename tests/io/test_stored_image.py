@@ -13,7 +13,7 @@ from nibabel.openers import ImageOpener
 from places import CROP
 
 from tistreamlines.errors import InputError
-from tistreamlines.io import stored
+from tistreamlines.io import stored_image
 from tistreamlines.io.images import open_image, read_array, read_series
 from tistreamlines.io.in_memory import source_of
 
@@ -25,7 +25,7 @@ SCALINGS = [(1.0, 0.0), (0.0689, 0.0), (1.0, -3.3), (1e-3, 7.7)]
 @pytest.fixture(params=[1 << 21, 4000, 1])
 def block(request, monkeypatch):
     """Blocks of all the image, of a few rows, and of one row."""
-    monkeypatch.setattr(stored, "BLOCK", request.param)
+    monkeypatch.setattr(stored_image, "BLOCK", request.param)
 
 
 def numbers(kind):

@@ -13,7 +13,9 @@ Fods = FodImage | Samples
 NEEDED = "give an image of fibre orientation distributions in place of tracked"
 
 
-def given_fods(fod: ImageLike, basis: str | None, followed: Fods | None, option: str, note: Tell | None = None) -> Fods:
+def option_fods(
+    fod: ImageLike, basis: str | None, followed: Fods | None, option: str, note: Tell | None = None
+) -> Fods:
     """Return the image of FODs of an option, or what streamlines follow where the option says so.
 
     Parameters

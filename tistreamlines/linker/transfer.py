@@ -10,7 +10,7 @@ Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coming(Generic[Kept]):
+class Transfer(Generic[Kept]):
     """What a device still works on.
 
     Parameters

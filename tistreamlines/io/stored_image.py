@@ -88,7 +88,7 @@ class StoredImage:
         return values
 
 
-def unpacked(image: Image) -> Image:
+def unpack_image(image: Image) -> Image:
     """Return a compressed image of nibabel with its files unpacked in memory, any other as it is."""
     if isinstance(image, StoredImage):
         return image
@@ -146,7 +146,7 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     Parameters
     ----------
     image : nibabel.spatialimages.SpatialImage or StoredImage
-        Image from :func:`unpacked`.
+        Image from :func:`unpack_image`.
     limit : float
         Largest absolute value that is expected, above any of an integer type.
 
@@ -157,15 +157,15 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     expected : bool
         Whether no value is NaN or beyond the limit.
     """
-    stored, scaling = _stored(image)
+    stored, scaling = _storage_of(image)
     stored = stored.reshape(*stored.shape[:3], -1)
     values = np.empty(stored.shape, np.float32)
-    safe = _bounded(stored.dtype, scaling, limit)
+    safe = _is_bounded(stored.dtype, scaling, limit)
 
     def convert(place: tuple[slice, ...]) -> bool:
         block, part = stored[place], values[place]
         with np.errstate(all="ignore"):
-            block = _spaced(block) if block.strides[0] < abs(block.strides[3]) else block
+            block = _space_out(block) if block.strides[0] < abs(block.strides[3]) else block
             for step, number in scaling[:-1]:
                 block = step(block, number)
             for step, number in scaling[-1:]:
@@ -182,7 +182,7 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     return values, expected
 
 
-def _stored(image: Image) -> tuple[Array, Scaling]:
+def _storage_of(image: Image) -> tuple[Array, Scaling]:
     """Return the values without scaling, and the operations that scale them, as nibabel does."""
     if isinstance(image, StoredImage):
         return image.load(), _scaling(image.kind, image.slope, image.inter)
@@ -209,7 +209,7 @@ def _scaling(stored: np.dtype, slope: float, inter: float) -> Scaling:
     return [(step, np.array([number], kind)) for step, number, nothing in steps if number != nothing]
 
 
-def _bounded(kind: np.dtype, scaling: Scaling, limit: float) -> bool:
+def _is_bounded(kind: np.dtype, scaling: Scaling, limit: float) -> bool:
     """Tell whether no value of a type, once scaled, can be NaN or beyond a limit."""
     if kind.kind not in "iu":
         return False
@@ -229,7 +229,7 @@ def _places(stored: Array) -> Generator[tuple[slice, ...], None, None]:
             yield np.s_[:, y : y + wide, z : z + deep]
 
 
-def _spaced(block: Array) -> Array:
+def _space_out(block: Array) -> Array:
     """Copy the volumes of a block an odd number of cache lines apart; those a power of 2 apart evict each other."""
     kind, size = block.dtype.newbyteorder("="), block[..., 0].size
     lines = size * kind.itemsize // LINE + 1 | 1
