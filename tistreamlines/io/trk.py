@@ -267,10 +267,10 @@ def _wrong(header: TrkHeader, number: int) -> InputError:
 def move_points(points: npt.NDArray[np.float32], affine: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """Return points (p, 3) in the space that an affine (4, 4) leads to; it is computed in float64."""
     # One axis at a time is eight times faster than a matrix product with so narrow an array. Blocks stay in the cache.
-    move_points = np.empty_like(points)
+    out = np.empty_like(points)
     for first in range(0, len(points), POINTS_AT_ONCE):
         part = slice(first, first + POINTS_AT_ONCE)
         x, y, z = points[part].T.astype(np.float64, order="C")
         for axis, (a, b, c, d) in enumerate(affine[:3]):
-            move_points[part, axis] = a * x + b * y + c * z + d
-    return move_points
+            out[part, axis] = a * x + b * y + c * z + d
+    return out

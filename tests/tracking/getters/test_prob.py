@@ -237,8 +237,8 @@ def test_bounds_are_above_what_is_interpolated(name):
     values = {"points": points.ravel(), "size": size, "out": reals(200 * size)}
     samples = go("numba32", sampled, 200, prepared, **values)["out"].reshape(200, size)
     precise = go("python", sampled, 200, prepared, **values)["out"].reshape(200, size)
-    divide_sphere = prepared.arrays["method_numbers"][:size]
-    highest = np.where(divide_sphere >= 0, samples[:, divide_sphere], 0).reshape(200, -1, 32).max(axis=2)
+    vertices = prepared.arrays["method_numbers"][:size]
+    highest = np.where(vertices >= 0, samples[:, vertices], 0).reshape(200, -1, 32).max(axis=2)
     width = 32 * prepared.getter.row.row_chunks
     rows = go("numba32", whole_row, 200, prepared, points=points.ravel(), size=width, out=reals(200 * width))["out"]
     bounds = rows.reshape(200, width)[:, first : first + highest.shape[1]]

@@ -178,8 +178,8 @@ def placement_doubt(tissues: MapImage, follows: object, anisotropy: Callable[[],
     cells = _coarse(space, every)
     grid = Space(space.affine @ np.linalg.inv(tissues.to_grid), tissues.values.shape[:3])  # type: ignore[arg-type]
     shares = resample_image(tissues.values, grid, cells, nearest=False)[0]
-    if describe_exchange := _describe_fod_exchange(shares, follows, every):
-        return describe_exchange
+    if doubt := _describe_fod_exchange(shares, follows, every):
+        return doubt
     known = _means(np.ones(space.shape, bool), every) > 0.5
     white = np.where(known, shares[..., 0], 0)
     if not sizes.any() or not white.any():

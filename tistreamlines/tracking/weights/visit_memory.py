@@ -200,10 +200,10 @@ def join_last(parts: list[VisitList], most: int) -> VisitList:
     order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
     first = taken[0].words
     if isinstance(first, StoredWords):
-        join_last = StoredWords(first.file, first.first, words)
+        words = StoredWords(first.file, first.first, words)
     else:
-        join_last = np.concatenate([in_memory(part.words) for part in taken])
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, join_last)
+        words = np.concatenate([in_memory(part.words) for part in taken])
+    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, words)
 
 
 class VisitMemory:
