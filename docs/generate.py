@@ -117,9 +117,14 @@ def objects() -> str:
         for name in table_of:
             own = ", ".join(f"`{one.name}`" for one in row_options(option, name))
             shown = class_name(option, name)
-            # links and the index of names find it by this anchor
-            rows.append((f'<a id="tistreamlines.{shown}"></a>`{shown}`', f'`{option}="{name}"`', own))
+            rows.append((f"[`{shown}`](#tistreamlines.{shown})", f'`{option}="{name}"`', own))
     return table(("Object", "stands for", "and takes"), rows)
+
+
+def object_docstrings() -> str:
+    """The docstrings of these objects, which the site shows."""
+    names = (class_name(option, name) for option, table_of in TABLES.items() for name in table_of)
+    return "\n\n".join(f"::: tistreamlines.{name}\n    options:\n      heading_level: 4" for name in names)
 
 
 def dipy_defaults() -> str:
@@ -283,7 +288,8 @@ def dipy_names() -> str:
 
 
 PARTS = {
-    "objects": objects, "track-options": track_options, "command-options": command_options, "getters": getters,
+    "objects": objects, "object-docstrings": object_docstrings, "track-options": track_options,
+    "command-options": command_options, "getters": getters,
     "dipy-defaults": dipy_defaults, "references": references, "trx-members": trx_members,
     "result-fields": result_fields, "record-fields": record_fields, "device-fields": device_fields,
     "stop-reasons": stop_reasons, "dropped": dropped, "speed": speed, "compilers": compilers,

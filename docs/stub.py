@@ -112,10 +112,10 @@ def _row(made: type[objects.Choice]) -> str:
     own = [known[one.name] for one in objects.row_options(made.option, made.name)]
     told = [f"{name}: {row} = ..." for name, row in zip(names, own, strict=True) if name != "path"]
     before = ["self", *(["path: PathLike"] if "path" in names else []), *(["*"] if told else [])]
-    first = inspect.getdoc(made).split("\n")[0]
+    text = textwrap.indent(inspect.getdoc(made), " " * 4)
     arguments = textwrap.indent(",\n".join((*before, *told)) + ",", " " * 8)
     head = f"class {made.__name__}({made.__base__.__name__}):"
-    return f'{head}\n    """{first}"""\n    def __init__(\n{arguments}\n    ) -> None: ...\n'
+    return f'{head}\n    """{text.lstrip()}\n    """\n    def __init__(\n{arguments}\n    ) -> None: ...\n'
 
 
 def _shape(made: type) -> str:

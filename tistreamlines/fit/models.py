@@ -73,6 +73,8 @@ class Model:
         Default order of the harmonics for series with enough directions.
     dipys : dict
         DIPY's defaults, where they differ.
+    example : str
+        Arguments of its object in the example of the object's docstring.
     """
 
     title: str
@@ -81,6 +83,7 @@ class Model:
     fit: Fit
     order: int
     dipys: Mapping[str, object]
+    example: str = ""
 
 
 def _fit_with_dipy(kind: str) -> Fit:
@@ -194,15 +197,16 @@ MODELS = {
     "opdt": Model(
         "orientation probability density transform", {"sm_lambda": DIPYS_SMOOTHING},
         ("Tristán-Vega 2009", "Tristán-Vega 2010"), _fit_with_dipy("OpdtModel"), 4, {"sh_order": 4},
+        "sh_order=4",
     ),
     "csa": Model(
         "constant solid angle ODF", {"sm_lambda": 0.003}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel"), 6,
-        {"sm_lambda": DIPYS_SMOOTHING, "sh_order": 4},
+        {"sm_lambda": DIPYS_SMOOTHING, "sh_order": 4}, "sh_order=8",
     ),
     "csd": Model(
         "constrained spherical deconvolution", {"response": AUTO, "csd_lambda": AUTO},
         ("Tournier 2004", "Tournier 2007", "Tournier 2013"), _fit_csd, 8,
-        {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8},
+        {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8}, 'response="tournier"',
     ),
 }
 

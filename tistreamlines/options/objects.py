@@ -8,6 +8,7 @@ options of its own; ``objects.pyi``, which ``python docs/generate.py`` writes, s
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields
 from typing import ClassVar, cast
@@ -19,12 +20,21 @@ from ..errors import ParameterError, python_names
 from ..fit.models import MODELS, FitOptions, Model
 from ..option import ImageLike, PathLike, flag, listed
 from ..tracking import registry
+from ..tracking.references import OF_OPTIONS, REFERENCES
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 
 Row = registry.Method | registry.StoppingRule | registry.Product | Model
 MADE = "products"  # the keyword that no option has
 TABLES: dict[str, Mapping[str, Row]] = {"dg": METHODS, "stopping": STOPPING_RULES, "model": MODELS, MADE: PRODUCTS}
 KINDS = {"dg": "direction getter", "stopping": "stopping rule", "model": "orientation model", MADE: "product"}
+WIDTH, INDENT = 112, "    "  # of a line of a docstring, and what stands before what belongs to the line above
+_WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
+_HANGING = {"subsequent_indent": INDENT, **_WHOLE_WORDS}
+_WORDS = {  # of the aliases in annotations
+    "tuple[ImageLike, PathLike]": "pair of an image and the file to write", "str | PathLike": "str or Path",
+    "ImageLike": "str, Path, nibabel image or ndarray", "PathLike": "str or Path", "TableLike": "str or Path",
+    "Sequence[float]": "sequence of float", " | ": " or ",
+}
 
 
 class Choice:
@@ -261,13 +271,52 @@ def class_name(option: str, name: str) -> str:
 
 
 def _docstring_of(kind: type[Choice], arguments: Mapping[str, Field[object]]) -> str:
-    """Return the docstring of a class: the title of its row and the help of its options."""
-    lines = [f"{KINDS[kind.option].capitalize()} '{kind.name}': {kind.row.title}.", ""]
+    """Return the docstring of a class: the title of its row, the help of its options, its references and an example."""
+    row, signature = kind.row, inspect.signature(kind).parameters
+    lines = [f"{KINDS[kind.option].capitalize()} '{kind.name}': {row.title}.", ""]
     lines += ["Parameters", "----------"] if arguments else []
     for name, field in arguments.items():
-        known = field.metadata["option"]
-        lines += [f"{name} : {known.unit or str(field.type)}", f"    {python_names(known.help)}"]
+        lines += [f"{name} : {_type_of(field, signature[name].default)}", _indented(field.metadata["option"].help)]
+    lines += ["", "Raises", "------", "TypeError", f"{INDENT}If there is no such option."]
+    papers = getattr(row, "references", None) or [OF_OPTIONS[name] for name in (kind.name,) if name in OF_OPTIONS]
+    if papers:
+        texts = (f".. [{number}] {REFERENCES[paper]}" for number, paper in enumerate(papers, 1))
+        lines += ["", "References", "----------", *(textwrap.fill(text, WIDTH, **_HANGING) for text in texts)]
+    if row.example:
+        lines += ["", "Examples", "--------", *_example(kind)]
     return "\n".join([*lines, ""])
+
+
+def _example(kind: type[Choice]) -> list[str]:
+    """Return the lines of an example: an object of a class, and what it stands for."""
+    noun = KINDS[kind.option].split()[-1]
+    made = [">>> import tistreamlines as ts", f">>> {noun} = ts.{kind.__name__}({kind.row.example})"]
+    if kind.option == MADE:
+        return [*made, f'>>> ts.Parameters({MADE}=[{noun}]).gives("{kind.name}")', "True"]
+    others = 'dg="prob", ' if kind.option == "model" else ""
+    return [*made, f">>> ts.Parameters({others}{kind.option}={noun}).{kind.option}", repr(kind.name)]
+
+
+def _indented(help: str) -> str:
+    """Return the help of an option in Python's names, as lines below its name."""
+    return textwrap.fill(python_names(help), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT, **_WHOLE_WORDS)
+
+
+def _type_of(field: Field[object], default: object) -> str:
+    """Say of which type an option is, in which unit, and what it is by default, as numpydoc has it."""
+    known, text = field.metadata["option"], str(field.type).removesuffix(" | None")
+    if several := text.startswith("OneOrMore["):
+        text = text.removeprefix("OneOrMore[").removesuffix("]")
+    for alias, words in _WORDS.items():
+        text = text.replace(alias, words)
+    if known.choices:
+        text = "{" + ", ".join(map(repr, known.choices)) + "}"
+    elif text in ("int", "float") and known.unit:
+        text = f"{text}, {known.unit}"
+    text += ", or a list of these" if several else ""
+    if default is inspect.Parameter.empty:
+        return text
+    return f"{text}, optional" if default is None else f"{text}, default {default!r}"
 
 
 def _unpickle(option: str, name: str, options: Mapping[str, object]) -> Choice:

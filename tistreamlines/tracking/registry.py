@@ -89,6 +89,8 @@ class Method(Generic[Options]):
         DIPY's defaults, where they differ.
     low_order : mapping
         Defaults where a fitted model has a lower order than its own, because a series has few directions.
+    example : str
+        Arguments of its object in the example of the object's docstring.
     """
 
     title: str
@@ -109,6 +111,7 @@ class Method(Generic[Options]):
     parts: Callable[[Options], int] = lambda _: 0
     dipys: Mapping[str, object] = field(default_factory=dict)
     low_order: Mapping[str, object] = field(default_factory=dict)
+    example: str = ""
 
     def prepare(self, inputs: GetterInputs, options: Options) -> KernelTables:
         """Make its tables.
@@ -166,6 +169,8 @@ class StoppingRule(Generic[Map, Options]):
         Returns the fractions of white matter, grey matter and fluid, (x, y, z, 3), from the maps, as an
         :class:`~tistreamlines.tracking.tables.inputs.MapImage`; None if they are not known. They are compared with
         what streamlines follow.
+    example : str
+        Arguments of its object in the example of the object's docstring.
     """
 
     title: str
@@ -184,6 +189,7 @@ class StoppingRule(Generic[Map, Options]):
     chosen_by: tuple[str, ...] = ()
     defaults: Mapping[str, object] = field(default_factory=dict)
     tissues: Callable[[Mapping[str, Map]], MapImage | None] = lambda _: None
+    example: str = ""
 
 
 @dataclass(frozen=True)
@@ -213,6 +219,8 @@ class Product(Generic[Options]):
         Whether it needs the seed of each streamline, which most tractograms of other programs lack.
     needs_step : bool
         Whether it needs the step size. A tractogram of another program may have to be read once more to find it.
+    example : str
+        Arguments of its object in the example of the object's docstring.
     """
 
     title: str
@@ -224,6 +232,7 @@ class Product(Generic[Options]):
     files: Callable[[Options], tuple[Path, ...]] | None = None
     needs_seeds: bool = False
     needs_step: bool = True
+    example: str = ""
 
 
 # defaults of DIPY's probabilistic_tracking and deterministic_tracking, and of ptt_tracking except for the angle
@@ -242,79 +251,81 @@ METHODS: dict[str, Method[Any]] = {
          "boot_rule": "cuslines"},
         ("csa", "opdt"), ("Berman 2008",), steps_along_peaks=lambda _: True,
         dipys={"model": "opdt", "max_angle": 60.0, "relative_peak_threshold": 0.25, "min_separation_angle": 45.0,
-               "boot_rule": "dipy"},
+               "boot_rule": "dipy"}, example="max_angle=45",
     ),
     "prob": Method(
         "probabilistic", "all fibre directions of a voxel are of interest, including crossings", FUNCTIONS,
         cone.describe_prob, pmf.PmfOptions, _DIPY | {"max_angle": 25.0, "pmf_threshold": 0.2}, ANY_MODEL,
         ("Behrens 2003", "Parker 2003"), asymmetric=True,
-        dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0},
+        dipys={"max_angle": 20.0, "pmf_threshold": 0.1}, low_order={"max_angle": 30.0}, example="max_angle=20",
     ),
     "det": Method(
         "deterministic", "only the most likely path is needed, without random draws", FUNCTIONS, cone.describe_det,
         pmf.DetOptions, _DIPY, ANY_MODEL, ("Mori 1999", "Basser 2000"), asymmetric=True, draws=False,
-        steps_draw=False, steps_along_peaks=lambda options: options.det_rule == "closest",
+        steps_draw=False, steps_along_peaks=lambda options: options.det_rule == "closest", example='det_rule="closest"',
     ),
     "ptt": Method(
         "parallel transport", "smooth paths are needed; each step depends on the data ahead of it", FUNCTIONS,
         ptt.describe, ptt.PttOptions, _DIPY | {"max_angle": 10.0}, ANY_MODEL, ("Aydogan 2021",),
-        step_in_tables=True,
+        step_in_tables=True, example="probe_length=1",
     ),
     "bedpostx": Method(
         "samples of fibres", "bedpostX has been run, as for FSL's probtrackx2", ("bedpostx",), bedpostx.describe,
         bedpostx.BedpostxOptions,
         {"max_angle": 80.0, "step_size": "0.5mm", "max_steps": 2000, "stopping": "binary"}, (),
         ("Behrens 2003", "Behrens 2007"), step_in_tables=True,
-        ends_anywhere=True,
+        ends_anywhere=True, example='bedpostx="subject.bedpostX"',
     ),
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.describe_first,
         fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
-        ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True,
+        ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.describe_second, fod.Ifod2Options,
         _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
         step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
-        parts=lambda options: options.samples - 1,
+        parts=lambda options: options.samples - 1, example="samples=5",
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
         along_peaks.describe_sd_stream, fod.FodOptions,
         _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",), ("Tournier 2012",),
-        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
+        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
     ),
     "fact": Method(
         "FACT", "peaks are given, such as those of TractSeg or of a tensor, or as for tckgen -algorithm FACT",
         ("peaks",), along_peaks.describe_fact, along_peaks.FactOptions,
         _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",),
-        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True,
+        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, example='peaks_between="linear"',
     ),
 }
 STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
     "threshold": StoppingRule(
         "ends streamlines where a map is at or below a threshold", threshold.prepare, threshold.ThresholdOptions,
         {"stop_map": 0}, threshold.needs_fa, threshold.doubt, rule=threshold.rule_of, chosen_by=("fa_threshold",),
+        example="fa_threshold=0.15",
     ),
     "binary": StoppingRule(
         "ends them outside a mask", threshold.prepare_binary, threshold.BinaryOptions, {"stop_mask": 0},
-        rule=threshold.binary_rule,
+        rule=threshold.binary_rule, example='stop_mask="white.nii.gz"',
     ),
     "act": StoppingRule(
         "ends them in grey matter (valid) or cerebrospinal fluid (invalid)", anatomy.prepare_act,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Smith 2012",), step_in_tables=True,
-        rule=anatomy.act_of, in_rows=2, tissues=anatomy.tissues_of,
+        rule=anatomy.act_of, in_rows=2, tissues=anatomy.tissues_of, example='pve="pve.nii.gz"',
     ),
     "cmc": StoppingRule(
         "ends them at random where there is little white matter, with a valid end in grey matter", anatomy.prepare_cmc,
         anatomy.AnatomyOptions, anatomy.MAPS, doubt=anatomy.doubt, references=("Girard 2014",), step_in_tables=True,
-        draws=True, rule=anatomy.cmc_of, in_rows=2, tissues=anatomy.tissues_of,
+        draws=True, rule=anatomy.cmc_of, in_rows=2, tissues=anatomy.tissues_of, example='pve="pve.nii.gz"',
     ),
     act5.NAME: StoppingRule(
         "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
         doubt=act5.doubt, references=("Smith 2012",), rule=act5.rule_of, in_rows=0, map_images=("act",),
         read=load_five_tissues,
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
+        example='act="5tt.nii.gz"',
     ),
 }
 
@@ -331,43 +342,52 @@ PRODUCTS: dict[str, Product[Any]] = {
         "map of how many streamlines pass through each voxel", density_map.DensityOptions, density_map.density_map,
         maps.SUFFIXES, lambda options: density_map.collector_of(options.density_kind, options), density_map.check,
         needs_step=False,
+        example='"density.nii.gz", voxel=1',
     ),
     "ends": Product(
         "map of how many streamlines end in each voxel", density_map.EndsOptions, density_map.ends_map,
         maps.SUFFIXES, lambda options: density_map.collector_of(density_map.ENDS, options), density_map.check,
         needs_step=False,
+        example='"ends.nii.gz"',
     ),
     "connectome": Product(
         "matrices of how many streamlines join two nodes of a parcellation", connectome.ConnectomeOptions,
         connectome.Connectomes, tables.MATRIX_SUFFIXES, connectome.collector_of, connectome.check, connectome.files,
         needs_step=False,
+        example='("nodes.nii.gz", "connectome.csv"), measure="mean-length"',
     ),
     "sample_table": Product(
         "table of the values of maps along each streamline", sample_table.SampleTableOptions, sample_table.SampleTable,
         tables.TABLE_SUFFIXES, needs_step=False,
+        example='"samples.csv"',
     ),
     "seed_matrix": Product(
         "matrices of how many streamlines from each seed voxel pass other voxels", voxel_matrices.SeedMatrixOptions,
         at_once(voxel_matrices.seed_matrices), (*tables.SPARSE_SUFFIXES, ""), None, voxel_matrices.seed_matrices,
         voxel_matrices.seed_files, needs_seeds=True, needs_step=False,
+        example='("seeds.nii.gz", "matrix.npz")',
     ),
     "seeds_to_targets": Product(
         "how many streamlines from each seed voxel reach each of several masks", targets.TargetOptions,
         at_once(targets.seeds_to_targets), targets.SUFFIXES, None, targets.seeds_to_targets, targets.files,
         needs_seeds=True,
+        example='("seeds.nii.gz", "targets.csv"), targets=["left.nii.gz", "right.nii.gz"]',
     ),
     "voxel_matrix": Product(
         "matrices of how many streamlines pass both of two voxels", voxel_matrices.VoxelMatrixOptions,
         at_once(voxel_matrices.voxel_matrices), (*tables.SPARSE_SUFFIXES, ""), None, voxel_matrices.voxel_matrices,
         voxel_matrices.voxel_files, needs_step=False,
+        example='("mask.nii.gz", "matrix.npz")',
     ),
     "sift2": Product(
         "weights of streamlines by SIFT2", weight_options.Sift2Options, _sift2, weight_options.SUFFIXES,
         None, weight_options.check, weight_options.files,
+        example='("tracked", "weights.txt")',
     ),
     "waytotal": Product(
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES,
         lambda _: Collector, needs_step=False,
+        example='"waytotal"',
     ),
 }
 
