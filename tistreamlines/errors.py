@@ -30,7 +30,19 @@ def python_names(text: str) -> str:
 
 
 class TrackingError(Exception):
-    """A problem that the user can correct: one line with the file or option, its value and what to do."""
+    """A problem that the user can correct: one line with the file or option, its value and what to do.
+
+    Examples
+    --------
+    All errors of this package that a user can correct are of this kind:
+
+    >>> import tistreamlines as ts
+    >>> try:
+    ...     ts.Parameters(step_size="0mm")
+    ... except ts.TrackingError as error:
+    ...     print(error)
+    step_size is '0mm': give a length above 0, e.g. 0.5vox, 0.9mm or 0.9
+    """
 
     def __str__(self) -> str:
         """Return the message with Python's names of options."""
@@ -43,11 +55,31 @@ class TrackingError(Exception):
 
 
 class InputError(TrackingError):
-    """An input file or value is missing, damaged or does not match the other inputs."""
+    """An input file or value is missing, damaged or does not match the other inputs.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> try:
+    ...     ts.track("missing.nii.gz", "missing.bval", "missing.bvec", nseeds=100)
+    ... except ts.InputError as error:
+    ...     print(error)
+    missing.bval: no such file; check the path
+    """
 
 
 class OutputError(TrackingError):
-    """An output file cannot be written."""
+    """An output file cannot be written.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> try:
+    ...     ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.vtk")
+    ... except ts.OutputError as error:
+    ...     print(error)
+    brain.vtk: unknown suffix '.vtk'; end the name with .trx, .trk, .tck
+    """
 
 
 class BusyError(OutputError):
@@ -55,7 +87,24 @@ class BusyError(OutputError):
 
 
 class DeviceError(TrackingError):
-    """The requested device is not available or cannot do the work."""
+    """The requested device is not available or cannot do the work.
+
+    Examples
+    --------
+    On the GPU of a Mac, or else on the CPU:
+
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1  # along x
+    >>> inputs = {"peaks": peaks, "stop_map": np.ones((20, 5, 5)), "affine": np.eye(4), "seeds": [[10, 2, 2]]}
+    >>> try:
+    ...     result = ts.track(**inputs, dg="det", arch="metal")
+    ... except ts.DeviceError:
+    ...     result = ts.track(**inputs, dg="det", arch="cpu")
+    >>> len(result)
+    1
+    """
 
 
 class DeviceMemoryError(DeviceError):
@@ -67,4 +116,14 @@ class LostDeviceError(DeviceError):
 
 
 class ParameterError(TrackingError, ValueError):
-    """The value of an option is invalid, or two options cannot be combined."""
+    """The value of an option is invalid, or two options cannot be combined.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> try:
+    ...     ts.Parameters(max_angle=200)
+    ... except ts.ParameterError as error:
+    ...     print(error)
+    max_angle is 200.0: give a number above 0 up to 90
+    """

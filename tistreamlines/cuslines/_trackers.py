@@ -18,7 +18,34 @@ BACKENDS = {"cuda": "cuda", "metal": "metal", "amdgpu": "webgpu", "vulkan": "web
 
 
 class Tracker(api.Tracker):
-    """A :class:`.tracker.Tracker` whose `generate_sft` returns voxel coordinates, as in cuslines."""
+    """Track streamlines from seeds, as cuslines' ``Tracker``: ``generate_sft`` returns voxel coordinates.
+
+    Parameters
+    ----------
+    dg, dataf, stop_map, stop_threshold, sphere_vertices, sphere_edges : as for :class:`.tracker.Tracker`
+        Direction getter, data, stop map and sphere; all other arguments are the same, too.
+
+    Raises
+    ------
+    InputError, ParameterError, DeviceError
+        As for :class:`.tracker.Tracker`.
+
+    Examples
+    --------
+    >>> import nibabel as nib
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.cuslines import ProbDirectionGetter, Tracker
+    >>> odf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> image = nib.Nifti1Image(np.ones((20, 5, 5)), np.diag([2, 2, 2, 1]))
+    >>> with Tracker(
+    ...     ProbDirectionGetter(), odf, image.get_fdata(), 0.2, default_sphere.vertices, default_sphere.edges,
+    ...     max_angle=np.radians(30), arch="cpu",
+    ... ) as tracker:
+    ...     sft = tracker.generate_sft([[10, 2, 2]], image)
+    >>> len(sft), sft.space.value
+    (1, 'vox')
+    """
 
     def __post_init__(self) -> None:
         default = type(self).arch
@@ -28,7 +55,23 @@ class Tracker(api.Tracker):
         super().__post_init__()
 
     def generate_sft(self, seeds: npt.ArrayLike, ref_img: Reference | None = None) -> StatefulTractogram:
-        """Track and return all streamlines in voxel coordinates (centre of voxel = integer)."""
+        """Track and return all streamlines in memory.
+
+        Parameters
+        ----------
+        seeds, ref_img : as for :meth:`.tracker.Tracker.generate_sft`
+            Seeds in voxel coordinates, and the image whose grid the data have.
+
+        Returns
+        -------
+        StatefulTractogram
+            Streamlines in voxel coordinates (centre of voxel = integer), with the same data.
+
+        Raises
+        ------
+        InputError
+            As for :meth:`.tracker.Tracker.generate_sft`.
+        """
         tractogram = super().generate_sft(seeds, ref_img)
         tractogram.to_vox()
         return tractogram

@@ -63,7 +63,7 @@ class DirectionGetter:
 
 
 class BootDirectionGetter(DirectionGetter):
-    """Directions from a residual bootstrap of an OPDT or CSA fit.
+    """Directions from a residual bootstrap [1]_ of an OPDT or CSA fit.
 
     The ``dataf`` of the tracker is the diffusion series. cuslines' constructor takes matrices (H, R, delta_b, ...)
     that are made from the gradient table and the sphere; here, give these two.
@@ -100,6 +100,23 @@ class BootDirectionGetter(DirectionGetter):
     ------
     ParameterError
         If matrices are given, or an option is out of bounds.
+
+    References
+    ----------
+    .. [1] Berman JI, Chung S, Mukherjee P, Hess CP, Han ET, Henry RG. Probabilistic streamline q-ball tractography
+        using the residual bootstrap. NeuroImage 39, 2008. doi:10.1016/j.neuroimage.2007.08.021
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.core.gradients import gradient_table
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.cuslines import BootDirectionGetter
+    >>> bvecs = np.concatenate([np.zeros((1, 3)), default_sphere.vertices[:60]])
+    >>> gtab = gradient_table(np.repeat([0.0, 1000.0], [1, 60]), bvecs=bvecs)
+    >>> getter = BootDirectionGetter.from_dipy_csa(gtab, default_sphere, sh_order_max=4)
+    >>> getter.model_type, getter.sh_order_max
+    ('csa', 4)
     """
 
     name = "boot"
@@ -145,6 +162,11 @@ class BootDirectionGetter(DirectionGetter):
         -------
         BootDirectionGetter
             The direction getter.
+
+        Raises
+        ------
+        ParameterError
+            If an option is out of bounds.
         """
         _no_full_basis(full_basis)
         return cls("opdt", gtab, sphere, sh_order_max, sh_lambda, min_signal)
@@ -165,6 +187,11 @@ class BootDirectionGetter(DirectionGetter):
         -------
         BootDirectionGetter
             The direction getter.
+
+        Raises
+        ------
+        ParameterError
+            If an option is out of bounds.
         """
         _no_full_basis(full_basis)
         return cls("csa", gtab, sphere, sh_order_max, sh_lambda, min_signal)
@@ -218,6 +245,14 @@ class ProbDirectionGetter(DirectionGetter):
     ------
     ParameterError
         If an option is out of bounds or the basis is unknown.
+
+    Examples
+    --------
+    With DIPY's threshold in place of cuslines':
+
+    >>> from tistreamlines.cuslines import ProbDirectionGetter
+    >>> ProbDirectionGetter().pmf_threshold, ProbDirectionGetter(pmf_threshold=0.1).pmf_threshold
+    (0.05, 0.1)
     """
 
     name = "prob"
@@ -261,7 +296,7 @@ class ProbDirectionGetter(DirectionGetter):
 
 @dataclass(eq=False, repr=False)
 class PttDirectionGetter(DirectionGetter):
-    """Parallel transport tractography: curvatures are drawn by the data support of a probe ahead of the streamline.
+    """Parallel transport tractography [1]_: curvatures are drawn by the data support of a probe ahead of the streamline.
 
     The ``dataf`` of the tracker holds the PMF or ODF of each voxel at the vertices of the sphere. As in cuslines,
     negative values count as 0, the values of each voxel are divided by the greatest one, and all are 0 where the stop
@@ -299,6 +334,18 @@ class PttDirectionGetter(DirectionGetter):
     ------
     ParameterError
         If an option is out of bounds.
+
+    References
+    ----------
+    .. [1] Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021.
+        doi:10.1109/TMI.2020.3034038
+
+    Examples
+    --------
+    >>> from tistreamlines.cuslines import PttDirectionGetter
+    >>> getter = PttDirectionGetter(probe_length=0.5, probe_quality=4)
+    >>> getter.probe_length * getter.probe_quality  # of a whole probe, in voxels
+    2.0
     """
 
     name = "ptt"

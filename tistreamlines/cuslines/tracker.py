@@ -109,10 +109,19 @@ class Tracker:
 
     Examples
     --------
-    >>> from tistreamlines.cuslines import BootDirectionGetter, Tracker
-    >>> dg = BootDirectionGetter.from_dipy_opdt(gtab, sphere)  # doctest: +SKIP
-    >>> with Tracker(dg, data, fa, 0.2, sphere.vertices, sphere.edges) as tracker:  # doctest: +SKIP
-    ...     sft = tracker.generate_sft(seeds, nibabel.load("dwi.nii.gz"))
+    >>> import nibabel as nib
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.cuslines.tracker import ProbDirectionGetter, Tracker
+    >>> odf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> image = nib.Nifti1Image(np.ones((20, 5, 5)), np.diag([2, 2, 2, 1]))
+    >>> with Tracker(
+    ...     ProbDirectionGetter(), odf, image.get_fdata(), 0.2, default_sphere.vertices, default_sphere.edges,
+    ...     max_angle=np.radians(30), arch="cpu",
+    ... ) as tracker:
+    ...     sft = tracker.generate_sft([[10, 2, 2]], image)
+    >>> len(sft), sft.space.value
+    (1, 'rasmm')
     """
 
     dg: DirectionGetter
@@ -240,6 +249,11 @@ class Tracker:
         -------
         TrxFile
             Memory-mapped streamlines with the data of `generate_sft`. Closing it deletes the temporary file.
+
+        Raises
+        ------
+        InputError
+            See :meth:`generate_sft`.
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
         with closing(self.batches(seeds, ref_img)) as batches:  # type: ignore[type-var]
@@ -257,6 +271,11 @@ class Tracker:
         -------
         iterator of Batch
             Streamlines in RASmm. Each batch is tracked when it is taken.
+
+        Raises
+        ------
+        InputError
+            See :meth:`generate_sft`.
         """
         space = arrays.space_of(ref_img, self.stop_map.shape)
         return self._grow(arrays.check_seeds("seeds", seeds, space, "voxel"), space)

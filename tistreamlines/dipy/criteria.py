@@ -28,14 +28,22 @@ DRAWS, ERRORS = 20_000, 5.0  # of a criterion that draws random numbers, and sta
 
 
 class ThresholdStoppingCriterion(dipys.ThresholdStoppingCriterion):
-    """DIPY's criterion of a threshold: streamlines continue where the interpolated map is above it.
+    """DIPY's ``ThresholdStoppingCriterion``: streamlines continue where the interpolated map is above a threshold.
 
     Parameters
     ----------
     metric_map : ndarray, (x, y, z)
-        Map, e.g. FA.
+        Map on the grid of the data, e.g. FA.
     threshold : float
         Threshold, in the unit of the map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tistreamlines.dipy import ThresholdStoppingCriterion
+    >>> criterion = ThresholdStoppingCriterion(np.full((20, 5, 5), 0.4), 0.2)
+    >>> criterion.check_point(np.array([10.0, 2, 2])).name  # in voxel coordinates, as in DIPY
+    'TRACKPOINT'
     """
 
     def __init__(self, metric_map: Array, threshold: float) -> None:
@@ -43,12 +51,21 @@ class ThresholdStoppingCriterion(dipys.ThresholdStoppingCriterion):
 
 
 class BinaryStoppingCriterion(dipys.BinaryStoppingCriterion):
-    """DIPY's criterion of a mask: streamlines continue where the nearest voxel of the mask is above 0.
+    """DIPY's ``BinaryStoppingCriterion``: streamlines continue where the nearest voxel of a mask is above 0.
 
     Parameters
     ----------
     mask : ndarray, (x, y, z)
-        Mask.
+        Mask on the grid of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tistreamlines.dipy import BinaryStoppingCriterion
+    >>> mask = np.zeros((20, 5, 5), bool)
+    >>> mask[2:18] = True
+    >>> BinaryStoppingCriterion(mask).check_point(np.array([1.0, 2, 2])).name
+    'ENDPOINT'
     """
 
     def __init__(self, mask: Array) -> None:
@@ -56,14 +73,31 @@ class BinaryStoppingCriterion(dipys.BinaryStoppingCriterion):
 
 
 class ActStoppingCriterion(dipys.ActStoppingCriterion):
-    """DIPY's criterion of anatomically constrained tractography.
+    """DIPY's ``ActStoppingCriterion``, of anatomically constrained tractography [1]_.
+
+    ``from_pve`` makes it of fractions of white matter, grey matter and cerebrospinal fluid, as in DIPY.
 
     Parameters
     ----------
     include_map : ndarray, (x, y, z)
-        Share of each voxel where streamlines may end: grey matter, and the background.
+        Share of each voxel where streamlines may end, 0 to 1: grey matter, and the background.
     exclude_map : ndarray, (x, y, z)
-        Share of each voxel where streamlines must not end: cerebrospinal fluid.
+        Share of each voxel where streamlines must not end, 0 to 1: cerebrospinal fluid.
+
+    References
+    ----------
+    .. [1] Smith RE, Tournier JD, Calamante F, Connelly A. Anatomically-constrained tractography: improved diffusion MRI
+        streamlines tractography through effective use of anatomical information. NeuroImage 62, 2012.
+        doi:10.1016/j.neuroimage.2012.06.005
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tistreamlines.dipy import ActStoppingCriterion
+    >>> grey, fluid = np.zeros((20, 5, 5)), np.zeros((20, 5, 5))
+    >>> grey[[0, -1]] = 1
+    >>> ActStoppingCriterion(grey, fluid).check_point(np.array([0.0, 2, 2])).name
+    'ENDPOINT'
     """
 
     def __init__(self, include_map: Array, exclude_map: Array) -> None:
@@ -71,7 +105,9 @@ class ActStoppingCriterion(dipys.ActStoppingCriterion):
 
 
 class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
-    """DIPY's continuous map criterion.
+    """DIPY's ``CmcStoppingCriterion``, the continuous map criterion [1]_: streamlines end at random.
+
+    ``from_pve`` makes it of fractions of white matter, grey matter and cerebrospinal fluid, as in DIPY.
 
     Parameters
     ----------
@@ -81,6 +117,20 @@ class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
         Step size, mm.
     average_voxel_size : float
         Mean side of a voxel, mm.
+
+    References
+    ----------
+    .. [1] Girard G, Whittingstall K, Deriche R, Descoteaux M. Towards quantitative connectivity analysis: reducing
+        tractography biases. NeuroImage 98, 2014. doi:10.1016/j.neuroimage.2014.04.074
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tistreamlines.dipy import CmcStoppingCriterion
+    >>> grey, fluid = np.zeros((20, 5, 5)), np.zeros((20, 5, 5))
+    >>> criterion = CmcStoppingCriterion(grey, fluid, step_size=0.5, average_voxel_size=2.0)
+    >>> criterion.check_point(np.array([10.0, 2, 2])).name  # white matter alone
+    'TRACKPOINT'
     """
 
     def __init__(self, include_map: Array, exclude_map: Array, step_size: float, average_voxel_size: float) -> None:

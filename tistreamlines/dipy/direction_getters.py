@@ -63,6 +63,13 @@ class FromPmf:
         -------
         DirectionGetter
             The direction getter.
+
+        Raises
+        ------
+        ParameterError
+            If an option is unknown or not supported.
+        InputError
+            If an array has the wrong shape or values.
         """
         getter = super().from_pmf(pmf, max_angle, sphere, pmf_threshold=pmf_threshold, **kwargs)  # type: ignore[misc]
         options = cls._options(max_angle, pmf_threshold, kwargs)
@@ -94,6 +101,13 @@ class FromPmf:
         -------
         DirectionGetter
             The direction getter.
+
+        Raises
+        ------
+        ParameterError
+            If an option is unknown or not supported.
+        InputError
+            If an array has the wrong shape or values.
         """
         getter = super().from_shcoeff(  # type: ignore[misc]
             shcoeff, max_angle, sphere=sphere, pmf_threshold=pmf_threshold, basis_type=basis_type, legacy=legacy,
@@ -119,27 +133,92 @@ def _check_known(kwargs: Mapping[str, object], known: Mapping[str, object]) -> N
 
 
 class ProbabilisticDirectionGetter(FromPmf, dipys.ProbabilisticDirectionGetter):
-    """DIPY's direction getter that draws directions by their probability."""
+    """DIPY's ``ProbabilisticDirectionGetter``, which draws directions by their probability.
+
+    It is made by ``from_pmf`` or ``from_shcoeff``, and used by :class:`LocalTracking`, here or in DIPY.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import LocalTracking, ProbabilisticDirectionGetter, ThresholdStoppingCriterion
+    >>> pmf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> getter = ProbabilisticDirectionGetter.from_pmf(pmf, 30.0, default_sphere)
+    >>> criterion = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2)
+    >>> streamlines = LocalTracking(getter, criterion, np.array([[10, 2, 2]]), np.eye(4), 0.5, arch="cpu")
+    >>> len(list(streamlines))
+    1
+    """
 
     DG = "prob"
 
 
 class DeterministicMaximumDirectionGetter(FromPmf, dipys.DeterministicMaximumDirectionGetter):
-    """DIPY's direction getter that takes the direction of the greatest value within the angle."""
+    """DIPY's ``DeterministicMaximumDirectionGetter``, which takes the greatest value within the angle.
+
+    It is made by ``from_pmf`` or ``from_shcoeff``, and used by :class:`LocalTracking`, here or in DIPY.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import LocalTracking, DeterministicMaximumDirectionGetter, ThresholdStoppingCriterion
+    >>> pmf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> getter = DeterministicMaximumDirectionGetter.from_pmf(pmf, 30.0, default_sphere)
+    >>> criterion = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2)
+    >>> streamlines = LocalTracking(getter, criterion, np.array([[10, 2, 2]]), np.eye(4), 0.5, arch="cpu")
+    >>> len(list(streamlines))
+    1
+    """
 
     DG = "det"
     FIXED: ClassVar[Options] = {"det_rule": "max"}
 
 
 class ClosestPeakDirectionGetter(FromPmf, dipys.ClosestPeakDirectionGetter):
-    """DIPY's direction getter that takes the closest peak."""
+    """DIPY's ``ClosestPeakDirectionGetter``, which takes the closest peak.
+
+    It is made by ``from_pmf`` or ``from_shcoeff``, and used by :class:`LocalTracking`, here or in DIPY.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import LocalTracking, ClosestPeakDirectionGetter, ThresholdStoppingCriterion
+    >>> pmf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> getter = ClosestPeakDirectionGetter.from_pmf(pmf, 30.0, default_sphere)
+    >>> criterion = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2)
+    >>> streamlines = LocalTracking(getter, criterion, np.array([[10, 2, 2]]), np.eye(4), 0.5, arch="cpu")
+    >>> len(list(streamlines))
+    1
+    """
 
     DG = "det"
     FIXED: ClassVar[Options] = {"det_rule": "closest"}
 
 
 class PTTDirectionGetter(FromPmf, dipys.PTTDirectionGetter):
-    """DIPY's direction getter of parallel transport tractography."""
+    """DIPY's ``PTTDirectionGetter``, of parallel transport tractography [1]_.
+
+    It is made by ``from_pmf`` or ``from_shcoeff``, and used by :class:`LocalTracking`, here or in DIPY.
+
+    References
+    ----------
+    .. [1] Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021.
+        doi:10.1109/TMI.2020.3034038
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import LocalTracking, PTTDirectionGetter, ThresholdStoppingCriterion
+    >>> pmf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> getter = PTTDirectionGetter.from_pmf(pmf, 30.0, default_sphere, probe_length=1.0)
+    >>> criterion = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2)
+    >>> streamlines = LocalTracking(getter, criterion, np.array([[10, 2, 2]]), np.eye(4), 0.5, arch="cpu")
+    >>> len(list(streamlines))
+    1
+    """
 
     DG = "ptt"
     OPTIONS: ClassVar[Options] = {
@@ -149,7 +228,31 @@ class PTTDirectionGetter(FromPmf, dipys.PTTDirectionGetter):
 
 
 class BootDirectionGetter(dipys.BootDirectionGetter):
-    """DIPY's direction getter of the residual bootstrap, of its models OPDT and CSA."""
+    """DIPY's ``BootDirectionGetter``, of the residual bootstrap [1]_, of its models OPDT and CSA.
+
+    It is made by ``from_data``, and used by :class:`LocalTracking`, here or in DIPY.
+
+    References
+    ----------
+    .. [1] Berman JI, Chung S, Mukherjee P, Hess CP, Han ET, Henry RG. Probabilistic streamline q-ball tractography
+        using the residual bootstrap. NeuroImage 39, 2008. doi:10.1016/j.neuroimage.2007.08.021
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.core.gradients import gradient_table
+    >>> from dipy.data import default_sphere
+    >>> from dipy.reconst.shm import CsaOdfModel
+    >>> from tistreamlines.dipy import BootDirectionGetter, LocalTracking, ThresholdStoppingCriterion
+    >>> bvecs = np.concatenate([np.zeros((1, 3)), default_sphere.vertices[:60]])
+    >>> gtab = gradient_table(np.repeat([0.0, 1000.0], [1, 60]), bvecs=bvecs)
+    >>> signal = 100 * np.exp(-gtab.bvals * (3e-4 + 1.4e-3 * bvecs[:, 0] ** 2))  # of a fibre along x
+    >>> getter = BootDirectionGetter.from_data(np.tile(signal, (20, 5, 5, 1)), CsaOdfModel(gtab, 4), 30.0)
+    >>> criterion = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2)
+    >>> streamlines = LocalTracking(getter, criterion, np.array([[10, 2, 2]]), np.eye(4), 0.5, arch="cpu")
+    >>> len(list(streamlines))
+    1
+    """
 
     field: Field
 
@@ -181,6 +284,13 @@ class BootDirectionGetter(dipys.BootDirectionGetter):
         -------
         BootDirectionGetter
             The direction getter.
+
+        Raises
+        ------
+        ParameterError
+            If an option or the model is not supported.
+        InputError
+            If an array has the wrong shape or values.
         """
         if (max_attempts, b_tol) != (ATTEMPTS, B_TOL):
             raise ParameterError(

@@ -61,8 +61,8 @@ class LocalTracking:
         Up to k initial directions of each seed, along the voxel axes; those of length 0 are left out.
     nbr_threads : int
         CPU threads; 0 is one per core.
-    **more
-        See :func:`tistreamlines.dipy.probabilistic_tracking`.
+    **more : as for :func:`tistreamlines.dipy.probabilistic_tracking`
+        Device and regions of interest.
 
     Raises
     ------
@@ -72,6 +72,19 @@ class LocalTracking:
         If an array has the wrong shape or values.
     DeviceError
         If the device cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import LocalTracking, ProbabilisticDirectionGetter, ThresholdStoppingCriterion
+    >>> pmf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> getter = ProbabilisticDirectionGetter.from_pmf(pmf, 30.0, default_sphere)
+    >>> criterion, seeds = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2), np.array([[10, 2, 2], [12, 2, 2]])
+    >>> for streamline in LocalTracking(getter, criterion, seeds, np.eye(4), 0.5, random_seed=1, arch="cpu"):
+    ...     print(streamline.shape[1])
+    3
+    3
     """
 
     @like_local

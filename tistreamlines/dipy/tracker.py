@@ -99,6 +99,25 @@ def probabilistic_tracking(
         If an array has the wrong shape or values, or is on another grid.
     DeviceError
         If the device cannot be used.
+    TypeError
+        If a keyword is not one of DIPY's or of those above.
+
+    See Also
+    --------
+    tistreamlines.track : Track files, with all options.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import ThresholdStoppingCriterion, probabilistic_tracking
+    >>> sf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> criterion, seeds = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2), np.array([[10, 2, 2]])
+    >>> streamlines = list(probabilistic_tracking(
+    ...     seeds, criterion, np.eye(4), sf=sf, sphere=default_sphere, arch="cpu"
+    ... ))
+    >>> len(streamlines), streamlines[0].shape[1]
+    (1, 3)
     """
     return _track_threaded("prob", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
@@ -109,7 +128,33 @@ def deterministic_tracking(
 ) -> Iterator[Streamline]:
     """Take the greatest value within the angle, as DIPY's ``deterministic_tracking``.
 
-    The arguments are described at :func:`probabilistic_tracking`.
+    Parameters
+    ----------
+    seed_positions, sc, affine, **options : as for :func:`probabilistic_tracking`
+        Seeds, criterion and grid, and the same keywords.
+
+    Returns
+    -------
+    iterator
+        As for :func:`probabilistic_tracking`.
+
+    Raises
+    ------
+    ParameterError, InputError, DeviceError
+        As for :func:`probabilistic_tracking`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import ThresholdStoppingCriterion, deterministic_tracking
+    >>> sf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> criterion, seeds = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2), np.array([[10, 2, 2]])
+    >>> streamlines = list(deterministic_tracking(
+    ...     seeds, criterion, np.eye(4), sf=sf, sphere=default_sphere, arch="cpu"
+    ... ))
+    >>> len(streamlines), streamlines[0].shape[1]
+    (1, 3)
     """
     return _track_threaded("det", SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options), {})
 
@@ -118,10 +163,50 @@ def deterministic_tracking(
 def ptt_tracking(
     seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.PttTracking]
 ) -> Iterator[Streamline]:
-    """Follow parallel transport tractography, as DIPY's ``ptt_tracking``.
+    """Follow parallel transport tractography [1]_, as DIPY's ``ptt_tracking``.
 
-    The arguments are described at :func:`probabilistic_tracking`. The length of a probe and the radius of its circle of
-    lines are in mm. In probes, ``pmf_threshold`` is absolute.
+    Parameters
+    ----------
+    seed_positions, sc, affine, **options : as for :func:`probabilistic_tracking`
+        Seeds, criterion and grid, and the same keywords. In probes, ``pmf_threshold`` is absolute.
+    probe_length : float
+        Length of a probe, mm.
+    probe_radius : float
+        Radius of the circle of parallel lines that make up a probe if there are several, mm.
+    probe_quality : int
+        Number of points along a line of a probe.
+    probe_count : int
+        Number of parallel lines of a probe.
+    data_support_exponent : float
+        Candidates are drawn with a probability proportional to their data support to this power.
+
+    Returns
+    -------
+    iterator
+        As for :func:`probabilistic_tracking`.
+
+    Raises
+    ------
+    ParameterError, InputError, DeviceError
+        As for :func:`probabilistic_tracking`.
+
+    References
+    ----------
+    .. [1] Aydogan DB, Shi Y. Parallel transport tractography. IEEE Trans Med Imaging 40, 2021.
+        doi:10.1109/TMI.2020.3034038
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import ThresholdStoppingCriterion, ptt_tracking
+    >>> sf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> criterion, seeds = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2), np.array([[10, 2, 2]])
+    >>> streamlines = list(ptt_tracking(
+    ...     seeds, criterion, np.eye(4), sf=sf, sphere=default_sphere, arch="cpu"
+    ... ))
+    >>> len(streamlines), streamlines[0].shape[1]
+    (1, 3)
     """
     asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     probes: Options = {"probe_rule": "tracker"}
@@ -136,8 +221,34 @@ def closestpeak_tracking(
 ) -> Iterator[Streamline]:
     """Take the closest peak, as DIPY's ``closestpeak_tracking``, which is its ``LocalTracking``.
 
-    The arguments are described at :func:`probabilistic_tracking`. Bounds of length hold only if not ``return_all``, and
-    ``voxel_size`` is not used, as in DIPY.
+    Parameters
+    ----------
+    seed_positions, sc, affine, **options : as for :func:`probabilistic_tracking`
+        Seeds, criterion and grid, and the same keywords without ``pam``. Bounds of length hold only if not
+        ``return_all``, and ``voxel_size`` is not used, as in DIPY.
+
+    Returns
+    -------
+    iterator
+        As for :func:`probabilistic_tracking`.
+
+    Raises
+    ------
+    ParameterError, InputError, DeviceError
+        As for :func:`probabilistic_tracking`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import ThresholdStoppingCriterion, closestpeak_tracking
+    >>> sf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> criterion, seeds = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2), np.array([[10, 2, 2]])
+    >>> streamlines = list(closestpeak_tracking(
+    ...     seeds, criterion, np.eye(4), sf=sf, sphere=default_sphere, arch="cpu"
+    ... ))
+    >>> len(streamlines), streamlines[0].shape[1]
+    (1, 3)
     """
     asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     return _locally(_field("det", asked, {**PEAKS, "det_rule": "closest"}), asked)
@@ -147,11 +258,49 @@ def closestpeak_tracking(
 def bootstrap_tracking(
     seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.Bootstrap]
 ) -> Iterator[Streamline]:
-    """Follow peaks of a residual bootstrap, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
+    """Follow peaks of a residual bootstrap [1]_, as DIPY's ``bootstrap_tracking``, which is its ``LocalTracking``.
 
-    The arguments are described at :func:`probabilistic_tracking`. ``data`` is the diffusion series (x, y, z, n) and
-    ``model`` DIPY's ``OpdtModel`` or ``CsaOdfModel`` of order 4. Bounds of length hold only if not ``return_all``. As
-    in DIPY, ``sh``, ``sf``, ``sphere``, ``voxel_size`` and ``pmf_threshold`` are not used.
+    Parameters
+    ----------
+    seed_positions, sc, affine, **options : as for :func:`probabilistic_tracking`
+        Seeds, criterion and grid, and the same keywords without ``pam``. Bounds of length hold only if not
+        ``return_all``. As in DIPY, ``sh``, ``sf``, ``sphere``, ``voxel_size`` and ``pmf_threshold`` are not used.
+    data : ndarray, (x, y, z, n)
+        Diffusion series with b0s and one shell.
+    model : OpdtModel or CsaOdfModel
+        Model of DIPY, of order 4, made with the gradient table of the series.
+
+    Returns
+    -------
+    iterator
+        As for :func:`probabilistic_tracking`.
+
+    Raises
+    ------
+    ParameterError, InputError, DeviceError
+        As for :func:`probabilistic_tracking`.
+
+    References
+    ----------
+    .. [1] Berman JI, Chung S, Mukherjee P, Hess CP, Han ET, Henry RG. Probabilistic streamline q-ball tractography
+        using the residual bootstrap. NeuroImage 39, 2008. doi:10.1016/j.neuroimage.2007.08.021
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.core.gradients import gradient_table
+    >>> from dipy.data import default_sphere
+    >>> from dipy.reconst.shm import CsaOdfModel
+    >>> from tistreamlines.dipy import ThresholdStoppingCriterion, bootstrap_tracking
+    >>> bvecs = np.concatenate([np.zeros((1, 3)), default_sphere.vertices[:60]])
+    >>> gtab = gradient_table(np.repeat([0.0, 1000.0], [1, 60]), bvecs=bvecs)
+    >>> signal = 100 * np.exp(-gtab.bvals * (3e-4 + 1.4e-3 * bvecs[:, 0] ** 2))  # of a fibre along x
+    >>> criterion, seeds = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2), np.array([[10, 2, 2]])
+    >>> streamlines = list(bootstrap_tracking(
+    ...     seeds, criterion, np.eye(4), data=np.tile(signal, (20, 5, 5, 1)), model=CsaOdfModel(gtab, 4), arch="cpu"
+    ... ))
+    >>> len(streamlines), streamlines[0].shape[1]
+    (1, 3)
     """
     asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     if asked.data is None or asked.model is None:
@@ -163,15 +312,60 @@ def bootstrap_tracking(
 def pft_tracking(
     seed_positions: Array, sc: StoppingCriterion, affine: Array, **options: Unpack[keywords.Pft]
 ) -> Iterator[Streamline]:
-    """Track with a particle filter, as DIPY's ``pft_tracking``, which is its ``ParticleFilteringTracking``.
+    """Track with a particle filter [1]_, as DIPY's ``pft_tracking``, which is its ``ParticleFilteringTracking``.
 
-    The arguments are described at :func:`probabilistic_tracking`. The criterion must be an ``ActStoppingCriterion`` or
-    a ``CmcStoppingCriterion``. Where a streamline ends invalidly, it goes back by ``pft_back_tracking_dist`` mm, and
-    ``particle_count`` particles track on, to ``pft_front_tracking_dist`` mm beyond that point, at most
-    ``pft_max_trial`` times on each side of the seed. ``min_wm_pve_before_stopping`` is the share of white matter that
-    it must meet before it may end. ``max_cross`` is the greatest number of peaks of a seed that are followed.
-    Streamlines go along the initial direction only if ``unidirectional``, in one sense at random if
-    ``randomize_forward_direction``.
+    Parameters
+    ----------
+    seed_positions, affine, **options : as for :func:`probabilistic_tracking`
+        Seeds and grid, and the same keywords.
+    sc : ActStoppingCriterion or CmcStoppingCriterion
+        Criterion of tissues, of this package or of DIPY.
+    max_cross : int or None
+        Greatest number of peaks of a seed that are followed. None is all.
+    pft_back_tracking_dist : float
+        How far a streamline that ends invalidly goes back before particles are sent out, mm.
+    pft_front_tracking_dist : float
+        How far particles go beyond the point where the streamline ended, mm.
+    pft_max_trial : int
+        How often particles are sent out on each side of a seed, at most.
+    particle_count : int
+        Number of particles.
+    min_wm_pve_before_stopping : float
+        Share of white matter, 0 to 1, that a streamline must meet before it may end.
+    unidirectional : bool
+        Whether streamlines grow only along the initial direction.
+    randomize_forward_direction : bool
+        Whether the initial direction is turned round at random, if ``unidirectional``.
+
+    Returns
+    -------
+    iterator
+        As for :func:`probabilistic_tracking`.
+
+    Raises
+    ------
+    ParameterError, InputError, DeviceError
+        As for :func:`probabilistic_tracking`.
+
+    References
+    ----------
+    .. [1] Girard G, Whittingstall K, Deriche R, Descoteaux M. Towards quantitative connectivity analysis: reducing
+        tractography biases. NeuroImage 98, 2014. doi:10.1016/j.neuroimage.2014.04.074
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from tistreamlines.dipy import ActStoppingCriterion, pft_tracking
+    >>> sf = np.tile(default_sphere.vertices[:, 0] ** 20, (20, 5, 5, 1))  # fibres along x
+    >>> grey = np.zeros((20, 5, 5))
+    >>> grey[[0, -1]] = 1  # at both ends
+    >>> streamlines = list(pft_tracking(
+    ...     np.array([[10, 2, 2]]), ActStoppingCriterion(grey, np.zeros_like(grey)), np.eye(4), sf=sf,
+    ...     sphere=default_sphere, arch="cpu",
+    ... ))
+    >>> len(streamlines), streamlines[0].shape[1]
+    (1, 3)
     """
     asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     if asked.pam is not None:
@@ -190,10 +384,43 @@ def eudx_tracking(
 ) -> Iterator[Streamline]:
     """Follow the closest peaks, nearly as DIPY's ``eudx_tracking``.
 
-    The arguments are described at :func:`probabilistic_tracking`. ``pam`` is required; peaks of at most
-    ``pmf_threshold`` are left out, and ``max_cross`` is the greatest number of peaks of a seed that are followed. As in
-    DIPY, ``sh``, ``sf``, ``basis_type`` and ``legacy`` are not used. DIPY averages the closest peaks of the eight
-    voxels around a point; here they are lobes of a function, whose closest peak is a vertex of the sphere.
+    DIPY averages the closest peaks of the eight voxels around a point; here they are lobes of a function, whose closest
+    peak is a vertex of the sphere.
+
+    Parameters
+    ----------
+    seed_positions, sc, affine, **options : as for :func:`probabilistic_tracking`
+        Seeds, criterion and grid, and the same keywords. ``pam`` is required, and its peaks of at most
+        ``pmf_threshold`` are left out. As in DIPY, ``sh``, ``sf``, ``basis_type`` and ``legacy`` are not used.
+    max_cross : int or None
+        Greatest number of peaks of a seed that are followed. None is all.
+
+    Returns
+    -------
+    iterator
+        As for :func:`probabilistic_tracking`.
+
+    Raises
+    ------
+    ParameterError, InputError, DeviceError
+        As for :func:`probabilistic_tracking`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dipy.data import default_sphere
+    >>> from dipy.direction.peaks import PeaksAndMetrics
+    >>> from tistreamlines.dipy import ThresholdStoppingCriterion, eudx_tracking
+    >>> nearest = int(np.argmax(default_sphere.vertices[:, 0]))  # the vertex that is nearest to x
+    >>> pam = PeaksAndMetrics()
+    >>> pam.sphere = default_sphere
+    >>> pam.peak_dirs = np.tile(default_sphere.vertices[nearest], (20, 5, 5, 1, 1))
+    >>> pam.peak_values = np.ones((20, 5, 5, 1))
+    >>> pam.peak_indices = np.full((20, 5, 5, 1), nearest)
+    >>> criterion, seeds = ThresholdStoppingCriterion(np.ones((20, 5, 5)), 0.2), np.array([[10, 2, 2]])
+    >>> streamlines = list(eudx_tracking(seeds, criterion, np.eye(4), pam=pam, arch="cpu"))
+    >>> len(streamlines), streamlines[0].shape[1]
+    (1, 3)
     """
     asked = SimpleNamespace(seed_positions=seed_positions, sc=sc, affine=affine, **options)
     if asked.pam is None:

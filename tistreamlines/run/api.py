@@ -125,12 +125,32 @@ def track(
     --------
     stream : Hand out the streamlines batch by batch.
 
+    Notes
+    -----
+    Direction getters, stopping rules and models are those of DIPY (``dipy.tracking``, ``dipy.reconst``) and of MRtrix3
+    (``tckgen``); ``tistreamlines track --dg prob --citations`` prints the papers of those that a run uses.
+
     Examples
     --------
+    From files to a file. Those here are the ones that ``tistreamlines demo`` writes:
+
     >>> import tistreamlines as ts
-    >>> ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100_000)  # doctest: +SKIP
-    >>> result = ts.track(data, gtab=gtab, affine=affine, mask=mask, dg=ts.Prob(max_angle=30))  # doctest: +SKIP
-    >>> sft = result.to_sft()  # doctest: +SKIP
+    >>> result = ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.trx", nseeds=100, dg="prob", arch="cpu")
+    >>> result.seeds, result.path.name
+    (100, 'brain.trx')
+
+    From arrays to memory: peaks along x in voxels of 2 mm, and a seed at their centre:
+
+    >>> import numpy as np
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1
+    >>> affine = np.diag([2, 2, 2, 1])
+    >>> result = ts.track(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=affine, seeds=[[20, 4, 4]], dg=ts.Det(max_angle=30),
+    ...     step_size=1, arch="cpu",
+    ... )
+    >>> len(result), result[0].shape
+    (1, (41, 3))
     """
     series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     with _watching(options) as watcher, ExitStack() as held:
@@ -167,10 +187,19 @@ def stream(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import tistreamlines as ts
-    >>> for batch in ts.stream("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=100_000):  # doctest: +SKIP
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1  # along x
+    >>> batches = ts.stream(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.diag([2, 2, 2, 1]), seeds=[[20, 4, 4], [24, 4, 4]],
+    ...     dg="det", step_size=1, arch="cpu",
+    ... )
+    >>> for batch in batches:
     ...     for streamline in batch:
     ...         print(streamline.shape)
+    (41, 3)
+    (41, 3)
     """
     series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     with ExitStack() as shown:
@@ -213,8 +242,16 @@ def estimate(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import tistreamlines as ts
-    >>> ts.estimate("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=10_000_000).file_bytes  # doctest: +SKIP
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1  # along x
+    >>> expected = ts.estimate(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.diag([2, 2, 2, 1]), seeds=[[20, 4, 4]] * 5,
+    ...     dg="det", step_size=1, arch="cpu",
+    ... )
+    >>> expected.streamlines, expected.points
+    (5, 205)
     """
     with _watching(options) as watcher:
         run, path = _start({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, output, options, watcher)

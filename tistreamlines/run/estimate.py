@@ -47,6 +47,21 @@ class Estimate:
         Time until tracking begins, as measured, and expected time of tracking.
     pilot_seeds, pilot_seconds : int, float
         Seeds that were tracked, and how long it took.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1  # along x
+    >>> expected = ts.estimate(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.diag([2, 2, 2, 1]), seeds=[[20, 4, 4]] * 5,
+    ...     dg="det", step_size=1, arch="cpu",
+    ... )
+    >>> expected.table()["streamlines"]
+    '5'
+    >>> sorted(expected.file_bytes)
+    ['.tck', '.trk', '.trx']
     """
 
     arch: str

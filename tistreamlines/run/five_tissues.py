@@ -85,14 +85,35 @@ def five_tissues(
     OutputError
         If the output exists, has another suffix, or cannot be written.
 
+    Warns
+    -----
+    UserWarning
+        If maps seem to be exchanged, or fractions come without subcortical grey matter.
+
+    Notes
+    -----
+    Labels and fractions are combined as by MRtrix3's ``5ttgen freesurfer`` and ``5ttgen fsl`` [1]_.
+
+    References
+    ----------
+    .. [1] Smith RE, Tournier JD, Calamante F, Connelly A. Anatomically-constrained tractography: improved diffusion MRI
+        streamlines tractography through effective use of anatomical information. NeuroImage 62, 2012.
+        doi:10.1016/j.neuroimage.2012.06.005
+
     Examples
     --------
+    Of a segmentation with FreeSurfer's labels: white matter (2) around a thalamus (10).
+
+    >>> import nibabel as nib
+    >>> import numpy as np
     >>> import tistreamlines as ts
-    >>> image = ts.five_tissues("aparc+aseg.mgz", "5tt.nii.gz")  # doctest: +SKIP
-    >>> image = ts.five_tissues(  # doctest: +SKIP
-    ...     pve_wm="T1_pve_2.nii.gz", pve_gm="T1_pve_1.nii.gz", pve_csf="T1_pve_0.nii.gz",
-    ...     sgm="T1_all_fast_firstseg.nii.gz",
-    ... )
+    >>> labels = np.full((8, 8, 8), 2, np.int16)
+    >>> labels[3:5, 3:5, 3:5] = 10
+    >>> image = ts.five_tissues(nib.Nifti1Image(labels, np.eye(4)), "5tt.nii.gz")
+    >>> image.shape
+    (8, 8, 8, 5)
+    >>> image.get_fdata()[3, 3, 3].tolist()
+    [0.0, 1.0, 0.0, 0.0, 0.0]
     """
     import nibabel as nib
 

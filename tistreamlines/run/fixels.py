@@ -73,6 +73,22 @@ class Fixels:
         If it is asked for: of each voxel with fixels, in the order of their first fixels, the number within the voxel
         of the fixel to which each direction of ``tistreamlines.space.geodesic.half_sphere()`` belongs, along the
         scanner's axes. Directions outside all lobes belong to a lobe nearby.
+
+    Examples
+    --------
+    A grid of two voxels, the first of which has two fixels:
+
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> index = np.array([2, 0, 1, 2], np.uint32).reshape(2, 1, 1, 2)
+    >>> directions = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], np.float32)
+    >>> densities, peaks = np.float32([0.75, 0.25, 0.5]), np.float32([0.8, 0.5, 0.5])
+    >>> fixels = ts.Fixels(index, directions, densities, peaks, ts.Space(np.eye(4), (2, 1, 1)))
+    >>> len(fixels)
+    3
+    >>> count, first = fixels.index[0, 0, 0]
+    >>> fixels.densities[first : first + count].tolist()
+    [0.75, 0.25]
     """
 
     index: npt.NDArray[np.uint32]
@@ -152,17 +168,36 @@ def fixels(
     DeviceError
         If the device is unavailable, or lacks the memory.
 
+    TypeError
+        If a keyword is not an option of fixels.
+
     Warns
     -----
     UserWarning
         If another basis, or other axes, fit the image better.
 
+    Notes
+    -----
+    Lobes are those of MRtrix3's ``fod2fixel``: a watershed over directions [1]_.
+
+    References
+    ----------
+    .. [1] Smith RE, Tournier JD, Calamante F, Connelly A. SIFT: Spherical-deconvolution informed filtering of
+        tractograms. NeuroImage 67, 2013. doi:10.1016/j.neuroimage.2012.11.049
+
     Examples
     --------
+    >>> import nibabel as nib
+    >>> import numpy as np
     >>> import tistreamlines as ts
-    >>> found = ts.fixels("wmfod.mif", "fixels")  # doctest: +SKIP
-    >>> first, count = found.index[40, 50, 30, ::-1]  # doctest: +SKIP
-    >>> found.densities[first : first + count]  # doctest: +SKIP
+    >>> degrees = np.arange(0, 10, 2)
+    >>> fod = np.zeros((3, 3, 3, 45))  # a fibre along z in each voxel
+    >>> fod[..., degrees * (degrees + 1) // 2] = np.sqrt(2 * degrees + 1) * np.exp(-degrees * (degrees + 1) / 30)
+    >>> fixels = ts.fixels(nib.Nifti1Image(fod, np.eye(4)), sh_basis="tournier07")
+    >>> len(fixels), fixels.index[1, 1, 1].tolist()
+    (27, [1, 13])
+    >>> np.abs(fixels.directions[13]).round(2).tolist()
+    [0.0, 0.0, 1.0]
     """
     check_keywords("fixels", options, KEYWORDS)
     peak_value, integral, merge_ratio = (options.get(name, default) for name, default in LOBES.items())

@@ -17,6 +17,22 @@ class Watcher:
     """Receives the messages of a run; override the methods you need.
 
     By default ``warn`` issues a Python warning, and the other methods do nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> class Stages(ts.Watcher):
+    ...     def stage(self, name):
+    ...         if name == "track":
+    ...             print("tracking begins")
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1  # along x
+    >>> result = ts.track(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.eye(4), seeds=[[10, 2, 2]], dg="det", arch="cpu",
+    ...     watcher=Stages(),
+    ... )
+    tracking begins
     """
 
     def stage(self, name: str) -> None:

@@ -106,12 +106,29 @@ def map_tractogram(
         If an output exists, or cannot be written.
     DeviceError
         If the device is unavailable, or lacks the memory.
+    TypeError
+        If a keyword is not an option of what is made.
+
+    Notes
+    -----
+    Maps are those of MRtrix3's ``tckmap``, matrices those of ``tck2connectome``, sampled values those of ``tcksample``,
+    and weights those of ``tcksift2``.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import tistreamlines as ts
-    >>> made = ts.map_tractogram("brain.tck", connectome=("labels.nii.gz", "brain.csv"))  # doctest: +SKIP
-    >>> made["products"]["connectome"][0].values["count"]  # doctest: +SKIP
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1  # along x
+    >>> result = ts.track(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.diag([2, 2, 2, 1]), seeds=[[20, 4, 4]] * 3,
+    ...     output="lines.trk", dg="det", step_size=1, arch="cpu",
+    ... )
+    >>> maps = ts.map_tractogram("lines.trk", density="density.nii.gz")
+    >>> maps["streamlines"]
+    3
+    >>> int(maps["products"]["density"].max())
+    3
     """
     check_keywords("map_tractogram", products, (*RUNNING, *map_options()))
     path, chosen = tractograms.check_tractogram(tractogram), Parameters.given({**RUNNING, **products})

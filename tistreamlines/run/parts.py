@@ -67,13 +67,21 @@ def join(
         If a part is missing, given twice, damaged, incomplete, or of another run.
     OutputError
         If the output cannot be written.
+    ParameterError
+        If an option is invalid, or if options cannot be combined.
+    TypeError
+        If a keyword is not an option of what is joined.
 
     Examples
     --------
     >>> import tistreamlines as ts
-    >>> for k in range(1, 5):  # doctest: +SKIP
-    ...     ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", f"part{k}.trx", part=f"{k}/4")
-    >>> ts.join(["part1.trx", "part2.trx", "part3.trx", "part4.trx"], "brain.trx")  # doctest: +SKIP
+    >>> for k in (1, 2):
+    ...     part = ts.track(
+    ...         "dwi.nii.gz", "dwi.bval", "dwi.bvec", f"part{k}.trx", part=f"{k}/2", nseeds=100, arch="cpu"
+    ...     )
+    >>> counts = ts.join(["part1.trx", "part2.trx"], "brain.tck")
+    >>> counts["seeds"]
+    100
     """
     check_keywords("join", products, join_options())
     target, paths = Path(output), [Path(path) for path in parts]

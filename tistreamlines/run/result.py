@@ -79,6 +79,24 @@ class TrackResult(Result):
     -----
     A result is a sequence of its streamlines: ``len(result)``, ``for line in result``, ``result[3]`` and
     ``result[3:10]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1  # along x
+    >>> result = ts.track(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.diag([2, 2, 2, 1]), seeds=[[20, 4, 4]], dg="det",
+    ...     step_size=1, arch="cpu",
+    ... )
+    >>> len(result), result[0].shape, result.mean_mm
+    (1, (41, 3), 40.0)
+    >>> result.stop_reasons["outside_image"]
+    2
+    >>> result.save("line.trk")
+    >>> len(result.to_sft())
+    1
     """
 
     path: Path | None
@@ -179,11 +197,6 @@ class TrackResult(Result):
         InputError
             If the streamlines were written to a file that is missing or damaged, or if none was kept.
 
-        Examples
-        --------
-        >>> import tistreamlines as ts
-        >>> result = ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=100_000)  # doctest: +SKIP
-        >>> result.save("brain.trx")  # doctest: +SKIP
         """
         from .saving import save
 
@@ -233,11 +246,6 @@ class TrackResult(Result):
             If ipyniivue is not installed (``pip install 'tistreamlines[view]'``), if there is no streamline, or if a
             file is missing or damaged.
 
-        Examples
-        --------
-        >>> import tistreamlines as ts
-        >>> result = ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", nseeds=100_000)  # doctest: +SKIP
-        >>> result.view("fa.nii.gz")  # doctest: +SKIP
         """
         from ..io.tractograms import stored_batches
         from ..viewer.niivue import widget

@@ -60,6 +60,22 @@ class Batch:
     ------
     ValueError
         If an array has the wrong shape. Arrays of another type are converted.
+
+    Examples
+    --------
+    Two streamlines along x, of two and of three points:
+
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> points = np.array([[0, 0, 0], [1, 0, 0], [0, 5, 0], [1, 5, 0], [2, 5, 0]])
+    >>> batch = ts.Batch(
+    ...     points=points, offsets=[0, 2, 5], seeds=points[[0, 3]], seed_number=[0, 1], direction_number=[0, 0],
+    ...     stop_reasons=np.full((2, 2), ts.Stop.OUTSIDE_IMAGE),
+    ... )
+    >>> len(batch), batch.lengths.tolist(), batch.longest_step
+    (2, [2, 3], 1.0)
+    >>> batch[1].tolist()
+    [[0.0, 5.0, 0.0], [1.0, 5.0, 0.0], [2.0, 5.0, 0.0]]
     """
 
     points: npt.NDArray[np.float32]
@@ -209,6 +225,16 @@ class Space:
     ------
     ValueError
         If an argument has the wrong shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> space = ts.Space(np.diag([2, 2, 2.5, 1]), (96, 96, 60))
+    >>> space.to_ras([1, 2, 3]).tolist()
+    [2.0, 4.0, 7.5]
+    >>> space.to_voxel([2, 4, 7.5]).tolist()
+    [1.0, 2.0, 3.0]
     """
 
     affine: npt.NDArray[np.float64]

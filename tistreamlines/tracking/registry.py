@@ -415,8 +415,15 @@ def register(name: str, row: Method | StoppingRule | Product | OrientationSource
 
     Examples
     --------
+    A direction getter like ``prob``, whose steps turn by at most 10 degrees unless another angle is given:
+
+    >>> from dataclasses import replace
     >>> import tistreamlines as ts
-    >>> ts.register("narrow", Method("narrow cone", ...))  # doctest: +SKIP
+    >>> from tistreamlines.tracking.registry import METHODS
+    >>> prob = METHODS["prob"]
+    >>> ts.register("narrow", replace(prob, title="narrow cone", defaults={**prob.defaults, "max_angle": 10.0}))
+    >>> ts.Parameters(dg="narrow").max_angle
+    10.0
     """
     tables: dict[type, dict[str, Any]] = {Method: METHODS, StoppingRule: STOPPING_RULES, Product: PRODUCTS}
     table = tables.get(type(row), SOURCES)
