@@ -52,7 +52,8 @@ def tells_events() -> bool:
 
 
 def tell_event(text: str, begun: float | None = None) -> None:
-    """Print what this process does, if that is asked for; ``begun`` is when that began, by ``time.perf_counter``."""
+    """Print an action of this process, if the user wants to see it; ``begun`` is when that began, by
+    ``time.perf_counter``."""
     if tells_events():
         now, took = time.time(), "" if begun is None else f": {time.perf_counter() - begun:.2f} s"
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03}"

@@ -137,7 +137,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def culprit(error: BaseException) -> str | None:
-    """Return the module outside this package in which an error was raised, if it is one that was noted."""
+    """Return the noted module outside this package that raised an error, if there is one."""
     from traceback import walk_tb
 
     names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]

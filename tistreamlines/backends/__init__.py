@@ -91,7 +91,7 @@ def shares_memory(device: Device) -> bool:
 
 
 def try_device(device: Device) -> Json:
-    """Run a small test kernel on a GPU, in a process of its own.
+    """Run a small test kernel on a GPU, in a separate process.
 
     Returns
     -------

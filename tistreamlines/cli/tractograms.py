@@ -75,7 +75,7 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
 @click.command("view", cls=GroupedCommand)
 @click.argument("file", metavar="FILE")
 @grouped("Input")("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
-@grouped(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, in place of serving it.")
+@grouped(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, instead of serving it.")
 @parameter_options(["force"])
 @grouped("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 @grouped(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
@@ -95,7 +95,7 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
 
     target = None if output is None else _page(output)
     tractogram = check_tractogram(file)
-    module_text()  # that it is missing is told before the work
+    module_text()  # a missing one is an error before the work
     if target is not None:
         check_target(target, force=force)
     for doubt in doubts_of_tractogram(tractogram):

@@ -102,7 +102,7 @@ def local_streamlines(
     Parameters
     ----------
     field : Field
-        What the direction getter follows.
+        The direction getter's input.
     sc, seeds, growth : StoppingCriterion, ndarray (n, 3), LocalGrowth
         See :class:`.growing.Streamlines`.
     affine, initial_directions, max_cross : ndarray (4, 4), ndarray (n, k, 3) or None, int or None

@@ -1,6 +1,6 @@
 """A cache of results for later runs on the same files: arrays, named by a hash of everything they depend on.
 
-Whoever can write a file there decides what is tracked. So the folder and its files must belong to the user and not be
+A user who can write files there decides what is tracked. So the folder and its files must belong to the user and not be
 writable by others, unless these are trusted. Each file has a seal, a hash of its name and of the check sums of its
 content, by which an array that was exchanged and a file with another's name are found.
 """
@@ -43,8 +43,8 @@ class Cache:
     """A folder of cached results.
 
     Each file is named by a hash of everything that its content depends on, so an outdated file is never used. A run
-    does not need the cache: a file that cannot be read is computed again, and one that cannot be written is skipped,
-    each with a note.
+    does not need the cache: it computes again what it cannot read, and goes on if it cannot write, each time with a
+    note.
 
     Parameters
     ----------

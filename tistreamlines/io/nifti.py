@@ -73,7 +73,7 @@ class OpenedDwi:
     space : Space
         Grid of the first three axes.
     gradients : Future
-        Of the gradient table, which is read in a thread while DIPY is imported and the values are read.
+        Of the gradient table, which a thread reads during the import of DIPY and the reading of values.
     own : bool
         Whether the gradients came with the series.
     """
@@ -154,7 +154,7 @@ def load_mask(
     labels : bool
         Whether it is also a warning if values above 1 may be labels.
     place : callable, optional
-        Receives the message that the mask is on another grid, in place of ``note``, if only its affine is another one.
+        Receives the message that the mask is on another grid, instead of ``note``, if only its affine is another one.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def load_volume(
     nearest : bool
         Whether the nearest voxel counts; otherwise values are interpolated.
     place : callable, optional
-        Receives the message about the grid in place of ``note`` if only the affine is another one.
+        Receives the message about the grid instead of ``note`` if only the affine is another one.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def load_volume(
 
 
 def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> None:
-    """Raise an InputError if an image (x, y, z, ...) on a grid of its own is 0 or missing wherever the series lies."""
+    """Raise an InputError if an image (x, y, z, ...) on another grid is 0 or missing wherever the series lies."""
     for every in (4, 1):  # hardly ever is each voxel looked at
         x, y, z = (-(-size // every) for size in space.shape)
         few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))
@@ -297,4 +297,4 @@ def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> Non
 
 
 def _apart(path: Path, others: str) -> str:
-    return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
+    return f"{path}: has only zeros where {others} lie; check that both are of one subject, in one space"

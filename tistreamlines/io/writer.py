@@ -33,7 +33,7 @@ class Sink(Protocol):
     """The interface of a tractogram format."""
 
     STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
-    beside: Path | None  # a table of what is sampled, if that is a file of its own
+    beside: Path | None  # a table of what is sampled, if that is a separate file
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None: ...
 

@@ -12,7 +12,7 @@ from .records import REALS
 
 
 class HostArrays:
-    """What programs that run on the host share; see ``backends.program.Program`` for what each method is for.
+    """Common parts of programs that run on the host; see ``backends.program.Program`` for what each method is for.
 
     Parameters
     ----------

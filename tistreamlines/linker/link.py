@@ -6,8 +6,8 @@ so that kernels linked with different constants are never confused.
 
 It changes a function's syntax tree as follows:
 
-* records are spread into their fields, holes and constants are filled in, branches on constants are resolved;
-* unused parameters are dropped, and so are the fields of a record that neither the function nor its callees read;
+* it spreads records into their fields, fills holes and constants in, and resolves branches on constants;
+* it drops unused parameters, and fields of a record that neither the function nor its callees read;
 * products and sums of reals are guarded against fusing and reordering if the dialect needs it, running sums excepted;
 * words (u32) wrap at 32 bits; literals get the dialect's precision; words of the language get the dialect's spelling.
 """
@@ -104,7 +104,8 @@ class LinkedOnce:
     """The linker, which remembers what it has linked: programs that one process opens again and again are linked once.
 
     The text of a program depends on its functions, on what these read of their modules, on what fills their holes, and on
-    the dialect. Where all of them are the same, so is the text, which takes longer to make than a small run to track.
+    the dialect. The same functions, values and dialect give the same text, which takes longer to make than a small run
+    to track.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ class LinkedOnce:
     def __call__(self, roots: Sequence[lang.Func], dialect: Dialect, filling: Filling) -> Linked:
         if not all(callable(value) or isinstance(value, PLAIN) for value in filling.values()):
             return self.link(roots, dialect, filling)
-        # functions and records are known by themselves; 1, 1.0 and True are told apart
+        # functions and records are known by themselves; 1, 1.0 and True differ
         filled = tuple((name, value if callable(value) else repr(value)) for name, value in sorted(filling.items()))
         functions = [*roots, *(value for value in filling.values() if isinstance(value, lang.Func))]
         state = self._state({function.__module__ for function in functions})

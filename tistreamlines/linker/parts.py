@@ -1,4 +1,4 @@
-"""What is linked into one program: kernels, the parts that fill their holes, and the memory of a team.
+"""The contents of one program: kernels, the parts that fill their holes, and the memory of a team.
 
 A part is a frozen dataclass. Its field ``choose`` fills the hole ``choose`` of kernels, ``carried`` the constant CARRIED,
 and ``state`` the hole State, with a record or, where the field holds the values of a record, with its type.
@@ -71,7 +71,7 @@ def filling(parts: Iterable[Part]) -> dict[str, Filled]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Load:
-    """What kernels hold of the half that a team grows, by which devices share out their registers.
+    """The numbers that kernels hold of a half; devices share out their registers by them.
 
     Parameters
     ----------
@@ -109,5 +109,5 @@ class Source:
 
     @cached_property
     def filling(self) -> dict[str, Filled]:
-        """What fills holes and constants, by their names in small letters."""
+        """The values of holes and constants, by their names in small letters."""
         return filling(self.parts)

@@ -34,7 +34,7 @@ ZEROS: dict[str, ast.expr] = {  # of a record of local variables
 
 
 def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> object:
-    """What an annotation of a kernel function stands for; a hole stands for what fills it."""
+    """The class of an annotation of a kernel function; for a hole, the class that fills it."""
     note = ast.unparse(node) if node else "None"
     scope = getattr(node, "scope", function.function.__globals__)
     value = eval(note, scope)  # contains names of the language only

@@ -21,7 +21,7 @@ KINDS: dict[str, str]
 TABLES: dict[str, Mapping[str, Row]]
 
 class Choice:
-    """A row of a registry with some of its options, in place of its name.
+    """A row of a registry with some of its options, instead of its name.
 
     Parameters
     ----------

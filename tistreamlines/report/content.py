@@ -1,4 +1,4 @@
-"""What a report says of a run, taken from its record: tables of descriptions and values; and the names of its files."""
+"""The text of a report, from the record of a run: tables of descriptions and values; and the names of its files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(record: Record, output: str | None) -> str:
     words += [str(inputs[name]["path"]) for name in (*SERIES, "tractogram") if name in inputs]
     words += [] if output is None else ["-o", output]
     for name, value in differing(record).items():
-        if name in HABITS and is_tracked(record):  # a page may be all that is made of a tractogram
+        if name in HABITS and is_tracked(record):  # a page may be the only product of a tractogram
             continue
         if kind(name) == "flag":
             words.append(flag(name if value else options()[name].off or name))

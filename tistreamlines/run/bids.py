@@ -101,7 +101,7 @@ def complete(parameters: Parameters, files: Mapping[str, tuple[Path, ...]]) -> N
         if path.name.endswith(suffix := f"_dwimap{PRODUCTS[name].suffixes[0]}"):
             beside = path.with_name(path.name.removesuffix(suffix) + "_dwimap.json")
             content = {
-                "Description": TOLD.get(name, f"What {flag(name)} makes of the streamlines"),
+                "Description": TOLD.get(name, f"The meaning of {flag(name)} makes of the streamlines"),
                 "Model": {"Description": f"{METHODS[parameters.dg].title} tractography, model {parameters.model}"},
             }
             sidecar.write_json(beside, content)

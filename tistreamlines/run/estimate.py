@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, from :func:`tistreamlines.estimate`.
+    """The estimate of a run, from :func:`tistreamlines.estimate`.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """What was tracked.
+    """The run of the pilot.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ Describe = Callable[[], Spec]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What is made of the inputs, and serves other seeds too, so that it can be kept in the cache.
+    """The tables that follow from the inputs. They serve other seeds too, so the cache can keep them.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ class Receiver:
     Attributes
     ----------
     counts : of the streamlines so far.
-    gathered : what a report shows of them, if one is asked for.
+    gathered : the scene of a report, if an option names one.
     force : whether existing files are replaced.
     """
 
@@ -219,7 +219,7 @@ class StoredTrx:
 
     @property
     def identity(self) -> Json:
-        """What the piece has in common with the others of its run."""
+        """The common fields of the pieces of its run."""
         return identity(self.record.content)
 
     @property

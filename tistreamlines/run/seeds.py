@@ -40,7 +40,8 @@ class Region(NamedTuple):
 def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = silent, warn: Tell = silent) -> Seeds:
     """Return the seeds that are given, or those in balls, at an interface, on surfaces or in the voxels of a region.
 
-    ``note`` and ``warn`` are told of surfaces; where tables come from the cache, these messages come with them.
+    ``note`` and ``warn`` receive messages about surfaces; where tables come from the cache, these messages come with
+    them.
     """
     files = parameters.inputs()
     if "seeds" in files:

@@ -1,4 +1,4 @@
-"""What a run does, as far as its options and the headers of its inputs tell; its kernels depend on nothing else."""
+"""The plan of a run from its options and the headers of its inputs; its kernels depend on nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .setup import settings_on
 
 @dataclass(frozen=True)
 class Spec:
-    """What a run does.
+    """The plan of a run.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def with_order(
     ----------
     parameters : all options.
     gtab : gradients of the series that is fitted, if there is one.
-    note : is told of an order that is below that of the model.
+    note : receives a message about an order below the model's.
     path : of the series.
     """
     if gtab is None or parameters.model is None:

@@ -64,7 +64,7 @@ class Getter(Part):
     most_directions : greatest number of initial directions of a seed.
     aimed : whether it seeks the initial direction near a given one.
     laid_out_abreast : whether the host lays out 32 halves together.
-    read_by_lanes : whether each lane reads rows of its own, which may then lie interleaved.
+    read_by_lanes : whether each lane reads separate rows, which may then lie interleaved.
     shares : arrays of team memory that may lie within another one, see :class:`tistreamlines.linker.parts.Source`.
     often_read : flat names of arrays, the most read first, which a GPU may copy to the shared memory of a block.
     """
@@ -111,7 +111,7 @@ class Getter(Part):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recovery(Part):
-    """What helps a half on where it may not end; without arguments, nothing does.
+    """Help for a half past an invalid end; without arguments, there is none.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Rule(Part):
     crop, note_point : stages of rules that move ends within their last segments.
     fluid_at, shuns_fluid : for rules that know where fluid is, see ``kernels/getters/ifod2.py``.
     for_rule : number of reals that a half keeps for it.
-    maps : number of its maps on a grid of their own.
+    maps : number of its maps on another grid.
     crops : 1 if ends may lie within their last segments.
     cut : where a half is cut back to that has left subcortical grey matter.
     takes_back, in_turn : as of :class:`Recovery`.
@@ -180,7 +180,7 @@ class Rule(Part):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection(Part):
-    """What is demanded of streamlines while they grow; without arguments, nothing is.
+    """Demands on streamlines while they grow; without arguments, there are none.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Selection(Part):
 
 @dataclass(frozen=True)
 class ProductKernels:
-    """What products of streamlines need on a device.
+    """The needs of products on a device.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class Layout(Part):
     getter, rule, selection : the other parts; the recovery is the rule's.
     point, words : reals and words that a half keeps.
     paged : 1 if codes of many halves share a page of memory.
-    gathers : 1 if each lane reads rows of its own at once, as threads of a GPU do.
+    gathers : 1 if each lane reads separate rows at once, as threads of a GPU do.
     interleaved : rows that lie interleaved, number by number: 8 or 1.
     directed : 1 if each seed has a given direction.
     one_way, truncates, in_turn, takes_back, kept_points, abreast : see ``kernels/halves.py`` and ``kernels/growth.py``.
@@ -296,7 +296,7 @@ class Layout(Part):
 
     @property
     def load(self) -> Load:
-        """What kernels hold of a half."""
+        """The numbers that kernels hold of a half."""
         return Load(self.getter.carried > 0, self.rule.recovery.for_recovery > 0, self.selection.has_bits > 0)
 
     @property

@@ -1,4 +1,4 @@
-"""What direction getters follow: one row for each kind of input that takes the place of a model."""
+"""The inputs of direction getters: one row for each kind of input that replaces a model."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class OrientationSource(Generic[Input, Directions, Options]):
     Attributes
     ----------
     title : str
-        What it is, for tables.
+        A description for tables.
     read : callable
         Reads it, from what was opened, all options, the grid of the series if there is one, and a function that
-        receives notes. What it returns has ``space``, its grid.
+        receives notes. Its result has ``space``, its grid.
     follows : callable
         Makes ``Given.follows`` of what was read and the options.
     form : callable

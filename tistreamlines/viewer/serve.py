@@ -40,7 +40,7 @@ class PageServer(ThreadingHTTPServer):
         self.waiting: dict[socket.socket, float] = {}  # since when, by the client's socket; the oldest first
 
     def process_request(self, request: socket.socket, client_address: object) -> None:
-        """Answer a client in a thread of its own."""
+        """Answer a client in a separate thread."""
         for other in [*self.waiting][: max(0, len(self.waiting) + 1 - MOST_WAITING)]:
             self._leave(other)
         self.waiting[request] = time.monotonic()

@@ -5,7 +5,8 @@ again each time that they use it, since another thread might have changed it. He
 launch: the device reads them as quickly as a number in an instruction, and they take no registers. Arrays are read and
 written as what they are, memory of the device: Taichi leaves it open which of a device's memories an address is in.
 
-Guards keep LLVM from making one operation of a sum and a product: a product is less an argument that is always 0, and the
+Guards keep LLVM from making one operation of a sum and a product. A product is less an argument that is always 0, and
+the
 first term of a sum is times a 1 that is made of it (see ``backends/taichi/linking.py``). LLVM makes one operation of each,
 which rounds once. PTX has a mark for this (``.rn``), with which neither number is needed, so each guard becomes a marked
 product or sum. The bits are the same.
@@ -151,7 +152,7 @@ def _with_arguments(line: str, name: str, held: Mapping[str, str], places: Mappi
 
 
 def marked(lines: Sequence[str], zero: str) -> list[str]:
-    """Return instructions with marks in place of guards.
+    """Return instructions with marks instead of guards.
 
     Parameters
     ----------

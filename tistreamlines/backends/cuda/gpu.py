@@ -35,7 +35,7 @@ class Mark:
 class Gpu(Memory[Mark]):
     """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
-    Kernels and copies to the device follow each other in a stream. Copies to the host have a stream of their own, and wait
+    Kernels and copies to the device follow each other in a stream. Copies to the host have a separate stream, and wait
     only for what was handed over before them.
 
     Attributes

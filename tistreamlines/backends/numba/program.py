@@ -144,7 +144,7 @@ def _threads_of_numba() -> int:
 
 
 class QueuedProgram(NumbaProgram):
-    """Kernels some of which run in threads of their own; see ``backends.program.Program`` for what each method does.
+    """Kernels some of which run in separate threads; see ``backends.program.Program`` for what each method does.
 
     A kernel waits for those launched before it that use one of its arrays, except arrays that :meth:`array` has made,
     to which no kernel writes. Kernels that share none may run together, so a thread whose share of one is done begins

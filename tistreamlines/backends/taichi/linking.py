@@ -1,9 +1,13 @@
 """The text of Taichi's modules for GPUs: how Taichi spells the kernel language, and how items are distributed to teams.
 
 A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
-Reals are guarded against fusing and reordering with an argument that is always 0, which compilers cannot know. It is
-combined with them by a bitwise or; on some archs, it is subtracted from products as a real number, and what a sum begins
-with is multiplied by a 1 that is made of it.
+Reals are guarded against fusing and reordering with an argument that is always 0, which compilers cannot know. A
+bitwise or combines it with them. On some archs, products are guarded by subtracting it as a real number, and sums by
+multiplying their first term by a 1 that follows from it.
+
+An exclusive or is not a safe guard: two of them cancel where a compiler brings them together, as in ``x * 1.0``; the trial
+found this on CUDA. There, the compiler joins a product and its difference from 0 to one operation, which rounds once and costs
+nothing more. NVIDIA's Vulkan driver reorders such a difference, so Vulkan keeps the bitwise or.
 """
 
 from __future__ import annotations
@@ -149,9 +153,10 @@ def lay_out(device: Device, source: Source, kind: str, queued: bool = True) -> B
     With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
     memory, a fifth of which is left to tables.  Its threads then have at most 96 registers: boot is 10 % faster than with 16
     teams.  Kernels whose halves carry numbers need more of them, and ptt with 18 teams is a third slower than with 16.
-    With CUDA eight teams are fastest (4: 40 % slower, 12 and 16: 10 %), but their threads have at most 128 registers, so that
-    kernels with regions, which need more, stall a third of the time that they work: with four teams prob is 11 % faster, det
-    3 %, boot as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than with 4 or with 8).
+    With CUDA eight teams are fastest (4: 40 % slower, 12 and 16: 10 %). But their threads have at most 128 registers,
+    so that kernels with regions, which need more, stall a third of the time that they work. With four teams prob is 11
+    % faster, det 3 %, boot as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than
+    with 4 or with 8).
     Kernels with a recovery are long, and wait for instructions most of the time: 16 teams are 10 % faster.
     Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
     """

@@ -1,7 +1,8 @@
-"""What Taichi's SPIR-V lacks: marks of operations of reals, indices of arrays, and shuffles for teams.
+"""Changes to Taichi's SPIR-V: marks of operations of reals, indices of arrays, and shuffles for teams.
 
 SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. The
-numbers are those of the specification (registry.khronos.org). What is not known in a module stays as it is. Shuffles
+numbers are those of the specification (registry.khronos.org). Instructions that this file does not know stay as they
+are. Shuffles
 replace Taichi's reductions of reals; as with CUDA, they need all 32 threads of a team.
 """
 
@@ -47,7 +48,7 @@ def completed(code: bytes, exact: bool) -> bytes:
 
 
 def index(module: Module) -> None:
-    """Find what a kernel reads and writes by its index, which devices do at once, in place of a sum of bytes."""
+    """Find what a kernel reads and writes by its index, which devices do at once, instead of a sum of bytes."""
     sums, longs, shifts = (module.results(number) for number in (SUM, TO_LONG, SHIFT))
     constants, indexed = module.constants(), set()
 

@@ -22,7 +22,7 @@ MOST_TURNS = 50
 
 
 class LobeSlots(Record):
-    """What is handed out: ``counts`` of lobes, -1 where there are more than LOBES; VALUES numbers, as bits, of each.
+    """Results: ``counts`` of lobes, -1 where there are more than LOBES; VALUES numbers, as bits, of each.
 
     Each voxel has room for ``slots`` lobes.  ``table`` has the lobe of each direction, four to a word.
     """
@@ -140,7 +140,8 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, foun
 
 @func
 def spread_lobes(half: Half, scratch: LobeScratch):
-    """Give each direction that is in no lobe that of a neighbour, ring by ring; of several, that of the greatest integral."""
+    """Give each direction without a lobe the lobe of a neighbour, ring by ring; of several, the one with the greatest
+    integral."""
     left = 1
     while left == 1:
         rest = lanes(0)

@@ -83,8 +83,9 @@ def differentiate(method: SdStream, scratch: SdStreamScratch, d: vec3, u: vec3, 
 def peak_from(method: SdStream, scratch: SdStreamScratch, begin: vec3) -> i32:
     """Code of the peak uphill from a direction, NONE if it is too low (MRtrix3's ``Math::SH::get_peak``).
 
-    Each round follows the gradient, as far as the top of a parabola of the same slope and curvature would be.  Where
-    that does not settle in 50 rounds, as on a flat ridge, a half ends.  Newton's method for both axes would find a peak there, in
+    Each round follows the gradient, as far as the top of a parabola of the same slope and curvature would be.  A half
+    ends if this does not settle in 50 rounds, as on a flat ridge.  Newton's method for both axes would find a peak
+    there, in
     half the rounds, but streamlines would be a tenth longer than tckgen's.
     """
     d = begin

@@ -4,7 +4,8 @@ An FOD is stored as the coefficients of polynomials (``orientation.amplitudes``)
 eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen does, not at vertices of a sphere.
 
 A step of iFOD1 goes in a direction drawn in proportion to the FOD's amplitude at the point (Tournier et al. 2012).  The
-direction is drawn from a cone by rejection: the greatest amplitude along a grid of directions bounds it, and the first of the
+direction is drawn from a cone by rejection. The greatest amplitude along a grid of directions bounds it, and the first
+of the
 random directions that is accepted is taken, as in MRtrix3's tckgen.  Each lane tries one direction, whose number is the code of
 the step.
 """
@@ -22,10 +23,10 @@ from .shared import HeadingScratch, coded, decoded, draw_alone, drawn_with, enco
 AT_ONCE = Constant("directions, or arcs, that a team tries together")
 GRID = Constant("directions of the grid that bounds the rejection sampling")
 GRID_CHUNKS = Constant("the same in units of AT_ONCE; lanes that are left free in the last one try the first random directions")
-GATHERS = Constant("1: each lane reads rows of its own, as threads of a GPU do at once, 0: the team reads one row after the other")
+GATHERS = Constant("1: each lane reads separate rows, as threads of a GPU do at once, 0: the team reads one row after the other")
 POWERED = Constant("1: probabilities are raised to a power")
 STEADY = 1e-12  # least squared distance of a direction from the third axis that turns the grid
-OUTSIDE = -1.0e30  # in place of an amplitude outside the image, or where the nearest voxel has no FOD
+OUTSIDE = -1.0e30  # instead of an amplitude outside the image, or where the nearest voxel has no FOD
 STARTS = 32  # rounds of 32 directions that are tried at a seed, of which the last ones are left out
 NUMBER_BITS = 10  # of a try's number
 

@@ -11,7 +11,7 @@ from ..trail import *
 from .regions import EXCLUDE, LIMIT, MET, MORE, beyond, gathered, spoiled
 
 bits_at = Hole("bits of a point, see the module regions")
-COLLECTS = Constant("1: points that a half leaves count, 0: only a limit mask is asked for, which needs no point but that looked at")
+COLLECTS = Constant("1: points that a half leaves count, 0: there is only a limit mask, which needs only the current point")
 ONE_WAY = Constant("not 0: there are no backward halves")
 
 
@@ -66,7 +66,7 @@ def confine(walk: Walk, bits: Bits, filter: Filter):
 
 @stage
 def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
-    """Take a new last point into account; end a half that has visited all regions, if that is asked for."""
+    """Take a new last point into account; end a half that has visited all regions, if options say so."""
     bits.before = bits.here
     bits.here = bits.found
     if filter.stops == 1:

@@ -187,7 +187,7 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are signals of a single shell.
+        The headers of the inputs, which are signals of a single shell.
     options : BootOptions
         Options of the method.
 

@@ -1,4 +1,12 @@
-"""Chunks of streamlines, and how they grow on a device."""
+"""Chunks of streamlines, and how they grow on a device.
+
+Between two chunks the host orders and filters the streamlines of the last one, and a GPU would wait for it. So the host
+launches the first steps of the next chunk before that, and the other steps after the kernel ``pack``. A launch takes as
+many steps as :mod:`.pace` allows, because desktop systems reset a GPU whose kernel runs too long. On a CPU, one launch
+takes all steps.
+
+The first step of a forward half comes before its backward half, which starts in the opposite direction, as in DIPY.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class DeviceWeights:
     count : int
         Number of streamlines.
     room : Room
-        Where they are weighed, and how many visits are kept there.
+        The device, and the number of visits that it keeps.
     excludes : bool
         Whether fixels are excluded that drive coefficients beyond the greatest one.
 
@@ -140,7 +140,7 @@ class DeviceWeights:
         Parameters
         ----------
         rows : (fixels, 6) float32
-            What the kernels' ``Model`` has of each fixel.
+            The kernels' ``Model`` has of each fixel.
         unit : float
             Density of a unit of length.
         bounds : mapping

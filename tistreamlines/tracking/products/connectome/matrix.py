@@ -28,7 +28,7 @@ COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured of each edge of a connectome.
+    """The measures of each edge of a connectome.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Maps of lengths, directions and sampled values, and all maps of weighted streamlines, in place of plain counts.
+"""Maps of lengths, directions and sampled values, and all maps of weighted streamlines, instead of plain counts.
 
 Lengths are whole numbers of 2^-16 mm, directions and sampled values whole multiples of a power of two.  Their sums are
 whole numbers of 64 bits, so that a map depends neither on the order of the streamlines nor on batches and threads.

@@ -1,4 +1,4 @@
-"""What of each streamline a tractogram holds: its points or some of them, and values of maps along it."""
+"""The contents of a tractogram: all or fewer points of each streamline, and values of maps along it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Content:
     Parameters
     ----------
     options : ContentOptions
-        What is asked for.
+        The contents that options ask for.
     threads : int, optional
         How many threads sample; by default as many as help.
     note : callable
@@ -86,7 +86,7 @@ class Content:
     Attributes
     ----------
     details : dict
-        What the record says: the map of each name, if maps are sampled.
+        Fields of the record: the map of each name, if maps are sampled.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _every(options: ContentOptions) -> int:
 
 
 def check_content(options: ContentOptions, output: Path) -> None:
-    """Raise an error if a tractogram of this name cannot hold what is asked for."""
+    """Raise an error if a tractogram of this name cannot hold the contents."""
     suffix = output.suffix.lower()
     if options.points != "float32" and suffix != ".trx":
         raise OutputError(f"{output}: --points {options.points} needs a .trx file; give another name, or leave it out")
@@ -173,7 +173,7 @@ def check_content(options: ContentOptions, output: Path) -> None:
 
 
 def check_written(is_given: Callable[[str], bool], sampled: bool) -> None:
-    """Raise an error if an option that is given asks something of a tractogram, and no streamline is kept.
+    """Raise an error if an option says something about a tractogram, and the run keeps no streamline.
 
     Parameters
     ----------
