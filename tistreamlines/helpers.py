@@ -97,7 +97,7 @@ def module(name: str, *arguments: str) -> list[str]:
 
 
 def calling(name: str, *arguments: str) -> list[str]:
-    """Return the command of a process that calls ``main`` of a module with texts, and ends with what it returns."""
+    """Return the command of a process that calls ``main`` of a module with texts, and ends with its result."""
     return helper(f"from {name} import main\nsys.exit(main(*sys.argv[1:]))\n", *arguments)
 
 

@@ -26,7 +26,7 @@ GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",
     "Regions of interest and selection", "Output", "Running",
 )
-FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
+FARTHEST = 1e6  # mm; voxel coordinates of farther points might overflow 32 bits
 ZEROS = {"": 0, "k": 3, "m": 6, "b": 9}  # of a thousand, a million and a billion
 LONGEST = 40  # characters of a whole number
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute

@@ -61,7 +61,7 @@ def digests() -> dict[str, str]:
 
 
 def importable(name: str) -> bool:
-    """Whether another process can import a module; what was typed in at a prompt it cannot."""
+    """Whether another process can import a module; it cannot import names typed at a prompt."""
     return name != MAIN or _file(MAIN) is not None
 
 

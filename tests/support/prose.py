@@ -17,7 +17,8 @@ ENDS = re.compile(r"(?<=[.!?:;])[\"')*]*\s+(?=[\"'(*A-Z0-9`])|(?<=\.)\s+(?=``)")
 SHORT = re.compile(r"\b(e\.g|i\.e|cf|vs|et al|Fig|Eq|no)\.")
 WORDS_OF_A_MESSAGE = 4
 NO_COMMENT = re.compile(r"#( ?[-=]{5}|!|\s*(noqa|fmt|type|pyright|ruff))")
-NO_MESSAGE = re.compile(r"<\w+[ >]|[{};]\n|\(\?|^ *(def|return|import) |@ti\.|^\s*\w+ = ", re.M)  # pages, patterns and code
+# pages, patterns and code
+NO_MESSAGE = re.compile(r"<\w+[ >]|[{};]\n|\(\?|^ *(def|return|import) |@ti\.|^\s*\w+ = ", re.M)
 TABLE = re.compile(r"^ *=+ [= ]+\n( *\S.*\n)*", re.M)
 HEADING = re.compile(r"\n *\S.*\n *-{3,}(?=\n)")  # of a section of a docstring
 
@@ -54,7 +55,8 @@ def divided(passage: str) -> list[str]:
 def of_page(text: str) -> Iterator[tuple[int, str]]:
     """Lines and passages of a page: paragraphs, items of lists, and cells of tables."""
     text = BLOCKS.sub(lambda block: "\n" * block[0].count("\n"), text)
-    line, passage, begun = 0, [], 1
+    text = re.sub(r"^\|.*(?=\n\| ?:?--)", "", text, flags=re.M)  # heads of tables
+    passage, begun = [], 1
     for line, row in enumerate([*text.splitlines(), ""], 1):
         apart = not row.strip() or re.match(r"\s*([-*] |\d+\. |#|\||>|<|!\[)", row)
         if apart and passage:
@@ -66,8 +68,6 @@ def of_page(text: str) -> Iterator[tuple[int, str]]:
             if not passage:
                 begun = line
             passage.append(re.sub(r"^\s*([-*] |\d+\. |> )", "", row))
-    if passage:
-        yield begun, "\n".join(passage)
 
 
 def of_module(source: str) -> Iterator[tuple[int, str]]:

@@ -74,7 +74,7 @@ def warm_up(device: Device, *, exact: bool = True) -> None:
 
 
 def compiler_told(device: Device) -> dict[str, str]:
-    """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
+    """Return name and version of a GPU's compiler, for the record; nothing on the CPU."""
     if device.on_host:
         return {}
     from ..devices.compilers import compiler_for

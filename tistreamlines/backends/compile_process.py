@@ -1,4 +1,4 @@
-"""A process that compiles for this one, with Taichi or with Numba, and the cache of what it has compiled.
+"""A process that compiles for this one, with Taichi or with Numba, and the cache of its compiled code.
 
 Both keep Python's lock while they are imported and compile: in one process, the imports of DIPY and the fits would wait for
 them. Taichi is global to a process besides. So such a process is started for the first code that is not in the cache, and
@@ -95,7 +95,7 @@ def compiled(
     if helper := process():
         future = helper.ask(function, *arguments, keep=keep)
     else:
-        # a separate pool: the threads of others wait for what this one compiles
+        # a separate pool: the threads of others wait for the code that this one compiles
         future = thread_pool("compiler", 1).submit(lambda: keep(function(*arguments)))
     _asked[key] = future
     return future

@@ -71,8 +71,8 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: str | Non
 def benchmark(context: click.Context, out: str, quiet: bool, verbose: int, **_: object) -> None:
     """Time tistreamlines on every device here, beside DIPY, on the same data, and compare their streamlines.
 
-    DWI BVALS BVECS are as for track; without them a phantom is tracked. Each run has a separate process and a time limit;
-    the report lists the runs that failed. Writes results.json, report.md and report.html.
+    DWI BVALS BVECS are as for track; without them a phantom is tracked. Each run has a separate process and a time
+    limit; the report lists the runs that failed. Writes results.json, report.md and report.html.
     """
     from ..benchmarks import report, suite, tables
     from ..benchmarks.targets import TARGETS

@@ -97,7 +97,7 @@ def local_streamlines(
     field: Field, sc: StoppingCriterion, seeds: Array, affine: Array, growth: LocalGrowth, *,
     initial_directions: Array | None, max_cross: int | None, name: str = "seeds",
 ) -> Streamlines:
-    """Return the streamlines of DIPY's ``LocalTracking`` from what a direction getter follows.
+    """Return the streamlines of DIPY's ``LocalTracking`` from the input of a direction getter.
 
     Parameters
     ----------

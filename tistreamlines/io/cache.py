@@ -35,7 +35,7 @@ from .regular import is_of_this_user
 T = TypeVar("T")
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
-IDLE = ("cli", "benchmarks", "phantom")  # rooms that compute no streamline
+IDLE = ("cli", "benchmarks", "phantom")  # folders that compute no streamline
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
 
 
@@ -196,6 +196,6 @@ def source_hash() -> str:
 
 
 def with_plugins(own: str) -> str:
-    """Return a hash of this package's source, which is given, and of that of the modules that extend it, if any."""
+    """Return a hash of this package's source, an argument, and of the modules that extend it, if any."""
     others = digests()
     return hashlib.sha256(repr((own, others)).encode()).hexdigest() if others else own

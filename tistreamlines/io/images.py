@@ -135,7 +135,7 @@ class Reader(NamedTuple):
         Ends of file names, in lower case; '' stands for any.
     open : callable
         Returns the image of an existing file: one of nibabel, or a :class:`tistreamlines.io.stored.StoredImage`. It
-        raises an InputError for what it finds to be wrong; other errors become one that names the file.
+        raises an InputError for a fault that it finds; other errors become one that names the file.
     files : callable
         Returns the files that make up the image of a file. They need not exist.
     gradients : bool

@@ -119,7 +119,7 @@ def open_dwi(
     Raises
     ------
     InputError
-        If a file is missing or damaged, or if the three do not belong together; later if that is found later.
+        If a file is missing or damaged, or if the three do not belong together; some errors come later.
     """
     if Path(dwi).suffix.lower() in GRADIENT_SUFFIXES:
         raise InputError(f"{dwi}: is in the place of DWI; give DWI, BVALS and BVECS in this order")

@@ -33,8 +33,8 @@ MISSING = {"datatype": "Float32LE is taken", "file": "the points are taken to be
 class TckSink:
     """Appends the points of batches to a TCK file; the format has no data per streamline, which get a file beside it.
 
-    The header has the fields of MRtrix3's ``tckgen``: the step size, with which ``tckmap`` resamples streamlines, what
-    else is known of the run, and a timestamp. MRtrix3's programs compare the timestamps of a tractogram and of a file
+    The header has the fields of MRtrix3's ``tckgen``: the step size, with which ``tckmap`` resamples streamlines, other
+    facts of the run, and a timestamp. MRtrix3's programs compare the timestamps of a tractogram and of a file
     of values at its points (.tsf), to see whether they belong together; they do not read a time from them. So that
     equal runs write equal bytes, it is not the time, but a checksum of the points, as a number below 1.
 

@@ -13,10 +13,10 @@ from .orientation.peaks import NONE
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
-State = Hole("record of what a half carries from step to step, besides its point")
+State = Hole("record of the numbers that a half carries from step to step, besides its point")
 Stopping = Hole("record of the stopping rule")
-Memory = Hole("record of what the stopping rule remembers of the points of a half")
-Filter = Hole("record of what is demanded of the points of streamlines, which extends Demands")
+Memory = Hole("record of the stopping rule's memory of the points of a half")
+Filter = Hole("record of the demands on points of streamlines, which extends Demands")
 Recovery = Hole("team memory of the recovery")
 
 ARC = Constant("parts of a step of the getter, with a point at the end of each; each is a step of the engine")

@@ -12,7 +12,7 @@ from .records import REALS
 
 
 class HostArrays:
-    """Common parts of programs that run on the host; see ``backends.program.Program`` for what each method is for.
+    """Common parts of programs that run on the host; see ``backends.program.Program`` for each method.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class HostArrays:
         return Coming(lambda: values)
 
     def words(self, size: int) -> Array:
-        """Return memory for what is gathered."""
+        """Return memory for gathered values."""
         return np.empty(size, np.int32)
 
     def sync(self) -> None:

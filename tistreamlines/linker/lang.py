@@ -249,7 +249,7 @@ def put(array, start, value):
 
 
 def add(array, index, value):
-    """Add a whole number to one of an array of integers, undivided by what other teams add to it at the same time.
+    """Add a whole number to one of an array of integers, undivided by additions of other teams at the same time.
 
     It is called in the body of ``each``, so that one lane adds.  Of integers alone, since the order of the additions varies.
     """

@@ -45,7 +45,7 @@ class Linked:
         return self._module(self.functions)
 
     def text_for(self, root: str) -> str:
-        """The text of a module with a root and what it calls, which is the same whatever else was linked with it."""
+        """The text of a module with a root and its callees, which is the same for all other roots."""
         return self._module(self.needed[root])
 
     def _module(self, names: Iterable[str]) -> str:
@@ -103,8 +103,9 @@ def link(roots: Sequence[lang.Func], dialect: Dialect, filling: Filling) -> Link
 class LinkedOnce:
     """The linker, which remembers what it has linked: programs that one process opens again and again are linked once.
 
-    The text of a program depends on its functions, on what these read of their modules, on what fills their holes, and on
-    the dialect. The same functions, values and dialect give the same text, which takes longer to make than a small run
+    The text of a program depends on its functions, the names that these read of their modules, the values of their
+    holes, and the dialect. The same functions, values and dialect give the same text, which takes longer to make than a
+    small run
     to track.
 
     Parameters
@@ -130,7 +131,7 @@ class LinkedOnce:
         return self._known[key]
 
     def _state(self, modules: set[str]) -> int:
-        """Return a number of what these modules and those of kernels hold: another one once a constant was changed."""
+        """Return a number of the contents of these modules and of kernels: another one once a constant was changed."""
         names = sorted(modules | {name for name in sys.modules if name.startswith(KERNELS)})
         values = [value for name in names if name in sys.modules for value in list(vars(sys.modules[name]).values())]
         # the values are kept, so that nothing else comes to have the id of one of them

@@ -25,7 +25,7 @@ def host(**options: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Part:
-    """Base of what kernels are linked with: a field for each hole and each constant that it fills."""
+    """Base of the parts of kernels: a field for each hole and each constant that it fills."""
 
     def filling(self) -> dict[str, Filled]:
         """Return what fills holes and constants, by their names in small letters; parts of this part among it.
@@ -96,7 +96,7 @@ class Source:
     scratch : team memory: arrays that each team has for itself.
     shares : arrays of ``scratch`` that may lie within another one where memory is scarce, since no stage uses both: the
         name of the other one and the first element.
-    tables : arrays that are read most, in the order of what a GPU gains by holding them in shared memory.
+    tables : arrays that are read most, in the order of a GPU's gain from holding them in shared memory.
     load : what kernels hold of a half; None for kernels that do not work on halves.
     """
 

@@ -78,7 +78,7 @@ def product_options() -> tuple[str, ...]:
 
 
 def mapped_options() -> tuple[str, ...]:
-    """Return the options of what is made of a tractogram that is there: those of all products, and the sampled maps."""
+    """Return the options for an existing tractogram: of all products, and of sampled maps."""
     return tuple(name for name in options() if name == "sample" or name in product_options())
 
 

@@ -138,7 +138,7 @@ class MethodChoice:
     stopping: str = option(
         None, SEEDS, "Stopping rule: "
         + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items())
-        + ". If it is left out, the files that are given choose the rule.",
+        + ". Without it, the files of the command choose the rule.",
         choices=STOPPING_RULES.keys(), foreign=RULES_ELSEWHERE, otherwise="threshold", common=True,
     )
     like: str | None = option(

@@ -103,7 +103,7 @@ class Parameters(OwnOptions):
             part_of(self.part)
 
     def __repr__(self) -> str:
-        """Return the options that were given."""
+        """Return the options of the user."""
         given = (f"{name}={value!r}" for name, value in vars(self)["_given"].items())
         return f"{type(self).__name__}({', '.join(given)})"
 
@@ -176,7 +176,7 @@ class Parameters(OwnOptions):
         return self.nseeds if self.select is None else several
 
     def inputs(self) -> dict[str, str | PathLike[str]]:
-        """Return the files, arrays and images that are given.
+        """Return the files, arrays and images of the user.
 
         Returns
         -------

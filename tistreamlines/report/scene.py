@@ -84,7 +84,7 @@ class PictureFrame:
 
 @dataclass(frozen=True, eq=False)
 class SlicePeaks:
-    """The initial directions that were found at the centres of voxels of a slice.
+    """The initial directions at the centres of voxels of a slice.
 
     Parameters
     ----------

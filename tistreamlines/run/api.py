@@ -315,7 +315,7 @@ def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Se
 
 
 def _located(series: Series, parameters: Parameters, affine: npt.ArrayLike | None) -> tuple[Series, Parameters]:
-    """Give every array of voxels its affine: the one that was given, or that of the first image."""
+    """Give every array of voxels its affine: the argument, or that of the first image."""
     placed = set(names_in_memory()) - {"seeds"}
     options = {name: source for name, source in parameters.inputs().items() if name.split()[0] in placed}
     first = {name: source for name, source in options.items() if name.split()[0] in SOURCES}
@@ -354,7 +354,7 @@ def _relocated(parameters: Parameters, name: str, located: Mapping[str, InMemory
 
 
 def _affine_of(name: str, value: str | PathLike[str], parameters: Parameters) -> npt.NDArray[np.float64] | None:
-    """Return the affine of an input: of an image, or of what its source opens."""
+    """Return the affine of an input: of an image, or of its opened source."""
     if isinstance(value, InMemory):
         return value.affine
     option = name.split()[0]

@@ -144,7 +144,8 @@ def track_many(
 
 
 class _Job:
-    """A subject: its arguments, and a folder beside the output, for what workers need and the parts that they write."""
+    """A subject: its arguments, and a folder beside the output, for the inputs of workers and the parts that they
+    write."""
 
     def __init__(self, number: int, subject: Mapping[str, object], parts: int | None, each: int) -> None:
         self.number = number

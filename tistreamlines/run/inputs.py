@@ -322,10 +322,10 @@ def own_mask(oriented: object, parameters: Parameters) -> Mask | None:
 def own_maps(
     oriented: object, mask: Mask | None, parameters: Parameters, shape: tuple[int, int, int]
 ) -> dict[str, Map]:
-    """Return the maps of the stopping rule that those that are given replace.
+    """Return the maps of the stopping rule that the user's maps replace.
 
-    They are the mask of what is followed, if it says where it has directions, or else --mask, or else the whole image
-    of this shape if streamlines end by themselves.
+    They are the mask of the input that streamlines follow, if it has one; else --mask; else the whole image of this
+    shape if streamlines end by themselves.
     """
     inside = mask if stops_at_mask(parameters) else own_mask(oriented, parameters)
     if inside is None and METHODS[parameters.dg].ends_at_cutoff:

@@ -79,13 +79,13 @@ def map_tractogram(
     compiler, threads : str, int
         As for :func:`track`.
     memory_limit : float, optional
-        Greatest memory, GB, of what ``sift2`` holds of visits, streamlines and fixels on the device, or with 'cpu' in
+        Greatest memory, GB, of the visits, streamlines and fixels of ``sift2`` on the device, or with 'cpu' in
         main memory, and of a map. Visits beyond it go to a file without a name in the folder of the weights; a larger
         map is refused. By default, the only limit is that a map has to fit the free memory.
     report : str or Path, optional
         Page about the streamlines, .html.
     **products
-        Options of what is made, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
+        Options of the products, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
         :func:`track`. Maps of a .tck, which has no grid, need ``density_grid``, or ``density_voxel`` for a grid that
         covers the streamlines.
 
@@ -174,7 +174,7 @@ def map_tractogram(
 def _check(chosen: Parameters, outputs: Outputs, image: object) -> None:
     """Raise a ParameterError if no option names a file, or an option has no input."""
     if not outputs.products and outputs.report is None:
-        raise ParameterError(f"nothing is asked for: give {listed(map(flag, (*PRODUCTS, 'report')))}")
+        raise ParameterError(f"no option names a product: give {listed(map(flag, (*PRODUCTS, 'report')))}")
     if chosen.sample is not None and chosen.sample_table is None:
         raise ParameterError("--sample needs a file for the values here: give --sample-table")
     if image is not None and outputs.report is None:

@@ -58,7 +58,7 @@ class Products:
         return any(product.follows for product in self._made.values())
 
     def follow(self, followed: object = None, progress: Callable[[float], object] = lambda _: None) -> None:
-        """Hand on what streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
+        """Hand on the input that streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
         for product in self._made.values():
             product.follow(followed, progress)
 

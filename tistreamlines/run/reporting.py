@@ -1,4 +1,4 @@
-"""The reports of a run and of a tractogram: pictures of the tables, of what has tracked and of the streamlines."""
+"""The reports of a run and of a tractogram: pictures of the tables, of the devices and of the streamlines."""
 
 from __future__ import annotations
 

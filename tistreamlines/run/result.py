@@ -66,8 +66,8 @@ class TrackResult(Result):
     space : Space
         Grid of the image that was tracked.
     batches : tuple of Batch
-        All streamlines, with what was sampled along them, if they were kept in memory; empty if a tractogram was
-        written, or only what was made of them.
+        All streamlines, with sampled values, if they were kept in memory; empty if the run wrote a tractogram, or only
+        products.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
     products : dict

@@ -121,7 +121,7 @@ class Run:
         self.log.watcher.progress(*((seeds, len(self.seed_range)) if select is None else (count, select)), count)
 
     def warn(self) -> None:
-        """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
+        """Say why there are fewer seeds or streamlines than the user wants, and the hint of nearly all ends."""
         (seeds, count), all_seeds = self.done, len(self.seed_range)
         select, limit, summary = self.parameters.select, self.parameters.time_limit, self.receiver.summary()
         if limit is not None and seeds < all_seeds and count != select:

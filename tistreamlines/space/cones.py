@@ -64,7 +64,7 @@ def listed(inside: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], npt.ND
     """
     counts = inside.sum(axis=1)
     width = padded(max(int(counts.max()), 1))
-    # a stable sort of what is outside brings those inside to the front
+    # a stable sort brings the vertices inside to the front
     order = np.argsort(~_filled(inside), axis=1, kind="stable")[:, :width]
     numbers = np.where(np.arange(width) < counts[:, None], order, ~order).astype(np.int32)
     numbers = numbers.reshape(len(inside), -1, PATCH)

@@ -50,7 +50,7 @@ class Getter(Part):
     ----------
     method : the kernels' record of its tables.
     scratch : the record of its team memory.
-    state : record of what a half carries from step to step, besides its point.
+    state : record of the numbers that a half carries from step to step, besides its point.
     row : what is read of a voxel.
     begin, read, set_out, load_state, store_state, look_ahead, choose, move : see the holes of ``kernels/growth.py``.
     move_as_chosen : ``move`` for the step that has just been chosen; by default the same.
@@ -146,7 +146,7 @@ class Rule(Part):
     ----------
     stopping : the kernels' record of its tables.
     classify : the reason to stop at a point.
-    memory : record of what it remembers of the points of a half.
+    memory : record of its memory of the points of a half.
     load_memory, remember, conclude, store_memory : stages of rules that remember points.
     crop, note_point : stages of rules that move ends within their last segments.
     fluid_at, shuns_fluid : for rules that know where fluid is, see ``kernels/getters/ifod2.py``.
@@ -184,7 +184,7 @@ class Selection(Part):
 
     Parameters
     ----------
-    filter : the kernels' record of what is demanded of points.
+    filter : the kernels' record of the demands on points.
     bits_at : bits of a point, see ``kernels/selection/regions.py``.
     load_bits, look, confine, add_point, stand, leave_point, store_bits : stages of ``kernels/selection/bits.py``.
     has_bits : 1 if points have bits.
@@ -326,7 +326,7 @@ class Layout(Part):
         return memory("halves", halves) | {"verdict": (INTS, bits.has_bits)}
 
     def returned(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Return flat name and shape of what comes back of each streamline that has ended, by name.
+        """Return flat name and shape of the results of each ended streamline, by name.
 
         See :class:`tistreamlines.tracking.growth.chunk.Chunk`.
         """

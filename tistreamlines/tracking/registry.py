@@ -156,7 +156,7 @@ class StoppingRule(Generic[Map, Options]):
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
         :class:`~tistreamlines.tracking.tables.given.OwnMap`.
     read : callable or None
-        Reads a map on another grid, from what was opened and a function that receives warnings; returns values and
+        Reads a map on another grid, from the opened image and a function that receives warnings; returns values and
         grid. None for maps of any kind.
     chosen_by : tuple of str
         Options besides the maps that choose the rule in the same way.
@@ -164,8 +164,8 @@ class StoppingRule(Generic[Map, Options]):
         Defaults of options whose own default is None, instead of those of other rules and of the direction getter.
     tissues : callable
         Returns the fractions of white matter, grey matter and fluid, (x, y, z, 3), from the maps, as an
-        :class:`~tistreamlines.tracking.tables.given.OwnMap`; None if they are not known. They are compared with
-        what streamlines follow.
+        :class:`~tistreamlines.tracking.tables.given.OwnMap`; None if they are not known. They are compared with the
+        input of the streamlines.
     """
 
     title: str
@@ -429,7 +429,7 @@ def rule_for(names: Collection[str]) -> tuple[str | None, str]:
     Parameters
     ----------
     names : collection of str
-        Those of the options that are given.
+        The options that the user gives.
 
     Raises
     ------

@@ -47,7 +47,7 @@ class PageServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Leave clients that have not asked for anything; called twice a second."""
+        """Leave clients without a request; called twice a second."""
         late = time.monotonic() - SECONDS
         for request, since in [*self.waiting.items()]:
             if since < late:

@@ -64,7 +64,8 @@ class Sliced:
 
 
 class Several:
-    """Grows streamlines on several devices, with what a run needs of :class:`..tracking.engine.engine.Engine`.
+    """Grows streamlines on several devices, with the methods that a run needs of
+    :class:`..tracking.engine.engine.Engine`.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ class Several:
         self._directions_found, asked = None, None
         while self._directions_found is None:
             ready = [remote for remote in self._remotes if remote.ready]
-            if ready and asked not in ready:  # the one that was asked is lost
+            if ready and asked not in ready:  # that worker is lost
                 asked = ready[0]
                 asked.send(messages.FindDirections(self._turn, points))
             self._listen(PATIENCE)

@@ -88,7 +88,7 @@ def completed(text: str, places: Mapping[int, int], size: int, zero: int | None)
     Raises
     ------
     RuntimeError
-        If the text differs from what versions of Taichi write that were tried.
+        If the text differs from that of the tried versions of Taichi.
     """
     start, *parts = re.split(rf"(?=^(?:\t// \.globl|\.func {BODY}\())", text, flags=re.MULTILINE)
     (task,) = [part for part in parts if f"{TASK}(" in part]
@@ -196,7 +196,7 @@ def held_by(
     Parameters
     ----------
     lines : of a kernel.
-    kind_of : returns what an instruction's target holds, by what others hold, or None if that is not known.
+    kind_of : returns the content of an instruction's target from the contents of others, or None if it is unknown.
     known : what other names stand for.
     """
     setting: dict[str, list[re.Match[str]]] = {}

@@ -58,7 +58,7 @@ class Buffer(Generic[Mark]):
     size: int
     address: int = 0
     mapped: int = 0
-    used: Mark | None = None  # the mark of what uses it last
+    used: Mark | None = None  # the mark of its last user
 
 
 class Task(TypedDict):

@@ -51,7 +51,7 @@ def made_by() -> str:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file of kernels, with what its compiled code depends on."""
+    """Return the text of a file of kernels, with the dependencies of its compiled code."""
     return f"# compiled with {made_by()}\n{path.read_text(encoding='utf-8')}"
 
 
@@ -110,7 +110,7 @@ class Function:
             return self._loaded[kinds]
 
     def _plain(self, kinds: tuple[Kind, ...]) -> Call:
-        """Return a call of what Numba compiles, or keeps, by its public parts."""
+        """Return a call of a function that Numba compiles, or keeps, by its public parts."""
         from .compiler import compile_plainly
 
         place, name = folder(), self._file_name(kinds, ".zip")

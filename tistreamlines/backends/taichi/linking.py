@@ -29,8 +29,8 @@ TEAMS_OF_LONG = 16  # of kernels with a recovery, and with Vulkan of those whose
 SHARES = {"warp": 2 / 3, "subgroup": 4 / 5}  # of the shared memory for teams; tables have the rest
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
 # Archs whose compilers make one operation of a product and a zero that is subtracted from it, and of a sum and a one by which
-# its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order of what
-# is added.
+# its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order
+# of additions.
 FUSES = ("cuda",)
 OF_TEAMS = ("collect", "raised", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value")  # words that ``team.py`` defines
 
@@ -82,7 +82,8 @@ def _fused(left: str, symbol: str, right: str) -> str:
 def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True) -> Dialect:
     """Return Taichi's spelling for an arch.
 
-    ``kind`` says what a team is (see :func:`team_kind`), None for what works everywhere; ``int64``: whether the device has
+    ``kind`` says what a team is (see :func:`team_kind`), None for the form that works everywhere; ``int64``: whether
+    the device has
     64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering.
     """
     kind = kind or team_kind(arch, None)

@@ -18,7 +18,7 @@ TYPE_INT, CONSTANT = 21, 43
 ANNOTATIONS = (71, 72, 73, 74)  # decorations, which come before all types
 CONSTANT_WORDS = 4  # of the instruction of a constant that has 32 bits
 REAL_OPERATIONS = (127, 129, 131, 133, 136)  # negation, sum, difference, product and quotient
-NAMES = (5, 6)  # for debuggers; those of values differ by what Taichi has compiled before
+NAMES = (5, 6)  # for debuggers; those of values depend on earlier kernels of Taichi
 NO_CONTRACTION, ARRAY_STRIDE = 42, 6
 TO_POINTER, TO_LONG, SUM, SHIFT = 120, 114, 128, 196
 ELEMENT, EXTENDED = 67, 12
@@ -167,7 +167,7 @@ class Module:
         return number
 
     def decorate(self, *decorations: tuple[int, ...]) -> None:
-        """Add decorations: each the number of what is decorated, and the words that follow."""
+        """Add decorations: each the number of its target, and the words that follow."""
         place = next(place for place, entry in enumerate(self.listed) if number_of(entry) in ANNOTATIONS)
         self.listed[place:place] = [instruction(DECORATE, *words) for words in decorations]
 

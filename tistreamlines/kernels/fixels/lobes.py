@@ -12,7 +12,7 @@ from .watershed import *
 
 TABLE = Constant("1: the lobe of each direction is handed out")
 DILATES = Constant("1: in that table, directions outside all lobes belong to a lobe nearby, 0: to none")
-NO_LOBE = 127  # of a direction, in what is handed out
+NO_LOBE = 127  # of a direction, in the results
 VALUES = 8  # numbers of a lobe: mean direction, integral, amplitude of the peak, direction of the peak
 # of the search, in radians: how far directions are tried at first, less than from which it ends
 REACH, LEAST = 0.04, 0.0002

@@ -131,7 +131,7 @@ def begin_at_peak(volume: Volume, p: vec3, method: SdStream, scratch: SdStreamSc
 
 @stage
 def set_out_to_peak(position: Position, side: i32, first: i32, run: Run) -> i32:
-    """Start along the peak that was found at the seed, a backward half against it."""
+    """Start along the peak at the seed, a backward half against it."""
     d = decoded(position.code >> 1)
     return where(((position.code ^ side) & 1) == 1, encoded(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), position.code >> 1)
 
@@ -157,7 +157,7 @@ def move_to_peak(position: Position, run: Run) -> vec3:
 # ----------------------------------------------------------------------------------------------------------------- FACT
 PEAKS = Constant("peaks of a voxel")
 BLENDS = Constant("1: peaks of the eight voxels around a point are blended, 0: those of the nearest voxel count")
-SHORT = 1e-30  # squared length of what is no peak
+SHORT = 1e-30  # squared length below which there is no peak
 
 
 class Fact(Record):

@@ -242,7 +242,7 @@ def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: HeadingScratch
 
 @func
 def setting_out(initial: i32, side: i32) -> vec3:
-    """The direction in which a half starts: that which was found at the seed, a backward half against it."""
+    """The direction in which a half starts: the seed's, or for a backward half its opposite."""
     d = decoded(initial >> 1)
     sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
     return vec3(sense * d[0], sense * d[1], sense * d[2])
@@ -310,6 +310,6 @@ def move_on_course(position: Position, run: Run) -> vec3:
 
 @stage
 def set_out_on_course(position: Position, side: i32, first: i32, run: Run) -> i32:
-    """Start in the direction that was found at the seed, a backward half against it."""
+    """Start in the seed's direction, a backward half against it."""
     position.state.d = setting_out(position.code, side)
     return position.code ^ side

@@ -260,7 +260,7 @@ def move_along_arc(position: Position, run: Run) -> vec3:
 # ------------------------------------------------------------------------------------------------------------- a half
 @stage
 def set_out_on_arc(position: Position, side: i32, first: i32, run: Run) -> i32:
-    """Start in the direction that was found at the seed, a backward half against it."""
+    """Start in the seed's direction, a backward half against it."""
     position.state.d = setting_out(position.code, side)
     position.state.s = position.state.d
     position.state.turn = position.state.d

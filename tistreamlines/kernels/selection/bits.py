@@ -17,7 +17,7 @@ ONE_WAY = Constant("not 0: there are no backward halves")
 
 @func
 def visited_before(half: i32, taken: i32, halves: Halves) -> i32:
-    """Bits that a half has visited; one that grows after the other begins with what that one has visited."""
+    """Bits that a half has visited; one that grows after the other begins with the regions of that one."""
     visited = halves.visited[WORDS * half]
     if IN_TURN:
         if ((half & 1) == 1) & (taken == 0):
@@ -43,7 +43,7 @@ def complete(half: i32, p: vec3, visited: i32, here: i32, halves: Halves, filter
 
 @stage
 def load_bits(walk: Walk, bits: Bits, half: i32, halves: Halves):
-    """Begin with what the half has visited."""
+    """Begin with the regions that the half has visited."""
     bits.visited = visited_before(half, walk.taken, halves)
     if DROPS_DEAD_END:
         bits.before = halves.visited[WORDS * half + 2]

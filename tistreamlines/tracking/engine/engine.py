@@ -85,7 +85,8 @@ class Engine:
         return self.growth.statistics
 
     def chunk_size(self) -> int:
-        """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
+        """Return the seeds of a chunk: the caller's number, or as many as fit the device's memory, if these are
+        fewer."""
         return self.growth.room.capacity.seeds
 
     def track(

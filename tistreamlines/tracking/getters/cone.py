@@ -155,7 +155,7 @@ def patched_tables(scheme: Scheme, options: PmfOptions, rows: PmfRows, numbers: 
         start = padded(start)  # so that a step reads one chunk besides the patches
     aligned = padded(start, LINE)
     if padded(aligned + behind) == padded(start + behind):
-        start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
+        start = aligned  # bounds are read from rows that were just stored: that takes longer if they lie in two lines
     tables = pmf_tables(scheme, options, rows=bounded(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)

@@ -28,7 +28,7 @@ class SurfaceOptions:
     """Options of seeds on surfaces."""
 
     seed_surface: OneOrMore[TableLike] | None = option(
-        None, SEEDS, "Surface on which random seeds are placed, uniformly by area over all that are given, such as "
+        None, SEEDS, "Surface on which random seeds are placed, uniformly by area over all surfaces, such as "
         "both hemispheres: GIFTI, or FreeSurfer's geometry (lh.white). With --seed-mask, seeds lie in the mask.",
         unit="FILE", absent="as --seed-mask",
         excludes=("seeds", "seed_sphere", "seed_image", "seed_gmwmi", "seeds_per_voxel", "seed_grid"),

@@ -160,7 +160,7 @@ def misplaced(tissues: OwnMap, follows: object, anisotropy: Callable[[], Array] 
     follows : OrientationFunctions, Samples or another
         The input that streamlines follow.
     anisotropy : callable, optional
-        Returns FA, (i, j, k), for what has no size of its own.
+        Returns FA, (i, j, k), for inputs without sizes.
     space : Space
         Grid of the image that is tracked.
 

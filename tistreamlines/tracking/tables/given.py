@@ -103,7 +103,7 @@ class Scheme:
     Parameters
     ----------
     form : Form
-        The form of what the method follows.
+        The form of the method's input.
     rule : Rule
         The stopping rule.
     maps : int

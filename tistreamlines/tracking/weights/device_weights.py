@@ -151,7 +151,7 @@ class DeviceWeights:
         self._run("reweigh", spread("model", model))
 
     def accept(self) -> Array:
-        """Take the step that was found; return which fixels are excluded from the next one on, (fixels,)."""
+        """Take the best step; return which fixels are excluded from the next one on, (fixels,)."""
         for piece in self._pieces:
             before, after = piece.values["weighed_coefficients"], piece.values["weighed_after"]
             piece.values |= {"weighed_coefficients": after, "weighed_after": before}

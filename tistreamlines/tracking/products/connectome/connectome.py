@@ -42,7 +42,8 @@ class ConnectomeOptions:
         "streamline is written.", unit="LABELS FILE", absent="not written", affects="run",
     )
     connectome_assignment: str = option(
-        RADIAL, OUTPUT, "To which node of --connectome an end belongs: of the nearest voxel within a radius, of the voxel that holds it, or the first one on the way back to the middle.", choices=(RADIAL, END_VOXEL, REVERSE),
+        RADIAL, OUTPUT, "Node of --connectome for an end: of the nearest voxel within a radius, of the voxel that "
+        "holds it, or the first one on the way back to the middle.", choices=(RADIAL, END_VOXEL, REVERSE),
         requires=("connectome",), affects="run",
     )
     connectome_radius: float | None = option(
@@ -74,8 +75,8 @@ class ConnectomeOptions:
     weights: str | None = option(
         None, OUTPUT, "Weigh the streamlines in --connectome, --density and --ends: sift2 for the weights of --sift2, "
         "or a text file of weights in the order of the streamlines, as tcksift2 writes it. All measures and maps are "
-        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 alone, track "
-        "writes weights by what it tracks beside the tractogram, NAME_weights.txt.", unit="sift2 or FILE",
+        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 "
+        "alone, track writes weights by its own FODs beside the tractogram, NAME_weights.txt.", unit="sift2 or FILE",
         absent="each streamline counts the same", affects="run",
     )
     connectome_zero_diagonal: bool = option(

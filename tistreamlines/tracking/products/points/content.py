@@ -27,14 +27,14 @@ BELOW = (*SPARSE, "points")  # or something of them
 
 @dataclass(frozen=True)
 class ContentOptions:
-    """Options of what a tractogram holds, a part of :class:`tistreamlines.Parameters`."""
+    """Options of the contents of a tractogram, a part of :class:`tistreamlines.Parameters`."""
 
     sample: OneOrMore[ImageLike] | None = option(
         None, OUTPUT, "Sample this map along each streamline, and write NAME_mean, NAME_median, NAME_min and NAME_max "
         "with the streamlines, where NAME is that of the file. As in MRtrix3's tcksample, values are interpolated "
         "trilinearly and 0 outside the map, and the mean is weighted by length. A .trx or a .trk file holds the "
         "values; beside a .tck file, they are written to *_samples.csv. The map can have any grid. For a run in parts, "
-        "this and the other options of what a tractogram holds are given to tistreamlines join.", unit="FILE",
+        "give this and the other options of a tractogram's contents to tistreamlines join.", unit="FILE",
         absent="none", excludes=("part",), common=True, affects="run",
     )
     sample_points: bool = option(
@@ -107,7 +107,7 @@ class Content:
         return self._sampler.doubts
 
     def of(self, batch: Batch, groups: Callable[[Batch], tuple[Groups, ...]]) -> Batch:
-        """Return the streamlines with what is sampled along them, and the points that are written.
+        """Return the streamlines with sampled values, and the points that are written.
 
         ``groups`` returns the groups of the streamlines of a batch, for --groups.
         """
