@@ -63,7 +63,7 @@ def of_page(text: str) -> Iterator[tuple[int, str]]:
             yield begun, "\n".join(passage)
             passage = []
         if row.startswith("|"):
-            yield from ((line, cell) for cell in re.split(r"(?<!\\)\|", row)[1:-1])
+            yield from ((line, cell) for cell in re.split(r"(?<!\\)\|", row)[1:-1] if re.search(r"\w", cell))
         elif row.strip() and not row.startswith(("<", "#")):
             if not passage:
                 begun = line

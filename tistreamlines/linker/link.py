@@ -105,8 +105,7 @@ class LinkedOnce:
 
     The text of a program depends on its functions, the names that these read of their modules, the values of their
     holes, and the dialect. The same functions, values and dialect give the same text, which takes longer to make than a
-    small run
-    to track.
+    small run to track.
 
     Parameters
     ----------

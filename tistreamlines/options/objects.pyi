@@ -57,7 +57,7 @@ class Sphere:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """The voxels of an image that are at least 0.5, on a grid of its own.
+    """The voxels of an image that are at least 0.5, on another grid.
 
     Parameters
     ----------

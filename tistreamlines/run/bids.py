@@ -35,8 +35,7 @@ def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Pat
     ----------
     dwi : str, Path or anything else
         Diffusion series, whose name has the entities.
-    output : Path or None
-        Tractogram besides, which is an error.
+    output : Path or None Tractogram besides, which is an error.
     parameters : Parameters
         Options, of which ``bids_out`` is the folder of the derivative.
 

@@ -52,8 +52,7 @@ class Watcher:
 
         Parameters
         ----------
-        text : str
-            The possible mistake and advice, in one line.
+        text : str The possible mistake and advice, in one line.
         """
         warnings.warn(python_names(text), stacklevel=2)
 

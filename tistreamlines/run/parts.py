@@ -140,7 +140,7 @@ def whole(parts: Sequence[StoredTrx]) -> list[StoredTrx]:
             raise InputError(f"{stored.path}: is of another run than {first.path}: {differs}")
         if part.number in known:
             other = known[part.number].path
-            raise InputError(f"{stored.path}: is part {part.number}, as is {other}: give one of them")
+            raise InputError(f"{stored.path} and {other} are both part {part.number}: give one of them")
         if stored.record.result.seeds != part.seeds:
             seeds = f"{stored.record.result.seeds} of {part.seeds} seeds"
             raise InputError(f"{stored.path}: only {seeds} were tracked: track it again")

@@ -172,7 +172,8 @@ def save(
             if isinstance(streamlines, Path):
                 if streamlines.suffix.lower() != ".trx":
                     raise OutputError(
-                        f"{output}: {streamlines.name} lacks what a {output.suffix} of the run has, or rounds it: track to a .trx file or to memory, or save what to_sft() returns with DIPY"
+                        f"{output}: {streamlines.name} lacks what a {output.suffix} of the run has, or rounds it: "
+                        "track to a .trx file or to memory, or save the result of to_sft() with DIPY"
                     )
                 streamlines, late = StoredTrx(streamlines).batches(), {}  # a .trx has all that other formats have
             layout = layout_of(chosen, record["step_mm"])

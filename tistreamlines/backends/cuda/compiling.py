@@ -6,10 +6,9 @@ launch: the device reads them as quickly as a number in an instruction, and they
 written as what they are, memory of the device: Taichi leaves it open which of a device's memories an address is in.
 
 Guards keep LLVM from making one operation of a sum and a product. A product is less an argument that is always 0, and
-the
-first term of a sum is times a 1 that is made of it (see ``backends/taichi/linking.py``). LLVM makes one operation of each,
-which rounds once. PTX has a mark for this (``.rn``), with which neither number is needed, so each guard becomes a marked
-product or sum. The bits are the same.
+the first term of a sum is times a 1 that is made of it (see ``backends/taichi/linking.py``). LLVM makes one operation
+of each, which rounds once. PTX has a mark for this (``.rn``), with which neither number is needed, so each guard
+becomes a marked product or sum. The bits are the same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Functions compiled by Numba, kept in the folder of :mod:`tistreamlines.linker.store` and called without Numba.
 
-Most runs find all their functions compiled, and to import Numba takes longer than to track 100,000 seeds on a GPU. So the
-machine code of a function is kept by itself and loaded by LLVM, and only a process that compiles imports Numba.
+Most runs find all their functions compiled, and to import Numba takes longer than to track 100,000 seeds on a GPU. So
+the machine code of a function is kept by itself and loaded by LLVM, and only a process that compiles imports Numba.
 
-Each file begins with a hash of its name and content, so damaged or exchanged code is compiled again. Numba's own cache would
-run damaged code, and fails where it cannot write. It serves only versions of Numba that were not tried (:mod:`..tried`).
+Each file begins with a hash of its name and content, so damaged or exchanged code is compiled again. Numba's own cache
+would run damaged code, and fails where it cannot write. It serves only versions of Numba that were not tried
+(:mod:`..tried`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. The
 numbers are those of the specification (registry.khronos.org). Instructions that this file does not know stay as they
-are. Shuffles
-replace Taichi's reductions of reals; as with CUDA, they need all 32 threads of a team.
+are. Shuffles replace Taichi's reductions of reals; as with CUDA, they need all 32 threads of a team.
 """
 
 from __future__ import annotations

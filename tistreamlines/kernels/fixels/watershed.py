@@ -2,9 +2,8 @@
 
 The function is sampled on a dense half sphere.  Directions of positive amplitude are visited by falling amplitude.  A
 direction without a neighbour in a lobe begins a lobe. If all its neighbours are in one lobe, it joins that. One between
-lobes waits until
-all are visited and then joins that of the greatest peak, as in MRtrix3's ``fod2fixel``.  Negative lobes are left out: they do
-not change positive ones, and nothing is made of them.
+lobes waits until all are visited and then joins that of the greatest peak, as in MRtrix3's ``fod2fixel``.  Negative
+lobes are left out: they do not change positive ones, and nothing is made of them.
 """
 
 from ...linker.lang import *

@@ -85,8 +85,7 @@ def peak_from(method: SdStream, scratch: SdStreamScratch, begin: vec3) -> i32:
 
     Each round follows the gradient, as far as the top of a parabola of the same slope and curvature would be.  A half
     ends if this does not settle in 50 rounds, as on a flat ridge.  Newton's method for both axes would find a peak
-    there, in
-    half the rounds, but streamlines would be a tenth longer than tckgen's.
+    there, in half the rounds, but streamlines would be a tenth longer than tckgen's.
     """
     d = begin
     change = real(FARTHEST)

@@ -5,9 +5,8 @@ eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen doe
 
 A step of iFOD1 goes in a direction drawn in proportion to the FOD's amplitude at the point (Tournier et al. 2012).  The
 direction is drawn from a cone by rejection. The greatest amplitude along a grid of directions bounds it, and the first
-of the
-random directions that is accepted is taken, as in MRtrix3's tckgen.  Each lane tries one direction, whose number is the code of
-the step.
+of the random directions that is accepted is taken, as in MRtrix3's tckgen.  Each lane tries one direction, whose number
+is the code of the step.
 """
 
 from ...linker.lang import *

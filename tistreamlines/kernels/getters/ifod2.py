@@ -4,8 +4,7 @@ An arc is drawn from all that turn by at most the greatest angle, by rejection. 
 bounds the probability, and the first of the random arcs that is accepted is followed, as in MRtrix3's tckgen.  The team
 tries AT_ONCE arcs together, of which each lane has one part.  Stopping rules and regions look at each point of an arc,
 so a step of the engine is one of its ARC parts. All of them have the number of the accepted arc as their code: the host
-draws the
-same arc from it.
+draws the same arc from it.
 """
 
 from ...linker.lang import *

@@ -142,8 +142,8 @@ def read_stop(volume: Volume, p: vec3, code: i32, method: Method, scratch: Scrat
     interpolate_stop(volume, p, scratch.row)
 
 
-# Steps along vertices of the sphere: the code of a step is its direction, and the next step starts from that.  Getters that
-# step differently have parts of their own instead of these.
+# Steps along vertices of the sphere: the code of a step is its direction, and the next step starts from that.  Getters
+# that step differently have parts of their own instead of these.
 read_all = Hole("reads the whole orientation function at a point")
 initial_directions = Hole("the getter's peaks at a seed")
 next_direction = Hole("the getter's choice of a direction")

@@ -1,9 +1,8 @@
 """An orientation function by patches of 32 neighbouring vertices, and bounds of its samples in each.
 
-A row of stored samples holds those of a patch together, so that a patch is one read.  Behind them, or behind coefficients,
-it holds the greatest sample of its voxel in each patch, with the greatest error of rounding.  Their interpolated value
-is
-nowhere below an interpolated sample, so kernels skip patches that cannot matter.
+A row of stored samples holds those of a patch together, so that a patch is one read.  Behind them, or behind
+coefficients, it holds the greatest sample of its voxel in each patch, with the greatest error of rounding.  Their
+interpolated value is nowhere below an interpolated sample, so kernels skip patches that cannot matter.
 """
 
 from ...linker.lang import *

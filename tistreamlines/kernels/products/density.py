@@ -1,14 +1,15 @@
 """How many streamlines pass through each voxel of a grid, or end there.
 
 A streamline counts once in each voxel that holds one of its points or a point of the segments between them.  A point on
-the border of two voxels belongs to the one with the higher index.  Coordinates on the grid are rounded down to 2^-20 of a
-voxel; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor on
-the number of threads.  The voxels of a streamline are listed, and the lanes of its team look a voxel up together.  Each lane
-writes the whole list and reads only its copy, because a barrier does not order the memory of a GPU outside the block.
+the border of two voxels belongs to the one with the higher index.  Coordinates on the grid are rounded down to 2^-20 of
+a voxel; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor
+on the number of threads.  The voxels of a streamline are listed, and the lanes of its team look a voxel up together.
+Each lane writes the whole list and reads only its copy, because a barrier does not order the memory of a GPU outside
+the block.
 
 The kernels can hand these lists to the host instead of counts (LISTS). They can share amounts of each segment, such as
-its
-length, among the voxels that it passes (SHARES), in proportion to the part of the segment that lies in each of them.
+its length, among the voxels that it passes (SHARES), in proportion to the part of the segment that lies in each of
+them.
 
 Where ends are counted, both ends count, also in the same voxel; a single point counts once.
 """

@@ -2,8 +2,8 @@
 
 Each region, or union of regions, has one bit.  If there are more include regions than a word has bits, there are MORE
 further words: the bits of a half's points are then kept in memory, not in a register.  A streamline is rejected as soon
-as one of its points certainly lies in an exclude
-region; whether it has visited all include regions is known when it has ended.  The rules are those of MRtrix3's ``ROI``.
+as one of its points certainly lies in an exclude region; whether it has visited all include regions is known when it
+has ended.  The rules are those of MRtrix3's ``ROI``.
 """
 
 from ...linker.lang import *
@@ -49,8 +49,8 @@ class Regions(Demands):
 
     With further words, ``voxels``, ``voxel_bits`` (``word_stride`` elements a word) and ``ball_bits`` have the bits of
     one word after those of the other. ``further`` has, for each further word, the bits that count in any order and
-    those of ordered regions, and in the
-    end the number of ordered regions.  These begin with a word of their own then, and each word but the last is full of them.
+    those of ordered regions, and in the end the number of ordered regions.  These begin with a word of their own then,
+    and each word but the last is full of them.
     """
 
     voxels: Ints

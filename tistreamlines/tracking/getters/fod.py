@@ -157,8 +157,7 @@ def order_of_fods(scheme: Scheme) -> int:
 
     Parameters
     ----------
-    scheme : Scheme
-        The headers of the inputs, which are coefficients of orientation functions.
+    scheme : Scheme The headers of the inputs, which are coefficients of orientation functions.
 
     Raises
     ------
@@ -216,14 +215,12 @@ def _describe(
 
     Parameters
     ----------
-    scheme : Scheme
-        The headers of the inputs, which are coefficients of orientation functions.
+    scheme : Scheme The headers of the inputs, which are coefficients of orientation functions.
     options : Ifod1Options
         Options of the method.
     order : int
         Order of the coefficients.
-    cone : tuple
-        The result of :func:`tistreamlines.space.cones.cone_grid` returns.
+    cone : tuple The result of :func:`tistreamlines.space.cones.cone_grid` returns.
     power : float
         Power of a step's probability.
     kind : type
@@ -261,8 +258,7 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
 
     Parameters
     ----------
-    scheme : Scheme
-        The headers of the inputs, which are coefficients of orientation functions.
+    scheme : Scheme The headers of the inputs, which are coefficients of orientation functions.
     order : int
         Order of the coefficients.
 

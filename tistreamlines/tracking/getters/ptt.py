@@ -51,7 +51,8 @@ class PttOptions(PmfOptions):
         unit="power", low=0, high=MOST_POWER, above=True,
     )
     probe_rule: str = option(
-        "dipy", MODEL, "Rule of the probes. dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a factor of the voxel size (mm) squared; the bound of the rejection sampling has the exponent twice, and any "
+        "dipy", MODEL, "Rule of the probes. dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a "
+        "factor of the voxel size (mm) squared; the bound of the rejection sampling has the exponent twice, and any "
         "candidate passes where none has data support. tracker follows DIPY's ptt_tracking, which ends "
         "streamlines there. paper follows the publication.", choices=("dipy", "tracker", "paper"),
     )
@@ -177,8 +178,7 @@ def describe(
 
     Parameters
     ----------
-    scheme : Scheme
-        The headers of the inputs, which are orientation functions, in the scale of ``pmf_threshold``.
+    scheme : Scheme The headers of the inputs, which are orientation functions, in the scale of ``pmf_threshold``.
     options : PttOptions
         Options of the method.
     max_curvature, exact_arcs : float or None, bool

@@ -2,8 +2,7 @@
 
 A seed begins at a random point of some voxels. A descent along the gradient leads to a point where grey equals white
 matter. A random shift of up to two voxel sides along each of two axes moves it in the plane of the interface. Another
-descent
-leads back to the interface, just on the side of the grey matter, as in MRtrix3's tckgen. Where a descent ends
+descent leads back to the interface, just on the side of the grey matter, as in MRtrix3's tckgen. Where a descent ends
 elsewhere, another random point is tried.
 """
 

@@ -23,8 +23,7 @@ class SphereRegion:
 
     Parameters
     ----------
-    name : str
-        The user's words, for messages.
+    name : str The user's words, for messages.
     centre : (3,) float64
         RASmm.
     radius : float
@@ -42,8 +41,7 @@ class MaskRegion:
 
     Parameters
     ----------
-    name : str
-        The user's words, for messages.
+    name : str The user's words, for messages.
     space : Space
         Grid of the mask.
     voxels : (x, y, z) bool

@@ -49,8 +49,8 @@ class DensityOptions:
     )
     density_kind: str = option(
         "count", OUTPUT, "Values of --density: the count of the streamlines that pass a voxel, their mean direction "
-        "as three colours, their length within the voxel (mm), the mean length of these streamlines (mm), or the mean of "
-        "a sampled map along them.", choices=KINDS, requires=("density",), affects="run",
+        "as three colours, their length within the voxel (mm), the mean length of these streamlines (mm), or the mean "
+        "of a sampled map along them.", choices=KINDS, requires=("density",), affects="run",
     )
     density_sample: ImageLike | None = option(
         None, OUTPUT, "Map that is sampled along streamlines for --density-kind sample, on any grid.", unit="FILE",
