@@ -52,7 +52,8 @@ class Option:
         Bounds of a number.
     above : bool
         Whether the value must be above ``low``, not at it.
-    absent : str The effect if the option has no default and the user does not give it.
+    absent : str
+        The effect if the option has no default and the user does not give it.
     off : str
         Name of the flag that turns a flag off.
     excludes, requires : tuple of str
@@ -62,13 +63,16 @@ class Option:
     only : mapping
         Values of 'model' or 'source' (of the orientations) with which the option has an effect; empty for all. Which
         direction getters and stopping rules have an option follows from their options classes.
-    one_of : str The meaning of the option, if other options express the same: the user can give only one of them.
-    foreign : mapping Advice for values that other programs know, by the value in small letters without '-' and '_'; of
-        '', instead of any other value that is none of the option's own.
+    one_of : str
+        The meaning of the option, if other options express the same: the user can give only one of them.
+    foreign : mapping
+        Advice for values that other programs know, by the value in small letters without '-' and '_'; of '', instead of
+        any other value that is none of the option's own.
     otherwise : object
         Default where neither the direction getter's row nor the model's has one. The field's own default is None then.
-    affects : str The reach of a change of the option: 'tables' (made again), 'growth' (seeds, growth or selection, with
-        the same tables), 'run' (no streamline, but device, speed and files), or only the 'defaults' of other options.
+    affects : str
+        The reach of a change of the option: 'tables' (made again), 'growth' (seeds, growth or selection, with the same
+        tables), 'run' (no streamline, but device, speed and files), or only the 'defaults' of other options.
     common : bool
         Whether ``track --help`` shows the option; ``--help-all`` shows all.
     """

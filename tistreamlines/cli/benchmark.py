@@ -96,7 +96,8 @@ def fields_of(params: Json, cases: Mapping[str, Case], targets: Mapping[str, Tar
         The options by name.
     cases, targets : mappings of Case and Target
         Those that can be named.
-    hint : str The text after these names in a message about another name.
+    hint : str
+        The text after these names in a message about another name.
     """
     check_series(params["series"])
     ours, peers = ({name: t for name, t in targets.items() if t.kind == kind} for kind in ("arch", "peer"))

@@ -149,8 +149,8 @@ def is_symmetric(vertices: Array, sphere_symm: bool, asymmetric: bool | None = N
         Unit vectors. On half a sphere, the function is always symmetric.
     sphere_symm : bool
         cuslines' flag: whether the function is symmetric on a whole sphere.
-    asymmetric : bool or None The direction getter's statement about its function; None if it leaves this to
-        ``sphere_symm``.
+    asymmetric : bool or None
+        The direction getter's statement about its function; None if it leaves this to ``sphere_symm``.
 
     Returns
     -------

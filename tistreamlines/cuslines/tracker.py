@@ -71,7 +71,8 @@ class Tracker:
         Greatest angle between two steps, radians.
     step_size : float
         Step size in voxels (in the smallest voxel side if the sides differ).
-    min_pts, max_pts : float Streamlines with fewer or more points, or with one point, are dropped.
+    min_pts, max_pts : float
+        Streamlines with fewer or more points, or with one point, are dropped.
     relative_peak_thresh : float
         Peaks below this share of the ODF's range (greatest minus least value) are ignored.
     min_separation_angle : float

@@ -33,7 +33,8 @@ class Device:
         Total memory (for Vulkan the largest device-local heap); None if unknown.
     software : bool
         True for a Vulkan device that is the CPU in disguise (lavapipe, SwiftShader).
-    available : bool Whether the user can select the device.
+    available : bool
+        Whether the user can select the device.
     reason : str
         Why it cannot run, or is not chosen by itself, and what would do; '' otherwise.
     kind : str

@@ -40,8 +40,10 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
     ----------
     task : callable
         Its long calls should release the GIL.
-    items : iterable The arguments of the task.
-    threads : int or None Number of threads; None is one per core. Meanwhile, BLAS uses no further threads.
+    items : iterable
+        The arguments of the task.
+    threads : int or None
+        Number of threads; None is one per core. Meanwhile, BLAS uses no further threads.
     """
     pool = ThreadPoolExecutor(threads or usable_cores())
     try:

@@ -168,7 +168,8 @@ class Streamlines:
 
     Parameters
     ----------
-    field : Field The input of the direction getter.
+    field : Field
+        The input of the direction getter.
     sc : StoppingCriterion
         See :func:`.criteria.tables_of`.
     seeds : ndarray, (n, 3)

@@ -101,7 +101,8 @@ def local_streamlines(
 
     Parameters
     ----------
-    field : Field The direction getter's input.
+    field : Field
+        The direction getter's input.
     sc, seeds, growth : StoppingCriterion, ndarray (n, 3), LocalGrowth
         See :class:`.growing.Streamlines`.
     affine, initial_directions, max_cross : ndarray (4, 4), ndarray (n, k, 3) or None, int or None

@@ -35,10 +35,12 @@ class Fits:
         Voxels to fit; None is the brain mask of DIPY's median_otsu.
     threads : int or None
         Number of CPU threads; None is one per core.
-    causes : mapping or None Inputs of the fits besides the options: the SHA-256 of each input by name.
+    causes : mapping or None
+        Inputs of the fits besides the options: the SHA-256 of each input by name.
     cache : Cache or None
         Where fits are kept.
-    note : callable Called with a sentence about each choice for the user.
+    note : callable
+        Called with a sentence about each choice for the user.
     progress : callable
         Called with the share of fitted voxels, 0 to 1.
     """

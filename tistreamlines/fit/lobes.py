@@ -104,7 +104,8 @@ def find_lobes(
         One of harmonics.BASES that is symmetric.
     thresholds : Thresholds
         Which lobes are kept.
-    device : Device The device that finds them. The result is the same everywhere.
+    device : Device
+        The device that finds them. The result is the same everywhere.
     table : bool
         Also return the lobe of each direction.
     dilate : bool

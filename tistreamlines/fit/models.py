@@ -64,10 +64,11 @@ class Model:
         Defaults of the options whose default depends on the model.
     references : tuple of str
         Keys of REFERENCES.
-    fit : callable Fits the model to a series of one shell. Its arguments are the signals (x, y, z, n), DIPY's gradient
-        table of the n volumes, the voxels to fit (x, y, z), the options and the number of CPU threads (None is one per
-        core). The last one is a function that receives the share of fitted voxels. It returns the coefficients in
-        ``BASIS``, (x, y, z, m) float32, 0 outside the mask, and what it has chosen from the data, for the record.
+    fit : callable
+        Fits the model to a series of one shell. Its arguments are the signals (x, y, z, n), DIPY's gradient table of
+        the n volumes, the voxels to fit (x, y, z), the options and the number of CPU threads (None is one per core).
+        The last one is a function that receives the share of fitted voxels. It returns the coefficients in ``BASIS``,
+        (x, y, z, m) float32, 0 outside the mask, and what it has chosen from the data, for the record.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict

@@ -87,7 +87,8 @@ def other_kind(path: Path, image: Image) -> str:
     ----------
     path : Path
         The file.
-    image : nibabel image or StoredImage The opened image.
+    image : nibabel image or StoredImage
+        The opened image.
 
     Returns
     -------

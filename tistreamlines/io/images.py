@@ -133,9 +133,9 @@ class Reader(NamedTuple):
     ----------
     suffixes : tuple of str
         Ends of file names, in lower case; '' stands for any.
-    open : callable Returns the image of an existing file: one of nibabel, or a
-        :class:`tistreamlines.io.stored.StoredImage`. It raises an InputError for a fault that it finds; other errors
-        become one that names the file.
+    open : callable
+        Returns the image of an existing file: one of nibabel, or a :class:`tistreamlines.io.stored.StoredImage`. It
+        raises an InputError for a fault that it finds; other errors become one that names the file.
     files : callable
         Returns the files that make up the image of a file. They need not exist.
     gradients : bool

@@ -68,7 +68,8 @@ def unmasked(name: str, value: T) -> T | Array:
     ----------
     name : str
         The argument the value was given as, for the message.
-    value : object The array or image.
+    value : object
+        The array or image.
 
     Raises
     ------

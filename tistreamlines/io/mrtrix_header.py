@@ -30,7 +30,8 @@ class Header:
     ----------
     path : Path
         Its file, for messages.
-    lines : dict The text after each key, once for each of its lines; keys are in lower case.
+    lines : dict
+        The text after each key, once for each of its lines; keys are in lower case.
     size : int
         Bytes of the text.
     end : int
@@ -68,7 +69,8 @@ def read_header(path: Path, magic: bytes) -> Header:
     ----------
     path : Path
         File that exists; it is packed if its name ends with .gz.
-    magic : bytes Its first line.
+    magic : bytes
+        Its first line.
 
     Raises
     ------

@@ -72,7 +72,8 @@ class OpenedDwi:
         See :class:`.images.Opened`.
     space : Space
         Grid of the first three axes.
-    gradients : Future Of the gradient table, which a thread reads during the import of DIPY and the reading of values.
+    gradients : Future
+        Of the gradient table, which a thread reads during the import of DIPY and the reading of values.
     own : bool
         Whether the gradients came with the series.
     """
@@ -152,8 +153,8 @@ def load_mask(
         latter is a warning if the mask covers most of the image.
     labels : bool
         Whether it is also a warning if values above 1 may be labels.
-    place : callable, optional Receives the message that the mask is on another grid, instead of ``note``, if only its
-        affine is another one.
+    place : callable, optional
+        Receives the message that the mask is on another grid, instead of ``note``, if only its affine is another one.
 
     Returns
     -------
@@ -236,8 +237,8 @@ def load_volume(
         Image whose grid this is, for messages; by default the series or the orientations.
     nearest : bool
         Whether the nearest voxel counts; otherwise values are interpolated.
-    place : callable, optional Receives the message about the grid instead of ``note`` if only the affine is another
-        one.
+    place : callable, optional
+        Receives the message about the grid instead of ``note`` if only the affine is another one.
 
     Returns
     -------

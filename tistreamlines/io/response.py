@@ -163,9 +163,9 @@ def read_response(given: str | os.PathLike[str]) -> ResponseTable:
 
     Parameters
     ----------
-    given : str or os.PathLike Numbers separated by commas; or a text file with MRtrix3's zonal harmonics of even
-        degrees, a row for each shell, or with DIPY's numbers. Text after a # is a comment; '# Shells: 0,1000' tells the
-        b-values of the rows.
+    given : str or os.PathLike
+        Numbers separated by commas; or a text file with MRtrix3's zonal harmonics of even degrees, a row for each
+        shell, or with DIPY's numbers. Text after a # is a comment; '# Shells: 0,1000' tells the b-values of the rows.
 
     Raises
     ------

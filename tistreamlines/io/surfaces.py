@@ -71,8 +71,8 @@ def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Te
     space : str
         ``scanner``: the vertices are in RASmm; ``tkras``: they are in FreeSurfer's tkRAS, and the file has the geometry
         of its volume; ``auto``: as the file says.
-    note, warn : callable Receive a message if vertices are moved, and a warning if the file leaves it open whether they
-        have to be.
+    note, warn : callable
+        Receive a message if vertices are moved, and a warning if the file leaves it open whether they have to be.
 
     Returns
     -------

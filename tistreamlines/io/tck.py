@@ -108,7 +108,8 @@ class TckHeader:
         Byte at which they begin.
     step_mm : float or None
         Distance of the points of a streamline, mm, if the header has one with which a program tracks.
-    doubts : tuple of str The missing values and their replacements.
+    doubts : tuple of str
+        The missing values and their replacements.
     """
 
     path: Path

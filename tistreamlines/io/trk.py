@@ -117,12 +117,14 @@ class TrkHeader:
     Parameters
     ----------
     path : Path
-    fields : numpy.void Of the header, by nibabel's names. Missing values are filled in, see ``doubts``.
+    fields : numpy.void
+        Of the header, by nibabel's names. Missing values are filled in, see ``doubts``.
     to_rasmm : (4, 4) float64
         From the coordinates in the file, mm from the corner of the first voxel, to RASmm.
     count : int
         Of streamlines; 0 if it is unknown.
-    doubts : tuple of str The missing values of the header and their replacements.
+    doubts : tuple of str
+        The missing values of the header and their replacements.
     """
 
     path: Path

@@ -141,7 +141,8 @@ def without_effect(name: str, chosen: OwnOptions) -> str:
 
     Parameters
     ----------
-    name : str Name of an option with a value.
+    name : str
+        Name of an option with a value.
     chosen : Parameters
         All options.
     """

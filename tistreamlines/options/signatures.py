@@ -25,7 +25,8 @@ def with_keywords(
         TypedDict of the options.
     defaults : mapping
         Default of each option, in the order of the signature.
-    advice : str The end of an error about an unknown keyword.
+    advice : str
+        The end of an error about an unknown keyword.
 
     Returns
     -------

@@ -81,14 +81,15 @@ def track(
     output : str or Path, optional
         Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
         the streamlines are kept in memory.
-    gtab : dipy.core.gradients.GradientTable, optional The gradients, instead of ``bvals`` and ``bvecs``. Its b0
-        threshold is not used.
+    gtab : dipy.core.gradients.GradientTable, optional
+        The gradients, instead of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
     affine : (4, 4) array_like, optional
         From voxel coordinates of the arrays (centre of a voxel = integer) to RASmm. Without it, arrays are taken to lie
         on the grid of the files or nibabel images among the inputs.
     parameters : Parameters, optional
         Options, of which keywords override single ones.
-    watcher : Watcher, optional Receives the stages, notes, warnings and progress.
+    watcher : Watcher, optional
+        Receives the stages, notes, warnings and progress.
     progress : bool
         Whether a bar shows the stages and the progress, in a terminal or in a notebook; elsewhere, a line a minute
         does. It takes the place of ``watcher``.

@@ -35,7 +35,8 @@ def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Pat
     ----------
     dwi : str, Path or anything else
         Diffusion series, whose name has the entities.
-    output : Path or None Tractogram besides, which is an error.
+    output : Path or None
+        Tractogram besides, which is an error.
     parameters : Parameters
         Options, of which ``bids_out`` is the folder of the derivative.
 
@@ -100,7 +101,7 @@ def complete(parameters: Parameters, files: Mapping[str, tuple[Path, ...]]) -> N
         if path.name.endswith(suffix := f"_dwimap{PRODUCTS[name].suffixes[0]}"):
             beside = path.with_name(path.name.removesuffix(suffix) + "_dwimap.json")
             content = {
-                "Description": TOLD.get(name, f"The meaning of {flag(name)} makes of the streamlines"),
+                "Description": TOLD.get(name, f"The product of {flag(name)}"),
                 "Model": {"Description": f"{METHODS[parameters.dg].title} tractography, model {parameters.model}"},
             }
             sidecar.write_json(beside, content)

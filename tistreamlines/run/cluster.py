@@ -74,7 +74,8 @@ def track(
         Number of parts; four for each worker by default, and 1 with ``select``.
     retries : int
         How often a part may fail, or lose its worker more often than dask tolerates, before the run fails.
-    watcher : Watcher, optional Receives the progress, as parts are finished, and notes and warnings.
+    watcher : Watcher, optional
+        Receives the progress, as parts are finished, and notes and warnings.
     **options
         All others of :func:`tistreamlines.track`. Each worker uses the device that ``arch`` names, and with
         ``arch="cpu"`` as many threads as dask has given it. Without ``cache_dir``, tables are kept until the run ends.
@@ -120,8 +121,8 @@ def track_many(
     parts : int, optional
         Number of parts of each subject. By default there are four parts for each worker in all, and at least one for
         each subject.
-    retries, watcher : as for :func:`track` The number of tolerated failures, and the receiver of the progress of all
-        subjects together.
+    retries, watcher : as for :func:`track`
+        The number of tolerated failures, and the receiver of the progress of all subjects together.
 
     Returns
     -------

@@ -59,7 +59,8 @@ def tractogram(batches: Iterable[Batch], reference: object) -> StatefulTractogra
     Parameters
     ----------
     batches : iterable of Batch
-    reference : str, nibabel image or header Any reference of a tractogram that DIPY accepts.
+    reference : str, nibabel image or header
+        Any reference of a tractogram that DIPY accepts.
     """
     from dipy.io.stateful_tractogram import StatefulTractogram
     from dipy.io.utils import Space as Frame

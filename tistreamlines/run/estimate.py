@@ -39,7 +39,8 @@ class Estimate:
         By which fraction seeds, streamlines and points may differ, as two standard errors.
     file_bytes : dict of str to int
         Size of the tractogram by format: that of the output, or all.
-    process_bytes : int or None Peak memory of this process so far, with its tables on a cpu; None if unknown.
+    process_bytes : int or None
+        Peak memory of this process so far, with its tables on a cpu; None if unknown.
     device_bytes : int
         Memory of the tables and of the buffers of the run on the device.
     prepare_seconds, track_seconds : float

@@ -69,10 +69,10 @@ class Fixels:
         Amplitude of the peak of the lobe.
     space : Space
         Grid of the voxels.
-    lobe_of_direction : (voxels, 1281) uint8 or None If the caller wants it: of each voxel with fixels, in the order of
-        their first fixels, the number within the voxel of the fixel to which each direction of
-        ``tistreamlines.space.geodesic.half_sphere()`` belongs, along the scanner's axes. Directions outside all lobes
-        belong to a lobe nearby.
+    lobe_of_direction : (voxels, 1281) uint8 or None
+        If the caller wants it: of each voxel with fixels, in the order of their first fixels, the number within the
+        voxel of the fixel to which each direction of ``tistreamlines.space.geodesic.half_sphere()`` belongs, along the
+        scanner's axes. Directions outside all lobes belong to a lobe nearby.
     """
 
     index: npt.NDArray[np.uint32]

@@ -52,7 +52,8 @@ class Watcher:
 
         Parameters
         ----------
-        text : str The possible mistake and advice, in one line.
+        text : str
+            The possible mistake and advice, in one line.
         """
         warnings.warn(python_names(text), stacklevel=2)
 

@@ -63,8 +63,8 @@ def map_tractogram(
     tractogram : str or Path
         A .trx, .trk or .tck, in RASmm, or the folder of a .trx that is not packed. It is read in batches, so its size
         does not matter.
-    image : str, Path or nibabel image, optional The background of the page's pictures, such as FA or T1; without it,
-        the density of the streamlines.
+    image : str, Path or nibabel image, optional
+        The background of the page's pictures, such as FA or T1; without it, the density of the streamlines.
     force : bool
         Overwrite existing files.
     watcher : Watcher, optional
@@ -78,9 +78,10 @@ def map_tractogram(
         Nodes of ends, and maps of another ``density_kind`` than count, are made on the CPU in any case.
     compiler, threads : str, int
         As for :func:`track`.
-    memory_limit : float, optional Greatest memory, GB, of the visits, streamlines and fixels of ``sift2`` on the
-        device, or with 'cpu' in main memory, and of a map. Visits beyond it go to a file without a name in the folder
-        of the weights; a larger map is refused. By default, the only limit is that a map has to fit the free memory.
+    memory_limit : float, optional
+        Greatest memory, GB, of the visits, streamlines and fixels of ``sift2`` on the device, or with 'cpu' in main
+        memory, and of a map. Visits beyond it go to a file without a name in the folder of the weights; a larger map is
+        refused. By default, the only limit is that a map has to fit the free memory.
     report : str or Path, optional
         Page about the streamlines, .html.
     **products

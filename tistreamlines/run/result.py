@@ -65,13 +65,15 @@ class TrackResult(Result):
         Choices that were made for the user, and what may be wrong with the result.
     space : Space
         Grid of the image that was tracked.
-    batches : tuple of Batch All streamlines, with sampled values, if they were kept in memory; empty if the run wrote a
-        tractogram, or only products.
+    batches : tuple of Batch
+        All streamlines, with sampled values, if they were kept in memory; empty if the run wrote a tractogram, or only
+        products.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
-    products : dict Other products of the streamlines, by the name of the option that names their file.
-    record : dict The record beside a tractogram, a .json file: options, inputs with their hashes, versions and these
-        numbers.
+    products : dict
+        Other products of the streamlines, by the name of the option that names their file.
+    record : dict
+        The record beside a tractogram, a .json file: options, inputs with their hashes, versions and these numbers.
 
     Notes
     -----

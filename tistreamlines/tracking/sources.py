@@ -47,11 +47,15 @@ class OrientationSource(Generic[Input, Directions, Options]):
 
     Attributes
     ----------
-    title : str A description for tables.
-    read : callable Reads it, from the opened file, all options, the grid of the series if there is one, and a function
-        that receives notes. Its result has ``space``, its grid.
-    follows : callable Makes ``Given.follows`` of the values and the options.
-    form : callable Returns the form of that before it is read, from the opened file and the options.
+    title : str
+        A description for tables.
+    read : callable
+        Reads it, from the opened file, all options, the grid of the series if there is one, and a function that
+        receives notes. Its result has ``space``, its grid.
+    follows : callable
+        Makes ``Given.follows`` of the values and the options.
+    form : callable
+        Returns the form of that before it is read, from the opened file and the options.
     place : callable
         Turns what was read to the voxel axes, from it, the options and its name; returns it, and how the axes were
         chosen. None if directions are along the voxel axes.
@@ -59,8 +63,9 @@ class OrientationSource(Generic[Input, Directions, Options]):
         Opens it, from the value of its option, and reads only headers. An image unless another one is given.
     files : callable
         Returns the files that belong to it, of which hashes are taken, from the value of the option. None for an image.
-    mask : callable Returns the voxels that have directions, (x, y, z) bool, if the values say so. Without other
-        options, seeds are placed there, and ``stop_mask`` is these. None if it does not say it.
+    mask : callable
+        Returns the voxels that have directions, (x, y, z) bool, if the values say so. Without other options, seeds are
+        placed there, and ``stop_mask`` is these. None if it does not say it.
     """
 
     title: str

@@ -47,7 +47,7 @@ class Packed(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The arguments of :meth:`.session.Session.open` takes."""
+    """The arguments of :meth:`.session.Session.open`."""
 
     prepared: Prepared
     space: Space

@@ -64,7 +64,7 @@ class Buffer(Generic[Mark]):
 class Task(TypedDict):
     """A task of a kernel: its code, PTX or SPIR-V in base 64, and how many threads run it.
 
-    ``threads`` are the threads of a group,  ``groups`` the most of a launch (0 for CUDA), ``name`` that of the code's
+    ``threads`` are the threads of a group, ``groups`` the most of a launch (0 for CUDA), ``name`` that of the code's
     entry.
     """
 

@@ -120,7 +120,7 @@ class NumbaProgram(HostArrays):
         return share, max(1, min(self.threads, -(-count // TOGETHER)))
 
     def _kinds(self, signature: list[tuple[str, str]]) -> tuple[Kind, ...] | None:
-        """Types of the arguments of :meth:`run` gives a kernel; None for a function that only kernels can call."""
+        """Types of the arguments that :meth:`run` gives a kernel; None for a function that only kernels can call."""
         known: dict[str, Kind] = {kind: (np.dtype(scalar).name, "number", 1) for kind, scalar in self._scalars.items()}
         known |= {REALS: (self.real.name, "array", 1), INTS: ("int32", "array", 1)}
         kinds = [kind for name, kind in signature if name != "item"]

@@ -144,7 +144,8 @@ def describe_fact(scheme: Scheme, options: FactOptions) -> tuple[FactGetter, Row
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are peaks.
+    scheme : Scheme
+        The headers of the inputs, which are peaks.
     options : FactOptions
         Options of the method.
     """

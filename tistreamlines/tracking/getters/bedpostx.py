@@ -77,7 +77,8 @@ def describe(scheme: Scheme, options: BedpostxOptions) -> tuple[BedpostxGetter, 
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are samples.
+    scheme : Scheme
+        The headers of the inputs, which are samples.
     options : BedpostxOptions
         Options of the method.
 

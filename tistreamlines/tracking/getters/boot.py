@@ -186,7 +186,8 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are signals of a single shell.
+    scheme : Scheme
+        The headers of the inputs, which are signals of a single shell.
     options : BootOptions
         Options of the method.
 

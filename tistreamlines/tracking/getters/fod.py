@@ -157,7 +157,8 @@ def order_of_fods(scheme: Scheme) -> int:
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are coefficients of orientation functions.
+    scheme : Scheme
+        The headers of the inputs, which are coefficients of orientation functions.
 
     Raises
     ------
@@ -215,12 +216,14 @@ def _describe(
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are coefficients of orientation functions.
+    scheme : Scheme
+        The headers of the inputs, which are coefficients of orientation functions.
     options : Ifod1Options
         Options of the method.
     order : int
         Order of the coefficients.
-    cone : tuple The result of :func:`tistreamlines.space.cones.cone_grid` returns.
+    cone : tuple
+        The result of :func:`tistreamlines.space.cones.cone_grid`.
     power : float
         Power of a step's probability.
     kind : type
@@ -258,7 +261,8 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are coefficients of orientation functions.
+    scheme : Scheme
+        The headers of the inputs, which are coefficients of orientation functions.
     order : int
         Order of the coefficients.
 

@@ -151,7 +151,8 @@ def pmf_tables(
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are orientation functions.
+    scheme : Scheme
+        The headers of the inputs, which are orientation functions.
     options : PmfOptions
         Options of the method.
     least : float, optional
@@ -185,7 +186,8 @@ def rows_of(scheme: Scheme, sampled: bool, least: float = 0.0) -> PmfRows:
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are orientation functions.
+    scheme : Scheme
+        The headers of the inputs, which are orientation functions.
     sampled : bool
         Whether coefficients are sampled on the sphere here. Those of a full basis always are.
     least : float

@@ -178,7 +178,8 @@ def describe(
 
     Parameters
     ----------
-    scheme : Scheme The headers of the inputs, which are orientation functions, in the scale of ``pmf_threshold``.
+    scheme : Scheme
+        The headers of the inputs, which are orientation functions, in the scale of ``pmf_threshold``.
     options : PttOptions
         Options of the method.
     max_curvature, exact_arcs : float or None, bool

@@ -29,8 +29,9 @@ def senses_of(surface: Surface, note: Tell, warn: Tell) -> npt.NDArray[np.float6
     Parameters
     ----------
     surface : Surface
-    note, warn : callable Receive a message if normals are turned, and a warning if the surface is not closed, so that
-        its triangles alone say where its outside is.
+    note, warn : callable
+        Receive a message if normals are turned, and a warning if the surface is not closed, so that its triangles alone
+        say where its outside is.
 
     Raises
     ------

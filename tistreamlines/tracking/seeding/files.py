@@ -119,7 +119,8 @@ def load_weights(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArra
         File of the map; NaN counts as 0.
     space : Space
         Grid on which it must lie.
-    note : callable Receives a message if values are replaced.
+    note : callable
+        Receives a message if values are replaced.
 
     Returns
     -------

@@ -23,7 +23,8 @@ class SphereRegion:
 
     Parameters
     ----------
-    name : str The user's words, for messages.
+    name : str
+        The user's words, for messages.
     centre : (3,) float64
         RASmm.
     radius : float
@@ -41,7 +42,8 @@ class MaskRegion:
 
     Parameters
     ----------
-    name : str The user's words, for messages.
+    name : str
+        The user's words, for messages.
     space : Space
         Grid of the mask.
     voxels : (x, y, z) bool

@@ -157,8 +157,10 @@ def misplaced(tissues: OwnMap, follows: object, anisotropy: Callable[[], Array] 
     ----------
     tissues : OwnMap, (x, y, z, 3)
         Fractions of white matter, grey matter and cerebrospinal fluid.
-    follows : OrientationFunctions, Samples or another The input that streamlines follow.
-    anisotropy : callable, optional Returns FA, (i, j, k), for inputs without sizes.
+    follows : OrientationFunctions, Samples or another
+        The input that streamlines follow.
+    anisotropy : callable, optional
+        Returns FA, (i, j, k), for inputs without sizes.
     space : Space
         Grid of the image that is tracked.
 

@@ -53,7 +53,8 @@ class OrientationFunctions:
         Basis of coefficients, a key of :data:`tistreamlines.space.harmonics.BASES`.
     symmetric : bool
         Whether the function has the same value in opposite directions. If not, these are kept apart.
-    peak_width : float Standard deviation of the lobe of a peak, degrees.
+    peak_width : float
+        Standard deviation of the lobe of a peak, degrees.
     """
 
     kind: Literal["pmf", "sh", "peaks"]
@@ -101,7 +102,8 @@ class Scheme:
 
     Parameters
     ----------
-    form : Form The form of the method's input.
+    form : Form
+        The form of the method's input.
     rule : Rule
         The stopping rule.
     maps : int
@@ -131,8 +133,9 @@ class StopTables:
     ----------
     rule : Rule
         The rule.
-    channels : ndarray, (x, y, z, k), float32, or None Maps, stored at the end of each voxel's row and interpolated with
-        it. None if there are none: a rule may have maps on another grid, in its record.
+    channels : ndarray, (x, y, z, k), float32, or None
+        Maps, stored at the end of each voxel's row and interpolated with it. None if there are none: a rule may have
+        maps on another grid, in its record.
     alive : ndarray of bool, (x, y, z), or None
         A streamline can continue only at points where at least one of the eight voxels around is alive. None if it can
         continue anywhere.

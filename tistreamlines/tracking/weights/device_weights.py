@@ -52,7 +52,8 @@ class DeviceWeights:
         Their visits; the list becomes empty, so that no copy takes memory.
     count : int
         Number of streamlines.
-    room : Room The device, and the number of visits that it keeps.
+    room : Room
+        The device, and the number of visits that it keeps.
     excludes : bool
         Whether fixels are excluded that drive coefficients beyond the greatest one.
 
@@ -138,7 +139,8 @@ class DeviceWeights:
 
         Parameters
         ----------
-        rows : (fixels, 6) float32 The kernels' ``Model`` has of each fixel.
+        rows : (fixels, 6) float32
+            The numbers of each fixel in the kernels' ``Model``.
         unit : float
             Density of a unit of length.
         bounds : mapping

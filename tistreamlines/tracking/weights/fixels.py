@@ -101,8 +101,10 @@ def fixels_of(
     ----------
     followed : FodImage or Samples
         The FODs or the samples whose fixels are found.
-    device, threads : Device, int The device that finds them. The result is the same everywhere.
-    note : callable Receives warnings.
+    device, threads : Device, int
+        The device that finds them. The result is the same everywhere.
+    note : callable
+        Receives warnings.
     rules : FixelRules, optional
         Which fixels are found, and how much they count.
     progress : callable

@@ -20,11 +20,13 @@ def given_fods(fod: ImageLike, basis: str | None, followed: Fods | None, option:
     ----------
     fod, basis : path or image, str
         The values of the option and of that of its basis.
-    followed : FodImage or Samples, optional The input that streamlines follow, if they are tracked.
+    followed : FodImage or Samples, optional
+        The input that streamlines follow, if they are tracked.
     option : str
         Name of the option on the command line.
-    note : callable, optional Receives a warning if the functions of an image look as if they had another frame or
-        basis. The input that streamlines follow was checked before.
+    note : callable, optional
+        Receives a warning if the functions of an image look as if they had another frame or basis. The input that
+        streamlines follow was checked before.
 
     Raises
     ------

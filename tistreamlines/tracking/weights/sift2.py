@@ -177,7 +177,8 @@ def sift2(
         Visits of all streamlines; the list becomes empty.
     count : int
         Number of streamlines.
-    device : Device The device that weighs them. The weights are the same everywhere.
+    device : Device
+        The device that weighs them. The weights are the same everywhere.
     options : Sift2Options
         How they are weighed.
     threads : int, optional

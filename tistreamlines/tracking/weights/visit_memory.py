@@ -313,7 +313,8 @@ class VisitBuffer:
     ----------
     program : Program
         Whose kernel reads them.
-    device : Device The device that does so.
+    device : Device
+        The device that does so.
     most : int
         Words of the largest piece.
     """

@@ -54,8 +54,10 @@ def tissue_mask(
         Grid of the fixels.
     inside : (x, y, z) bool
         Voxels with a function.
-    device, threads : Device, int The device that finds them.
-    warn : callable Receives a warning about fractions that do not sum to 1.
+    device, threads : Device, int
+        The device that finds them.
+    warn : callable
+        Receives a warning about fractions that do not sum to 1.
 
     Returns
     -------

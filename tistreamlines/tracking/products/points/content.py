@@ -74,7 +74,8 @@ class Content:
 
     Parameters
     ----------
-    options : ContentOptions The contents that options ask for.
+    options : ContentOptions
+        The contents that options ask for.
     threads : int, optional
         How many threads sample; by default as many as help.
     note : callable
@@ -84,7 +85,8 @@ class Content:
 
     Attributes
     ----------
-    details : dict Fields of the record: the map of each name, if maps are sampled.
+    details : dict
+        Fields of the record: the map of each name, if maps are sampled.
 
     Raises
     ------
