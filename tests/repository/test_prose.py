@@ -22,7 +22,7 @@ TURNS = {
         "name the thing: 'the arguments of a kernel', not 'what a kernel takes'",
     ),
     "where it, it": (r"^Where (?:it|they|this|that|there|these|those)\b", "begin with 'If', or name the place"),
-    "in place of": (r"\bin place of\b", "write 'instead of'"),
+    "in place of": (r"\b[Ii]n place of\b", "write 'instead of'"),
     "let go": (r"\blet(?:s|ting)? go\b", "write release, close or free"),
     "passive chain": (
         rf"(?:\b(?:{IS}|be|been)(?: \w+ly)? (?!no\b|in\b){PARTICIPLE}\b[^;:]*){{3}}",

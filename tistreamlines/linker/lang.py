@@ -89,7 +89,7 @@ class Record:
     """Base of the records of arrays and scalars that kernel functions take; the linker spreads them into flat arguments.
 
     A subclass annotates its fields.  Making one gives each field its value by keyword: an array, a number or another
-    record.  In place of an array, its size may be given (see ``linker.records.memory``).
+    record.  Instead of an array, its size may be given (see ``linker.records.memory``).
 
     Raises
     ------
