@@ -108,7 +108,7 @@ class DeviceError(TrackingError):
 
 
 class DeviceMemoryError(DeviceError):
-    """The device has too little memory for what it was asked to hold."""
+    """The device has too little memory for the requested arrays."""
 
 
 class LostDeviceError(DeviceError):

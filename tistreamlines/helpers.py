@@ -52,7 +52,8 @@ def tells_events() -> bool:
 
 
 def tell_event(text: str, begun: float | None = None) -> None:
-    """Print what this process does, if that is asked for; ``begun`` is when that began, by ``time.perf_counter``."""
+    """Print an action of this process, if the user wants to see it; ``begun`` is when that began, by
+    ``time.perf_counter``."""
     if tells_events():
         now, took = time.time(), "" if begun is None else f": {time.perf_counter() - begun:.2f} s"
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03}"
@@ -96,7 +97,7 @@ def module(name: str, *arguments: str) -> list[str]:
 
 
 def module_command(name: str, *arguments: str) -> list[str]:
-    """Return the command of a process that calls ``main`` of a module with texts, and ends with what it returns."""
+    """Return the command of a process that calls ``main`` of a module with texts, and ends with its result."""
     return helper(f"from {name} import main\nsys.exit(main(*sys.argv[1:]))\n", *arguments)
 
 

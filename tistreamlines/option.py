@@ -26,7 +26,7 @@ GROUPS = SEEDS, MODEL, FILES, GROWTH, REGIONS, OUTPUT, RUNNING = (
     "Seeds and region", "Model and directions", "Orientations from a file, instead of a model", "Growth",
     "Regions of interest and selection", "Output", "Running",
 )
-FARTHEST = 1e6  # mm; voxel coordinates of what is farther away might overflow 32 bits
+FARTHEST = 1e6  # mm; voxel coordinates of farther points might overflow 32 bits
 ZEROS = {"": 0, "k": 3, "m": 6, "b": 9}  # of a thousand, a million and a billion
 LONGEST = 40  # characters of a whole number
 LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32, the type with which the kernels compute
@@ -53,7 +53,7 @@ class Option:
     above : bool
         Whether the value must be above ``low``, not at it.
     absent : str
-        What happens if the option has no default and is not given.
+        The effect if the option has no default and the user does not give it.
     off : str
         Name of the flag that turns a flag off.
     excludes, requires : tuple of str
@@ -64,16 +64,15 @@ class Option:
         Values of 'model' or 'source' (of the orientations) with which the option has an effect; empty for all. Which
         direction getters and stopping rules have an option follows from their options classes.
     one_of : str
-        What the option says, if others say the same in other ways: only one of them can be given.
+        The meaning of the option, if other options express the same: the user can give only one of them.
     foreign : mapping
-        What to do in place of values that other programs know, by the value in small letters without '-' and '_'; of
-        '', in place of any other value that is none of the option's own.
+        Advice for values that other programs know, by the value in small letters without '-' and '_'; of '', instead of
+        any other value that is none of the option's own.
     otherwise : object
         Default where neither the direction getter's row nor the model's has one. The field's own default is None then.
     affects : str
-        What a change of the option changes: 'tables' (they are made again), 'growth' (with the same tables, the seeds
-        or how streamlines are grown and selected), 'run' (no streamline: where and how fast they are tracked, and what
-        is written), or only the 'defaults' of other options.
+        The reach of a change of the option: 'tables' (made again), 'growth' (seeds, growth or selection, with the same
+        tables), 'run' (no streamline, but device, speed and files), or only the 'defaults' of other options.
     common : bool
         Whether ``track --help`` shows the option; ``--help-all`` shows all.
     """
@@ -329,7 +328,7 @@ def _checked_list(name: str, option: Option, values: tuple[object, ...]) -> tupl
 
 
 def _checked_pairs(name: str, option: Option, values: tuple[object, ...]) -> tuple[tuple[object, ...], ...]:
-    """Check each pair of an option: an input and the file that is made with it."""
+    """Check each pair of an option: an input, and the output that belongs to it."""
     for pair in values:
         items = pair if isinstance(pair, list | tuple) and len(pair) == 2 else ()
         if not items or not all(isinstance(item, str | os.PathLike) and str(item) for item in items):

@@ -61,7 +61,7 @@ def digests() -> dict[str, str]:
 
 
 def importable(name: str) -> bool:
-    """Whether another process can import a module; what was typed in at a prompt it cannot."""
+    """Whether another process can import a module; it cannot import names typed at a prompt."""
     return name != MAIN or _file(MAIN) is not None
 
 
@@ -137,7 +137,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def culprit(error: BaseException) -> str | None:
-    """Return the module outside this package in which an error was raised, if it is one that was noted."""
+    """Return the noted module outside this package that raised an error, if there is one."""
     from traceback import walk_tb
 
     names = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]

@@ -143,10 +143,36 @@ def test_every_page_is_linked_from_the_first_one_and_in_the_navigation():
     assert sorted([*pages, "index.md"]) == sorted(listed)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
-def test_links_lead_to_files_that_are_there(name):
-    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(name)):
-        assert (ROOT / name).parent.joinpath(link).exists(), f"{name} links to {link}"
+def anchors(page: str) -> set[str]:
+    """Anchors of a page: of its headings, as GitHub and MkDocs make them, and those that are written out."""
+    heads = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower() for head in heads)
+    made = (re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip()) for head in plain)
+    return {*made, *re.findall(r'<a id="([^"]+)"', page)}
+
+
+def broken_links(name: str, page: str) -> list[str]:
+    """Links of a page to files or headings that are not there."""
+    broken = []
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", re.sub(BLOCK, "", page)):
+        target = (ROOT / name).parent / link
+        there = target.exists()
+        if there and anchor:
+            there = anchor in anchors(target.read_text(encoding="utf-8") if link else page)
+        if not there:
+            broken.append(f"{link}#{anchor}" if anchor else link)
+    return broken
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_to_files_and_headings_that_are_there(name):
+    assert not broken_links(name, text(name))
+
+
+def test_a_broken_link_is_found():
+    links = "[a](docs/no.md) [b](docs/speed.md#no) [c](#no) [d](docs/speed.md#whole-commands) [e](#a-head-code)"
+    page = f"# A head, `code`\n{links}"
+    assert broken_links("README.md", page) == ["docs/no.md", "docs/speed.md#no", "#no"]
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)

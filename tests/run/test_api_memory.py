@@ -222,7 +222,7 @@ class TestRefused:
             ({"mask": np.ones((2, 3, 4))}, r"^mask \(in memory\): shape \(2, 3, 4\)"),
             ({"mask": np.ones((30, 36, 28), complex)}, r"^mask \(in memory\): data type complex128"),
             ({"mask": nib.Nifti1Image(np.ones((30, 36, 28), np.uint8), np.diag([1, 1, 1e-3, 1]))},
-             r"^mask \(in memory\): has nothing but 0 where"),
+             r"^mask \(in memory\): has only zeros where"),
             ({"dwi": np.ones((30, 36, 28))}, r"^dwi \(in memory\): 3-D image"),
             ({"bvals": np.ones(5)}, r"^bvals \(in memory\): 5 b-values, but dwi \(in memory\) has"),
             ({"bvals": None, "bvecs": None, "gtab": TABLE}, r"^gtab \(in memory\): 2 b-values, but dwi "),

@@ -101,7 +101,7 @@ class TestJoin:
         ts.track(output=split, **options, part="2/4")
         refused("no part is given")
         refused("these are missing: 2, 3", parts[0])
-        refused("part1.trx: is part 1, and so is .*part1.trx", parts[0], *parts)
+        refused("part1.trx and .*part1.trx are both part 1", parts[0], *parts)
         refused("foreign.trx: is of another run than .*: max_angle is 20.0, not 30.0", parts[0], foreign, parts[2])
         refused("it is one of 4 parts, not of 3", parts[0], split, parts[2])
         refused("a.trx: is not a part", parts[0], whole / "a.trx")

@@ -190,7 +190,7 @@ class TestFiles:
             plan_of(head, pmf=small)
         away = nib.affines.from_matvec(np.eye(3), [900, 0, 0])
         nib.save(nib.Nifti1Image(np.ones((5, 5, 5), np.float32), away), tmp_path / "far.nii.gz")
-        with pytest.raises(ts.InputError, match=r"far\.nii\.gz: has nothing but 0 where"):
+        with pytest.raises(ts.InputError, match=r"far\.nii\.gz: has only zeros where"):
             plan_of(head, stop_map=tmp_path / "far.nii.gz")
 
     def test_what_a_series_is_needed_for(self, files):

@@ -74,7 +74,7 @@ def warm_up(device: Device, *, exact: bool = True) -> None:
 
 
 def compiler_told(device: Device) -> dict[str, str]:
-    """Return name and version of what compiles for a GPU, for the record; nothing on the CPU."""
+    """Return name and version of a GPU's compiler, for the record; nothing on the CPU."""
     if device.on_host:
         return {}
     from ..devices.compilers import compiler_for
@@ -91,7 +91,7 @@ def shares_memory(device: Device) -> bool:
 
 
 def try_device(device: Device) -> Json:
-    """Run a small test kernel on a GPU, in a process of its own.
+    """Run a small test kernel on a GPU, in a separate process.
 
     Returns
     -------

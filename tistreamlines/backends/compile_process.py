@@ -1,4 +1,4 @@
-"""A process that compiles for this one, with Taichi or with Numba, and the cache of what it has compiled.
+"""A process that compiles for this one, with Taichi or with Numba, and the cache of its compiled code.
 
 Both keep Python's lock while they are imported and compile: in one process, the imports of DIPY and the fits would wait for
 them. Taichi is global to a process besides. So such a process is started for the first code that is not in the cache, and
@@ -32,7 +32,7 @@ from ..helpers import answers, may_start, module_command, tell_event, tells_even
 from ..linker.store import folder, read_sealed, write_sealed
 
 Result = TypeVar("Result")
-LATE = 0.9  # of the time without requests after which a process may end: it is asked for nothing more then
+LATE = 0.9  # of the time without requests after which a process may end: it receives no more requests then
 OBJECTS = 200_000  # made between two searches for cycles: compilers make millions, and hardly any cycles
 _processes: dict[Hashable, CompileProcess] = {}
 _starting = threading.Lock()
@@ -95,14 +95,14 @@ def compiled(
     if helper := process():
         future = helper.ask(function, *arguments, keep=keep)
     else:
-        # a pool of its own: the threads of others wait for what this one compiles
+        # a separate pool: the threads of others wait for the code that this one compiles
         future = thread_pool("compiler", 1).submit(lambda: keep(function(*arguments)))
     _asked[key] = future
     return future
 
 
 class CompileProcess:
-    """The process, and what it has been asked for.
+    """The process and its requests.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class CompileProcess:
     def ask(
         self, function: Callable[..., Result], *arguments: object, keep: Callable[[Result], Result] = lambda result: result
     ) -> Future[Result]:
-        """Let the process call a function of this package, after those that it was asked for before.
+        """Let the process call a function of this package, after all earlier requests.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ def _pass_on(stream: IO[bytes], printed: deque[bytes]) -> None:
 
 
 def main(idle: str) -> None:
-    """Do what the process that has started this one asks for, until that ends or has asked for nothing for so many seconds."""
+    """Serve the process that has started this one, until that ends or has sent no request for so many seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the other process
     gc.set_threshold(OBJECTS)
     output = answers()

@@ -1,4 +1,4 @@
-"""What a program can do, whatever compiler made it and wherever it runs."""
+"""The interface of a program: the same for every compiler and every device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Program(Protocol[OnDevice]):
 
     Attributes
     ----------
-    signatures : of each kernel, the flat names and kinds of what it takes.
+    signatures : of each kernel, the flat names and kinds of its arguments.
     copies_beside : whether what has come can be copied while later kernels run.
     """
 
@@ -58,10 +58,10 @@ class Program(Protocol[OnDevice]):
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
 
     def submit(self) -> None:
-        """Let the device begin with what has been launched, if it still waits for more."""
+        """Let the device begin with the launched kernels, if it still waits for more."""
 
     def drop(self) -> None:
-        """Let kernels that nobody waits for any more take no further items, where they can be told so."""
+        """Stop kernels for which nobody waits any more, where that is possible."""
 
     def words(self, size: int) -> npt.NDArray[np.int32]:
         """Return memory of the host to which the device copies soonest: an array of int32, without values."""

@@ -1,7 +1,7 @@
 """Versions of Numba whose private parts this package uses, each of which was tried.
 
-What makes Numba quicker, or keeps what it has made, replaces or calls private parts of it. With another version, only its
-public ones are used: kernels are compiled more slowly, with the same results. Of other compilers, only versions that were
+Modules that make Numba quicker or keep its compiled code use private parts of it. With another version, they use only
+public parts: kernels compile more slowly, with the same results. Of other compilers, only versions that were
 tried can be installed.
 """
 
@@ -18,7 +18,7 @@ TRIED = {"numba": ((0, 63), (0, 68))}  # the first and the last release
 
 @cache
 def is_tried(compiler: str) -> bool:
-    """Whether the version that is installed was tried; if not, the user is told."""
+    """Whether the installed version was tried; if not, the user gets a note."""
     first, last = TRIED[compiler]
     installed = version(compiler)
     numbers = [int(number) for number in re.findall(r"\d+", installed)]

@@ -1,9 +1,9 @@
 """The benchmark suite: arch targets and peers, on the same data in the same run.
 
 A target is a program that tracks: an arch of tistreamlines, or DIPY as a peer. ``suite`` runs what a ``Schedule`` lists
-and collects the results. Each run has its own process (``worker``), which calls one of ``targets.TARGETS`` on one of
+and collects the results. Each run has a separate process (``worker``), which calls one of ``targets.TARGETS`` on one of
 ``cases.CASES``. ``tracked`` computes statistics of the streamlines, and ``tables`` and ``report`` write the results.
-What only developers measure is in the repository's ``benchmarks/suite``.
+Measurements for developers are in the repository's ``benchmarks/suite``.
 
 Results are one JSON object, schema 1::
 

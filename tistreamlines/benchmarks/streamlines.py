@@ -63,7 +63,7 @@ class Track(Protocol):
 
 
 def timer_of(run: Callable[[int], object], lines: Callable[..., Iterable[Array]] = iter) -> Track:
-    """Return a function that measures the time of ``run(count)``, and takes the streamlines from what it returns."""
+    """Return a function that measures the time of ``run(count)``, and takes the streamlines from its result."""
 
     def track(count: int, keep: bool = True) -> RunStreamlines:
         begun = time.perf_counter()

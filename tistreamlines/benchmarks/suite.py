@@ -33,7 +33,7 @@ DIPY = "dipy"
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a benchmark runs: every case with every method, for each target that supports the method.
+    """Extent of a benchmark: every case with every method, for each target that supports the method.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def head(command: str) -> Json:
 def run_targets(
     schedule: Schedule, case: Case, problem: Problem, report: Callable[[str], object]
 ) -> tuple[list[Json], dict[str, MeasuredRun]]:
-    """Run each target in a process of its own and compare their streamlines.
+    """Run each target in a separate process and compare their streamlines.
 
     Returns
     -------

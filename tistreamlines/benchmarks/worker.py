@@ -69,7 +69,7 @@ def measure_target(request: Request, target: Target) -> Json:
     folder = Path(request.folder)
     problem = request.load_problem()
     devices = devices_of(target.name, problem) if target.name in ARCHS else []
-    several = len(devices) > 1  # each has a process of its own, whose memory is not known here
+    several = len(devices) > 1  # each has a separate process, whose memory is not known here
     device = devices[0] if devices and not several and target.name not in ON_HOST else None
     free = free_memory(device) if device else None
     begun = time.perf_counter()

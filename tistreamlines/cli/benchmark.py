@@ -71,8 +71,8 @@ def _refuse(context: click.Context, parameter: click.Parameter, value: str | Non
 def benchmark(context: click.Context, out: str, quiet: bool, verbose: int, **_: object) -> None:
     """Time tistreamlines on every device here, beside DIPY, on the same data, and compare their streamlines.
 
-    DWI BVALS BVECS are as for track; without them a phantom is tracked. Each run has its own process and a time limit;
-    the report lists the runs that failed. Writes results.json, report.md and report.html.
+    DWI BVALS BVECS are as for track; without them a phantom is tracked. Each run has a separate process and a time
+    limit; the report lists the runs that failed. Writes results.json, report.md and report.html.
     """
     from ..benchmarks import report, suite, tables
     from ..benchmarks.targets import TARGETS
@@ -97,7 +97,7 @@ def fields_of(params: Json, cases: Mapping[str, Case], targets: Mapping[str, Tar
     cases, targets : mappings of Case and Target
         Those that can be named.
     hint : str
-        What is said after the names of these, if another one is given.
+        The text after these names in a message about another name.
     """
     check_series(params["series"])
     ours, peers = ({name: t for name, t in targets.items() if t.kind == kind} for kind in ("arch", "peer"))

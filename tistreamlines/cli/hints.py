@@ -14,7 +14,7 @@ from ..errors import ParameterError
 
 @dataclass(frozen=True)
 class Hint:
-    """What to do in place of options of other programs.
+    """Advice for options of other programs.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ def _ignore() -> None:
 
 
 def _occupy_standard_streams() -> None:
-    """Open the null device in place of closed standard streams, so that libraries cannot print into our files."""
+    """Open the null device instead of closed standard streams, so that libraries cannot print into our files."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

@@ -1,4 +1,5 @@
-"""Limits of the system that are too low for any run: told at once, since libraries wait for ever or end the process."""
+"""Limits of the system that are too low for any run: an error at once, since libraries wait for ever or end the
+process."""
 
 from __future__ import annotations
 

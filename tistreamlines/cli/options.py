@@ -32,7 +32,7 @@ class CountType(click.IntRange):
 
 
 class Word(click.Choice):  # type: ignore[type-arg]
-    """The words of an option of tracking, for its help; Parameters reads the word that is given."""
+    """The words of an option of tracking, for its help; Parameters reads the user's word."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word as it is given."""

@@ -21,8 +21,8 @@ class Display(Bar):
     quiet : bool
         Show only warnings.
     verbose : int
-        1: also print a line where each stage begins and one where it ends, and where no bar can be shown, a line a
-        minute. 2: in place of the bar, also what each process does, and in the end the seconds of all stages.
+        1: also print a line where each stage begins and ends, and a line a minute where no bar is possible. 2: instead
+        of the bar, also what each process does, and in the end the seconds of all stages.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: int = 0) -> None:

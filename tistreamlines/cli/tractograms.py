@@ -95,7 +95,7 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
 
     target = None if output is None else _page(output)
     tractogram = check_tractogram(file)
-    module_text()  # that it is missing is told before the work
+    module_text()  # a missing one is an error before the work
     if target is not None:
         check_target(target, force=force)
     for doubt in doubts_of_tractogram(tractogram):

@@ -1,6 +1,6 @@
 """Tracking of the same seeds on every arch, with several chunk sizes and numbers of threads, and bitwise comparison.
 
-Each run has its own process, so that a crash is only one failed run. A run stores its streamlines in a folder, which
+Each run has a separate process, so that a crash is only one failed run. A run stores its streamlines in a folder, which
 the caller removes.
 """
 

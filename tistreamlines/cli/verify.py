@@ -66,9 +66,9 @@ def verify(
 
     DWI BVALS BVECS are as for track. Without them, and without orientations from a file, a small phantom is tracked
     with every direction getter. On the CPU, chunks of 137 and 5000 seeds and several numbers of threads are also
-    tested. The defaults are those of track --like dipy. Each run has its own process and is compared with the first run
-    of the same getter. For two runs that differ, the first different streamline and step are printed; steps are counted
-    from the seed. The exit code is 0 if all runs are identical and 1 if not, or if a run failed; with --fast,
+    tested. The defaults are those of track --like dipy. Each run has a separate process and is compared with the first
+    run of the same getter. For two runs that differ, the first different streamline and step are printed; steps are
+    counted from the seed. The exit code is 0 if all runs are identical and 1 if not, or if a run failed; with --fast,
     differences do not count.
     """
     check_series(series)

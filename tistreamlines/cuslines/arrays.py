@@ -150,7 +150,7 @@ def is_symmetric(vertices: Array, sphere_symm: bool, asymmetric: bool | None = N
     sphere_symm : bool
         cuslines' flag: whether the function is symmetric on a whole sphere.
     asymmetric : bool or None
-        What the direction getter says of its function; None if it leaves this to ``sphere_symm``.
+        The direction getter's statement about its function; None if it leaves this to ``sphere_symm``.
 
     Returns
     -------

@@ -72,7 +72,7 @@ class Tracker:
     step_size : float
         Step size in voxels (in the smallest voxel side if the sides differ).
     min_pts, max_pts : float
-        Streamlines with fewer or more points are dropped, as are those with one point.
+        Streamlines with fewer or more points, or with one point, are dropped.
     relative_peak_thresh : float
         Peaks below this share of the ODF's range (greatest minus least value) are ignored.
     min_separation_angle : float

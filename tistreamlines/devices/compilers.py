@@ -1,6 +1,6 @@
 """The compilers of Taichi's language: Taichi itself, and the forks of it that are maintained.
 
-One of them serves a process.  Helping processes take the same one, which they are told by an environment variable.
+One of them serves a process.  Helping processes take the same one, which an environment variable names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Compiler:
 
     @property
     def module(self) -> str:
-        """What is imported."""
+        """The module to import."""
         return self.package.replace("-", "_")
 
     @property

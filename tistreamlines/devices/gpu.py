@@ -232,7 +232,7 @@ def vulkan_devices() -> list[Device]:
 
 
 def _visible(devices: list[Device]) -> list[Device]:
-    """Heed TI_VISIBLE_DEVICE, by which Taichi takes one of Vulkan's devices: the others cannot be asked for."""
+    """Heed TI_VISIBLE_DEVICE, by which Taichi takes one of Vulkan's devices: the others cannot be selected."""
     named = os.environ.get("TI_VISIBLE_DEVICE", "")
     if not named:
         return devices

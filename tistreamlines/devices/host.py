@@ -34,7 +34,7 @@ class Device:
     software : bool
         True for a Vulkan device that is the CPU in disguise (lavapipe, SwiftShader).
     available : bool
-        Whether the device can be asked for.
+        Whether the user can select the device.
     reason : str
         Why it cannot run, or is not chosen by itself, and what would do; '' otherwise.
     kind : str

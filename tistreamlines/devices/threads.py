@@ -41,9 +41,9 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
     task : callable
         Its long calls should release the GIL.
     items : iterable
-        What the task is called with.
+        The arguments of the task.
     threads : int or None
-        Number of threads; None is one per core. Meanwhile, BLAS uses no threads of its own.
+        Number of threads; None is one per core. Meanwhile, BLAS uses no further threads.
     """
     pool = ThreadPoolExecutor(threads or usable_cores())
     try:
@@ -55,7 +55,7 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
 
 @contextmanager
 def single_blas() -> Generator[None, None, None]:
-    """Keep BLAS from using threads of its own, which wait for work and hold up others for a while after each call.
+    """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
     Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms.
     """

@@ -4,7 +4,7 @@ A script that tracks with DIPY changes the module that it imports from::
 
     from tistreamlines.dipy import ThresholdStoppingCriterion, probabilistic_tracking
 
-in place of ``dipy.tracking.tracker`` and ``dipy.tracking.stopping_criterion``. Names, arguments and defaults are those
+instead of ``dipy.tracking.tracker`` and ``dipy.tracking.stopping_criterion``. Names, arguments and defaults are those
 of DIPY 1.12. Keywords of :class:`.keywords.More` select devices and regions of interest. The criteria and direction
 getters are DIPY's own classes, which also keep the arrays that they are made of, so that they work with DIPY's
 functions too.

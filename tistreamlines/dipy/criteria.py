@@ -140,7 +140,7 @@ class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
 
 @dataclass(frozen=True)
 class CriterionOptions(anatomy.AnatomyOptions):
-    """What the rules of tissues read of a run's options; maps are those of DIPY's criteria.
+    """The options of a run that the rules of tissues read; maps are those of DIPY's criteria.
 
     Parameters
     ----------

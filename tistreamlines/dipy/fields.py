@@ -1,4 +1,4 @@
-"""What a direction getter follows: orientation functions, peaks or signals, the sphere, and its options."""
+"""Inputs of a direction getter: orientation functions, peaks or signals, the sphere, and its options."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Peaks:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """What a direction getter follows.
+    """The input of a direction getter.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def of_functions(
     Returns
     -------
     Field
-        What the getter follows.
+        The getter's input.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def of_peaks(dg: str, peaks: Peaks, options: Options) -> Field:
     Returns
     -------
     Field
-        What the getter follows.
+        The getter's input.
     """
     values = arrays.volume("the peaks of pam", peaks.sample(), 4, "peaks (x, y, z, k)")
     return Field(dg, OrientationFunctions("pmf", values), _vertices_and_edges(peaks.sphere), options)
@@ -225,7 +225,7 @@ def of_model(data: Array, model: Model, sphere: Sphere | None, sh_order: int, op
     Returns
     -------
     Field
-        What the getter follows.
+        The getter's input.
 
     Raises
     ------

@@ -169,7 +169,7 @@ class Streamlines:
     Parameters
     ----------
     field : Field
-        What the direction getter follows.
+        The input of the direction getter.
     sc : StoppingCriterion
         See :func:`.criteria.tables_of`.
     seeds : ndarray, (n, 3)

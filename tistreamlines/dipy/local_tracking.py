@@ -110,12 +110,12 @@ def local_streamlines(
     field: Field, sc: StoppingCriterion, seeds: Array, affine: Array, growth: LocalGrowth, *,
     initial_directions: Array | None, max_cross: int | None, name: str = "seeds",
 ) -> Streamlines:
-    """Return the streamlines of DIPY's ``LocalTracking`` from what a direction getter follows.
+    """Return the streamlines of DIPY's ``LocalTracking`` from the input of a direction getter.
 
     Parameters
     ----------
     field : Field
-        What the direction getter follows.
+        The direction getter's input.
     sc, seeds, growth : StoppingCriterion, ndarray (n, 3), LocalGrowth
         See :class:`.growing.Streamlines`.
     affine, initial_directions, max_cross : ndarray (4, 4), ndarray (n, k, 3) or None, int or None

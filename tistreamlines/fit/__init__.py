@@ -1,1 +1,1 @@
-"""What is fitted to a diffusion series: brain mask, FA, orientation functions, and the frame of its gradients."""
+"""Fits to a diffusion series: brain mask, FA, orientation functions, and the frame of its gradients."""

@@ -3,7 +3,7 @@
 A high weight smooths the distributions: where fibres cross at small angles, one broad lobe takes the place of two. A
 low one lets the noise through. The weights 1, which is DIPY's, 1/2, 1/4 and 1/8 are tried on some hundred voxels of
 white matter. Their geometric mean is taken, in which each counts as ``GCV^(-1 / WIDTH)`` by its generalised
-cross-validation, the error with which the signal is predicted: a small change of the data changes the mean by little,
+cross-validation, the error with which the signal is predicted. A small change of the data changes the mean by little,
 where the best weight alone would jump. Lobes that stand apart serve tractography more than the last per cent of the
 fit, so the weight is SHARPER halvings below the mean.
 

@@ -36,11 +36,11 @@ class Fits:
     threads : int or None
         Number of CPU threads; None is one per core.
     causes : mapping or None
-        What the fits depend on besides the options: the SHA-256 of each input by name.
+        Inputs of the fits besides the options: the SHA-256 of each input by name.
     cache : Cache or None
         Where fits are kept.
     note : callable
-        Called with a sentence about each choice that is made for the user.
+        Called with a sentence about each choice for the user.
     progress : callable
         Called with the share of fitted voxels, 0 to 1.
     """

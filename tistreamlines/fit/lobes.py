@@ -81,7 +81,7 @@ class Lobes:
 
     @property
     def table(self) -> npt.NDArray[np.uint8]:
-        """Lobe of each direction, (n, 1281) uint8, if it was asked for.
+        """Lobe of each direction, (n, 1281) uint8, if the caller wants it.
 
         Number within its voxel of the lobe to which each direction of :func:`.geodesic.half_sphere` belongs, 127 where
         a function has none. Directions outside all lobes belong to the nearest one; without ``dilate`` they have 127.
@@ -105,7 +105,7 @@ def find_lobes(
     thresholds : Thresholds
         Which lobes are kept.
     device : Device
-        Where they are found. The result is the same everywhere.
+        The device that finds them. The result is the same everywhere.
     table : bool
         Also return the lobe of each direction.
     dilate : bool

@@ -65,10 +65,10 @@ class Model:
     references : tuple of str
         Keys of REFERENCES.
     fit : callable
-        Fits the model to a series of one shell, from the signals (x, y, z, n), DIPY's gradient table of the n volumes,
-        the voxels to fit (x, y, z), the options, the number of CPU threads (None is one per core), and a function that
-        is called with the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0
-        outside the mask, and what it has chosen from the data, for the record.
+        Fits the model to a series of one shell. Its arguments are the signals (x, y, z, n), DIPY's gradient table of
+        the n volumes, the voxels to fit (x, y, z), the options and the number of CPU threads (None is one per core).
+        The last one is a function that receives the share of fitted voxels. It returns the coefficients in ``BASIS``,
+        (x, y, z, m) float32, 0 outside the mask, and what it has chosen from the data, for the record.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict
@@ -255,7 +255,7 @@ class FitOptions:
     )
     response: str | PathLike | Sequence[float] = option(
         None, MODEL, "The signal of a single fibre, csd's response. With fa, it is estimated from voxels of high FA, "
-        "as DIPY does; with tournier, from those most like a single fibre after deconvolution, as MRtrix3's "
+        "as DIPY does; with tournier, from the voxels most like a single fibre after deconvolution, as MRtrix3's "
         "dwi2response tournier does; with auto, as with fa, or as with tournier where fewer than "
         f"{FEWEST_FIBRES} voxels have a high FA. FILE is MRtrix3's text of zonal harmonics, or has DIPY's numbers: "
         "three eigenvalues in mm2/s and the b0 signal. The numbers themselves can also be given, with commas.",

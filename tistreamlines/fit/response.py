@@ -101,10 +101,10 @@ def iterative_response(
 ) -> AxSymShResponse:
     """Estimate the response of a single fibre as Tournier et al. (2013), MRtrix3's ``dwi2response tournier``, do.
 
-    Voxels are deconvolved, those most like a single fibre are chosen, and the response is estimated anew from their
-    signals about the axis of their greatest peak, until the choice stays. A voxel with peaks p1 and p2 counts as like a
-    single fibre as ``sqrt(p1) (1 - p2 / p1)^2`` is high. The first response is sharp; MRtrix3 deconvolves the whole
-    mask with it, this function the 4096 voxels whose signals differ most between directions.
+    Each round deconvolves the voxels, chooses those most like a single fibre, and estimates the response anew from
+    their signals about the axis of their greatest peak, until the choice stays. A voxel with peaks p1 and p2 counts as
+    like a single fibre as ``sqrt(p1) (1 - p2 / p1)^2`` is high. The first response is sharp; MRtrix3 deconvolves the
+    whole mask with it, this function the 4096 voxels whose signals differ most between directions.
 
     Parameters
     ----------

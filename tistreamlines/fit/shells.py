@@ -28,7 +28,7 @@ Volumes = npt.NDArray[np.bool_]
 # s/mm2, below which two b-values are neighbours, and neighbours that a b-value needs, itself included; MRtrix3's
 NEIGHBOUR, LINKAGE = 80.0, 3
 ASKED = 50  # s/mm2 that a b-value of --shells may be from the mean of its shell
-WIDE = 0.25  # of the mean b-value of a shell, beyond which the range of its b-values is told
+WIDE = 0.25  # of the mean b-value of a shell, beyond which a note names the range of its b-values
 HIGHEST = 3500.0  # s/mm2, up to which a model takes the highest shell
 ENOUGH = 28  # directions that a shell needs to be preferred: they determine harmonics of order 6
 NEAR, FEWEST = 1000.0, 6  # s/mm2 for which the diffusion tensor holds well, and the directions that it needs
@@ -61,8 +61,8 @@ def b_value(gtab: GradientTable, volumes: Volumes) -> float:
 def shell_of_models(gtab: GradientTable) -> Volumes:
     """Return the volumes (n,) of the shell that orientation models are fitted to.
 
-    It is the one of the highest b-value up to HIGHEST among those with ENOUGH directions, since fibres that cross are
-    told apart best there (``docs/truth.md``). If there is none, it is the one with the most directions.
+    It is the one of the highest b-value up to HIGHEST among those with ENOUGH directions, since these separate crossing
+    fibres best (``docs/truth.md``). If there is none, it is the one with the most directions.
     """
     able = [shell for shell in shells(gtab) if shell.sum() >= ENOUGH] or [max(shells(gtab), key=np.sum)]
     low = [shell for shell in able if b_value(gtab, shell) <= HIGHEST]

@@ -1,6 +1,6 @@
 """A cache of results for later runs on the same files: arrays, named by a hash of everything they depend on.
 
-Whoever can write a file there decides what is tracked. So the folder and its files must belong to the user and not be
+A user who can write files there decides what is tracked. So the folder and its files must belong to the user and not be
 writable by others, unless these are trusted. Each file has a seal, a hash of its name and of the check sums of its
 content, by which an array that was exchanged and a file with another's name are found.
 """
@@ -35,7 +35,7 @@ from .regular import is_of_this_user
 T = TypeVar("T")
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
-IDLE = ("cli", "benchmarks", "phantom")  # rooms that compute no streamline
+IDLE = ("cli", "benchmarks", "phantom")  # folders that compute no streamline
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
 
 
@@ -43,8 +43,8 @@ class Cache:
     """A folder of cached results.
 
     Each file is named by a hash of everything that its content depends on, so an outdated file is never used. A run
-    does not need the cache: a file that cannot be read is computed again, and one that cannot be written is skipped,
-    each with a note.
+    does not need the cache: it computes again what it cannot read, and goes on if it cannot write, each time with a
+    note.
 
     Parameters
     ----------
@@ -196,6 +196,6 @@ def source_hash() -> str:
 
 
 def with_plugins(digest: str) -> str:
-    """Return a hash of this package's source, which is given, and of that of the modules that extend it, if any."""
+    """Return a hash of this package's source, an argument, and of the modules that extend it, if any."""
     others = digests()
     return hashlib.sha256(repr((digest, others)).encode()).hexdigest() if others else digest

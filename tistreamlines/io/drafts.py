@@ -124,8 +124,7 @@ def _lock(descriptor: int) -> bool:
 def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
     """Keep other processes from writing a file, by the lock on a hidden one beside it, which is removed at the end.
 
-    Drafts of the file, and of those that are written only together with it, are removed: processes that were killed
-    have left them.
+    Removes drafts of the file and of those that belong to it, which killed processes have left.
 
     Raises
     ------

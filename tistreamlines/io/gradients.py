@@ -31,7 +31,7 @@ NORM_TOLERANCE = 0.01
 SIGNED = 0.2  # of the values: so many of harmonics and peaks are negative, and hardly any of signals
 MOST = 1 << 26  # bytes read from a pipe
 PATIENCE = 10.0  # seconds to wait for the first byte
-# names of the files, after that of the series or alone in its folder: those of converters, of FSL, and of its eddy
+# names of the files, after the name of the series or alone in its folder: as of converters, FSL and its eddy
 NAMES = {
     "b-values": ("{}.bval", "{}.bvals", "bvals"),
     "directions": ("{}.bvec", "{}.bvecs", "{}.eddy_rotated_bvecs", "bvecs"),
@@ -88,12 +88,12 @@ def other_kind(path: Path, image: Image) -> str:
     path : Path
         The file.
     image : nibabel image or StoredImage
-        What was opened.
+        The opened image.
 
     Returns
     -------
     str
-        What the image looks like and what to do, or nothing.
+        A description of the image with advice, or nothing.
     """
     count = int(np.prod(image.shape[3:], dtype=int))
     try:

@@ -134,8 +134,8 @@ class Reader(NamedTuple):
     suffixes : tuple of str
         Ends of file names, in lower case; '' stands for any.
     open : callable
-        Returns the image of an existing file: one of nibabel, or a :class:`tistreamlines.io.stored_image.StoredImage`.
-        It raises an InputError for what it finds to be wrong; other errors become one that names the file.
+        Returns the image of an existing file: one of nibabel, or a :class:`tistreamlines.io.stored.StoredImage`. It
+        raises an InputError for a fault that it finds; other errors become one that names the file.
     files : callable
         Returns the files that make up the image of a file. They need not exist.
     gradients : bool
@@ -288,8 +288,8 @@ def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt
 def finite(path: Path, data: Array, note: Tell | None = None, together: int = 1) -> Array:
     """Raise an InputError at the first value that is NaN, infinite or larger than LARGEST; return the values.
 
-    With ``note``, NaN, which programs write where nothing was fitted, becomes 0, and ``note`` is told how many there
-    are. ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
+    With ``note``, NaN, which programs write where nothing was fitted, becomes 0, and ``note`` receives their number.
+    ``together`` successive numbers of the last axis, e.g. x, y and z of a peak, become 0 if one of them is NaN.
     """
     if note is not None and (missing := np.isnan(data)).any():
         note(f"{path}: {missing.sum()} of {missing.size} values are NaN and are set to 0")

@@ -41,7 +41,7 @@ class InMemory:
     header: object = None
 
     def __fspath__(self) -> str:
-        """Return the label that messages show in place of a path."""
+        """Return the label that messages show instead of a path."""
         return f"{self.name} (in memory)"
 
     __str__ = __fspath__
@@ -69,7 +69,7 @@ def unmask(name: str, value: T) -> T | Array:
     name : str
         The argument the value was given as, for the message.
     value : object
-        What was given.
+        The array or image.
 
     Raises
     ------

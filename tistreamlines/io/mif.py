@@ -1,6 +1,6 @@
 """Reading of MRtrix3's image format: a text header, and values in any order of the axes.
 
-An image is read as MRtrix3's ``mrconvert`` writes it to NIfTI: the spatial axes in the order and sense in which the
+An image is read as MRtrix3's ``mrconvert`` writes it to NIfTI. The spatial axes are in the order and sense in which the
 file stores them, volumes in the order of their numbers, and the affine and the scaling rounded to float32. So one
 voxel has the same index in both files. Gradients are those that ``mrconvert -export_grad_fsl`` writes.
 """
@@ -46,7 +46,7 @@ def open_mif(path: Path) -> StoredImage:
     Returns
     -------
     StoredImage
-        Its values are read when they are asked for; those of an uncompressed file are mapped.
+        It reads its values at the first use, and maps an uncompressed file.
 
     Raises
     ------

@@ -31,7 +31,7 @@ class Header:
     path : Path
         Its file, for messages.
     lines : dict
-        What each key is followed by, once for each of its lines; keys are in lower case.
+        The text after each key, once for each of its lines; keys are in lower case.
     size : int
         Bytes of the text.
     end : int
@@ -70,7 +70,7 @@ def read_header(path: Path, magic: bytes) -> Header:
     path : Path
         File that exists; it is packed if its name ends with .gz.
     magic : bytes
-        What it begins with.
+        Its first line.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class OpenDwi:
     space : Space
         Grid of the first three axes.
     gradients : Future
-        Of the gradient table, which is read in a thread while DIPY is imported and the values are read.
+        Of the gradient table, which a thread reads during the import of DIPY and the reading of values.
     has_gradients : bool
         Whether the gradients came with the series.
     """
@@ -119,7 +119,7 @@ def open_dwi(
     Raises
     ------
     InputError
-        If a file is missing or damaged, or if the three do not belong together; later if that is found later.
+        If a file is missing or damaged, or if the three do not belong together; some errors come later.
     """
     if Path(dwi).suffix.lower() in GRADIENT_SUFFIXES:
         raise InputError(f"{dwi}: is in the place of DWI; give DWI, BVALS and BVECS in this order")
@@ -154,7 +154,7 @@ def load_mask(
     labels : bool
         Whether it is also a warning if values above 1 may be labels.
     place : callable, optional
-        Receives the message that the mask is on another grid, in place of ``note``, if only its affine is another one.
+        Receives the message that the mask is on another grid, instead of ``note``, if only its affine is another one.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def load_volume(
     nearest : bool
         Whether the nearest voxel counts; otherwise values are interpolated.
     place : callable, optional
-        Receives the message about the grid in place of ``note`` if only the affine is another one.
+        Receives the message about the grid instead of ``note`` if only the affine is another one.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def load_volume(
 
 
 def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> None:
-    """Raise an InputError if an image (x, y, z, ...) on a grid of its own is 0 or missing wherever the series lies."""
+    """Raise an InputError if an image (x, y, z, ...) on another grid is 0 or missing wherever the series lies."""
     for every in (4, 1):  # hardly ever is each voxel looked at
         x, y, z = (-(-size // every) for size in space.shape)
         few = Space(space.affine @ np.diag([every, every, every, 1]), (x, y, z))

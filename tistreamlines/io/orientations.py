@@ -206,9 +206,9 @@ def peaks_to_pmf(peaks: npt.ArrayLike, vertices: npt.ArrayLike, width: float = 0
 
     Notes
     -----
-    A lobe is that of Watson's distribution, exp((cos^2 - c^2) / (2 width^2)), where cos is the cosine between vertex
-    and peak, and c that of the nearest vertex. Interpolation mixes amplitudes, not directions: where the peaks of
-    neighbouring voxels differ, lobes of some width add up to one between them, single vertices do not.
+    A lobe has the shape of Watson's distribution, exp((cos^2 - c^2) / (2 width^2)), where cos is the cosine between
+    vertex and peak, and c the cosine of the nearest vertex. Interpolation mixes amplitudes, not directions: where the
+    peaks of neighbouring voxels differ, lobes of some width add up to one between them, single vertices do not.
     """
     arrows, points = np.asarray(peaks), np.asarray(vertices, np.float64)
     if arrows.ndim < 2 or arrows.shape[-1] != 3 or points.ndim != 2 or points.shape[1] != 3:

@@ -81,7 +81,7 @@ def _doubt(path: str, header: object, affine: Array, shape: tuple[int, ...]) -> 
 
 
 def _unplaced(header: object, affine: Array) -> bool:
-    """Tell whether nothing but defaults says where an image lies."""
+    """Tell whether only defaults say where an image lies."""
     from nibabel.analyze import AnalyzeHeader
 
     if isinstance(header, AnalyzeHeader) and "sform_code" not in header:  # unless a .mat file is beside it

@@ -16,7 +16,7 @@ from ..errors import InputError, ParameterError
 from ..option import flag
 from .images import existing_path, reading
 
-WAYS = AUTO, FA, TOURNIER = "auto", "fa", "tournier"  # to estimate a response, in place of one that is given
+WAYS = AUTO, FA, TOURNIER = "auto", "fa", "tournier"  # to estimate a response, instead of a file
 FASTEST = 0.1  # mm2/s; water at 40 degrees diffuses at 0.003
 SHELL_TOLERANCE = 100  # s/mm2
 LARGEST = 1 << 20  # bytes of a file
@@ -165,7 +165,7 @@ def read_response(source: str | os.PathLike[str]) -> ResponseTable:
     ----------
     source : str or os.PathLike
         Numbers separated by commas; or a text file with MRtrix3's zonal harmonics of even degrees, a row for each
-        shell, or with DIPY's numbers. What follows a # is a comment; '# Shells: 0,1000' tells the b-values of the rows.
+        shell, or with DIPY's numbers. Text after a # is a comment; '# Shells: 0,1000' tells the b-values of the rows.
 
     Raises
     ------

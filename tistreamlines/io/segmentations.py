@@ -95,7 +95,7 @@ def _refuse(path: Path, values: Array, wrong: npt.NDArray[np.bool_], must: str) 
 
 
 def load_five_tissues(path: AnyPath, warn: Tell | None = None) -> tuple[npt.NDArray[np.float32], Space]:
-    """Read a five-tissue-type image, on a grid of its own.
+    """Read a five-tissue-type image, on another grid.
 
     Parameters
     ----------

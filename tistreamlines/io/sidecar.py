@@ -54,7 +54,7 @@ def write_record(path: str | Path, content: Mapping[str, object], *, force: bool
 
 
 def checksum(content: Mapping[str, object]) -> str:
-    """Return the SHA-256 of what JSON holds, except for the checksum itself, whatever the order and the spaces."""
+    """Return the SHA-256 of the content of JSON, without the checksum itself, whatever the order and the spaces."""
     rest = {name: value for name, value in content.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -72,7 +72,7 @@ def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Te
         ``scanner``: the vertices are in RASmm; ``tkras``: they are in FreeSurfer's tkRAS, and the file has the geometry
         of its volume; ``auto``: as the file says.
     note, warn : callable
-        Are told if vertices are moved, and if the file does not say for certain that they have to be.
+        Receive a message if vertices are moved, and a warning if the file leaves it open whether they have to be.
 
     Returns
     -------
@@ -241,8 +241,8 @@ def _affine_of_gifti(
 def _doubt(path: Path, matrix: Floats | None, geometry: Floats | None, meta: Mapping[str, str], warn: Tell) -> None:
     """Raise an InputError or warn if it is not certain that the vertices of a GIFTI file are in tkRAS.
 
-    FreeSurfer 7.4 and later say in which space they are, with a matrix from tkRAS to the scanner's. What earlier ones
-    write looks the same with and without ``--to-scanner``, and Connectome Workbench keeps it when it moves vertices.
+    FreeSurfer 7.4 and later say in which space they are, with a matrix from tkRAS to the scanner's. Files of earlier
+    ones look the same with and without ``--to-scanner``, and Connectome Workbench keeps it when it moves vertices.
     """
     if matrix is not None and geometry is not None and not np.allclose(matrix, geometry, atol=DIFFERENT):
         raise InputError(f"{path}: its matrix to the scanner's space and its VolGeom fields differ; {ASK}")

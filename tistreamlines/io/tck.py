@@ -23,7 +23,7 @@ from .trx import Details, crc32
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 1024  # room of the header, whose counts are known at the end; the points begin after it
-TABLE = "_samples.csv"  # what its name ends with, in place of .tck
+TABLE = "_samples.csv"  # what its name ends with, instead of .tck
 MAGIC = b"mrtrix tracks"
 KINDS = {"float32le": "<f4", "float32be": ">f4", "float64le": "<f8", "float64be": ">f8"}
 LONGEST_STEP_MM = 10.0  # with which a program tracks
@@ -33,8 +33,8 @@ MISSING = {"datatype": "Float32LE is taken", "file": "the points are taken to be
 class TckSink:
     """Appends the points of batches to a TCK file; the format has no data per streamline, which get a file beside it.
 
-    The header has the fields of MRtrix3's ``tckgen``: the step size, with which ``tckmap`` resamples streamlines, what
-    else is known of the run, and a timestamp. MRtrix3's programs compare the timestamps of a tractogram and of a file
+    The header has the fields of MRtrix3's ``tckgen``: the step size, with which ``tckmap`` resamples streamlines, other
+    facts of the run, and a timestamp. MRtrix3's programs compare the timestamps of a tractogram and of a file
     of values at its points (.tsf), to see whether they belong together; they do not read a time from them. So that
     equal runs write equal bytes, it is not the time, but a checksum of the points, as a number below 1.
 
@@ -97,7 +97,7 @@ class TckSink:
 
 @dataclass(frozen=True)
 class TckHeader:
-    """What a TCK file says of itself.
+    """The header of a TCK file.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class TckHeader:
     step_mm : float or None
         Distance of the points of a streamline, mm, if the header has one with which a program tracks.
     doubts : tuple of str
-        What it lacks, and what is taken in its place.
+        The missing values and their replacements.
     """
 
     path: Path
@@ -169,7 +169,7 @@ def streamlines_of_tck(
     with header.path.open("rb") as file:
         file.seek(header.start)
         while len(values := np.fromfile(file, header.kind, 3 * at_once)):
-            with np.errstate(over="ignore"):  # what is not finite is told of
+            with np.errstate(over="ignore"):  # a warning names values that are not finite
                 rows = values.astype(np.float32, copy=False).reshape(-1, 3)
             missing = np.isnan(rows)
             ending = missing[:, 0] & missing[:, 1] & missing[:, 2]

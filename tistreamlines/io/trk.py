@@ -112,19 +112,19 @@ def _pack(batch: Batch, to_trackvis: npt.NDArray[np.float64]) -> npt.NDArray[np.
 
 @dataclass(frozen=True, eq=False)
 class TrkHeader:
-    """What a TRK file says of itself.
+    """The header of a TRK file.
 
     Parameters
     ----------
     path : Path
     fields : numpy.void
-        Of the header, by nibabel's names. What the file lacks is filled in, see ``doubts``.
+        Of the header, by nibabel's names. Missing values are filled in, see ``doubts``.
     to_rasmm : (4, 4) float64
         From the coordinates in the file, mm from the corner of the first voxel, to RASmm.
     count : int
         Of streamlines; 0 if it is unknown.
     doubts : tuple of str
-        What the header lacks, and what is taken in its place.
+        The missing values of the header and their replacements.
     """
 
     path: Path
@@ -174,7 +174,7 @@ def header_of_trk(path: Path) -> TrkHeader:
         header["voxel_order"] = b"LPS"
         doubts.append(f"{path}: has no voxel_order: LPS is taken, TrackVis's default; {UNPLACED}")
     _check(path, header)
-    with np.errstate(all="ignore"):  # a matrix that is not finite is told of
+    with np.errstate(all="ignore"):  # a warning names a matrix that is not finite
         to_rasmm = get_affine_trackvis_to_rasmm(header).astype(np.float64)
     if not np.isfinite(to_rasmm).all():
         raise _fault(path, "vox_to_ras", header["voxel_to_rasmm"].tolist(), INVERTIBLE)

@@ -1,7 +1,7 @@
 """TRX: a ZIP archive of arrays, streamed to disk.
 
 The points lie at a fixed place of the archive and are written there while tracking goes on. The other arrays, 24 bytes
-per streamline, go to files of their own and are copied into the archive at the end. Only then are the sizes known, so
+per streamline, go to separate files and are copied into the archive at the end. Only then are the sizes known, so
 the JSON header, the first member, is padded with spaces up to the points. All ZIP headers are those that Python's
 zipfile writes if it knows the sizes in advance: trx-python 0.3 misreads extra fields of members below 2 GiB.
 """
@@ -41,7 +41,7 @@ BUFFER_BYTES = 1 << 20  # large, since each write to a disk may have to wait for
 
 
 class Details(TypedDict, total=False):
-    """What formats keep besides streamlines, if they have room for it.
+    """Data of streamlines and points that formats keep, if they have room.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class TrxSink:
         self._vertices += len(batch.points)
 
     def _extend(self, name: str, array: Array) -> None:
-        """Append values to a file of their own, which has the name of a member of the archive if it becomes one."""
+        """Append values to a separate file, which has the name of a member of the archive if it becomes one."""
         if name not in self._files:
             path = self._folder / name
             path.parent.mkdir(exist_ok=True)

@@ -1,7 +1,8 @@
 """TRX of any program, as an archive or a folder, whose members are checked against its specification.
 
-No member is mapped, and none is unpacked to a file: values are read in the order in which they are stored, a block at a
-time. So a file need not be writable, its checksums are compared, and memory does not depend on what a header promises.
+Members are neither mapped nor unpacked to files. Blocks of values are read one after the other, in the order of the
+file. So a file need not be writable, its checksums are compared, and memory does not depend on the promises of a
+header.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Sink(Protocol):
     """The interface of a tractogram format."""
 
     STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
-    beside: Path | None  # a table of what is sampled, if that is a file of its own
+    beside: Path | None  # a table of sampled values, if that is a separate file
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None: ...
 
@@ -132,7 +132,7 @@ class TractogramWriter:
 
 
 def table_of(path: Path) -> Path:
-    """Return the name of the table of what is sampled, beside a tractogram that has no room for it."""
+    """Return the name of the table of sampled values, beside a tractogram that has no room for it."""
     return path.with_name(path.stem + TABLE)
 
 

@@ -1,8 +1,8 @@
 """Half-streamlines: what of one lies in memory between launches, and what a kernel holds of it while it grows.
 
-A streamline has two halves, which grow from its seed in opposite directions.  What a half carries from step to step belongs
-to the direction getter (its ``State``), what regions its points lie in to the selection (``Bits``), and what it needs to
-look for another way to the recovery.
+A streamline has two halves, which grow from its seed in opposite directions.  The direction getter owns the numbers
+that a half carries from step to step (its ``State``), the selection the regions of its points (``Bits``), and the
+recovery the numbers for another way.
 """
 
 from __future__ import annotations  # since the linker reads the annotations of a Context as text
@@ -13,10 +13,10 @@ from .orientation.peaks import NONE
 
 Method = Hole("record of the direction getter")
 Scratch = Hole("its team memory")
-State = Hole("record of what a half carries from step to step, besides its point")
+State = Hole("record of the numbers that a half carries from step to step, besides its point")
 Stopping = Hole("record of the stopping rule")
-Memory = Hole("record of what the stopping rule remembers of the points of a half")
-Filter = Hole("record of what is demanded of the points of streamlines, which extends Demands")
+Memory = Hole("record of the stopping rule's memory of the points of a half")
+Filter = Hole("record of the demands on points of streamlines, which extends Demands")
 Recovery = Hole("team memory of the recovery")
 
 ARC = Constant("parts of a step of the getter, with a point at the end of each; each is a step of the engine")
@@ -56,8 +56,8 @@ class Halves(Record):
     ``initial``, the code of its initial direction; ``first``, where steps may be taken back, the code of the forward
     half's first step, NONE where there is none.  For each half: ``point``, its last point, its state and what it keeps
     for the stopping rule and the recovery; ``state``, steps taken and stop reason; ``codes``, one code a step
-    (:func:`code_place`); ``visited``, the bits of all points but the last one, those of the last one, and for getters
-    that drop dead ends those of the last but one; ``more``, what ``beyond`` keeps of it; ``before``, where ends are
+    (:func:`code_place`); ``visited``, the bits of all points but the last one, of the last one, and for getters that
+    drop dead ends of the last but one; ``more``, what ``beyond`` keeps of it; ``before``, where ends are
     cropped, the two points before the last one, that after an even number of steps first; ``cropped``, see
     :func:`.trail.cropped_end`.
     """
@@ -93,7 +93,7 @@ class Rules(Record):
 
 
 class Run(Context):
-    """What a run hands to kernels: the seeds and halves of a chunk, and the tables of all parts."""
+    """Arguments of kernels: the seeds and halves of a chunk, and the tables of all parts."""
 
     seeds: Seeds
     halves: Halves
@@ -107,7 +107,7 @@ class Run(Context):
 
 
 class Position(Context):
-    """Where a half stands, as a getter is asked for a step or takes one.
+    """The place of a half where a getter chooses or takes a step.
 
     ``p``, its point; ``code``, that of the last step, or of the step that is taken; ``state``; ``attempt``, number of the
     getter's draw at p; ``c0``, ``c1`` and ``c2``, the first words of the random numbers' counter: the seed, the number of the

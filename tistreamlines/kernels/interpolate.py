@@ -108,7 +108,7 @@ def find_corners(corners: Corners, volume: Volume, p: vec3):
 
 @func
 def prefetch_row(volume: Volume, p: vec3):
-    """Ask caches for what :func:`interpolate_row` reads at a point near the image."""
+    """Ask caches for the rows that :func:`interpolate_row` reads at a point near the image."""
     x = i32(floor(p[0]))
     y = i32(floor(p[1]))
     z = i32(floor(p[2]))

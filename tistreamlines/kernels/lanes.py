@@ -235,12 +235,12 @@ def interpolate_stop(volume: Volume, p: vec3, row: Reals):
         row[STOP_CHANNEL + channel] = total
 
 
-# Maps of a stopping rule that lie on a grid of their own, such as a segmentation finer than the series.
-MAPS = Constant("number of the rule's maps on a grid of their own")
+# Maps of a stopping rule that lie on another grid, such as a segmentation finer than the series.
+MAPS = Constant("number of the rule's maps on another grid")
 
 
 class MapVolume(Record):
-    """Maps on a grid of their own; the record of a rule extends it.
+    """Maps on another grid; the record of a rule extends it.
 
     ``maps`` has the ``MAPS`` values of each voxel, ``sides`` the numbers of voxels, and ``to_grid`` the rows of a 3 x 4 matrix
     from voxel coordinates of the tracked image to those of the grid.

@@ -12,9 +12,9 @@ from enum import IntEnum
 class Stop(IntEnum):
     """State of a half-streamline; every member but GROWING is a reason to stop.
 
-    ``text`` has its words. ``keeps_last_point`` tells whether the streamline keeps the point where it ended, and ``valid``
-    whether this is the end of a streamline that DIPY keeps if not ``return_all``, or that the user has asked for. Reasons are
-    those of DIPY's ``StreamlineStatus`` and of MRtrix3's ``tckgen``.
+    ``text`` has its words. ``keeps_last_point`` tells whether the streamline keeps the point where it ended, and
+    ``valid`` whether this is the end of a streamline that DIPY keeps if not ``return_all``, or that options want.
+    Reasons are those of DIPY's ``StreamlineStatus`` and of MRtrix3's ``tckgen``.
 
     Examples
     --------

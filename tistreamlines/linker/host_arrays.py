@@ -12,7 +12,7 @@ from .transfer import Transfer
 
 
 class HostArrays:
-    """What programs that run on the host share; see ``backends.program.Program`` for what each method is for.
+    """Common parts of programs that run on the host; see ``backends.program.Program`` for each method.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class HostArrays:
         return Transfer(lambda: values)
 
     def words(self, size: int) -> Array:
-        """Return memory for what is gathered."""
+        """Return memory for gathered values."""
         return np.empty(size, np.int32)
 
     def sync(self) -> None:

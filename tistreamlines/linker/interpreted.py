@@ -62,7 +62,7 @@ class InterpretedProgram(HostArrays):
     ----------
     source : what is linked.
     native : see :func:`dialect`.
-    bits : of a real: 64, or 32 for what devices compute.
+    bits : of a real: 64, or 32 as on devices.
     """
 
     def __init__(self, source: Source, *, native: bool = True, bits: int = 64) -> None:

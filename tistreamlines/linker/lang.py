@@ -7,7 +7,11 @@ lanes that grows one half-streamline.  Two kinds of value exist:
 * a *lane* value has one entry for each virtual lane (a signal, an ODF sample).
 
 On a GPU both are one register of a thread; on the CPU a lane value is a SIMD vector of 32; interpreted, it is a
-numpy array of 32.  Every dialect does the same additions in the same order, so all give the same bits.
+numpy array of 32.  Every dialect does the same additions in the same order, so all give the same bits.  So the CPU
+uses its whole vector unit, and no compiler has to vectorise a loop.
+
+On CUDA a minimum over a team takes five shuffles, one after the other, and a vote takes one instruction.  So kernels
+decide by ``team_any`` and ``team_first`` where they can.
 
 The functions below are the interpreted dialect (float64); :mod:`tistreamlines.backends` has the other dialects.
 """
@@ -85,7 +89,7 @@ class Record:
     """Base of the records of arrays and scalars that kernel functions take; the linker spreads them into flat arguments.
 
     A subclass annotates its fields.  Making one gives each field its value by keyword: an array, a number or another
-    record.  In place of an array, its size may be given (see ``linker.records.memory``).
+    record.  Instead of an array, its size may be given (see ``linker.records.memory``).
 
     Raises
     ------
@@ -245,7 +249,7 @@ def put(array, start, value):
 
 
 def add(array, index, value):
-    """Add a whole number to one of an array of integers, undivided by what other teams add to it at the same time.
+    """Add a whole number to one of an array of integers, undivided by additions of other teams at the same time.
 
     It is called in the body of ``each``, so that one lane adds.  Of integers alone, since the order of the additions varies.
     """

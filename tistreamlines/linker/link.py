@@ -6,8 +6,8 @@ so that kernels linked with different constants are never confused.
 
 It changes a function's syntax tree as follows:
 
-* records are spread into their fields, holes and constants are filled in, branches on constants are resolved;
-* unused parameters are dropped, and so are the fields of a record that neither the function nor its callees read;
+* it spreads records into their fields, fills holes and constants in, and resolves branches on constants;
+* it drops unused parameters, and fields of a record that neither the function nor its callees read;
 * products and sums of reals are guarded against fusing and reordering if the dialect needs it, running sums excepted;
 * words (u32) wrap at 32 bits; literals get the dialect's precision; words of the language get the dialect's spelling.
 """
@@ -45,7 +45,7 @@ class Linked:
         return self._module(self.functions)
 
     def text_for(self, root: str) -> str:
-        """The text of a module with a root and what it calls, which is the same whatever else was linked with it."""
+        """The text of a module with a root and its callees, which is the same for all other roots."""
         return self._module(self.needed[root])
 
     def _module(self, names: Iterable[str]) -> str:
@@ -103,8 +103,9 @@ def link(roots: Sequence[lang.Func], dialect: Dialect, filling: Filling) -> Link
 class LinkedOnce:
     """The linker, which remembers what it has linked: programs that one process opens again and again are linked once.
 
-    The text of a program depends on its functions, on what these read of their modules, on what fills their holes, and on
-    the dialect. Where all of them are the same, so is the text, which takes longer to make than a small run to track.
+    The text of a program depends on its functions, the names that these read of their modules, the values of their
+    holes, and the dialect. The same functions, values and dialect give the same text, which takes longer to make than a
+    small run to track.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ class LinkedOnce:
     def __call__(self, roots: Sequence[lang.Func], dialect: Dialect, filling: Filling) -> Linked:
         if not all(callable(value) or isinstance(value, PLAIN) for value in filling.values()):
             return self.link(roots, dialect, filling)
-        # functions and records are known by themselves; 1, 1.0 and True are told apart
+        # functions and records are known by themselves; 1, 1.0 and True differ
         filled = tuple((name, value if callable(value) else repr(value)) for name, value in sorted(filling.items()))
         functions = [*roots, *(value for value in filling.values() if isinstance(value, lang.Func))]
         state = self._state({function.__module__ for function in functions})
@@ -129,7 +130,7 @@ class LinkedOnce:
         return self._known[key]
 
     def _state(self, modules: set[str]) -> int:
-        """Return a number of what these modules and those of kernels hold: another one once a constant was changed."""
+        """Return a number of the contents of these modules and of kernels: another one once a constant was changed."""
         names = sorted(modules | {name for name in sys.modules if name.startswith(KERNELS)})
         values = [value for name in names if name in sys.modules for value in list(vars(sys.modules[name]).values())]
         # the values are kept, so that nothing else comes to have the id of one of them

@@ -1,4 +1,4 @@
-"""What is linked into one program: kernels, the parts that fill their holes, and the memory of a team.
+"""The contents of one program: kernels, the parts that fill their holes, and the memory of a team.
 
 A part is a frozen dataclass. Its field ``choose`` fills the hole ``choose`` of kernels, ``carried`` the constant CARRIED,
 and ``state`` the hole State, with a record or, where the field holds the values of a record, with its type.
@@ -25,7 +25,7 @@ def host(**options: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Part:
-    """Base of what kernels are linked with: a field for each hole and each constant that it fills."""
+    """Base of the parts of kernels: a field for each hole and each constant that it fills."""
 
     def filling(self) -> dict[str, Filled]:
         """Return what fills holes and constants, by their names in small letters; parts of this part among it.
@@ -71,7 +71,7 @@ def filling(parts: Iterable[Part]) -> dict[str, Filled]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Load:
-    """What kernels hold of the half that a team grows, by which devices share out their registers.
+    """The numbers that kernels hold of a half; devices share out their registers by them.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Source:
     scratch : team memory: arrays that each team has for itself.
     shares : arrays of ``scratch`` that may lie within another one where memory is scarce, since no stage uses both: the
         name of the other one and the first element.
-    tables : arrays that are read most, in the order of what a GPU gains by holding them in shared memory.
+    tables : arrays that are read most, in the order of a GPU's gain from holding them in shared memory.
     load : what kernels hold of a half; None for kernels that do not work on halves.
     """
 
@@ -109,5 +109,5 @@ class Source:
 
     @cached_property
     def filling(self) -> dict[str, Filled]:
-        """What fills holes and constants, by their names in small letters."""
+        """The values of holes and constants, by their names in small letters."""
         return filling(self.parts)

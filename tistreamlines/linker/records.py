@@ -48,7 +48,7 @@ def team_memory(prefix: str, record: type[lang.Record], *parts: object) -> dict[
 
 
 def memory(prefix: str, record: lang.Record) -> dict[str, tuple[str, int]]:
-    """Kind and size of each array of a record that holds sizes in place of arrays, by flat name; numbers are left out.
+    """Kind and size of each array of a record that holds sizes instead of arrays, by flat name; numbers are left out.
 
     The engine describes the buffers of a chunk so.
     """

@@ -34,7 +34,7 @@ ZEROS: dict[str, ast.expr] = {  # of a record of local variables
 
 
 def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> object:
-    """What an annotation of a kernel function stands for; a hole stands for what fills it."""
+    """The class of an annotation of a kernel function; for a hole, the class that fills it."""
     note = ast.unparse(node) if node else "None"
     scope = getattr(node, "scope", function.function.__globals__)
     value = eval(note, scope)  # contains names of the language only
@@ -187,7 +187,7 @@ class Rewriter(ast.NodeVisitor):
         self.dialect, self.filling, self.parameters_of = dialect, filling, parameters_of
         self.tree, self.scope = tree_of(function), function.function.__globals__
         self.records: set[str] = set()
-        self.operations: dict[ast.BinOp, tuple[str, str, str]] = {}  # texts of what is left, of the symbol, of what is right
+        self.operations: dict[ast.BinOp, tuple[str, str, str]] = {}  # texts of left side, symbol and right side
         self.parameters: list[tuple[str, str]] = []
         for argument in self.tree.args.args:
             self.parameters += self.flatten(argument.arg, annotation(argument.annotation, function, filling))
@@ -266,7 +266,7 @@ class Rewriter(ast.NodeVisitor):
     def inline(self, call: ast.Call, stage: lang.Stage, target: ast.expr | None = None) -> list[str]:
         """Lines of a stage, written where it is called: its records and variables are the caller's.
 
-        Variables that the stage alone has are renamed, and so are arguments that are no variables of the caller. Without
+        Variables of the stage alone are renamed, and also arguments that are no variables of the caller. Without
         a target, what the stage returns is left out.
         """
         tree, lines, meant = tree_of(stage), [], {}

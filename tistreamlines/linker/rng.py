@@ -14,11 +14,11 @@ STOPPING       seed    steps, from 0 2 branch + side    ``STOPPING << STREAM``, 
 RESAMPLING     seed    steps, from 1 2 branch + side    ``RESAMPLING << STREAM``, plus the particle, or 32 for the choice
 ============== ======= ============= ================== =======================================================
 
-``seed`` is the seed's number in the run, ``branch`` the number of the initial direction among the seed's, ``side`` 0 for
-the forward half and 1 for the backward half, ``steps`` the number of steps that lead to the point.  With particle filtering,
-word 2 also counts the half's trials so far (times ``1 << TRIAL``) and, for the steps of a particle, the particles from 1
-(times ``1 << PARTICLE``), with backtracking how often the half has gone back (times ``1 << PARTICLE``): steps that are
-taken again draw other numbers.
+``seed`` is the seed's number in the run, ``branch`` the number of the initial direction among the seed's, ``side`` 0
+for the forward half and 1 for the backward half, ``steps`` the number of steps that lead to the point.  With particle
+filtering, word 2 also counts the half's trials so far (times ``1 << TRIAL``) and, for the steps of a particle, the
+particles from 1 (times ``1 << PARTICLE``). With backtracking it counts how often the half has gone back (times ``1 <<
+PARTICLE``): steps that are taken again draw other numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The cache of linked and compiled code: a folder that only the user can write to.
 
-Whoever can write there decides which code runs.  So a folder that others can write to is not used, nor one that they can
-replace, since they can write to a folder above it; and a module is run from the text that was linked, never from its file,
-which is for readers and debuggers only.  Code that cannot be written is compiled again in each run.
+A user who can write there decides which code runs.  So the cache uses no folder that others can write to, or can
+replace because they can write to a folder above it.  A module is run from the linked text, never from its file, which
+is for readers and debuggers only.  Code that cannot be written is compiled again in each run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _told = 0
 
 
 def notes() -> list[str]:
-    """Return what the user should know about the cache and has not been told; each line once in a process."""
+    """Return the notes about the cache that the user has not seen; each line once in a process."""
     global _told
     new, _told = _notes[_told:], len(_notes)
     return new
@@ -124,7 +124,7 @@ def open_folder_above(path: Path) -> Path | None:
 
 @functools.cache
 def _is_private(number: int) -> bool:
-    """Whether nobody but this user and root is in a group: root's, or one with the user's name, as many systems make."""
+    """Whether only this user and root are in a group: root's, or one with the user's name, as many systems make."""
     import grp
     import pwd
 
@@ -181,7 +181,7 @@ def _execute(module: ModuleType, text: str, path: Path | None) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """Return a file's content, or None if it cannot be read or is not this user's own."""
+    """Return a file's content, or None if it cannot be read or belongs to another user."""
     with suppress(OSError), open_plain(path) as file:
         return file.read() if is_of_user(os.fstat(file.fileno()), stat.S_ISREG) else None
     return None

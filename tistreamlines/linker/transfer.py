@@ -1,4 +1,4 @@
-"""What a device still works on."""
+"""Results that a device still computes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Transfer(Generic[Kept]):
-    """What a device still works on.
+    """Results that a device still computes.
 
     Parameters
     ----------

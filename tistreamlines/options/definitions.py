@@ -1,4 +1,4 @@
-"""The definitions of all options by name: those of this package, and those of rows that users have registered.
+"""The definitions of all options by name: of this package, and of rows that users have registered.
 
 Options of a direction getter, a stopping rule or a model are defined with it, in ``tracking/`` or ``fit/models.py``;
 all others are defined in ``option_groups``.
@@ -67,7 +67,7 @@ def input_names() -> tuple[str, ...]:
 
 
 def names_in_memory() -> tuple[str, ...]:
-    """Return the inputs that may be arrays or images in memory, in place of files."""
+    """Return the inputs that may be arrays or images in memory, instead of files."""
     return _named(IMAGES, _classes(), tuple(SOURCES))
 
 
@@ -78,7 +78,7 @@ def product_options() -> tuple[str, ...]:
 
 
 def map_options() -> tuple[str, ...]:
-    """Return the options of what is made of a tractogram that is there: those of all products, and the sampled maps."""
+    """Return the options for an existing tractogram: of all products, and of sampled maps."""
     return tuple(name for name in options() if name == "sample" or name in product_options())
 
 
@@ -142,7 +142,7 @@ def without_effect(name: str, chosen: PackageOptions) -> str:
     Parameters
     ----------
     name : str
-        Name of an option that is given.
+        Name of an option with a value.
     chosen : Parameters
         All options.
     """
@@ -172,7 +172,7 @@ def _type(name: str) -> str:
 
 
 def _classes() -> tuple[type, ...]:
-    """Return the classes of all options: those of this package, then those of registered rows."""
+    """Return the classes of all options: of this package, then of registered rows."""
     rows = (*METHODS.values(), *STOPPING_RULES.values(), *PRODUCTS.values())
     return tuple(dict.fromkeys([PackageOptions, *(row.options for row in rows)]))
 

@@ -38,7 +38,7 @@ _WORDS = {  # of the aliases in annotations
 
 
 class Choice:
-    """A row of a registry with some of its options, in place of its name.
+    """A row of a registry with some of its options, instead of its name.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Sphere:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """The voxels of an image that are at least 0.5, on a grid of its own.
+    """The voxels of an image that are at least 0.5, on another grid.
 
     Parameters
     ----------

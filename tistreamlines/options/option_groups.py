@@ -50,7 +50,7 @@ BESIDE_A_MASK = ("seed_gmwmi", "seed_surface")  # say it too, alone or beside th
 
 
 def _default_methods() -> str:
-    """Describe the default direction getter: that of a series, and those of other inputs."""
+    """Describe the default direction getters of a series and of other inputs."""
     by_source: dict[str, list[str]] = {}
     for name in SOURCES:
         by_source.setdefault(default_method(name), []).append(flag(name))
@@ -74,13 +74,13 @@ class SeedOptions:
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )
     seed_mask: ImageLike | None = option(
-        None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have a grid of its own.",
+        None, SEEDS, "Mask in which seeds are placed: its voxels of at least 0.5. It may have another grid.",
         unit="FILE",
         absent=f"FA > {SEED_FA} in the mask", one_of=PLACE, common=True,
     )
     seed_image: ImageLike | None = option(
         None, SEEDS, "Map to whose values the number of random seeds in a voxel is proportional. Values must be 0 or "
-        "more. It may have a grid of its own.", unit="FILE", absent="as --seed-mask",
+        "more. It may have another grid.", unit="FILE", absent="as --seed-mask",
         one_of=PLACE,
     )
     seed_sphere: OneOrMore[BallLike] | None = option(
@@ -91,7 +91,7 @@ class SeedOptions:
     seed_gmwmi: ImageLike | None = option(
         None, SEEDS, "Five tissues, an image of five volumes as MRtrix3's 5ttgen writes it, at whose interface of grey "
         "and white matter random seeds are placed. With --seed-mask or --seed-image, these are where the random points "
-        "are drawn from which the interface is searched. Each image may have a grid of its own.", unit="FILE",
+        "are drawn from which the interface is searched. Each image may have another grid.", unit="FILE",
         absent="as --seed-mask", excludes=("seeds", "seed_sphere", "seeds_per_voxel", "seed_grid"),
     )
     seeds: PointsLike | None = option(
@@ -138,11 +138,11 @@ class MethodChoice:
     stopping: str = option(
         None, SEEDS, "Stopping rule: "
         + "; ".join(f"{name}, {row.title}" for name, row in STOPPING_RULES.items())
-        + ". If it is left out, the files that are given choose the rule.",
+        + ". Without it, the files of the command choose the rule.",
         choices=STOPPING_RULES.keys(), foreign=RULES_ELSEWHERE, otherwise="threshold", common=True,
     )
     like: str | None = option(
-        None, MODEL, "Take DIPY's defaults for all options, in place of those that score better on phantoms whose "
+        None, MODEL, "Take DIPY's defaults for all options, instead of those that score better on phantoms whose "
         "bundles are known.", choices=("dipy",), foreign=DEFAULTS_ELSEWHERE, absent="this package's", common=True,
         affects="defaults",
     )
@@ -195,7 +195,7 @@ class RunningOptions:
 
     force: bool = option(False, OUTPUT, "Overwrite existing files.", common=True, affects="run")
     bids_out: PathLike | None = option(
-        None, OUTPUT, "Name the tractogram as BIDS proposes, in this folder of a derivative, in place of --output. The "
+        None, OUTPUT, "Name the tractogram as BIDS proposes, in this folder of a derivative, instead of --output. The "
         "entities are those in the name of DWI, such as sub-01_dwi.nii.gz. --density auto names the map too.",
         unit="FOLDER", absent="--output has the name", excludes=("part",), affects="run",
     )
@@ -224,7 +224,7 @@ class RunningOptions:
         choices=("auto", *ARCHS), unlisted=(INTERPRETED,), common=True, affects="run",
     )
     compiler: str = option(
-        "auto", RUNNING, "What compiles for a GPU: taichi, or a fork of it that is installed. The bits are the same. "
+        "auto", RUNNING, "Compiler for a GPU: taichi, or a fork of it that is installed. The bits are the same. "
         "auto takes the first of these that is installed.", choices=("auto", "taichi", "quadrants", "forge"),
         affects="run",
     )
@@ -246,7 +246,7 @@ class RunningOptions:
     )
     memory_limit: float | None = option(
         None, RUNNING, "Greatest memory of tables and buffers on the device (cpu: in main memory), and of a map in "
-        "main memory. What --sift2 holds beyond it is in a file until the weights are known.", unit="GB", low=0,
+        "main memory. Further visits of --sift2 are in a file until the weights are known.", unit="GB", low=0,
         above=True, absent="half of the free memory; cpu and --sift2: no limit", affects="run",
     )
     cache_dir: PathLike | None = option(
@@ -254,7 +254,7 @@ class RunningOptions:
         unit="FOLDER", absent="nothing is kept", affects="run",
     )
     shared_cache: bool = option(
-        False, RUNNING, "Share --cache-dir with others: read what they have written there. Whoever can write there "
+        False, RUNNING, "Share --cache-dir with others: read what they have written there. A user who can write there "
         "decides what is tracked. Otherwise, the folder and its files must be yours, and nobody else may write there.",
         requires=("cache_dir",), affects="run",
     )

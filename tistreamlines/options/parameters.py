@@ -103,7 +103,7 @@ class Parameters(PackageOptions):
             part_of(self.part)
 
     def __repr__(self) -> str:
-        """Return the options that were given."""
+        """Return the options of the user."""
         texts = (f"{name}={value!r}" for name, value in vars(self)["_given"].items())
         return f"{type(self).__name__}({', '.join(texts)})"
 
@@ -178,7 +178,7 @@ class Parameters(PackageOptions):
         return self.nseeds if self.select is None else several
 
     def inputs(self) -> dict[str, str | PathLike[str]]:
-        """Return the files, arrays and images that are given.
+        """Return the files, arrays and images of the user.
 
         Returns
         -------

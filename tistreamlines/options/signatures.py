@@ -26,7 +26,7 @@ def with_keywords(
     defaults : mapping
         Default of each option, in the order of the signature.
     advice : str
-        What an error about an unknown keyword ends with.
+        The end of an error about an unknown keyword.
 
     Returns
     -------

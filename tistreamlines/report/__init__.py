@@ -1,1 +1,1 @@
-"""A page about a run: its pictures, its counts and what it was made of, in one HTML file."""
+"""A page about a run: its pictures, its counts and its inputs, in one HTML file."""

@@ -98,7 +98,7 @@ def encode_matrix(matrix: Array) -> Json:
 
 
 def facts(weights: Weights) -> dict[str, str]:
-    """Return what is told of weights, by what it is called."""
+    """Return the facts about weights by their descriptions."""
     rows = {"proportionality coefficient mu": f"{weights.mu:.5g}"}
     if weights.iterations:
         first, last = weights.iterations[0], weights.iterations[-1]

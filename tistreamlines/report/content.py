@@ -1,4 +1,4 @@
-"""What a report says of a run, taken from its record: tables of descriptions and values; and the names of its files."""
+"""The text of a report, from the record of a run: tables of descriptions and values; and the names of its files."""
 
 from __future__ import annotations
 

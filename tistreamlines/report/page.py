@@ -37,7 +37,7 @@ TEMPLATES = {name: Template(text.removesuffix("\n")) for name, text in zip(_PART
 
 @dataclass(frozen=True, eq=False)
 class RunFacts:
-    """What is known of a run.
+    """The known facts of a run.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def _run(run: RunFacts) -> str:
         f"<tr><th>{escape(name)}</th><td>{escape(path)}</td><td><code>{escape(digest)}</code></td></tr>"
         for name, path, digest in content.inputs(record)
     )
-    nothing = "nothing: the streamlines are kept in memory" if content.is_tracked(record) else "nothing but this page"
+    nothing = "nothing: the streamlines are kept in memory" if content.is_tracked(record) else "only this page"
     return _section(
         "What was run", "run", command=escape(content.command(record, run.output)),
         facts=_table(content.method(record).items()), inputs="".join(rows),

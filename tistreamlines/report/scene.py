@@ -1,4 +1,4 @@
-"""What the pictures of a report show: the density of the streamlines and a sample of them, in the frame of a head."""
+"""The contents of a report's pictures: the density of the streamlines and a sample of them, in the frame of a head."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOST = 16_000  # streamlines of the sample
 class PictureFrame:
     """The grid of an image, with its axes in the order right, front, top, from the centre of its first voxel.
 
-    Pictures are along the voxel axes, so that no slice is interpolated; where these are tilted in the scanner, so are
-    the pictures.
+    Pictures are along the voxel axes, so that no slice is interpolated; the pictures are as tilted in the scanner as
+    these.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class PictureFrame:
 
 @dataclass(frozen=True, eq=False)
 class SlicePeaks:
-    """The initial directions that were found at the centres of voxels of a slice.
+    """The initial directions at the centres of voxels of a slice.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class SlicePeaks:
 
 @dataclass(frozen=True, eq=False)
 class ReportScene:
-    """What the pictures show.
+    """The contents of the pictures.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class ReportScene:
 
     @cached_property
     def grey(self) -> Array:
-        """What lies behind the streamlines, 0 to 1, along the axes of the frame: the background, or the density."""
+        """The picture behind the streamlines, 0 to 1, along the axes of the frame: the background, or the density."""
         if self.background is not None:
             return self.frame.volume(self.background).astype(np.float32) / 255
         return 0.6 * np.log1p(self.counts, dtype=np.float32) / max(np.log1p(float(self.counts.max(initial=0))), 1e-9)

@@ -82,14 +82,14 @@ def track(
         Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
         the streamlines are kept in memory.
     gtab : dipy.core.gradients.GradientTable, optional
-        The gradients, in place of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
+        The gradients, instead of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
     affine : (4, 4) array_like, optional
         From voxel coordinates of the arrays (centre of a voxel = integer) to RASmm. Without it, arrays are taken to lie
         on the grid of the files or nibabel images among the inputs.
     parameters : Parameters, optional
         Options, of which keywords override single ones.
     watcher : Watcher, optional
-        Is told of the stages, notes, warnings and progress.
+        Receives the stages, notes, warnings and progress.
     progress : bool
         Whether a bar shows the stages and the progress, in a terminal or in a notebook; elsewhere, a line a minute
         does. It takes the place of ``watcher``.
@@ -269,7 +269,7 @@ def estimate(
 
 
 def _watching(options: Arguments) -> AbstractContextManager[Watcher]:
-    """Show a bar if that is asked for; otherwise, return the watcher."""
+    """Show a bar if the caller wants one; otherwise, return the watcher."""
     return bar_or(options.get("watcher"), progress=options.get("progress", False))
 
 
@@ -352,7 +352,7 @@ def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Se
 
 
 def _located(series: Series, parameters: Parameters, affine: npt.ArrayLike | None) -> tuple[Series, Parameters]:
-    """Give every array of voxels its affine: the one that was given, or that of the first image."""
+    """Give every array of voxels its affine: the argument, or that of the first image."""
     placed = set(names_in_memory()) - {"seeds"}
     options = {name: source for name, source in parameters.inputs().items() if name.split()[0] in placed}
     first = {name: source for name, source in options.items() if name.split()[0] in SOURCES}
@@ -391,7 +391,7 @@ def _relocated(parameters: Parameters, name: str, located: Mapping[str, InMemory
 
 
 def _affine_of(name: str, value: str | PathLike[str], parameters: Parameters) -> npt.NDArray[np.float64] | None:
-    """Return the affine of an input: of an image, or of what its source opens."""
+    """Return the affine of an input: of an image, or of its opened source."""
     if isinstance(value, InMemory):
         return value.affine
     option = name.split()[0]

@@ -36,7 +36,7 @@ def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Pat
     dwi : str, Path or anything else
         Diffusion series, whose name has the entities.
     output : Path or None
-        Tractogram that was given as well, which is an error.
+        Tractogram besides, which is an error.
     parameters : Parameters
         Options, of which ``bids_out`` is the folder of the derivative.
 
@@ -56,7 +56,7 @@ def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Pat
                              "give --output")
     entities = dict(part.split("-", 1) for part in matched[1].split("_"))
     space = entities.pop("space", None)
-    entities.pop("desc", None)  # of the preprocessed series, not of what is made of it
+    entities.pop("desc", None)  # of the preprocessed series, not of files made from it
     start = [f"{name}-{label}" for name, label in entities.items()] + ([f"space-{space}"] if space else [])
     levels = [f"{name}-{entities[name]}" for name in ("sub", "ses") if name in entities]
     folder = Path(parameters.bids_out, *levels, "dwi")
@@ -72,7 +72,7 @@ def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Pat
 
 @contextmanager
 def made_folders(output: Path) -> Generator[None, None, None]:
-    """Make the folders of an output; those that are made and left empty, as by an error, are removed at the end."""
+    """Make the folders of an output; new ones that stay empty, as after an error, are removed at the end."""
     missing = [folder for folder in output.parents if not folder.exists()]
     with explained(output):
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def complete(parameters: Parameters, files: Mapping[str, tuple[Path, ...]]) -> N
         if path.name.endswith(suffix := f"_dwimap{PRODUCTS[name].suffixes[0]}"):
             beside = path.with_name(path.name.removesuffix(suffix) + "_dwimap.json")
             content = {
-                "Description": TOLD.get(name, f"What {flag(name)} makes of the streamlines"),
+                "Description": TOLD.get(name, f"The product of {flag(name)}"),
                 "Model": {"Description": f"{METHODS[parameters.dg].title} tractography, model {parameters.model}"},
             }
             sidecar.write_json(beside, content)
@@ -194,5 +194,5 @@ def _termination(chosen: Parameters, dwi: object) -> Json:
 
 
 def _present(*values: object) -> tuple[object, ...]:
-    """Return the values that are given."""
+    """Return the values without None."""
     return tuple(value for value in values if value is not None)

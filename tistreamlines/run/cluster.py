@@ -75,7 +75,7 @@ def track(
     retries : int
         How often a part may fail, or lose its worker more often than dask tolerates, before the run fails.
     watcher : Watcher, optional
-        Is told of the progress, as parts are finished, and of notes and warnings.
+        Receives the progress, as parts are finished, and notes and warnings.
     **options
         All others of :func:`tistreamlines.track`. Each worker uses the device that ``arch`` names, and with
         ``arch="cpu"`` as many threads as dask has given it. Without ``cache_dir``, tables are kept until the run ends.
@@ -122,7 +122,7 @@ def track_many(
         Number of parts of each subject. By default there are four parts for each worker in all, and at least one for
         each subject.
     retries, watcher : as for :func:`track`
-        Failures that are tolerated, and who is told of the progress of all subjects together.
+        The number of tolerated failures, and the receiver of the progress of all subjects together.
 
     Returns
     -------
@@ -144,7 +144,8 @@ def track_many(
 
 
 class _Job:
-    """A subject: its arguments, and a folder beside the output, for what workers need and the parts that they write."""
+    """A subject: its arguments, and a folder beside the output, for the inputs of workers and the parts that they
+    write."""
 
     def __init__(self, number: int, subject: Mapping[str, object], parts: int | None, each: int) -> None:
         self.number = number

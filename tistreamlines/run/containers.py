@@ -60,7 +60,7 @@ def tractogram(batches: Iterable[Batch], reference: object) -> StatefulTractogra
     ----------
     batches : iterable of Batch
     reference : str, nibabel image or header
-        Whatever DIPY takes as the reference of a tractogram.
+        Any reference of a tractogram that DIPY accepts.
     """
     from dipy.io.stateful_tractogram import StatefulTractogram
     from dipy.io.utils import Space as Frame

@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, from :func:`tistreamlines.estimate`.
+    """The estimate of a run, from :func:`tistreamlines.estimate`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Estimate:
     file_bytes : dict of str to int
         Size of the tractogram by format: that of the output, or all.
     process_bytes : int or None
-        Peak memory of this process so far, with what it keeps on a cpu; None if unknown.
+        Peak memory of this process so far, with its tables on a cpu; None if unknown.
     device_bytes : int
         Memory of the tables and of the buffers of the run on the device.
     prepare_seconds, track_seconds : float
@@ -163,7 +163,7 @@ def _duration(seconds: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """What was tracked.
+    """The run of the pilot.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def five_tissues(
     output : str or Path, optional
         Image to write, .nii or .nii.gz.
     pve_wm, pve_gm, pve_csf : str, Path or nibabel image, optional
-        In place of a segmentation, the fractions of white matter, grey matter and cerebrospinal fluid, 0 to 1, on one
+        Instead of a segmentation, the fractions of white matter, grey matter and cerebrospinal fluid, 0 to 1, on one
         grid. They are divided by their sum where it is at least 0.5; elsewhere, there is no brain.
     sgm : str, Path or nibabel image, optional
         Subcortical grey matter on the grid of the fractions: a mask, fractions from 0 to 1, or labels of FreeSurfer, as

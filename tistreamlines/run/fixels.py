@@ -70,8 +70,8 @@ class Fixels:
     space : Space
         Grid of the voxels.
     lobe_of_direction : (voxels, 1281) uint8 or None
-        If it is asked for: of each voxel with fixels, in the order of their first fixels, the number within the voxel
-        of the fixel to which each direction of ``tistreamlines.space.geodesic.half_sphere()`` belongs, along the
+        If the caller wants it: of each voxel with fixels, in the order of their first fixels, the number within the
+        voxel of the fixel to which each direction of ``tistreamlines.space.geodesic.half_sphere()`` belongs, along the
         scanner's axes. Directions outside all lobes belong to a lobe nearby.
 
     Examples

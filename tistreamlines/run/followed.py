@@ -1,4 +1,4 @@
-"""What the streamlines of a run follow, as what their densities are compared with."""
+"""The FODs or samples that streamlines of a run follow, with which their densities are compared."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ class Inputs:
     Parameters
     ----------
     space : grid of the series, or of the orientations where there is no series.
-    dwi, oriented : the series, and what is followed in place of a model; at least one of them is not None.
+    dwi, oriented : the series, and what is followed instead of a model; at least one of them is not None.
     mask : (x, y, z), if it was given.
-    maps : maps of the stopping rule, (x, y, z) or on a grid of their own, by the name of their option.
+    maps : maps of the stopping rule, (x, y, z) or on another grid, by the name of their option.
     frames : for each input with directions, the axes they are taken along and why.
     seeded : (x, y, z), the mask or the map of seeds, if one was given.
     seed_space : its grid.
@@ -202,7 +202,7 @@ class Headers:
 
     Parameters
     ----------
-    dwi, followed : the series, and what is followed in place of a model, if they are given.
+    dwi, followed : the series, and what is followed instead of a model, if they are given.
     """
 
     dwi: nifti.OpenDwi | None
@@ -210,14 +210,14 @@ class Headers:
 
 
 def open_headers(series: Series, parameters: Parameters, log: Log) -> Headers:
-    """Open the series, and what is followed in place of a model.
+    """Open the series, and what is followed instead of a model.
 
     Parameters
     ----------
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or of ``dwi`` alone if the format has gradients; empty
         if :func:`needs_series` finds no need of them.
     parameters : all options.
-    log : is told of choices made for the user.
+    log : receives choices made for the user.
     """
     if not series and parameters.source == FITTED:
         raise ParameterError(needs_series(parameters))
@@ -233,7 +233,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     Parameters
     ----------
     headers, series, parameters : what :func:`open_headers` has returned and received.
-    log : is told of choices made for the user and of possible mistakes.
+    log : receives choices made for the user and possible mistakes.
 
     Raises
     ------
@@ -322,10 +322,10 @@ def own_mask(oriented: object, parameters: Parameters) -> Mask | None:
 def own_maps(
     oriented: object, mask: Mask | None, parameters: Parameters, shape: tuple[int, int, int]
 ) -> dict[str, Map]:
-    """Return the maps of the stopping rule that those that are given replace.
+    """Return the maps of the stopping rule that the user's maps replace.
 
-    They are the mask of what is followed, if it says where it has directions, or else --mask, or else the whole image
-    of this shape if streamlines end by themselves.
+    They are the mask of the input that streamlines follow, if it has one; else --mask; else the whole image of this
+    shape if streamlines end by themselves.
     """
     inside = mask if stops_at_mask(parameters) else own_mask(oriented, parameters)
     if inside is None and METHODS[parameters.dg].ends_at_cutoff:

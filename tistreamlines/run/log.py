@@ -69,7 +69,7 @@ class Watcher:
         Parameters
         ----------
         text : str
-            What may be wrong and what to do, in one line.
+            The possible mistake and advice, in one line.
         """
         warnings.warn(python_names(text), stacklevel=2)
 

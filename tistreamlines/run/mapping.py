@@ -64,7 +64,7 @@ def map_tractogram(
         A .trx, .trk or .tck, in RASmm, or the folder of a .trx that is not packed. It is read in batches, so its size
         does not matter.
     image : str, Path or nibabel image, optional
-        What lies behind them in the pictures of the page, such as FA or T1; without it, their density does.
+        The background of the page's pictures, such as FA or T1; without it, the density of the streamlines.
     force : bool
         Overwrite existing files.
     watcher : Watcher, optional
@@ -79,13 +79,13 @@ def map_tractogram(
     compiler, threads : str, int
         As for :func:`track`.
     memory_limit : float, optional
-        Greatest memory, GB, of what ``sift2`` holds of visits, streamlines and fixels on the device, or with 'cpu' in
-        main memory, and of a map. Visits beyond it go to a file without a name in the folder of the weights; a larger
-        map is refused. By default, the only limit is that a map has to fit the free memory.
+        Greatest memory, GB, of the visits, streamlines and fixels of ``sift2`` on the device, or with 'cpu' in main
+        memory, and of a map. Visits beyond it go to a file without a name in the folder of the weights; a larger map is
+        refused. By default, the only limit is that a map has to fit the free memory.
     report : str or Path, optional
         Page about the streamlines, .html.
     **products
-        Options of what is made, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
+        Options of the products, such as ``connectome``, ``density``, and ``sample`` with ``sample_table``, as for
         :func:`track`. Maps of a .tck, which has no grid, need ``density_grid``, or ``density_voxel`` for a grid that
         covers the streamlines.
 
@@ -99,7 +99,7 @@ def map_tractogram(
     Raises
     ------
     ParameterError
-        If nothing is asked for, or if options cannot be combined.
+        If no option names a file, or if options cannot be combined.
     InputError
         If the tractogram or another input is missing or damaged.
     OutputError
@@ -189,9 +189,9 @@ def map_tractogram(
 
 
 def _check(chosen: Parameters, outputs: Outputs, image: object) -> None:
-    """Raise a ParameterError if nothing is asked for, or something that nothing is made of."""
+    """Raise a ParameterError if no option names a file, or an option has no input."""
     if not outputs.products and outputs.report is None:
-        raise ParameterError(f"nothing is asked for: give {listed(map(flag, (*PRODUCTS, 'report')))}")
+        raise ParameterError(f"no option names a product: give {listed(map(flag, (*PRODUCTS, 'report')))}")
     if chosen.sample is not None and chosen.sample_table is None:
         raise ParameterError("--sample needs a file for the values here: give --sample-table")
     if image is not None and outputs.report is None:
@@ -218,7 +218,7 @@ def _grid(path: Path, chosen: Parameters, outputs: Outputs) -> Space | None:
 
 
 def _covering(path: Path, extent: Extent, chosen: Parameters) -> Space:
-    """Return the grid of the voxels that are asked for, around all streamlines."""
+    """Return the grid of voxels of the wanted size around all streamlines."""
     if not np.isfinite(extent.low).all():
         raise InputError(f"{path}: has no streamline that a grid could cover; give --density-grid")
     assert chosen.density_voxel is not None

@@ -101,7 +101,7 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
 
 
 def taken_by(inputs: Iterable[str | PathLike[str]]) -> dict[Path, str]:
-    """Return the files among the inputs, which no output may replace, each with what it is."""
+    """Return the files among the inputs, which no output may replace, each with its description."""
     return {Path(path): "is an input" for path in inputs if not isinstance(path, InMemory)}
 
 
@@ -113,7 +113,7 @@ def check_names(
     Parameters
     ----------
     outputs : all files that are written.
-    taken : files that are not replaced, each with what it is.
+    taken : files that are not replaced, each with its description.
     force : whether existing outputs are replaced.
     previous : outputs, by :func:`place_of`, that are replaced in any case.
 

@@ -53,8 +53,8 @@ def join(
     report : str or Path, optional
         Page about the whole run, .html. It has no picture of the series and no directions, which only ``track`` reads.
     **products
-        Options of what the tractogram holds, such as ``sample``, and of what is made of the streamlines besides, such
-        as ``density``, as for :func:`track`. The files have the bytes of those that one run would have written.
+        Options of the contents of the tractogram, such as ``sample``, and of its products, such as ``density``, as for
+        :func:`track`. The files have the bytes of those that one run would have written.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def whole(parts: Sequence[StoredTrx]) -> list[StoredTrx]:
             raise InputError(f"{stored.path}: is of another run than {first.path}: {differs}")
         if part.number in known:
             other = known[part.number].path
-            raise InputError(f"{stored.path}: is part {part.number}, and so is {other}: give one of them")
+            raise InputError(f"{stored.path} and {other} are both part {part.number}: give one of them")
         if stored.record.result.seeds != part.seeds:
             seeds = f"{stored.record.result.seeds} of {part.seeds} seeds"
             raise InputError(f"{stored.path}: only {seeds} were tracked: track it again")

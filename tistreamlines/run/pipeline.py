@@ -35,7 +35,8 @@ from .spec import parts_of
 
 
 def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
-    """Track all seeds, and write what is asked for; ``keeps``: without an output, streamlines are kept in memory."""
+    """Track all seeds, and write the files that options name; ``keeps``: without an output, streamlines are kept in
+    memory."""
     if output is None:
         return run.collect(keeps=keeps or not run.receiver.products.paths)
     if run.parameters.resume:
@@ -59,7 +60,7 @@ def start(
     ----------
     series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if none is needed.
     parameters : all options.
-    watcher : is told of stages, notes and warnings.
+    watcher : receives stages, notes and warnings.
     makers : what makes products whose inputs were read, see :func:`.products.makers_of`.
     only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
     notes : choices that were made for the user before this.

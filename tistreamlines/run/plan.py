@@ -1,4 +1,4 @@
-"""From the inputs to the tables and seeds that the engine needs: inputs are read, models are fitted, tables are made.
+"""From the inputs to the tables and seeds of the engine: reads inputs, fits models, makes tables.
 
 Tables of an earlier run are read from the cache, if there is one.
 """
@@ -56,7 +56,7 @@ Describe = Callable[[], Spec]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What is made of the inputs, and serves other seeds too, so that it can be kept in the cache.
+    """The tables that follow from the inputs. They serve other seeds too, so the cache can keep them.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ def make_plan(
     log.begin("load")
     series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
     hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
-    # what the tables are made of is looked at where they are made
+    # the maker of the tables checks their inputs
     known = {str(source) for source in (*series.values(), *sources.values())}
     log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
     notes, warnings = len(log.notes), len(log.warnings)  # what does not follow from the tables
@@ -276,7 +276,7 @@ def _sides(inputs: Inputs) -> tuple[float, ...]:
 def _tables_of(
     inputs: Inputs, follows: Followed, stop: StopTables, reach: npt.NDArray[np.float64], parameters: Parameters
 ) -> KernelTables:
-    """Make the tables of the method from what it follows."""
+    """Make the tables of the method from its input."""
     sides = _sides(inputs)
     data = GetterInputs(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
     try:

@@ -58,7 +58,7 @@ class Products:
         return any(product.follows for product in self._made.values())
 
     def follow(self, followed: object = None, progress: Callable[[float], object] = lambda _: None) -> None:
-        """Hand on what streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
+        """Hand on the input that streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
         for product in self._made.values():
             product.follow(followed, progress)
 
@@ -84,7 +84,7 @@ class Products:
             product.move_to(program)
 
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
-        """Return what devices make in place of points; nothing if one of the products needs points."""
+        """Return what devices make instead of points; nothing if one of the products needs points."""
         return all_or_nothing(product.collector(space, settings) for product in self._made.values())
 
     def write(self, *, force: bool) -> None:
@@ -112,12 +112,12 @@ class Products:
 
     @property
     def details(self) -> Json:
-        """What the record says of them."""
+        """Their fields of the record."""
         return {name: product.details for name, product in self._made.items()}
 
     @property
     def values(self) -> dict[str, Any]:
-        """What a result holds of them."""
+        """Their fields of the result."""
         return {name: product.value for name, product in self._made.items()}
 
     @property
@@ -208,7 +208,7 @@ def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -
 
 
 def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> StreamlineSample | None:
-    """Return what a report keeps of the streamlines, if one is asked for."""
+    """Return the scene of a report, which keeps a sample of the streamlines, if options name one."""
     if parameters.report is None:
         return None
     from ..report.scene import StreamlineSample

@@ -230,7 +230,8 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Journal:
-    """What the pieces of a run that can go on have in common; what it makes at its end, and has begun to write."""
+    """The common fields of the pieces of a run with --resume; the products of its end, and the files that it has begun
+    to write."""
 
     made_by: str
     run: Json

@@ -1,4 +1,4 @@
-"""The reports of a run and of a tractogram: pictures of the tables, of what has tracked and of the streamlines."""
+"""The reports of a run and of a tractogram: pictures of the tables, of the devices and of the streamlines."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _peaks(engine: Engine | Several | None, prepared: KernelTables, scene: Repor
 
 
 class Shown:
-    """What a report shows of the streamlines of a tractogram that is there, as batches pass.
+    """Collects the streamlines of an existing tractogram for a report, as batches pass.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Shown:
             "mean_mm": float(lengths.mean(dtype=float)) if count else 0.0,
             "median_mm": float(np.median(lengths)) if count else 0.0,
         }
-        # lengths are told as those of streamlines with so short a step
+        # lengths are as of streamlines with so short a step
         histogram = np.bincount((lengths / RESOLUTION_MM).astype(np.int64) + 1, minlength=1)
         facts = RunFacts({**record, "result": result, "step_mm": RESOLUTION_MM}, None, histogram, (), products)
         write_report(page, facts, self._gathered.scene(self._background, self._behind), "", force=force)

@@ -1,4 +1,4 @@
-"""What a run has produced: counts, lengths and times, and the streamlines themselves."""
+"""The result of a run: counts, lengths and times, and the streamlines themselves."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class TrackResult(Result):
     space : Space
         Grid of the image that was tracked.
     batches : tuple of Batch
-        All streamlines, with what was sampled along them, if they were kept in memory; empty if a tractogram was
-        written, or only what was made of them.
+        All streamlines, with sampled values, if they were kept in memory; empty if the run wrote a tractogram, or only
+        products.
     sample : Batch
         Streamlines of about a thousand seeds, for the picture in a notebook.
     products : dict
-        What was made of the streamlines besides, by the name of the option that names its file.
+        Other products of the streamlines, by the name of the option that names their file.
     record : dict
-        What is written beside a tractogram as .json: options, inputs with their hashes, versions and these numbers.
+        The record beside a tractogram, a .json file: options, inputs with their hashes, versions and these numbers.
 
     Notes
     -----
@@ -126,8 +126,8 @@ class TrackResult(Result):
     def streamlines(self) -> ArraySequence:
         """Points of each streamline, ``(n, 3)`` float32, RASmm, as nibabel's ArraySequence.
 
-        They are read when they are asked for, if a tractogram was written. A .trx file is mapped, so that only what is
-        used is read. Changes in place stay in memory: no file follows them.
+        If there is a tractogram, they come from it at the first use. A .trx file is mapped, so that only used parts are
+        read. Changes in place stay in memory: no file follows them.
 
         Returns
         -------

@@ -128,8 +128,8 @@ def _check_journal(run: Run, folder: Path, record: Json) -> Json:
         known = before.inputs.get(name)
         if known is not None and known.path == file["path"] and known.sha256 != file["sha256"]:
             run.log.warn(
-                f"{flag(name.split()[0])} {known.path}: has changed since the run began; what is made of it is made of "
-                "what it holds now"
+                f"{flag(name.split()[0])} {known.path}: has changed since the run began; its "
+                "products follow its present values"
             )
     return content
 
@@ -149,7 +149,7 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
         except InputError as error:
             record = sidecar.sidecar_path(path)
             if record.exists() or record.is_symlink():
-                run.log.warn(f"{error}; it and what comes after it is tracked anew")
+                run.log.warn(f"{error}; it and all later pieces are tracked anew")
             for file in (path, record):
                 with suppress(OSError):
                     file.unlink()

@@ -121,7 +121,7 @@ class Run:
         self.log.watcher.progress(*((seeds, len(self.seed_range)) if select is None else (count, select)), count)
 
     def warn(self) -> None:
-        """Say why there are fewer seeds or streamlines than the user asked for, and what nearly all ends hint at."""
+        """Say why there are fewer seeds or streamlines than the user wants, and the hint of nearly all ends."""
         (seeds, count), all_seeds = self.done, len(self.seed_range)
         select, limit, summary = self.parameters.select, self.parameters.time_limit, self.receiver.summary()
         if limit is not None and seeds < all_seeds and count != select:
@@ -207,14 +207,14 @@ class Run:
         return self._reported(result, self.receiver.write_record(output, result.record))
 
     def _weigh(self) -> None:
-        """Weigh the streamlines if that is asked for, and begin to write."""
+        """Weigh the streamlines if options say so, and begin to write."""
         if self.receiver.products.weighs:
             self.log.begin("weigh")
             self.receiver.products.per_streamline()
         self.log.begin("write")
 
     def _reported(self, result: TrackResult, record: Json | None = None) -> TrackResult:
-        """Write the page about a result, if one is asked for; ``record`` is that of its files. Return the result."""
+        """Write the page about a result, if an option names it; ``record`` is that of its files. Return the result."""
         if self.receiver.gathered is not None:
             from .reporting import report
 

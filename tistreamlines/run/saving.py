@@ -1,6 +1,6 @@
 """Tractograms of runs: streamlines are received, counted and written with a record, and read back where these fit.
 
-A run that goes on writes pieces, tractograms of consecutive seeds. Parts are pieces that were made apart.
+A run that goes on writes pieces, tractograms of consecutive seeds. Parts are pieces of separate runs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Receiver:
     Attributes
     ----------
     counts : of the streamlines so far.
-    gathered : what a report shows of them, if one is asked for.
+    gathered : the scene of a report, if an option names one.
     force : whether existing files are replaced.
     """
 
@@ -172,8 +172,8 @@ def save(
             if isinstance(streamlines, Path):
                 if streamlines.suffix.lower() != ".trx":
                     raise OutputError(
-                        f"{output}: {streamlines.name} lacks what a {output.suffix} of the run has, or has it rounded: "
-                        "track to a .trx file or to memory, or save what to_sft() returns with DIPY"
+                        f"{output}: {streamlines.name} lacks what a {output.suffix} of the run has, or rounds it: "
+                        "track to a .trx file or to memory, or save the result of to_sft() with DIPY"
                     )
                 streamlines, late = StoredTrx(streamlines).batches(), {}  # a .trx has all that other formats have
             layout = layout_of(chosen, record["step_mm"])
@@ -219,7 +219,7 @@ class StoredTrx:
 
     @property
     def identity(self) -> Json:
-        """What the piece has in common with the others of its run."""
+        """The common fields of the pieces of its run."""
         return identity(self.record.content)
 
     @property
@@ -287,7 +287,7 @@ def identity(record: Json) -> Json:
 
 
 def difference(record: Json, other: Json) -> str:
-    """Say in what two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
+    """Say where two identities differ first: '--max-angle is 30, not 60'; nothing if they are equal."""
     for name in {**record, **other}:
         if record.get(name) != other.get(name):
             change = "differs" if name.startswith(HASHED) else f"is {record.get(name)}, not {other.get(name)}"

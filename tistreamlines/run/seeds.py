@@ -1,4 +1,4 @@
-"""The seeds of a run: those that are given, or those that its options ask for."""
+"""The seeds of a run: of the user, or of its options."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ class Region(NamedTuple):
 
 
 def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = silent, warn: Tell = silent) -> Seeds:
-    """Return the seeds that are given, or those in balls, at an interface, on surfaces or in the voxels of a region.
+    """Return the user's seeds, or those in balls, at an interface, on surfaces or in the voxels of a region.
 
-    ``note`` and ``warn`` are told of surfaces; where tables come from the cache, these messages come with them.
+    ``note`` and ``warn`` receive messages about surfaces; where tables come from the cache, these messages come with
+    them.
     """
     files = parameters.inputs()
     if "seeds" in files:

@@ -1,4 +1,4 @@
-"""What the options of a run ask of a session: its devices, its settings and its selection; and who watches the run."""
+"""The session of a run from its options: devices, settings and selection; and the watcher of the run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
 
 @contextmanager
 def bar_or(watcher: Watcher | None, *, progress: bool) -> Generator[Watcher, None, None]:
-    """Show a bar during the block, if that is asked for, and return it, or else the watcher.
+    """Show a bar during the block, if the caller wants one, and return it; otherwise, return the watcher.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a run does, as far as its options and the headers of its inputs tell; its kernels depend on nothing else."""
+"""The plan of a run from its options and the headers of its inputs; its kernels depend on nothing else."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from .setup import settings_on
 
 @dataclass(frozen=True)
 class Spec:
-    """What a run does.
+    """The plan of a run.
 
     Parameters
     ----------
     getter, rule : the direction getter and the stopping rule, by the names of their rows.
     source, model, order : what is followed, and the model that is fitted with harmonics of an order, if one is.
-    form : the form of what is followed.
+    form : the form of the getter's input.
     recovery : what helps a half on where it may not end, or nothing.
     shape, voxel_sizes : of the image that is tracked, mm.
     step_mm, fewest_steps, most_steps, most_of_half : step size, and bounds of the steps of a streamline and of a half.
     arch, devices : where streamlines grow, as the options say it.
     outputs : the products besides a tractogram.
-    parameters : all options, with the order of the model and what follows from it.
+    parameters : all options, with the order of the model and the options that follow from it.
     """
 
     getter: str
@@ -99,7 +99,7 @@ def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) ->
 
 
 def _form(parameters: Parameters, headers: Headers, gtab: GradientTable | None) -> Form:
-    """Return the form of what the getter follows."""
+    """Return the form of the getter's input."""
     if (source := SOURCES.get(parameters.source)) is not None:
         return source.form(headers.followed, parameters)
     if SIGNALS in METHODS[parameters.dg].follows:
@@ -120,7 +120,7 @@ def with_order(
     ----------
     parameters : all options.
     gtab : gradients of the series that is fitted, if there is one.
-    note : is told of an order that is below that of the model.
+    note : receives a message about an order below the model's.
     path : of the series.
     """
     if gtab is None or parameters.model is None:

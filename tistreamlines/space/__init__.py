@@ -1,1 +1,1 @@
-"""What many rooms share: grids, batches of streamlines, the sampled sphere and its vertices, spherical harmonics."""
+"""Shared parts: grids, batches of streamlines, the sampled sphere and its vertices, spherical harmonics."""

@@ -52,7 +52,7 @@ class Batch:
     stop_reasons : (n, 2) uint8
         Why the backward and the forward half stopped: see ``kernels/stop_reasons.py``.
     data_per_streamline, data_per_point : mapping of str to ndarray, (n,) and (p,) float32
-        What was sampled along the streamlines, by name.
+        Values sampled along the streamlines, by name.
     groups : tuple of Groups
         Which groups the streamlines belong to.
 

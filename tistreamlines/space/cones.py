@@ -64,7 +64,7 @@ def cone_lists(inside: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], np
     """
     counts = inside.sum(axis=1)
     width = round_up(max(int(counts.max()), 1))
-    # a stable sort of what is outside brings those inside to the front
+    # a stable sort brings the vertices inside to the front
     order = np.argsort(~_pad_cones(inside), axis=1, kind="stable")[:, :width]
     numbers = np.where(np.arange(width) < counts[:, None], order, ~order).astype(np.int32)
     numbers = numbers.reshape(len(inside), -1, PATCH)

@@ -7,7 +7,7 @@ l and |m|, including the Condon-Shortley phase, and Re and Im its parts:
 ====================  ===================  ===================  =====================================================
 name                  m < 0                m > 0                written by
 ====================  ===================  ===================  =====================================================
-descoteaux07_legacy   sqrt(2) Re Y         sqrt(2) Im Y         DIPY unless told otherwise (``legacy=True``)
+descoteaux07_legacy   sqrt(2) Re Y         sqrt(2) Im Y         DIPY by default (``legacy=True``)
 descoteaux07          (-1)^m sqrt(2) Re Y  sqrt(2) Im Y         DIPY with ``legacy=False``; Descoteaux et al. 2007
 tournier07            sqrt(2) Im Y         sqrt(2) Re Y         MRtrix3; DIPY's tournier07 with ``legacy=False``
 tournier07_legacy     Im Y                 Re Y                 MRtrix 0.2; DIPY's tournier07 with ``legacy=True``

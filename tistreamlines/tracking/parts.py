@@ -50,7 +50,7 @@ class Getter(Part):
     ----------
     method : the kernels' record of its tables.
     scratch : the record of its team memory.
-    state : record of what a half carries from step to step, besides its point.
+    state : record of the numbers that a half carries from step to step, besides its point.
     row : what is read of a voxel.
     begin, read, set_out, load_state, store_state, look_ahead, choose, move : see the holes of ``kernels/growth.py``.
     move_as_chosen : ``move`` for the step that has just been chosen; by default the same.
@@ -64,7 +64,7 @@ class Getter(Part):
     most_directions : greatest number of initial directions of a seed.
     aimed : whether it seeks the initial direction near a given one.
     laid_out_abreast : whether the host lays out 32 halves together.
-    read_by_lanes : whether each lane reads rows of its own, which may then lie interleaved.
+    read_by_lanes : whether each lane reads separate rows, which may then lie interleaved.
     shares : arrays of team memory that may lie within another one, see :class:`tistreamlines.linker.parts.Source`.
     often_read : flat names of arrays, the most read first, which a GPU may copy to the shared memory of a block.
     """
@@ -111,7 +111,7 @@ class Getter(Part):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recovery(Part):
-    """What helps a half on where it may not end; without arguments, nothing does.
+    """Help for a half past an invalid end; without arguments, there is none.
 
     Parameters
     ----------
@@ -146,12 +146,12 @@ class Rule(Part):
     ----------
     stopping : the kernels' record of its tables.
     classify : the reason to stop at a point.
-    memory : record of what it remembers of the points of a half.
+    memory : record of its memory of the points of a half.
     load_memory, remember, conclude, store_memory : stages of rules that remember points.
     crop, note_point : stages of rules that move ends within their last segments.
     fluid_at, shuns_fluid : for rules that know where fluid is, see ``kernels/getters/ifod2.py``.
     for_rule : number of reals that a half keeps for it.
-    maps : number of its maps on a grid of their own.
+    maps : number of its maps on another grid.
     crops : 1 if ends may lie within their last segments.
     cut : where a half is cut back to that has left subcortical grey matter.
     takes_back, in_turn : as of :class:`Recovery`.
@@ -180,11 +180,11 @@ class Rule(Part):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection(Part):
-    """What is demanded of streamlines while they grow; without arguments, nothing is.
+    """Demands on streamlines while they grow; without arguments, there are none.
 
     Parameters
     ----------
-    filter : the kernels' record of what is demanded of points.
+    filter : the kernels' record of the demands on points.
     bits_at : bits of a point, see ``kernels/selection/regions.py``.
     load_bits, look, confine, add_point, stand, leave_point, store_bits : stages of ``kernels/selection/bits.py``.
     has_bits : 1 if points have bits.
@@ -212,7 +212,7 @@ class Selection(Part):
 
 @dataclass(frozen=True)
 class ProductKernels:
-    """What products of streamlines need on a device.
+    """The needs of products on a device.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class Layout(Part):
     getter, rule, selection : the other parts; the recovery is the rule's.
     point, words : reals and words that a half keeps.
     paged : 1 if codes of many halves share a page of memory.
-    gathers : 1 if each lane reads rows of its own at once, as threads of a GPU do.
+    gathers : 1 if each lane reads separate rows at once, as threads of a GPU do.
     interleaved : rows that lie interleaved, number by number: 8 or 1.
     directed : 1 if each seed has a given direction.
     one_way, truncates, in_turn, takes_back, kept_points, abreast : see ``kernels/halves.py`` and ``kernels/growth.py``.
@@ -296,7 +296,7 @@ class Layout(Part):
 
     @property
     def load(self) -> Load:
-        """What kernels hold of a half."""
+        """The numbers that kernels hold of a half."""
         return Load(self.getter.carried > 0, self.rule.recovery.for_recovery > 0, self.selection.has_bits > 0)
 
     @property
@@ -326,7 +326,7 @@ class Layout(Part):
         return memory("halves", halves) | {"verdict": (INTS, bits.has_bits)}
 
     def returned(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Return flat name and shape of what comes back of each streamline that has ended, by name.
+        """Return flat name and shape of the results of each ended streamline, by name.
 
         See :class:`tistreamlines.tracking.growth.chunk.Chunk`.
         """

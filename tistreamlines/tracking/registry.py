@@ -53,7 +53,7 @@ class Method(Generic[Options]):
     use : str
         When to use it, for tables.
     follows : tuple of str
-        What it can follow: SIGNALS of a series, the FITTED model, and keys of SOURCES (``tracking/sources.py``).
+        Its inputs: SIGNALS of a series, the FITTED model, and keys of SOURCES (``tracking/sources.py``).
     describe : callable
         Returns its getter, and how rows are made of values, from a :class:`Scheme` and the options.
     options : type
@@ -76,8 +76,8 @@ class Method(Generic[Options]):
         Whether a step that is taken again can be another one, because it draws. An initial direction may be drawn for a
         method all of whose steps follow from it.
     ends_at_cutoff : bool
-        Whether streamlines end where what it follows is too low, as tckgen's do, so that they need no mask. One that is
-        given bounds them then.
+        Whether streamlines end where what it follows is too low, as tckgen's do, so that they need no mask. A model
+        that the user chooses bounds them then.
     ends_anywhere : bool
         Whether most halves may end for want of a direction, because grey matter has directions too, but without order.
     steps_along_peaks : callable
@@ -159,16 +159,16 @@ class StoppingRule(Generic[Map, Options]):
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
         :class:`~tistreamlines.tracking.tables.inputs.MapImage`.
     read : callable or None
-        Reads a map on a grid of its own, from what was opened and a function that receives warnings; returns values and
+        Reads a map on another grid, from the opened image and a function that receives warnings; returns values and
         grid. None for maps of any kind.
     chosen_by : tuple of str
         Options besides the maps that choose the rule in the same way.
     defaults : mapping
-        Defaults of options whose own default is None, in place of those of other rules and of the direction getter.
+        Defaults of options whose own default is None, instead of those of other rules and of the direction getter.
     tissues : callable
         Returns the fractions of white matter, grey matter and fluid, (x, y, z, 3), from the maps, as an
-        :class:`~tistreamlines.tracking.tables.inputs.MapImage`; None if they are not known. They are compared with
-        what streamlines follow.
+        :class:`~tistreamlines.tracking.tables.inputs.MapImage`; None if they are not known. They are compared with the
+        input of the streamlines.
     example : str
         Arguments of its object in the example of the object's docstring.
     """
@@ -194,22 +194,22 @@ class StoppingRule(Generic[Map, Options]):
 
 @dataclass(frozen=True)
 class Product(Generic[Options]):
-    """What can be made of the streamlines of a run: a file, besides a tractogram or in its place.
+    """A product: a file that a run makes of its streamlines, with or without a tractogram.
 
     Attributes
     ----------
     title : str
-        What the file is, in a few words.
+        A few words about the file.
     options : type
         Class of its options, a base class of Parameters. The first one has the name of the row, and names the file.
     make : callable
         Makes the :class:`~tistreamlines.tracking.products.files.ProductFile` of a run from the options, the grid of the
         tracked image, the step size in mm and the number of threads, which is None for as many as help.
     suffixes : tuple of str
-        What the names of its files may end with; with "", a name may end with anything.
+        Suffixes of its files; with "", a name may end with anything.
     collector : callable
-        Returns the class of its collector from the options, so that kernels can be compiled before the inputs are read,
-        or None if points are needed with these options; None if they always are.
+        Returns the class of its collector from the options, so that kernels compile before the inputs are read; None if
+        these options need points. None instead of a function if the product always needs points.
     check : callable
         Checks the options before the work begins, and raises an error if they are wrong. It may also read inputs; then
         it returns a function that makes the product from these, which takes the place of ``make``.
@@ -403,7 +403,7 @@ def register(name: str, row: Method | StoppingRule | Product | OrientationSource
     name : str
         Its name, as for ``dg`` or ``stopping``; of a source or a product, the option that names the file.
     row : Method, StoppingRule, Product or Source
-        What it is.
+        Its description.
     *modules : str
         Names of other modules that have its kernel functions, if they are not of the same package as the caller.
 
@@ -456,7 +456,7 @@ def rule_for(names: Collection[str]) -> tuple[str | None, str]:
     Parameters
     ----------
     names : collection of str
-        Those of the options that are given.
+        The options that the user gives.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What direction getters follow: one row for each kind of input that takes the place of a model."""
+"""The inputs of direction getters: one row for each kind of input that replaces a model."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class OrientationSource(Generic[Input, Directions, Options]):
     Attributes
     ----------
     title : str
-        What it is, for tables.
+        A description for tables.
     read : callable
-        Reads it, from what was opened, all options, the grid of the series if there is one, and a function that
-        receives notes. What it returns has ``space``, its grid.
+        Reads it, from the opened file, all options, the grid of the series if there is one, and a function that
+        receives notes. Its result has ``space``, its grid.
     follows : callable
-        Makes ``Given.follows`` of what was read and the options.
+        Makes ``Given.follows`` of the values and the options.
     form : callable
-        Returns the form of that before it is read, from what was opened and the options.
+        Returns the form of that before it is read, from the opened file and the options.
     place : callable
         Turns what was read to the voxel axes, from it, the options and its name; returns it, and how the axes were
         chosen. None if directions are along the voxel axes.
@@ -64,8 +64,8 @@ class OrientationSource(Generic[Input, Directions, Options]):
     files : callable
         Returns the files that belong to it, of which hashes are taken, from the value of the option. None for an image.
     mask : callable
-        Returns the voxels that have directions, (x, y, z) bool, from what was read, if that says it. Without other
-        options, seeds are placed there, and ``stop_mask`` is these. None if it does not say it.
+        Returns the voxels that have directions, (x, y, z) bool, if the values say so. Without other options, seeds are
+        placed there, and ``stop_mask`` is these. None if it does not say it.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""What a page or a widget shows: an even sample of streamlines, the density of all, and an image."""
+"""The contents of a page or a widget: an even sample of streamlines, the density of all, and an image."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ class PageServer(ThreadingHTTPServer):
         self.waiting: dict[socket.socket, float] = {}  # since when, by the client's socket; the oldest first
 
     def process_request(self, request: socket.socket, client_address: object) -> None:
-        """Answer a client in a thread of its own."""
+        """Answer a client in a separate thread."""
         for other in [*self.waiting][: max(0, len(self.waiting) + 1 - MOST_WAITING)]:
             self._leave(other)
         self.waiting[request] = time.monotonic()
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Leave clients that have not asked for anything; called twice a second."""
+        """Leave clients without a request; called twice a second."""
         late = time.monotonic() - SECONDS
         for request, since in [*self.waiting.items()]:
             if since < late:

@@ -1,8 +1,8 @@
-"""What a run and its workers exchange: messages through a socket, and memory that both map.
+"""Exchange between a run and its workers: messages through a socket, and memory that both map.
 
-A turn is a call of ``load`` or ``track``: what is asked for in an earlier one is no longer wanted. Memory has no name
+A turn is a call of ``load`` or ``track``: the run no longer wants the answers to an earlier one. Memory has no name
 and no place in a file system: its descriptor goes along with a message, and the system frees it when both processes
-have let go of it, however they end.
+have closed it, however they end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Packed(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What :meth:`.session.Session.open` takes."""
+    """The arguments of :meth:`.session.Session.open`."""
 
     prepared: KernelTables
     space: Space
@@ -58,7 +58,7 @@ class Opening(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """Forget what was asked for before this turn."""
+    """Forget the requests before this turn."""
 
     turn: int
 
@@ -112,7 +112,7 @@ class InitialDirections(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What the user should know."""
+    """A note for the user."""
 
     text: str
 

@@ -28,8 +28,8 @@ class Session:
     Parameters
     ----------
     devices : where to track.
-    note : is told what happens to the devices.
-    own_process : whether a process of its own tracks even on a single device, which any but the first of an arch needs.
+    note : receives messages about the devices.
+    own_process : whether a separate process tracks even on a single device, which any but the first of an arch needs.
     """
 
     def __init__(

@@ -2,7 +2,9 @@
 
 Ranges of seeds are handed out as workers ask for them, and batches are merged in the order of seeds. Streamlines do not
 depend on who grows them, since random numbers are counted by the numbers of seeds. So the range of a worker that is
-lost is tracked again by another one, and what had come of it is left out.
+lost is tracked again by another one from the last whole chunk on. Near the end ranges are smaller, so that the devices
+end together. With ``--select``, the last range is tracked once more up to the last streamline, to count its seeds, stop
+reasons and dropped streamlines.
 """
 
 from __future__ import annotations
@@ -62,12 +64,13 @@ class Sliced:
 
 
 class Several:
-    """Grows streamlines on several devices, with what a run needs of :class:`..tracking.engine.engine.Engine`.
+    """Grows streamlines on several devices, with the methods that a run needs of
+    :class:`..tracking.engine.engine.Engine`.
 
     Parameters
     ----------
     devices : where to run; the processes are started at once.
-    note : is told what happens to the devices.
+    note : receives messages about the devices.
 
     Attributes
     ----------
@@ -83,7 +86,7 @@ class Several:
         self._sizes = (GPU_SEEDS, USUAL_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
         self._count, self._turn = len(devices), 0
         self._tables: tuple[messages.Packed, int] | None = None
-        self._directions_found: tuple[Array, Array] | None = None  # the initial directions that were asked for
+        self._directions_found: tuple[Array, Array] | None = None  # the initial directions of seeds
         self._open: deque[Piece] = deque()  # in the order of seeds
         self._again: list[Piece] = []  # of workers that were lost
         self.close = weakref.finalize(self, _end, self._remotes, os.getpid())
@@ -149,7 +152,7 @@ class Several:
         self._directions_found, asked = None, None
         while self._directions_found is None:
             ready = [remote for remote in self._remotes if remote.ready]
-            if ready and asked not in ready:  # the one that was asked is lost
+            if ready and asked not in ready:  # that worker is lost
                 asked = ready[0]
                 asked.send(messages.FindDirections(self._turn, points))
             self._listen(PATIENCE)

@@ -61,7 +61,7 @@ class Written:
             self._free.update(numbers)
 
     def finish(self, turn: int, batch: Batch) -> messages.SharedBatch:
-        """Put the other arrays behind the points; return what the run is told."""
+        """Put the other arrays behind the points; return the message for the run."""
         whole, (_, *others) = packed(batch)
         with self._lock:
             number = next(n for n, memory in enumerate(self._memory) if memory is batch.points.base)

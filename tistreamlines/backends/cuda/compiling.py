@@ -5,10 +5,10 @@ again each time that they use it, since another thread might have changed it. He
 launch: the device reads them as quickly as a number in an instruction, and they take no registers. Arrays are read and
 written as what they are, memory of the device: Taichi leaves it open which of a device's memories an address is in.
 
-Guards keep LLVM from making one operation of a sum and a product: a product is less an argument that is always 0, and the
-first term of a sum is times a 1 that is made of it (see ``backends/taichi/linking.py``). LLVM makes one operation of each,
-which rounds once. PTX has a mark for this (``.rn``), with which neither number is needed, so each guard becomes a marked
-product or sum. The bits are the same.
+Guards keep LLVM from making one operation of a sum and a product. A product is less an argument that is always 0, and
+the first term of a sum is times a 1 that is made of it (see ``backends/taichi/linking.py``). LLVM makes one operation
+of each, which rounds once. PTX has a mark for this (``.rn``), with which neither number is needed, so each guard
+becomes a marked product or sum. The bits are the same.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def completed(text: str, places: Mapping[int, int], size: int, zero: int | None)
     Raises
     ------
     RuntimeError
-        If the text differs from what versions of Taichi write that were tried.
+        If the text differs from that of the tried versions of Taichi.
     """
     start, *parts = re.split(rf"(?=^(?:\t// \.globl|\.func {BODY}\())", text, flags=re.MULTILINE)
     (task,) = [part for part in parts if f"{TASK}(" in part]
@@ -151,7 +151,7 @@ def _with_arguments(line: str, name: str, held: Mapping[str, str], places: Mappi
 
 
 def marked(lines: Sequence[str], zero: str) -> list[str]:
-    """Return instructions with marks in place of guards.
+    """Return instructions with marks instead of guards.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def held_by(
     Parameters
     ----------
     lines : of a kernel.
-    kind_of : returns what an instruction's target holds, by what others hold, or None if that is not known.
+    kind_of : returns the content of an instruction's target from the contents of others, or None if it is unknown.
     known : what other names stand for.
     """
     setting: dict[str, list[re.Match[str]]] = {}

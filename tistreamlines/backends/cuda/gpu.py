@@ -1,4 +1,4 @@
-"""A CUDA device of this process: its memory, its kernels, and the stream of what it is to do, in order."""
+"""A CUDA device of this process: its memory, its kernels, and the stream of its work, in order."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Mark:
 class Gpu(Memory[Mark]):
     """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
 
-    Kernels and copies to the device follow each other in a stream. Copies to the host have a stream of their own, and wait
-    only for what was handed over before them.
+    Kernels and copies to the device follow each other in a stream. Copies to the host have a separate stream, and wait
+    only for earlier work.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Gpu(Memory[Mark]):
             raise understood(error) or error
 
     def make(self, name: str, *arguments: object) -> int:
-        """Return the handle or the address of what a function makes."""
+        """Return the handle or the address that a function makes."""
         out = c.c_void_p()
         self.call(name, c.byref(out), *arguments)
         return out.value or 0

@@ -60,7 +60,7 @@ def _process(device: Device) -> CompileProcess | None:
 
 
 def start_beside(device: Device) -> None:
-    """Start the process that compiles for a device, and Taichi in it, before kernels are asked for."""
+    """Start the process that compiles for a device, and Taichi in it, before the first request."""
     if process := _process(device):
         process.ask(start_there, device.arch)
 

@@ -58,13 +58,14 @@ class Buffer(Generic[Mark]):
     size: int
     address: int = 0
     mapped: int = 0
-    used: Mark | None = None  # the mark of what uses it last
+    used: Mark | None = None  # the mark of its last user
 
 
 class Task(TypedDict):
     """A task of a kernel: its code, PTX or SPIR-V in base 64, and how many threads run it.
 
-    ``threads`` are those of a group, ``groups`` the most of a launch (0 for CUDA), ``name`` that of the code's entry.
+    ``threads`` are the threads of a group, ``groups`` the most of a launch (0 for CUDA), ``name`` that of the code's
+    entry.
     """
 
     name: str

@@ -1,7 +1,11 @@
 """Functions compiled by Numba, kept in the folder of :mod:`tistreamlines.linker.store` and called without Numba.
 
-Most runs find all their functions compiled, and to import Numba takes longer than to track 100,000 seeds on a GPU. So the
-machine code of a function is kept by itself and loaded by LLVM, and only what compiles imports Numba.
+Most runs find all their functions compiled, and to import Numba takes longer than to track 100,000 seeds on a GPU. So
+the machine code of a function is kept by itself and loaded by LLVM, and only a process that compiles imports Numba.
+
+Each file begins with a hash of its name and content, so damaged or exchanged code is compiled again. Numba's own cache
+would run damaged code, and fails where it cannot write. It serves only versions of Numba that were not tried
+(:mod:`..tried`).
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ def made_by() -> str:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file of kernels, with what its compiled code depends on."""
+    """Return the text of a file of kernels, with the dependencies of its compiled code."""
     return f"# compiled with {made_by()}\n{path.read_text(encoding='utf-8')}"
 
 
@@ -107,7 +111,7 @@ class Function:
             return self._loaded[kinds]
 
     def _plain(self, kinds: tuple[Kind, ...]) -> Call:
-        """Return a call of what Numba compiles, or keeps, by its public parts."""
+        """Return a call of a function that Numba compiles, or keeps, by its public parts."""
         from .compiler import compile_plainly
 
         place, name = folder(), self._file_name(kinds, ".zip")

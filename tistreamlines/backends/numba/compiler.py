@@ -99,7 +99,7 @@ def _quick_compiler() -> AbstractContextManager[None]:
 
 
 def compile_plainly(text: str, name: str, kinds: Iterable[Kind], path: Path | None) -> Callable[..., None]:
-    """Compile a function of a module with nothing but Numba's public parts, or find it compiled; return what Python can call.
+    """Compile a function of a module with Numba's public parts alone, or find it compiled; return a Python function.
 
     Numba's own cache runs whatever is in its files. So the files get a folder of this call alone, and are kept as one file
     with a seal.

@@ -33,7 +33,7 @@ def quick_compiler() -> Iterator[None]:
 
 
 def _is_bare() -> bool:
-    """Whether the function that is compiled has no wrappers, and so is one of a kernel's."""
+    """Whether the current function has no wrappers, which makes it a kernel's."""
     flags = ConfigStack().top_or_none()
     return flags is not None and flags.no_cpython_wrapper and flags.no_cfunc_wrapper
 

@@ -1,4 +1,5 @@
-"""A folder for what Quadrants links for AMD's devices, which it would leave among the temporary files for ever.
+"""A folder for the files that Quadrants links for AMD's devices, which it would leave among the temporary files for
+ever.
 
 Processes may end in any way, so a folder is locked as long as its process lives, and the next one removes those that are
 not locked.

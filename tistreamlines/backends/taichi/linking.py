@@ -1,9 +1,13 @@
 """The text of Taichi's modules for GPUs: how Taichi spells the kernel language, and how items are distributed to teams.
 
-A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared memory.
-Reals are guarded against fusing and reordering with an argument that is always 0, which compilers cannot know. It is
-combined with them by a bitwise or; on some archs, it is subtracted from products as a real number, and what a sum begins
-with is multiplied by a 1 that is made of it.
+A team is a warp or a subgroup if these have 32 threads, else a block of 32 threads that exchange values in shared
+memory. Reals are guarded against fusing and reordering with an argument that is always 0, which compilers cannot know.
+A bitwise or combines it with them. On some archs, products are guarded by subtracting it as a real number, and sums by
+multiplying their first term by a 1 that follows from it.
+
+An exclusive or is not a safe guard: two of them cancel where a compiler brings them together, as in ``x * 1.0``; the
+trial found this on CUDA. There, the compiler joins a product and its difference from 0 to one operation, which rounds
+once and costs nothing more. NVIDIA's Vulkan driver reorders such a difference, so Vulkan keeps the bitwise or.
 """
 
 from __future__ import annotations
@@ -24,9 +28,9 @@ TEAMS_OF_REGIONS = 4  # with CUDA, if halves carry nothing
 TEAMS_OF_LONG = 16  # of kernels with a recovery, and with Vulkan of those whose halves carry numbers
 SHARES = {"warp": 2 / 3, "subgroup": 4 / 5}  # of the shared memory for teams; tables have the rest
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
-# Archs whose compilers make one operation of a product and a zero that is subtracted from it, and of a sum and a one by which
-# its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the order of what
-# is added.
+# Archs whose compilers make one operation of a product and a zero that is subtracted from it, and of a sum and a one by
+# which its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the
+# order of additions.
 FUSES = ("cuda",)
 OF_TEAMS = ("collect", "raised", "team_any", "team_first", "team_last", "team_max", "team_min", "team_value")  # words that ``team.py`` defines
 
@@ -78,8 +82,8 @@ def _fused(left: str, symbol: str, right: str) -> str:
 def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True) -> Dialect:
     """Return Taichi's spelling for an arch.
 
-    ``kind`` says what a team is (see :func:`team_kind`), None for what works everywhere; ``int64``: whether the device has
-    64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering.
+    ``kind`` says what a team is (see :func:`team_kind`), None for the form that works everywhere; ``int64``: whether
+    the device has 64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering.
     """
     kind = kind or team_kind(arch, None)
     return Dialect(
@@ -146,14 +150,15 @@ def team_bytes(source: Source, names: Collection[str]) -> int:
 def lay_out(device: Device, source: Source, kind: str, queued: bool = True) -> Block:
     """Choose the number of teams in a block: several, which share tables, if a team has a barrier of its own, else one.
 
-    With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its shared
-    memory, a fifth of which is left to tables.  Its threads then have at most 96 registers: boot is 10 % faster than with 16
-    teams.  Kernels whose halves carry numbers need more of them, and ptt with 18 teams is a third slower than with 16.
-    With CUDA eight teams are fastest (4: 40 % slower, 12 and 16: 10 %), but their threads have at most 128 registers, so that
-    kernels with regions, which need more, stall a third of the time that they work: with four teams prob is 11 % faster, det
-    3 %, boot as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams: none is faster than with 4 or with 8).
-    Kernels with a recovery are long, and wait for instructions most of the time: 16 teams are 10 % faster.
-    Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no queue.
+    With NVIDIA's Vulkan driver a multiprocessor runs only one such block.  So a block has as many teams as fit its
+    shared memory, a fifth of which is left to tables.  Its threads then have at most 96 registers: boot is 10 % faster
+    than with 16 teams.  Kernels whose halves carry numbers need more of them, and ptt with 18 teams is a third slower
+    than with 16. With CUDA eight teams are fastest (4: 40 % slower, 12 and 16: 10 %). But their threads have at most
+    128 registers, so that kernels with regions, which need more, stall a third of the time that they work. With four
+    teams prob is 11 % faster, det 3 %, boot as fast, but ptt, whose halves carry more, a third slower (5 to 7 teams:
+    none is faster than with 4 or with 8). Kernels with a recovery are long, and wait for instructions most of the time:
+    16 teams are 10 % faster. Mesa's software Vulkan loses threads at an atomic operation in a loop, so there is no
+    queue.
     """
     if kind == "block":
         return Block(kind, 1, queued and not device.software)

@@ -31,7 +31,7 @@ class GpuProgram(Program[OnDevice]):
     device : where to run.
     source : what is linked.
     exact : do not reorder arithmetic.
-    kind : what a team is, None for what suits the subgroup size that the device reports.
+    kind : the form of a team, None for the form that suits the reported subgroup size.
     queued : teams may take items from a queue; if False, each has a fixed share.
     """
 

@@ -31,7 +31,7 @@ from .front_end import quick_front_end
 from .hip_objects import remove_objects
 from .starting import initialise, is_started, starting, state_of
 
-ELSEWHERE = "track in a process of its own, or with --arch cpu"
+ELSEWHERE = "track in a separate process, or with --arch cpu"
 _runtime: Runtime | None = None
 
 

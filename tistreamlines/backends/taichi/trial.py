@@ -4,6 +4,10 @@ A driver may report subgroups of 32 threads but run 8 or 16 of them together, an
 operations of teams fail the test, teams exchange values in shared memory instead.  Kernels need only normal float32
 numbers: those below 2**-126 may be kept or, as on CUDA, flushed to 0.
 
+The kernel tests minima, maxima, scans and votes of teams, exchange through shared memory while teams take different
+branches, products and sums whose results change if a compiler fuses or reorders them, high words of products, and small
+numbers.
+
 A device that passes is not tested again until it, its driver, Taichi or this package's way to compile changes.
 """
 

@@ -1,4 +1,4 @@
-"""A Vulkan device of this process: its memory, its kernels, and the queue of what it is to do, in order.
+"""A Vulkan device of this process: its memory, its kernels, and the queue of its work, in order.
 
 All that is submitted has a number, and the device counts how far it has come, so the host can wait for a copy while the
 kernels that were launched after it still run.
@@ -77,7 +77,7 @@ class Gpu(Memory[int]):
         checked(self.vk[name](*arguments), name)
 
     def make(self, name: str, info: c.Structure) -> int:
-        """Return the handle of what a function makes."""
+        """Return the handle that a function makes."""
         out = c.c_uint64()
         self.call(name, self.handle, c.byref(info), None, c.byref(out))
         return out.value
@@ -173,7 +173,7 @@ class Gpu(Memory[int]):
         handle = self.make("vkCreateBuffer", structure(api.BufferInfo, size=size, usage=api.BUFFER_USAGE))
         needs, memory = api.MemoryNeeds(), 0
         self.vk["vkGetBufferMemoryRequirements"](self.handle, handle, c.byref(needs))
-        flags = structure(api.MemoryFlags, flags=2)  # its address is asked for
+        flags = structure(api.MemoryFlags, flags=2)  # programs query its address
         info = structure(api.MemoryInfo, next=flags, size=needs.size, type=self._type(needs.types, host))
         try:
             memory = self.make("vkAllocateMemory", info)
@@ -190,7 +190,7 @@ class Gpu(Memory[int]):
         return buffer
 
     def _type(self, allowed: int, host: bool) -> int:
-        """Return the number of the first type of memory that is allowed and has the most of what is wanted."""
+        """Return the number of the first type of memory that is allowed and has most of the wanted properties."""
         seen = api.VISIBLE | api.COHERENT
         for wanted in (seen | api.CACHED, seen) if host else (api.LOCAL, 0):
             for number, flags in enumerate(self._types):

@@ -1,8 +1,8 @@
-"""What Taichi's SPIR-V lacks: marks of operations of reals, indices of arrays, and shuffles for teams.
+"""Changes to Taichi's SPIR-V: marks of operations of reals, indices of arrays, and shuffles for teams.
 
 SPIR-V is a list of words: five of a header, then instructions, each of which begins with its length and its number. The
-numbers are those of the specification (registry.khronos.org). What is not known in a module stays as it is. Shuffles
-replace Taichi's reductions of reals; as with CUDA, they need all 32 threads of a team.
+numbers are those of the specification (registry.khronos.org). Instructions that this file does not know stay as they
+are. Shuffles replace Taichi's reductions of reals; as with CUDA, they need all 32 threads of a team.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TYPE_INT, CONSTANT = 21, 43
 ANNOTATIONS = (71, 72, 73, 74)  # decorations, which come before all types
 CONSTANT_WORDS = 4  # of the instruction of a constant that has 32 bits
 REAL_OPERATIONS = (127, 129, 131, 133, 136)  # negation, sum, difference, product and quotient
-NAMES = (5, 6)  # for debuggers; those of values differ by what Taichi has compiled before
+NAMES = (5, 6)  # for debuggers; those of values depend on earlier kernels of Taichi
 NO_CONTRACTION, ARRAY_STRIDE = 42, 6
 TO_POINTER, TO_LONG, SUM, SHIFT = 120, 114, 128, 196
 ELEMENT, EXTENDED = 67, 12
@@ -47,7 +47,7 @@ def completed(code: bytes, exact: bool) -> bytes:
 
 
 def index(module: Module) -> None:
-    """Find what a kernel reads and writes by its index, which devices do at once, in place of a sum of bytes."""
+    """Find what a kernel reads and writes by its index, which devices do at once, instead of a sum of bytes."""
     sums, longs, shifts = (module.results(number) for number in (SUM, TO_LONG, SHIFT))
     constants, indexed = module.constants(), set()
 
@@ -166,7 +166,7 @@ class Module:
         return number
 
     def decorate(self, *decorations: tuple[int, ...]) -> None:
-        """Add decorations: each the number of what is decorated, and the words that follow."""
+        """Add decorations: each the number of its target, and the words that follow."""
         place = next(place for place, entry in enumerate(self.listed) if number_of(entry) in ANNOTATIONS)
         self.listed[place:place] = [instruction(DECORATE, *words) for words in decorations]
 

@@ -12,7 +12,7 @@ from .watershed import *
 
 TABLE = Constant("1: the lobe of each direction is handed out")
 DILATES = Constant("1: in that table, directions outside all lobes belong to a lobe nearby, 0: to none")
-NO_LOBE = 127  # of a direction, in what is handed out
+NO_LOBE = 127  # of a direction, in the results
 VALUES = 8  # numbers of a lobe: mean direction, integral, amplitude of the peak, direction of the peak
 # of the search, in radians: how far directions are tried at first, less than from which it ends
 REACH, LEAST = 0.04, 0.0002
@@ -22,7 +22,7 @@ MOST_TURNS = 50
 
 
 class LobeSlots(Record):
-    """What is handed out: ``counts`` of lobes, -1 where there are more than LOBES; VALUES numbers, as bits, of each.
+    """Results: ``counts`` of lobes, -1 where there are more than LOBES; VALUES numbers, as bits, of each.
 
     Each voxel has room for ``slots`` lobes.  ``table`` has the lobe of each direction, four to a word.
     """
@@ -140,7 +140,8 @@ def keep_lobes(item: i32, half: Half, rule: LobeRule, scratch: LobeScratch, lobe
 
 @func
 def spread_lobes(half: Half, scratch: LobeScratch):
-    """Give each direction that is in no lobe that of a neighbour, ring by ring; of several, that of the greatest integral."""
+    """Give each direction without a lobe the lobe of a neighbour, ring by ring; of several, the one with the greatest
+    integral."""
     left = 1
     while left == 1:
         rest = lanes(0)

@@ -1,9 +1,9 @@
 """A watershed of an orientation function: each of its lobes is one bundle of fibres in a voxel (Smith et al. 2013).
 
-The function is sampled on a dense half sphere.  Directions of positive amplitude are visited by falling amplitude.  One that
-has no neighbour in a lobe begins a lobe, one whose neighbours are in one lobe joins it, and one between lobes waits until
-all are visited and then joins that of the greatest peak, as in MRtrix3's ``fod2fixel``.  Negative lobes are left out: they do
-not change positive ones, and nothing is made of them.
+The function is sampled on a dense half sphere.  Directions of positive amplitude are visited by falling amplitude.  A
+direction without a neighbour in a lobe begins a lobe. If all its neighbours are in one lobe, it joins that. One between
+lobes waits until all are visited and then joins that of the greatest peak, as in MRtrix3's ``fod2fixel``.  Negative
+lobes are left out: they do not change positive ones, and nothing is made of them.
 """
 
 from ...linker.lang import *
@@ -212,7 +212,7 @@ def merge_into(scratch: LobeScratch, lobe: i32, other: i32):
 def grow_lobes(half: Half, rule: LobeRule, scratch: LobeScratch, positive: i32) -> i32:
     """Visit the directions; return how many lobes have begun, numbered by falling peaks.
 
-    What all lanes write, each of them has read before the barrier of that step.
+    Each lane has read the values that all lanes write before the barrier of that step.
     """
     count = 0
     waiting = 0

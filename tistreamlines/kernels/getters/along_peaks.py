@@ -83,9 +83,9 @@ def differentiate(method: SdStream, scratch: SdStreamScratch, d: vec3, u: vec3, 
 def peak_from(method: SdStream, scratch: SdStreamScratch, begin: vec3) -> i32:
     """Code of the peak uphill from a direction, NONE if it is too low (MRtrix3's ``Math::SH::get_peak``).
 
-    Each round follows the gradient, as far as the top of a parabola of the same slope and curvature would be.  Where
-    that does not settle in 50 rounds, as on a flat ridge, a half ends.  Newton's method for both axes would find a peak there, in
-    half the rounds, but streamlines would be a tenth longer than tckgen's.
+    Each round follows the gradient, as far as the top of a parabola of the same slope and curvature would be.  A half
+    ends if this does not settle in 50 rounds, as on a flat ridge.  Newton's method for both axes would find a peak
+    there, in half the rounds, but streamlines would be a tenth longer than tckgen's.
     """
     d = begin
     change = real(FARTHEST)
@@ -130,7 +130,7 @@ def begin_at_peak(volume: Volume, p: vec3, method: SdStream, scratch: SdStreamSc
 
 @stage
 def set_out_to_peak(position: Position, side: i32, first: i32, run: Run) -> i32:
-    """Start along the peak that was found at the seed, a backward half against it."""
+    """Start along the peak at the seed, a backward half against it."""
     d = decode_direction(position.code >> 1)
     return where(((position.code ^ side) & 1) == 1, encode_direction(vec3(0.0 - d[0], 0.0 - d[1], 0.0 - d[2])), position.code >> 1)
 
@@ -156,7 +156,7 @@ def move_to_peak(position: Position, run: Run) -> vec3:
 # ----------------------------------------------------------------------------------------------------------------- FACT
 PEAKS = Constant("peaks of a voxel")
 BLENDS = Constant("1: peaks of the eight voxels around a point are blended, 0: those of the nearest voxel count")
-SHORT = 1e-30  # squared length of what is no peak
+SHORT = 1e-30  # squared length below which there is no peak
 
 
 class Fact(Record):

@@ -1,9 +1,9 @@
 """Residual bootstrap of an OPDT or CSA orientation function (DIPY's ``BootDirectionGetter``).
 
-At each step, residuals drawn with replacement are added to the signal's fit by spherical harmonics (Berman et al. 2008,
-Haroon et al. 2009), the model is fitted to this signal, and the closest peak of its ODF is followed.  Everything linear in
-the signal is computed once for each voxel: a row holds the leverage-corrected, centred residuals and the coefficients of the
-fit.  Fit and ODF are evaluated as polynomials of the directions.
+At each step, the getter adds residuals drawn with replacement to the signal's fit by spherical harmonics (Berman et al.
+2008, Haroon et al. 2009), and fits the model to this signal. The step follows the closest peak of its ODF.  Everything
+linear in the signal is computed once for each voxel: a row holds the leverage-corrected, centred residuals and the
+coefficients of the fit.  Fit and ODF are evaluated as polynomials of the directions.
 
 OPDT: Tristan-Vega et al. 2009, 2010.  CSA: Aganj et al. 2010.
 """

@@ -1,10 +1,11 @@
 """Deterministic tracking: the greatest sample of the PMF in the cone (DIPY's ``deterministic_propagator``), or its peak
 closest to the heading (``ClosestPeakDirectionGetter``).
 
-If a cone has few vertices and coefficients are stored, these vertices are listed in one chunk.  Otherwise, patches of the
-sphere are sampled in the order of their bounds, that of the greatest one first, until no bound of another patch that the cone
-touches reaches the greatest sample.  This counts if it is not below a share of the maximum of the whole PMF, which is at most
-the greatest bound of a patch.  Where that does not tell, patches are sampled in the same order until the answer is known.
+If a cone has few vertices and coefficients are stored, these vertices are listed in one chunk.  Otherwise, patches of
+the sphere are sampled in the order of their bounds, that of the greatest one first, until no bound of another patch
+that the cone touches reaches the greatest sample.  This counts if it is not below a share of the maximum of the whole
+PMF, which is at most the greatest bound of a patch.  If that bound does not decide, further patches are sampled in the
+same order until the answer is known.
 """
 
 from ...linker.lang import *

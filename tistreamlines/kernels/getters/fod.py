@@ -4,9 +4,9 @@ An FOD is stored as the coefficients of polynomials (``orientation.amplitudes``)
 eight voxels and evaluated in each lane's own direction, as MRtrix3's tckgen does, not at vertices of a sphere.
 
 A step of iFOD1 goes in a direction drawn in proportion to the FOD's amplitude at the point (Tournier et al. 2012).  The
-direction is drawn from a cone by rejection: the greatest amplitude along a grid of directions bounds it, and the first of the
-random directions that is accepted is taken, as in MRtrix3's tckgen.  Each lane tries one direction, whose number is the code of
-the step.
+direction is drawn from a cone by rejection. The greatest amplitude along a grid of directions bounds it, and the first
+of the random directions that is accepted is taken, as in MRtrix3's tckgen.  Each lane tries one direction, whose number
+is the code of the step.
 """
 
 from ...linker.lang import *
@@ -22,10 +22,10 @@ from .shared import HeadingScratch, counter_of_try, decode_direction, draw_alone
 AT_ONCE = Constant("directions, or arcs, that a team tries together")
 GRID = Constant("directions of the grid that bounds the rejection sampling")
 GRID_CHUNKS = Constant("the same in units of AT_ONCE; lanes that are left free in the last one try the first random directions")
-GATHERS = Constant("1: each lane reads rows of its own, as threads of a GPU do at once, 0: the team reads one row after the other")
+GATHERS = Constant("1: each lane reads separate rows, as threads of a GPU do at once, 0: the team reads one row after the other")
 POWERED = Constant("1: probabilities are raised to a power")
 STEADY = 1e-12  # least squared distance of a direction from the third axis that turns the grid
-OUTSIDE = -1.0e30  # in place of an amplitude outside the image, or where the nearest voxel has no FOD
+OUTSIDE = -1.0e30  # instead of an amplitude outside the image, or where the nearest voxel has no FOD
 STARTS = 32  # rounds of 32 directions that are tried at a seed, of which the last ones are left out
 NUMBER_BITS = 10  # of a try's number
 
@@ -241,7 +241,7 @@ def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: HeadingScratch
 
 @func
 def initial_heading(initial: i32, side: i32) -> vec3:
-    """The direction in which a half starts: that which was found at the seed, a backward half against it."""
+    """The direction in which a half starts: the seed's, or for a backward half its opposite."""
     d = decode_direction(initial >> 1)
     sense = where(((initial ^ side) & 1) == 1, real(-1.0), real(1.0))
     return vec3(sense * d[0], sense * d[1], sense * d[2])
@@ -309,6 +309,6 @@ def move_on_course(position: Position, run: Run) -> vec3:
 
 @stage
 def set_out_on_course(position: Position, side: i32, first: i32, run: Run) -> i32:
-    """Start in the direction that was found at the seed, a backward half against it."""
+    """Start in the seed's direction, a backward half against it."""
     position.state.d = initial_heading(position.code, side)
     return position.code ^ side

@@ -1,10 +1,10 @@
 """iFOD2: a step is an arc, whose probability is the product of the FOD's amplitudes along it (Tournier et al. 2010).
 
-An arc is drawn from all that turn by at most the greatest angle, by rejection: the most probable arc of a grid of arcs
+An arc is drawn from all that turn by at most the greatest angle, by rejection. The most probable arc of a grid of arcs
 bounds the probability, and the first of the random arcs that is accepted is followed, as in MRtrix3's tckgen.  The team
-tries AT_ONCE arcs together, of which each lane has one part.  Stopping rules and regions look at each point of an arc, so a step
-of the engine is one of its ARC parts, and all of them have the number of the accepted arc as their code: the host draws the
-same arc from it.
+tries AT_ONCE arcs together, of which each lane has one part.  Stopping rules and regions look at each point of an arc,
+so a step of the engine is one of its ARC parts. All of them have the number of the accepted arc as their code: the host
+draws the same arc from it.
 """
 
 from ...linker.lang import *
@@ -64,11 +64,11 @@ SHUNS_FLUID = Constant("1: no arc ends where there is more fluid than anything e
 fluid_at = Hole("share of fluid at each lane's point, above 1 outside the image of tissues")
 MOST_FLUID = 0.5
 IMPOSSIBLE = -1.0e30  # logarithm of the probability of an arc along which the FOD is too small
-LEFT = 1.0e30  # in place of it where an arc leaves the image
+LEFT = 1.0e30  # instead of it where an arc leaves the image
 
 
 class Arc(Record):
-    """What a half carries.
+    """The state of a half.
 
     ``d``, the direction at the begin of its last arc, or, after the last part of that, the one at its end; ``s``, the
     direction across it that the arc bends to; ``turn``, what :func:`half_part` says of the arc; ``cosine`` and ``sine`` of the
@@ -259,7 +259,7 @@ def move_along_arc(position: Position, run: Run) -> vec3:
 # ------------------------------------------------------------------------------------------------------------- a half
 @stage
 def set_out_on_arc(position: Position, side: i32, first: i32, run: Run) -> i32:
-    """Start in the direction that was found at the seed, a backward half against it."""
+    """Start in the seed's direction, a backward half against it."""
     position.state.d = initial_heading(position.code, side)
     position.state.s = position.state.d
     position.state.turn = position.state.d

@@ -76,10 +76,11 @@ def draw_vertex(
 ) -> i32:
     """A vertex of the cone, drawn with its probability; NONE if no sample counts.
 
-    A sample counts if it reaches ``most``, and may count if it reaches ``least``.  A cumulative sum over more samples is nowhere
-    lower, even after rounding.  ``number`` is the last vertex that could be drawn: it may count, the sums before it are as low
-    as possible, and the fraction is that of the greatest sum.  ``first`` is the first one: it counts, the sums before it are as
-    high as possible, and the fraction is that of the least sum.  Where they differ, another patch is sampled.
+    A sample counts if it reaches ``most``, and may count if it reaches ``least``.  A cumulative sum over more samples
+    is nowhere lower, even after rounding.  ``number`` is the last vertex that could be drawn: it may count, the sums
+    before it are as low as possible, and the fraction is that of the greatest sum.  ``first`` is the first one: it
+    counts, the sums before it are as high as possible, and the fraction is that of the least sum.  If both differ,
+    another patch is sampled.
     """
     corners = Corners()
     if STORED == 0:

@@ -1,6 +1,9 @@
 """Candidates of parallel transport, and their data support: the sum of the PMF along a probe, a short arc.
 
-Each lane has a candidate of its own or, where PARTS is 2, lanes l and l + 16 have one, and evaluate half of its probe each.
+Each lane evaluates one candidate. Where PARTS is 2, lanes l and l + 16 share a candidate and evaluate half of its probe
+each: most steps need no more than 16 candidates. The second lane first moves its frame along the first half, and their
+values are added in the order of the segments. Curvatures are drawn from a disc by radius and angle, so every draw is
+valid and no lane idles.
 """
 
 from ...linker.lang import *

@@ -26,7 +26,7 @@ NUMBER_BITS = 7  # of a candidate's number, below SAMPLES + TRIES
 
 
 class Frame(Record):
-    """What a half carries lies in team memory, see ``PttScratch``."""
+    """The state of a half lies in team memory, see ``PttScratch``."""
 
 
 class PttScratch(PmfScratch):

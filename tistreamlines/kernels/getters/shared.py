@@ -1,4 +1,4 @@
-"""What several getters have in common: what a half carries, codes of steps, what is read at a point, steps along vertices."""
+"""Common parts of getters: the state of a half, codes of steps, reading at a point, steps along vertices."""
 
 from ...linker.lang import *
 from ...linker.maths import floored, reciprocal_root
@@ -12,7 +12,7 @@ from ..orientation.pmf import toward
 
 # Getters whose steps go in any direction carry the heading of a half.
 class Heading(Record):
-    """What a half carries: the direction of its last step, or that with which it starts."""
+    """The state of a half: the direction of its last step, or its initial direction."""
 
     d: vec3
 
@@ -94,7 +94,7 @@ def encode_directions(item: i32, directions: Reals, codes: Ints):
 # A recovery adds to the third word of the random numbers' counter, so that steps that are taken again draw other numbers.
 @func
 def counter_offset(c2: u32) -> i32:
-    """What a recovery has added to the third word of the counter."""
+    """The amount that a recovery has added to the third word of the counter."""
     return i32(c2 >> u32(PARTICLE))
 
 
@@ -112,7 +112,7 @@ def try_number(code: i32, bits: i32) -> u32:
 
 @func
 def recovery_of(code: i32, bits: i32) -> i32:
-    """What a recovery had added when the try was drawn."""
+    """The amount that a recovery had added when the try was drawn."""
     return code >> bits
 
 
@@ -129,7 +129,7 @@ def draw_alone(c0: u32, c1: u32, c2: u32, number: u32, key: Ints) -> words:
     return philox(c0, c1 | none, c2 | none, number, u32(key[0]), u32(key[1]))
 
 
-# What is read of the voxels' rows at a point, before the stopping rule is asked.
+# Values from the voxels' rows at a point, read before the stopping rule is asked.
 @func
 def read_row(volume: Volume, p: vec3, code: i32, method: Method, scratch: Scratch):
     """Interpolate all channels of the row."""
@@ -142,8 +142,8 @@ def read_stop(volume: Volume, p: vec3, code: i32, method: Method, scratch: Scrat
     interpolate_stop(volume, p, scratch.row)
 
 
-# Steps along vertices of the sphere: the code of a step is its direction, and the next step starts from that.  Getters that
-# step differently have parts of their own in place of these.
+# Steps along vertices of the sphere: the code of a step is its direction, and the next step starts from that.  Getters
+# that step differently have parts of their own instead of these.
 read_all = Hole("reads the whole orientation function at a point")
 initial_directions = Hole("the getter's peaks at a seed")
 next_direction = Hole("the getter's choice of a direction")
@@ -151,7 +151,7 @@ pick = Hole("stage: the getter's choice of a vertex in the cone; NONE if no samp
 
 
 class Vertex(Record):
-    """What a half carries beside the code of its last direction, or of its first one: nothing."""
+    """The state of a half beside the code of its last direction, or of its first one: nothing."""
 
 
 @func
@@ -181,7 +181,7 @@ def choose_direction(position: Position, run: Run) -> i32:
 
 @stage
 def choose_in_cone(position: Position, run: Run) -> i32:
-    """The same of getters that ask for nothing but the samples within the greatest angle to the last direction."""
+    """The same of getters that need only the samples within the greatest angle to the last direction."""
     barrier()
     number = pick(run.volume, position.p, position.code, run.method, run.scratch, position.c0, position.c1, position.c2, run.rules.key)
     return toward(run.method.sphere, number, direction(run.method.sphere, position.code))

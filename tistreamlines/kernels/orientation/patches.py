@@ -1,8 +1,8 @@
 """An orientation function by patches of 32 neighbouring vertices, and bounds of its samples in each.
 
-A row of stored samples holds those of a patch together, so that a patch is one read.  Behind them, or behind coefficients,
-it holds the greatest sample of its voxel in each patch, with what rounding can add.  What is interpolated from these is
-nowhere below what is interpolated from samples, so patches that cannot matter need not be read.
+A row of stored samples holds those of a patch together, so that a patch is one read.  Behind them, or behind
+coefficients, it holds the greatest sample of its voxel in each patch, with the greatest error of rounding.  Their
+interpolated value is nowhere below an interpolated sample, so kernels skip patches that cannot matter.
 """
 
 from ...linker.lang import *
@@ -136,14 +136,14 @@ def sample_next_patch(
     bound = team_max(rest)
 
 
-# What a draw needs of a PMF: its samples within the greatest angle to the heading, and bounds of the others.
+# The parts of a PMF for a draw: its samples within the greatest angle to the heading, and bounds of the others.
 #
 # The heading of a step is a vertex of the sphere or its opposite, so tables list the vertices in the cone around
-# each. Stored samples are read together with the bounds and the stopping rule's channels, so that a processor waits
-# for memory once; coefficients are evaluated when a step is chosen.
+# each. A read fetches stored samples with the bounds and the stopping rule's channels, so that a processor waits for
+# memory once. The choice of a step evaluates coefficients.
 #
 # Samples below a share of the maximum count as 0. The maximum is at least the greatest sample in the cone, and at
-# most the greatest bound of a patch. Where that does not tell enough, patches are sampled, that of the greatest bound
+# most the greatest bound of a patch. If these do not decide, patches are sampled, the one with the greatest bound
 # first.
 TOGETHER = Constant("chunks of a cone that are read together, so that a processor waits for their samples once")
 

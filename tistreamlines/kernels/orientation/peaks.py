@@ -1,4 +1,8 @@
-"""Peaks of an ODF sampled on a sphere (DIPY's ``peak_directions``) and the choice of the closest one."""
+"""Peaks of an ODF sampled on a sphere (DIPY's ``peak_directions``) and the choice of the closest one.
+
+A local maximum is not below any neighbour, so each vertex is first compared with three neighbours that surround it.
+Only the few vertices that pass are compared with all.
+"""
 
 from ...linker.lang import *
 

@@ -1,1 +1,1 @@
-"""What is made of streamlines that have grown: their points."""
+"""Products of streamlines that have grown: their points."""

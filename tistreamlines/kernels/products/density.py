@@ -1,12 +1,15 @@
 """How many streamlines pass through each voxel of a grid, or end there.
 
 A streamline counts once in each voxel that holds one of its points or a point of the segments between them.  A point on
-the border of two voxels belongs to the one with the higher index.  Coordinates on the grid are rounded down to 2^-20 of a
-voxel; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor on
-the number of threads.  The voxels of a streamline are listed, and the lanes of its team look a voxel up together.
+the border of two voxels belongs to the one with the higher index.  Coordinates on the grid are rounded down to 2^-20 of
+a voxel; after that everything is done in whole numbers, so the map depends neither on the order of the streamlines nor
+on the number of threads.  The voxels of a streamline are listed, and the lanes of its team look a voxel up together.
+Each lane writes the whole list and reads only its copy, because a barrier does not order the memory of a GPU outside
+the block.
 
-The kernels can hand these lists to the host in place of counts (LISTS), and share amounts of each segment, such as its
-length, among the voxels that it passes (SHARES), in proportion to the part of the segment that lies in each of them.
+The kernels can hand these lists to the host instead of counts (LISTS). They can share amounts of each segment, such as
+its length, among the voxels that it passes (SHARES), in proportion to the part of the segment that lies in each of
+them.
 
 Where ends are counted, both ends count, also in the same voxel; a single point counts once.
 """
@@ -37,7 +40,7 @@ class Grid(Affine):
 
 
 class Passage(Record):
-    """What a streamline leaves in the voxels that it passes, as whole numbers; each amount has SHARES entries.
+    """Amounts of a streamline in the voxels that it passes, as whole numbers; each amount has SHARES entries.
 
     For each streamline: ``listed``, how many voxels are listed; ``here``, which of them its last point lies in, -1 outside the
     grid; ``shared``, the amounts of the current segment up to there.  For each segment, in the order of the points that it
@@ -52,7 +55,7 @@ class Passage(Record):
 
 
 class Counting(Context):
-    """What streamlines are counted with.
+    """Tables for counting streamlines.
 
     ``grid``; ``visited``, the voxels that are listed, of each streamline from its ``slot`` on; ``counts`` of each voxel of the
     grid; ``passage``.

@@ -105,8 +105,8 @@ def nearest_node(item: i32, ends: Ints, width: i32, parcels: Parcels, search: No
     node = 0
     k = first_with_node(here_x, here_y, here_z, parcels, search)
     while k < search.count:
-        # The distance between the centres of two voxels is at most the sum of their distances from the end, and the square
-        # of a sum is at most twice the sum of the squares: no centre from here on is nearer than the node.
+        # The distance between the centres of two voxels is at most the sum of their distances from the end, and the
+        # square of a sum is at most twice the sum of the squares. So no centre from here on is nearer than the node.
         if search.beyond[k] > 2.0 * (here + least):
             k = search.count
         else:

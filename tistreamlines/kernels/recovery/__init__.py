@@ -1,1 +1,1 @@
-"""What helps a half on where it may not end: particles."""
+"""Recoveries, which help a half past an invalid end: particles and backtracking."""

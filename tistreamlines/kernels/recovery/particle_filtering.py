@@ -4,8 +4,8 @@ The half goes back some steps.  From there particles take their own steps.  In t
 steps become the half's.  A particle steps in the loop of ``grow`` as a half does, one step at a time; ``send_particles`` is
 asked after each of them.
 
-Two details are those of DIPY's source: the last point of the chosen particle is left out, and so is the point before it where
-the particle leaves the image.  Girard et al. 2014.
+Two details are those of DIPY's source: the last point of the chosen particle is left out, and also the point before it
+where the particle leaves the image.  Girard et al. 2014.
 """
 
 from ...linker.lang import *

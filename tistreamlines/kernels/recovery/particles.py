@@ -52,7 +52,7 @@ class Particles(Record):
 
 @func
 def white_matter(row: Reals) -> real:
-    """What is neither tissue where ends are valid nor tissue where they are not."""
+    """The share without tissue, where ends are neither valid nor invalid."""
     return (1.0 - row[STOP_CHANNEL]) - row[STOP_CHANNEL + 1]
 
 

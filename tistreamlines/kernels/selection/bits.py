@@ -11,13 +11,13 @@ from ..trail import *
 from .regions import EXCLUDE, LIMIT, MET, MORE, add_bits, beyond, exclude_if_asked
 
 bits_at = Hole("bits of a point, see the module regions")
-COLLECTS = Constant("1: points that a half leaves count, 0: only a limit mask is asked for, which needs no point but that looked at")
+COLLECTS = Constant("1: points that a half leaves count, 0: there is only a limit mask, which needs only the current point")
 ONE_WAY = Constant("not 0: there are no backward halves")
 
 
 @func
 def visited_before(half: i32, taken: i32, halves: Halves) -> i32:
-    """Bits that a half has visited; one that grows after the other begins with what that one has visited."""
+    """Bits that a half has visited; one that grows after the other begins with the regions of that one."""
     visited = halves.visited[WORDS * half]
     if IN_TURN:
         if ((half & 1) == 1) & (taken == 0):
@@ -43,7 +43,7 @@ def complete(half: i32, p: vec3, visited: i32, here: i32, halves: Halves, filter
 
 @stage
 def load_bits(walk: Walk, bits: Bits, half: i32, halves: Halves):
-    """Begin with what the half has visited."""
+    """Begin with the regions that the half has visited."""
     bits.visited = visited_before(half, walk.taken, halves)
     if DROPS_DEAD_END:
         bits.before = halves.visited[WORDS * half + 2]
@@ -66,7 +66,7 @@ def confine(walk: Walk, bits: Bits, filter: Filter):
 
 @stage
 def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
-    """Take a new last point into account; end a half that has visited all regions, if that is asked for."""
+    """Take a new last point into account; end a half that has visited all regions, if options say so."""
     bits.before = bits.here
     bits.here = bits.ahead
     if filter.stops == 1:

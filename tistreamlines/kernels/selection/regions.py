@@ -1,8 +1,9 @@
 """Regions of interest: which regions hold a point, and what the points of a streamline so far mean for it.
 
-Each region, or union of regions, has one bit.  Where there are more include regions than a word has bits, there are MORE further
-words: the bits of a half's points are then kept in memory, not in a register.  A streamline is rejected as soon as one of its points certainly lies in an exclude
-region; whether it has visited all include regions is known when it has ended.  The rules are those of MRtrix3's ``ROI``.
+Each region, or union of regions, has one bit.  If there are more include regions than a word has bits, there are MORE
+further words: the bits of a half's points are then kept in memory, not in a register.  A streamline is rejected as soon
+as one of its points certainly lies in an exclude region; whether it has visited all include regions is known when it
+has ended.  The rules are those of MRtrix3's ``ROI``.
 """
 
 from ...linker.lang import *
@@ -20,7 +21,7 @@ MORE = Constant("further words of bits, for include regions beyond those of the 
 
 
 class Demands(Record):
-    """What is demanded of streamlines, as bits.
+    """Demands on streamlines, as bits.
 
     ``counted`` are those that add up in any order (EXCLUDE and the include regions), ``ordered`` the regions that must be entered
     in the order of their bits, of which ``first`` is the first.  ``limited``: LIMIT if streamlines end outside it, else 0.
@@ -46,9 +47,10 @@ class Regions(Demands):
     of the tracked image) and the square of its radius (mm) in ``balls``, and its bits in ``ball_bits``.
     ``side_x``, ``side_y`` and ``side_z`` are those of a voxel of the tracked image in mm.
 
-    With further words, ``voxels``, ``voxel_bits`` (``word_stride`` elements a word) and ``ball_bits`` have the bits of one word after those of
-    the other, and ``further`` has, for each further word, the bits that count in any order and those of ordered regions, and in the
-    end the number of ordered regions.  These begin with a word of their own then, and each word but the last is full of them.
+    With further words, ``voxels``, ``voxel_bits`` (``word_stride`` elements a word) and ``ball_bits`` have the bits of
+    one word after those of the other. ``further`` has, for each further word, the bits that count in any order and
+    those of ordered regions, and in the end the number of ordered regions.  These begin with a word of their own then,
+    and each word but the last is full of them.
     """
 
     voxels: Ints
@@ -171,7 +173,8 @@ def number_of(inside: i32) -> i32:
 
 @func
 def beyond(filter: Regions, p: vec3, more: Ints, place: i32, keep: i32) -> i32:
-    """What a point means for the regions of the further words: MET if all are visited then, and EXCLUDE as in ``add_bits``.
+    """The consequences of a point for the regions of the further words: MET if all are visited then, and EXCLUDE as in
+    ``add_bits``.
 
     From ``place`` on, ``more`` has the number of ordered regions that a half has entered, and the bits of each word that it has visited.
     If ``keep`` is 1, the point is one that the streamline keeps, and they are renewed.

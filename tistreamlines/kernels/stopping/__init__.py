@@ -1,4 +1,4 @@
-"""Stopping rules: those by maps of the tracked image, and that by five tissues on a grid of their own.
+"""Stopping rules: those by maps of the tracked image, and that by five tissues on another grid.
 
 The maps of a rule are the last STOP_CHANNELS numbers of a voxel's row, from STOP_CHANNEL on, and are interpolated with it.  A
 rule's file has a record, whose fields are its parameters, and ``classify(stopping, volume, p, row, c0, c1, c2, key)``, which

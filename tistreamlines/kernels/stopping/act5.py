@@ -25,7 +25,7 @@ ASIDE = 0.001  # mm from a seed at which the difference of grey and white matter
 
 
 class ActMemory(Record):
-    """What a half remembers.
+    """The memory of a half.
 
     ``depth``, points in the subcortical grey matter in which it is; ``step``, the number of the step to the point to which it
     would be cut back, and ``least``, what tells that: the least value there, or the sum of the points' weights; ``began``, 1 if its
@@ -59,7 +59,8 @@ def classify(stopping: Act5, volume: Volume, p: vec3, row: Reals, c0: u32, c1: u
 
 @stage
 def load_act(memory: ActMemory, half: i32, halves: Halves):
-    """What the half has passed; the backward half also knows whether the forward half has left its seed's grey matter."""
+    """Tissues that the half has passed; the backward half also knows whether the forward half has left its seed's grey
+    matter."""
     place = POINT * half + 3 + CARRIED
     memory.depth = i32(halves.point[place])
     memory.least = halves.point[place + 1]

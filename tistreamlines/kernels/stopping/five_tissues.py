@@ -21,7 +21,7 @@ NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
 
 
 class Act5(MapVolume):
-    """The five tissues and their sum on a grid of their own, and the sides of a voxel of the tracked image."""
+    """The five tissues and their sum on another grid, and the sides of a voxel of the tracked image."""
 
     side_x: real
     side_y: real
@@ -75,7 +75,7 @@ def tell_apart(share: Five, shares: real):
 
 @func
 def kind_of(shares: real) -> i32:
-    """What a point with these shares lies in."""
+    """The tissue of a point with these shares."""
     share = Five()
     tell_apart(share, shares)
     grey = share.cortical + share.subcortical

@@ -65,7 +65,7 @@ def classify_act(stopping: Act, volume: Volume, p: vec3, row: Reals, c0: u32, c1
 # Stop at random, the more likely the less white matter there is (DIPY's ``CmcStoppingCriterion``).
 # Girard et al. 2014. DIPY compares a random number u with a power p^c of the share p of white matter; here the
 # logarithm of u is compared with c log(p), since powers round differently on different devices.
-LEAST = 1.0e-6  # share of white matter that is told from none, as sums of interpolated maps round
+LEAST = 1.0e-6  # least share of white matter that differs from none, as sums of interpolated maps round
 HALF = 2.98023223876953125e-08  # of the smallest difference of two random numbers, so that none is 0
 
 

@@ -16,10 +16,11 @@ ENOUGH = 0.001  # change of a step after which it is found
 FRACTION = 256.0  # parts of a unit of length, in sums
 LOWEST, HIGHEST = -80.0, 10.0  # coefficients whose exponentials are computed
 SUMS = 4  # words of a fixel: two for the density of its streamlines, two for their coefficients
-# What the regularisation costs is summed in TALLIES places, so that threads do not wait for each other.  Each place has TALLY
-# words: two for squared coefficients, two for the roughness, and the number of coefficients above the least one.
+# The costs of the regularisation are summed in TALLIES places, so that threads do not wait for each other.  Each place
+# has TALLY words: two for squared coefficients, two for the roughness, and the number of coefficients above the least
+# one.
 TALLIES, TALLY = 1024, 5
-TALLY_PARTS, TALLY_MOST = 65536.0, 131072.0  # the second word counts parts of one; greater numbers are not told apart
+TALLY_PARTS, TALLY_MOST = 65536.0, 131072.0  # the second word counts parts of one; greater numbers count as equal
 ATOMIC = Constant("1: several threads add to one array")
 EXCLUDES = Constant("1: a fixel that drives a streamline beyond the greatest coefficient takes no part any more")
 

@@ -1,4 +1,4 @@
-"""Shares of tissues in the voxels of an image, by what lies at a thousand points of each of them."""
+"""Shares of tissues in the voxels of an image, by the tissues at a thousand points of each of them."""
 
 from ...linker.lang import *
 from ...linker.maths import floored

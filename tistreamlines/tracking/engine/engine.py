@@ -31,7 +31,7 @@ from ..selection.filters import Filter
 from ..tables.inputs import KernelTables
 from .kernels import demand_of, filters_of, kernels_of, settings_for
 
-FEWEST_SELECTED = 1024  # seeds of a chunk if a number of streamlines is asked for, at least
+FEWEST_SELECTED = 1024  # fewest seeds of a chunk with a number of streamlines to select
 LOOK_SECONDS = 0.0003  # between looks at whether a chunk has ended
 SPARE = 1.25  # times as many seeds as are expected to give that number
 Block = SeedBlock  # with directions in place of their codes: see Engine.track
@@ -48,8 +48,8 @@ class Engine:
     settings : how streamlines are grown.
     filters : what accepts streamlines, besides their length.
     products : what is made of the accepted streamlines, besides their points.
-    note : is told if the device runs out of memory and has to take fewer seeds at a time.
-    points : whether the points of streamlines are asked for; without them, batches are outlines.
+    note : receives a message if the device runs out of memory and has to take fewer seeds at a time.
+    points : whether the points of streamlines are wanted; without them, batches are outlines.
 
     Raises
     ------
@@ -81,11 +81,12 @@ class Engine:
 
     @property
     def statistics(self) -> Statistics:
-        """What the engine has done so far."""
+        """Counts and times of the engine so far."""
         return self.growth.statistics
 
     def chunk_size(self) -> int:
-        """Return the seeds of a chunk: what the caller asked for, or what fits the device's memory, if that is less."""
+        """Return the seeds of a chunk: the caller's number, or as many as fit the device's memory, if these are
+        fewer."""
         return self.growth.memory.capacity.seeds
 
     def track(

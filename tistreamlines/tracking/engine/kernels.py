@@ -24,14 +24,14 @@ from ..selection.filters import Filter, Length
 
 @dataclass(frozen=True, eq=False)
 class KernelParts:
-    """What the kernels of an engine are made of, but for the values of voxels.
+    """The parts of an engine's kernels, without the values of voxels.
 
     Parameters
     ----------
-    getter, rule : the parts that grow streamlines; the rule's maps on a grid of their own need no values.
+    getter, rule : the parts that grow streamlines; the rule's maps on another grid need no values.
     settings, filters : see :class:`.engine.Engine`.
     products : the classes of the products.
-    points : whether the points of streamlines are asked for.
+    points : whether the points of streamlines are wanted.
     """
 
     getter: Getter

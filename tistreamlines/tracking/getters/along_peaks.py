@@ -27,7 +27,7 @@ ROUND_OPERATIONS = 120  # operations of a round besides its amplitudes
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FollowsPeaks(Part):
-    """What getters have in common that step along peaks, whose directions are the codes of steps."""
+    """Common parts of getters that step along peaks, whose directions are the codes of steps."""
 
     scratch: type[Record] = HeadingScratch
     state: type[Record] = Vertex
@@ -145,7 +145,7 @@ def describe_fact(scheme: Scheme, options: FactOptions) -> tuple[FactGetter, Row
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are peaks.
+        The headers of the inputs, which are peaks.
     options : FactOptions
         Options of the method.
     """

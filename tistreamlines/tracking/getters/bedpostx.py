@@ -78,7 +78,7 @@ def describe(scheme: Scheme, options: BedpostxOptions) -> tuple[BedpostxGetter, 
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are samples.
+        The headers of the inputs, which are samples.
     options : BedpostxOptions
         Options of the method.
 

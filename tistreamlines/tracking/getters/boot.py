@@ -187,7 +187,7 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are signals of a single shell.
+        The headers of the inputs, which are signals of a single shell.
     options : BootOptions
         Options of the method.
 
@@ -226,8 +226,8 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
         min_signal=options.min_signal, angular_weight=options.angular_weight,
     )
     peaks = most_peaks(32 * ball.vertex_chunks, options.min_separation_angle)
-    # the row and the transformed signals are no longer needed when the ODF is sampled, nor the sums when the
-    # coefficients are made from them, nor both while peaks are searched
+    # sampling the ODF no longer needs the row and the transformed signals, the coefficients no longer need the sums,
+    # and the search of peaks needs neither
     shares = {
         "scratch_odf": ("scratch_row", 0), "scratch_transformed": ("scratch_row", row_width),
         "scratch_coefficients": ("scratch_peaks_candidates", 0), "scratch_sums": ("scratch_peaks_candidates", 0),

@@ -158,7 +158,7 @@ def order_of_fods(scheme: Scheme) -> int:
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are coefficients of orientation functions.
+        The headers of the inputs, which are coefficients of orientation functions.
 
     Raises
     ------
@@ -217,13 +217,13 @@ def _describe(
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are coefficients of orientation functions.
+        The headers of the inputs, which are coefficients of orientation functions.
     options : Ifod1Options
         Options of the method.
     order : int
         Order of the coefficients.
     cone : tuple
-        What :func:`tistreamlines.space.cones.cone_grid` returns.
+        The result of :func:`tistreamlines.space.cones.cone_grid`.
     power : float
         Power of a step's probability.
     kind : type
@@ -262,7 +262,7 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are coefficients of orientation functions.
+        The headers of the inputs, which are coefficients of orientation functions.
     order : int
         Order of the coefficients.
 
@@ -274,7 +274,7 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
     Raises
     ------
     ParameterError
-        If particles are asked for.
+        If options say particle filtering.
     """
     if isinstance(scheme.rule.recovery, ParticleFiltering):
         raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")

@@ -39,7 +39,7 @@ class PmfOptions(VertexOptions):
         "probes of ptt the threshold is absolute: values at or below it count as 0.", unit="share", low=0, high=1,
     )
     pmf_rows: str = option(
-        None, MODEL, "What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's "
+        None, MODEL, "Numbers of a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's "
         "SHCoeffPmfGen (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt "
         "always stores samples; with sh they keep negative values.", choices=("sh", "sampled"),
         absent="sh; sampled for a full basis", only={"source": ("model", "sh")},
@@ -136,7 +136,7 @@ class PmfTables:
         return {"scratch_pmf": ("scratch_row", 0)} if self.half_order == 0 else {}
 
     def described(self, kind: Callable[..., PmfGetter], **fields: object) -> tuple[PmfGetter, Rows]:
-        """Return a getter of a kind and its rows; ``fields`` are its own, or in place of those here."""
+        """Return a getter of a kind and its rows; ``fields`` are its own, or instead of those here."""
         common = {name: getattr(self, name) for name in COMMON} | {
             "amplitudes": amplitudes_of_harmonics if self.half_order else amplitudes_of_samples,
             "look_ahead": prefetch_along if self.half_order else None, "code_bits": self.ball.code_bits,
@@ -152,7 +152,7 @@ def pmf_tables(
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are orientation functions.
+        The headers of the inputs, which are orientation functions.
     options : PmfOptions
         Options of the method.
     least : float, optional
@@ -187,7 +187,7 @@ def rows_of(scheme: Scheme, sampled: bool, least: float = 0.0) -> PmfRows:
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are orientation functions.
+        The headers of the inputs, which are orientation functions.
     sampled : bool
         Whether coefficients are sampled on the sphere here. Those of a full basis always are.
     least : float

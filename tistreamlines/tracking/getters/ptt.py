@@ -52,8 +52,8 @@ class PttOptions(PmfOptions):
     )
     probe_rule: str = option(
         "dipy", MODEL, "Rule of the probes. dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a "
-        "factor of the voxel size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, "
-        "and any candidate is accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends "
+        "factor of the voxel size (mm) squared; the bound of the rejection sampling has the exponent twice, and any "
+        "candidate passes where none has data support. tracker follows DIPY's ptt_tracking, which ends "
         "streamlines there. paper follows the publication.", choices=("dipy", "tracker", "paper"),
     )
 
@@ -179,7 +179,7 @@ def describe(
     Parameters
     ----------
     scheme : Scheme
-        What is known of the inputs, which are orientation functions, in the scale of ``pmf_threshold``.
+        The headers of the inputs, which are orientation functions, in the scale of ``pmf_threshold``.
     options : PttOptions
         Options of the method.
     max_curvature, exact_arcs : float or None, bool

@@ -76,7 +76,7 @@ class VertexGetter(Getter):
     ball : constants of the sphere.
     half_order : half the order of spherical harmonics; 0 without any.
     candidates, most_peaks, negative_peak : see ``kernels/orientation/peaks.py``.
-    initial_directions, next_direction, read_all : what it does in place of those of other getters.
+    initial_directions, next_direction, read_all : what it does instead of those of other getters.
     """
 
     ball: Ball
@@ -97,7 +97,7 @@ class VertexGetter(Getter):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CarriesHeading(Part):
-    """What getters have in common that carry a direction from step to step."""
+    """Common parts of getters that carry a direction from step to step."""
 
     scratch: type[Record] = shared.HeadingScratch
     state: type[Record] = shared.Heading

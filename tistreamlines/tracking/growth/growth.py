@@ -1,4 +1,12 @@
-"""Chunks of streamlines, and how they grow on a device."""
+"""Chunks of streamlines, and how they grow on a device.
+
+Between two chunks the host orders and filters the streamlines of the last one, and a GPU would wait for it. So the host
+launches the first steps of the next chunk before that, and the other steps after the kernel ``pack``. A launch takes as
+many steps as :mod:`.pace` allows, because desktop systems reset a GPU whose kernel runs too long. On a CPU, one launch
+takes all steps.
+
+The first step of a forward half comes before its backward half, which starts in the opposite direction, as in DIPY.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +46,7 @@ IDLE = 3  # launches that measure what any launch takes
 TRIALS, TRIAL_SECONDS = (8, 64, 512), 0.06  # seeds that measure a GPU's pace: more of them while they take no longer
 # GPU: what the first steps of a chunk take, during which the host is at work on the last one
 FIRST_SECONDS = 0.015
-HELPERS = 2  # threads that order, list and count for the main one, so that no chunk waits for what another one needs
+HELPERS = 2  # threads that order, list and count for the main one, so that no chunk waits for the work on another
 ROOTS = (streamlines.start, streamlines.enlist, growth.advance)
 # CPU: directions of further seeds are found while streamlines grow
 QUEUES = {"start": "seeds", "enlist": "seeds", "advance": "halves", "judge": "halves"}

@@ -85,10 +85,11 @@ def capacity_for(
     layout : how halves lie in memory.
     max_steps : maximum number of steps of a half-streamline.
     tables : bytes that the tables take.
-    asked : maximum number of seeds in a chunk that the user asked for.
+    asked : the user's maximum number of seeds in a chunk.
     limit : bytes that tables and buffers may take together.
-    free : free bytes of the device before the tables; without a limit, buffers take half of what the tables leave.
-    most_seeds : maximum number of seeds in a chunk, unless the user asked for more.
+    free : free bytes of the device before the tables; without a limit, buffers take half of the memory that the tables
+    leave.
+    most_seeds : maximum number of seeds in a chunk, unless the user wants more.
     packs : whether codes are packed to be copied back, a part at a time.
 
     Raises
@@ -135,7 +136,7 @@ class Buffers:
     ----------
     program : allocates the arrays.
     capacity : their maximum sizes.
-    waits : whether to wait for what still uses an array before a larger one takes its place, as on a CPU.
+    waits : whether to wait for users of an array before a larger one takes its place, as on a CPU.
     """
 
     def __init__(self, program: Program, capacity: Capacity, waits: bool = False) -> None:
@@ -148,7 +149,7 @@ class Buffers:
         size, held = max(count, 1) * self._capacity.each[name][1], self._held[name][1] if name in self._held else 0
         if held < size:
             if self._waits and held:
-                self._program.host(self._held[name][0], 0)  # which waits for what uses it
+                self._program.host(self._held[name][0], 0)  # which waits for its users
             self._held.pop(name, None)  # frees its memory before the new allocation
             held = min(max(size, int(1.25 * held)), most)
             with memory_for(f"{WORD * held / 1e9:.3g} GB of seeds or streamlines"):
@@ -186,7 +187,7 @@ class ChunkMemory:
     program : allocates the arrays.
     device, settings : where and how streamlines are grown.
     layout : how halves lie in memory.
-    tables : bytes of the tables, and of what products hold; the device is asked for its memory before it holds these.
+    tables : bytes of the tables and of products; the device reports its memory before it holds these.
 
     Attributes
     ----------

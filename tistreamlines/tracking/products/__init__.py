@@ -1,1 +1,1 @@
-"""What is made of the accepted streamlines: their points, their density, matrices, and values of maps along them."""
+"""Products of the accepted streamlines: their points, their density, matrices, and values of maps along them."""

@@ -31,7 +31,7 @@ MOST_THREADS = 4  # that help
 
 @dataclass(frozen=True, kw_only=True)
 class VoxelList(Part):
-    """What is noted of voxels that streamlines pass through, see ``kernels/products/density.py``."""
+    """The notes of voxels that streamlines pass through, see ``kernels/products/density.py``."""
 
     lists: int = 0
     shares: int = 0

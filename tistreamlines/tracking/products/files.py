@@ -1,4 +1,4 @@
-"""What a run writes besides a tractogram, or in its place: a file that is made of its streamlines."""
+"""Products: files that a run makes of its streamlines, with or without a tractogram."""
 
 from __future__ import annotations
 
@@ -143,6 +143,6 @@ def weight_unit(weights: npt.NDArray[np.float64], greatest: float = 1.0) -> floa
 
 
 def check_weights(weights: str | None, sift2: object) -> None:
-    """Raise a ParameterError if the weights of SIFT2 are asked for, but not SIFT2."""
+    """Raise a ParameterError if options name the weights of SIFT2, but not SIFT2."""
     if weights == SIFT2 and sift2 is None:
         raise ParameterError("--weights sift2 needs --sift2 FOD FILE; a file of this name is ./sift2")

@@ -123,7 +123,7 @@ def finer(space: Space, voxel_mm: float) -> Space:
 
 def _sides(extent: Array, voxel_mm: float, more: float = 0.0) -> tuple[int, int, int]:
     """Return how many voxels cover an extent, (3,) mm; raise a ParameterError if a map cannot have so many."""
-    with np.errstate(all="ignore"):  # what is not finite is told of
+    with np.errstate(all="ignore"):  # a warning names values that are not finite
         shape = np.maximum(np.ceil(extent / voxel_mm + more), 1)
     if not (shape <= MOST_SIDE).all():
         raise ParameterError(f"--density-voxel is {voxel_mm:g} mm: {extent.max():.4g} mm would have more than "
@@ -145,7 +145,7 @@ def around(low: Array, high: Array, voxel_mm: float) -> Space:
 
 @dataclass(frozen=True)
 class Passage:
-    """What some streamlines of a batch pass: a row for each voxel of each streamline.
+    """The voxels of streamlines in a batch: a row for each voxel of each streamline.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class KeyedSums:
         self._clear()
 
     def __getstate__(self) -> tuple[int, int, Array, Array]:
-        """Send what there is to another process, which has a lock of its own."""
+        """Send what there is to another process, which has a separate lock."""
         return self._columns, self._keys, *self.sorted()
 
     def __setstate__(self, state: tuple[int, int, Array, Array]) -> None:

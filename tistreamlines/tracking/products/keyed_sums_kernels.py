@@ -13,7 +13,7 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio spreads neighbouri
 def place_of(slots, key, state):
     """Return the slot of a key: the first one from its own place on that no other has taken; -1 without room for it.
 
-    Where there are no slots, each key has its place.
+    Without slots, each key has its place.
     """
     if len(slots) == 0:
         return key

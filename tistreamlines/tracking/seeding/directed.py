@@ -1,4 +1,4 @@
-"""Initial directions of seeds in place of the peaks that the kernel ``start`` finds: normals of surfaces, and codes."""
+"""Initial directions of seeds instead of the peaks that the kernel ``start`` finds: normals of surfaces, and codes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def senses_of(surface: Surface, note: Tell, warn: Tell) -> npt.NDArray[np.float6
     ----------
     surface : Surface
     note, warn : callable
-        Are told if normals are turned, and if the surface is not closed, so that its triangles alone say where its
-        outside is.
+        Receive a message if normals are turned, and a warning if the surface is not closed, so that its triangles alone
+        say where its outside is.
 
     Raises
     ------

@@ -120,7 +120,7 @@ def load_weights(path: AnyPath, space: Space, note: Tell = silent) -> npt.NDArra
     space : Space
         Grid on which it must lie.
     note : callable
-        Is told if values are replaced.
+        Receives a message if values are replaced.
 
     Returns
     -------

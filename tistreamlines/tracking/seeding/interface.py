@@ -1,8 +1,8 @@
 """Seeds at the interface of grey and white matter, found in a segmentation of five tissues (Smith et al. 2012).
 
-A seed begins at a random point of some voxels. A descent along the gradient leads to where grey equals white matter, a
-random shift of up to two voxel sides along each of two axes moves it in the plane of the interface, and another descent
-leads back to the interface, just on the side of the grey matter, as in MRtrix3's tckgen. Where a descent ends
+A seed begins at a random point of some voxels. A descent along the gradient leads to a point where grey equals white
+matter. A random shift of up to two voxel sides along each of two axes moves it in the plane of the interface. Another
+descent leads back to the interface, just on the side of the grey matter, as in MRtrix3's tckgen. Where a descent ends
 elsewhere, another random point is tried.
 """
 
@@ -83,7 +83,7 @@ class Segmentation:
 
     @property
     def _grid(self) -> tuple[npt.NDArray[np.float64], float]:
-        """What leads from RASmm to voxels, and the longest step of a descent, mm."""
+        """The map from RASmm to voxels, and the longest step of a descent, mm."""
         back: npt.NDArray[np.float64] = np.ascontiguousarray(np.linalg.inv(self.space.affine), np.float64)
         return back, 0.5 * float(self.space.voxel_sizes.min())
 

@@ -17,7 +17,7 @@ from .place_seeds import draw_attempt, place_seed
 
 Numbers = npt.NDArray[np.int32]
 ATTEMPTS = 1000  # at one seed
-TOGETHER = 1 << 12  # attempts that are made before it is seen whether they are needed
+TOGETHER = 1 << 12  # attempts before a check whether they are needed
 MOST = 2**32 - 1  # seeds of a run, whose numbers are counted with 32 bits
 # offsets in a voxel: the voxels around these eight points are all that interpolation at any seed in the voxel can read
 _CORNERS = np.array(list(np.ndindex(2, 2, 2)), np.float64) * 0.5 - 0.25
@@ -195,7 +195,7 @@ def first_success(
 
     Parameters
     ----------
-    first, count, width : number of the first seed, of seeds, and of the reals that are found at each.
+    first, count, width : number of the first seed, of seeds, and of the reals at each.
     attempt : receives ``first``, seeds from 0 on and the numbers of their attempts, (n,) each; returns (n, width), and
         which succeed.
     whose, reason : what a message begins with, and why no attempt at a seed may succeed.

@@ -28,7 +28,7 @@ class SurfaceOptions:
     """Options of seeds on surfaces."""
 
     seed_surface: OneOrMore[TableLike] | None = option(
-        None, SEEDS, "Surface on which random seeds are placed, uniformly by area over all that are given, such as "
+        None, SEEDS, "Surface on which random seeds are placed, uniformly by area over all surfaces, such as "
         "both hemispheres: GIFTI, or FreeSurfer's geometry (lh.white). With --seed-mask, seeds lie in the mask.",
         unit="FILE", absent="as --seed-mask",
         excludes=("seeds", "seed_sphere", "seed_image", "seed_gmwmi", "seeds_per_voxel", "seed_grid"),
@@ -124,7 +124,7 @@ class AreaSeeds(DrawnSeeds):
         return self.space.to_voxel(self._place(first, count)[0])
 
     def directions(self, first: int, count: int) -> Floats | None:
-        """Return unit vectors normal to the triangles of seeds, if they are asked for."""
+        """Return unit vectors normal to the triangles of seeds, if options want them."""
         return None if self.senses is None else self._along(self._place(first, count)[1])
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Floats, Floats | None]:
@@ -181,9 +181,9 @@ def surface_seeds(
     draw : number of random seeds, and their random numbers.
     vertex_space : space of the vertices, see :func:`tistreamlines.io.surfaces.load_surface`.
     direction : one of ``DIRECTIONS``.
-    each : number of seeds at each vertex, in place of random ones.
+    each : number of seeds at each vertex, instead of random ones.
     mask : seeds lie in it.
-    note, warn : are told of vertices that are moved or lie outside the image.
+    note, warn : receive messages about vertices that are moved or lie outside the image.
 
     Raises
     ------

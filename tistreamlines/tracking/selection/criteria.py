@@ -108,8 +108,8 @@ def _check_size(mask: MaskRegion, space: Space) -> None:
     corners = space.to_ras(np.array(list(product(*((-0.5, side - 0.5) for side in space.shape)))))
     if np.abs(mask.space.to_voxel(corners)).max() > FINEST:
         raise InputError(
-            f"{mask.name}: voxels of {min(mask.space.voxel_sizes):.2g} mm are too small to be told apart with 32-bit "
-            "coordinates: resample the mask to larger voxels"
+            f"{mask.name}: voxels of {min(mask.space.voxel_sizes):.2g} mm are too small for 32-bit coordinates: "
+            "resample the mask to larger voxels"
         )
     low, high = box_around(mask.voxels)
     if math.prod(map(int, high - low)) > MOST_VOXELS:

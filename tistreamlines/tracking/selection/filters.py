@@ -1,7 +1,7 @@
 """Filters: what decides which streamlines are accepted, and names the reason why others are dropped.
 
 A filter looks at a chunk's streamlines when they have ended.  A filter that judges streamlines by the points that they
-visit can also end them early: it demands the stages of :mod:`...kernels.selection.bits`, a record that extends Demands,
+visit can also end them early. It demands the stages of :mod:`...kernels.selection.bits`, a record that extends Demands,
 and ``bits_at``, which is called with each point and returns its bits, see :mod:`...kernels.selection.regions`, in the
 first word (0) and in ``more`` further ones.  An engine can have one such filter.
 """

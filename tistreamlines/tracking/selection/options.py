@@ -27,8 +27,8 @@ class RegionOptions:
         "before its turn.", unit=SPEC, absent="none", requires=("one_way",), affects="growth",
     )
     limit_mask: OneOrMore[ImageLike] | None = option(
-        None, REGIONS, "End streamlines where they leave this region. The point outside is dropped, and so are seeds "
-        "outside. Several regions count as one.", unit=SPEC, absent="the whole image", affects="growth",
+        None, REGIONS, "End streamlines where they leave this region. The point outside and seeds outside are "
+        "dropped. Several regions count as one.", unit=SPEC, absent="the whole image", affects="growth",
     )
     stop_when_included: bool = option(
         False, REGIONS, "End streamlines once they have visited all regions of --include and --include-ordered. The "

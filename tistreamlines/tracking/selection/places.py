@@ -24,7 +24,7 @@ class SphereRegion:
     Parameters
     ----------
     name : str
-        What the user gave, for messages.
+        The user's words, for messages.
     centre : (3,) float64
         RASmm.
     radius : float
@@ -43,7 +43,7 @@ class MaskRegion:
     Parameters
     ----------
     name : str
-        What the user gave, for messages.
+        The user's words, for messages.
     space : Space
         Grid of the mask.
     voxels : (x, y, z) bool

@@ -113,7 +113,7 @@ def _places(order: Sequence[int]) -> list[tuple[int, int]]:
 def exclude_in_place(include: Array, exclude: Array) -> bool:
     """Tell whether maps of valid ends and of fluid, (x, y, z), seem not to be exchanged.
 
-    Where there is no tissue, ends are valid, so the first map and not the second one fills the corners of an image.
+    Ends without tissue are valid, so the first map and not the second one fills the corners of an image.
     """
     corners = np.ix_(*((0, -1) for _ in range(3)))
     faces = (np.take(include, place, axis) for axis in range(3) for place in (0, -1))
@@ -158,9 +158,9 @@ def placement_doubt(tissues: MapImage, follows: object, anisotropy: Callable[[],
     tissues : MapImage, (x, y, z, 3)
         Fractions of white matter, grey matter and cerebrospinal fluid.
     follows : OrientationFunctions, Samples or another
-        What streamlines follow.
+        The input that streamlines follow.
     anisotropy : callable, optional
-        Returns FA, (i, j, k), for what has no size of its own.
+        Returns FA, (i, j, k), for inputs without sizes.
     space : Space
         Grid of the image that is tracked.
 

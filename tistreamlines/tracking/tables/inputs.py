@@ -54,7 +54,7 @@ class OrientationFunctions:
     symmetric : bool
         Whether the function has the same value in opposite directions. If not, these are kept apart.
     peak_width : float
-        Standard deviation of the lobe that is made of a peak, degrees.
+        Standard deviation of the lobe of a peak, degrees.
     """
 
     kind: Literal["pmf", "sh", "peaks"]
@@ -66,7 +66,7 @@ class OrientationFunctions:
 
 @dataclass(frozen=True)
 class Form:
-    """What headers tell of what a method follows.
+    """The headers of a method's input.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Scheme:
-    """What is known of the inputs of a method before values are read; its kernels depend on nothing else.
+    """The headers of the inputs of a method, before values are read; its kernels depend on nothing else.
 
     Parameters
     ----------
     form : Form
-        The form of what the method follows.
+        The form of the method's input.
     rule : Rule
         The stopping rule.
     maps : int
@@ -135,7 +135,7 @@ class StopTables:
         The rule.
     channels : ndarray, (x, y, z, k), float32, or None
         Maps, stored at the end of each voxel's row and interpolated with it. None if there are none: a rule may have
-        maps on a grid of their own, in its record.
+        maps on another grid, in its record.
     alive : ndarray of bool, (x, y, z), or None
         A streamline can continue only at points where at least one of the eight voxels around is alive. None if it can
         continue anywhere.
@@ -199,7 +199,7 @@ class GetterInputs:
 
     @cached_property
     def scheme(self) -> Scheme:
-        """What was known before the values were read.
+        """The headers, read before the values.
 
         Raises
         ------
@@ -265,17 +265,17 @@ class KernelTables:
         return (layout or Layout.of(self.getter, self.rule)).source(roots, parts)
 
 
-# Maps of a stopping rule on a grid of their own.
+# Maps of a stopping rule on another grid.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MapCount(Part):
-    """Number of maps on a grid of their own, for kernels that are linked without a rule."""
+    """Number of maps on another grid, for kernels that are linked without a rule."""
 
     maps: int
 
 
 @dataclass(frozen=True, eq=False)
 class MapImage:
-    """An image on a grid of its own, as a rule's ``prepare`` receives it.
+    """An image on another grid, as a rule's ``prepare`` receives it.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Conversion of tables to arrays and JSON values, in which the cache stores them, and back.
 
-What is read decides which memory kernels read and write, so it is checked: each array against the record and the
+These arrays decide which memory kernels read and write, so they are checked: each array against the record and the
 constants with which the kernels are linked, and the index of the volume against its rows.
 """
 

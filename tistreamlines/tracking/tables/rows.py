@@ -257,7 +257,8 @@ def interleave(volume: Volume, width: int) -> Volume | None:
     Volume or None
         In ``rows``, the first numbers of the eight rows of a cube of 2 x 2 x 2 voxels lie side by side, then their
         second numbers, and so on; a voxel without a row has zeros there. ``index`` is the place of each voxel's first
-        number, 0 if it has no row. None if the rows would take far more memory.
+        number, 0 if it has no row. None if the rows would take far more memory. A lane then reads one to eight sectors
+        of memory, by how many cubes its point is between, where it would otherwise read eight.
     """
     starts, rows, shape = (vars(volume)[name] for name in ("index", "rows", "shape"))
     whole = np.pad(starts.reshape(shape) // (width // 32), [(0, side % 2) for side in shape])

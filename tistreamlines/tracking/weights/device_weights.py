@@ -53,7 +53,7 @@ class DeviceWeights:
     count : int
         Number of streamlines.
     memory : VisitMemory
-        Where they are weighed, and how many visits are kept there.
+        The device, and the number of visits that it keeps.
     excludes : bool
         Whether fixels are excluded that drive coefficients beyond the greatest one.
 
@@ -140,7 +140,7 @@ class DeviceWeights:
         Parameters
         ----------
         rows : (fixels, 6) float32
-            What the kernels' ``Model`` has of each fixel.
+            The numbers of each fixel in the kernels' ``Model``.
         unit : float
             Density of a unit of length.
         bounds : mapping
@@ -151,7 +151,7 @@ class DeviceWeights:
         self._run("reweigh", spread("model", model))
 
     def accept(self) -> Array:
-        """Take the step that was found; return which fixels are excluded from the next one on, (fixels,)."""
+        """Take the best step; return which fixels are excluded from the next one on, (fixels,)."""
         for piece in self._pieces:
             before, after = piece.values["weighed_coefficients"], piece.values["weighed_after"]
             piece.values |= {"weighed_coefficients": after, "weighed_after": before}

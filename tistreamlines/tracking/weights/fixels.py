@@ -102,9 +102,9 @@ def fixels_of(
     followed : FodImage or Samples
         The FODs or the samples whose fixels are found.
     device, threads : Device, int
-        Where they are found. The result is the same everywhere.
+        The device that finds them. The result is the same everywhere.
     note : callable
-        Is told of what looks wrong.
+        Receives warnings.
     rules : FixelRules, optional
         Which fixels are found, and how much they count.
     progress : callable

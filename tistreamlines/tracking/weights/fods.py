@@ -10,7 +10,7 @@ from ...option import ImageLike
 from .options import TRACKED
 
 Fods = FodImage | Samples
-NEEDED = "give an image of fibre orientation distributions in place of tracked"
+NEEDED = "give an image of fibre orientation distributions instead of tracked"
 
 
 def option_fods(
@@ -23,12 +23,12 @@ def option_fods(
     fod, basis : path or image, str
         The values of the option and of that of its basis.
     followed : FodImage or Samples, optional
-        What streamlines follow, if they are tracked.
+        The input that streamlines follow, if they are tracked.
     option : str
         Name of the option on the command line.
     note : callable, optional
-        Is told if the functions of an image look as if they had another frame or basis. What streamlines follow has
-        been looked at before.
+        Receives a warning if the functions of an image look as if they had another frame or basis. The input that
+        streamlines follow was checked before.
 
     Raises
     ------

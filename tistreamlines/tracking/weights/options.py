@@ -11,7 +11,7 @@ from ...errors import ParameterError
 from ...io.images import AnyPath
 from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option, values_of
 
-TRACKED = "tracked"  # in place of an image of FODs: what streamlines follow
+TRACKED = "tracked"  # instead of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")
 NEEDS: dict[str, object] = {"requires": ("sift2",), "affects": "run"}
 SEEDED: dict[str, object] = {"requires": ("seed_dynamic",), "affects": "growth"}

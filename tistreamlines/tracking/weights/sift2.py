@@ -25,7 +25,7 @@ from .options import Sift2Options, bounds_of
 from .visit_memory import VisitList, VisitMemory
 
 Watch = Callable[[int, float, float], object]
-NO_BOUND = 1e30  # of coefficients, in place of infinity
+NO_BOUND = 1e30  # of coefficients, instead of infinity
 
 
 class NoVisit(InputError):
@@ -53,7 +53,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Iteration:
-    """What an iteration has led to: costs of densities and of both regularisations, and what weights there are.
+    """The result of an iteration: costs of densities and of both regularisations, and the weights.
 
     ``streamlines`` have a weight above 0, and ``excluded`` fixels take no part; ``explained`` is the share of the fibre
     density that streamlines reach, where what exceeds it in a fixel does not count, and ``excess`` is what does, as a
@@ -84,7 +84,7 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What SIFT2 returns.
+    """The result of SIFT2.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def sift2(
     count : int
         Number of streamlines.
     device : Device
-        Where they are weighed. The weights are the same everywhere.
+        The device that weighs them. The weights are the same everywhere.
     options : Sift2Options
         How they are weighed.
     threads : int, optional
@@ -209,7 +209,7 @@ def sift2(
     if not (lengths := float(np.sum(masks * held.first)) * table.unit_mm):
         raise NoVisit("no streamline visits a fixel that counts: are both files of one subject, in one space?")
     mu = float(np.sum(masks * fibres)) / lengths
-    # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads in place of streamlines
+    # tcksift2 means to leave out fixels of one streamline, too, but does not: it counts threads instead of streamlines
     few = (held.first > 0) & (mu * table.unit_mm * held.first < options.sift2_min_td_frac * fibres)
     compared = _FixelDensities(fibres, masks, held.first, held.visits, mu * table.unit_mm, few)
     first = held.first * compared.scale

@@ -314,7 +314,7 @@ class VisitBuffer:
     program : Program
         Whose kernel reads them.
     device : Device
-        Where it does so.
+        The device that does so.
     most : int
         Words of the largest piece.
     """

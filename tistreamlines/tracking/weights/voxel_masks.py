@@ -55,9 +55,9 @@ def tissue_mask(
     inside : (x, y, z) bool
         Voxels with a function.
     device, threads : Device, int
-        Where they are found.
+        The device that finds them.
     warn : callable
-        Is told of fractions that do not sum to 1.
+        Receives a warning about fractions that do not sum to 1.
 
     Returns
     -------

@@ -42,8 +42,8 @@ class ConnectomeOptions:
         "streamline is written.", unit="LABELS FILE", absent="not written", affects="run",
     )
     connectome_assignment: str = option(
-        RADIAL, OUTPUT, "To which node of --connectome an end belongs: that of the nearest voxel within a radius, that "
-        "of its own voxel, or the first one on the way back to the middle.", choices=(RADIAL, END_VOXEL, REVERSE),
+        RADIAL, OUTPUT, "Node of --connectome for an end: of the nearest voxel within a radius, of the voxel that "
+        "holds it, or the first one on the way back to the middle.", choices=(RADIAL, END_VOXEL, REVERSE),
         requires=("connectome",), affects="run",
     )
     connectome_radius: float | None = option(
@@ -52,8 +52,8 @@ class ConnectomeOptions:
         affects="run",
     )
     connectome_measure: OneOrMore[str] | None = option(
-        None, OUTPUT, f"What --connectome says of two nodes: {', '.join(MEASURES)}. The first one is written to its "
-        "FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
+        None, OUTPUT, f"The values of --connectome for two nodes: {', '.join(MEASURES)}. The first one is written to "
+        "its FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
         affects="run",
     )
     connectome_sample: OneOrMore[ImageLike] | None = option(
@@ -75,8 +75,8 @@ class ConnectomeOptions:
     weights: str | None = option(
         None, OUTPUT, "Weigh the streamlines in --connectome, --density and --ends: sift2 for the weights of --sift2, "
         "or a text file of weights in the order of the streamlines, as tcksift2 writes it. All measures and maps are "
-        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 alone, track "
-        "writes weights by what it tracks beside the tractogram, NAME_weights.txt.", unit="sift2 or FILE",
+        "those of weighted streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 "
+        "alone, track writes weights by its own FODs beside the tractogram, NAME_weights.txt.", unit="sift2 or FILE",
         absent="each streamline counts the same", affects="run",
     )
     connectome_zero_diagonal: bool = option(
@@ -102,7 +102,7 @@ def tables_of(options: ConnectomeOptions) -> Sequence[TableLike | None]:
 
 
 def measures_asked(options: ConnectomeOptions) -> dict[str, Measure]:
-    """Return the measures that are asked for, those of sampled maps at the end."""
+    """Return the measures that options name, those of sampled maps at the end."""
     return measures_of(values_of(options.connectome_measure), names_of(values_of(options.connectome_sample)))
 
 
@@ -226,7 +226,7 @@ class Connectomes(ProductFile):
 
 @dataclass(frozen=True, eq=False)
 class _StreamlineData:
-    """What is summed of some streamlines: nodes of each parcellation, lengths, numbers of seeds, samples."""
+    """The amounts of streamlines in a connectome: nodes of each parcellation, lengths, numbers of seeds, samples."""
 
     nodes: list[Array]
     lengths: Array
@@ -235,7 +235,7 @@ class _StreamlineData:
 
 
 def group_names(parcels: Sequence[Edges]) -> list[tuple[str, ...]]:
-    """Return the names of the groups of each parcellation: that of its file, and that of the node."""
+    """Return the names of the groups of each parcellation: its file's name and the node's."""
     whole = (f"{edges.path.stem}_{name}" for edges in parcels for name in edges.parcellation.names)
     names = iter(member_names(whole, LONGEST))
     return [tuple(islice(names, len(edges.parcellation.names))) for edges in parcels]

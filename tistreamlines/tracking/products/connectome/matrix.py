@@ -28,7 +28,7 @@ COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured of each edge of a connectome.
+    """The measures of each edge of a connectome.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def measures_of(names: Sequence[str], maps: Iterable[str]) -> dict[str, Measure]
 def weight_measure(measure: Measure) -> Measure:
     """Return a measure whose streamlines are weighted, as MRtrix3's tck2connectome has it with ``-tck_weights_in``.
 
-    Its columns are those of what :func:`weighted_columns` returns.
+    Its columns are as in the result of :func:`weighted_columns`.
     """
     return Measure(
         f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.of(sums[..., SAMPLED:], volume),

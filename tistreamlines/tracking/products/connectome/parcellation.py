@@ -116,7 +116,7 @@ def _search(space: Space, radius: float) -> NodeSearch:
     high, deep, across = np.mgrid[-most[2] : most[2] + 1, -most[1] : most[1] + 1, -most[0] : most[0] + 1]
     offsets = np.stack([across, deep, high], axis=-1).reshape(-1, 3)
     reach = np.linalg.norm(offsets @ axes.T, axis=1)
-    # equal distances must not be told apart by their last digits
+    # the last digits must not make equal distances differ
     order = np.argsort(np.round(reach, 6), kind="stable")
     order = order[reach[order] < radius + beside]
     beyond = reach[order] ** 2 * (1 - 1e-6)

@@ -64,7 +64,7 @@ class Density:
     def move_to(self, program: Program) -> None:
         """Count with this program; the host counts if the map is too large for it.
 
-        The counts are there twice, since compilers need memory for a copy that is made for the host, and a streamline
+        The counts are there twice, since compilers need memory for the host's copy, and a streamline
         may be listed in all voxels.
         """
         if 4 * (3 * self._grid.voxels + LISTED) <= MOST_BYTES:
@@ -141,7 +141,8 @@ def check_memory(space: Space, voxel_bytes: int, limit: int | None) -> None:
 class DeviceDensity(Collector):
     """Counts the accepted streamlines in each voxel of a grid.
 
-    The counts stay on the device until they are taken. What a chunk adds can be taken back, since integers are exact.
+    The counts stay on the device until they are taken. The counts of a chunk can be taken back, since integers are
+    exact.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ class DeviceDensity(Collector):
         self._longest = int(self._by_steps[-1])
         self._spaces = spread("affine", affine_of(space.affine)) | self._grid.values
         self._listed = min(PART_WORDS, self.most_listed)
-        # lists, and counts twice, since compilers need a copy that is made for the host
+        # lists, and counts twice, since compilers need a copy for the host
         self.bytes = WORD * (2 * self._grid.voxels + self._longest + self._listed)
         self._arrays: Arguments = {}
         self.total: Array = np.zeros(0, np.int64)

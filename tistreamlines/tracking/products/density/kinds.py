@@ -1,4 +1,4 @@
-"""Maps of lengths, directions and sampled values, and all maps of weighted streamlines, in place of plain counts.
+"""Maps of lengths, directions and sampled values, and all maps of weighted streamlines, instead of plain counts.
 
 Lengths are whole numbers of 2^-16 mm, directions and sampled values whole multiples of a power of two.  Their sums are
 whole numbers of 64 bits, so that a map depends neither on the order of the streamlines nor on batches and threads.
@@ -46,7 +46,7 @@ class Sums(Density):
         super().__init__(space, step_mm, threads)
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
-        self._weighted, self._weights, self._units = weighted, None, (1.0, 1.0)  # of weights, and of what they weigh
+        self._weighted, self._weights, self._units = weighted, None, (1.0, 1.0)  # of weights, and of weighted values
         if weights is not None:
             self._know(weights)
         self._sampler: Sampler | None = None
@@ -164,7 +164,7 @@ class TotalLength(Sums):
 class Directions(Sums):
     """The mean direction of the streamlines in each voxel, as colours, with the number of streamlines as its length.
 
-    A streamline has one direction in a voxel, that of the sum of the absolute components of what of it lies there
+    A streamline has one direction in a voxel: the sum of the absolute components of its segments there
     (MRtrix3's ``tckmap -dec``).
     """
 

@@ -48,9 +48,9 @@ class DensityOptions:
         absent="that of the image that is tracked", needs_one=MAPS, excludes=("density_voxel",), affects="run",
     )
     density_kind: str = option(
-        "count", OUTPUT, "What --density has in each voxel: the count of the streamlines that pass it, their mean "
-        "direction as three colours, their length within the voxel (mm), the mean length of these streamlines (mm), or "
-        "the mean of a sampled map along them.", choices=KINDS, requires=("density",), affects="run",
+        "count", OUTPUT, "Values of --density: the count of the streamlines that pass a voxel, their mean direction "
+        "as three colours, their length within the voxel (mm), the mean length of these streamlines (mm), or the mean "
+        "of a sampled map along them.", choices=KINDS, requires=("density",), affects="run",
     )
     density_sample: ImageLike | None = option(
         None, OUTPUT, "Map that is sampled along streamlines for --density-kind sample, on any grid.", unit="FILE",

@@ -1,4 +1,4 @@
-"""What of each streamline a tractogram holds: its points or some of them, and values of maps along it."""
+"""The contents of a tractogram: all or fewer points of each streamline, and values of maps along it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ BELOW = (*SPARSE, "points")  # or something of them
 
 @dataclass(frozen=True)
 class ContentOptions:
-    """Options of what a tractogram holds, a part of :class:`tistreamlines.Parameters`."""
+    """Options of the contents of a tractogram, a part of :class:`tistreamlines.Parameters`."""
 
     sample: OneOrMore[ImageLike] | None = option(
         None, OUTPUT, "Sample this map along each streamline, and write NAME_mean, NAME_median, NAME_min and NAME_max "
         "with the streamlines, where NAME is that of the file. As in MRtrix3's tcksample, values are interpolated "
         "trilinearly and 0 outside the map, and the mean is weighted by length. A .trx or a .trk file holds the "
         "values; beside a .tck file, they are written to *_samples.csv. The map can have any grid. For a run in parts, "
-        "this and the other options of what a tractogram holds are given to tistreamlines join.", unit="FILE",
+        "give this and the other options of a tractogram's contents to tistreamlines join.", unit="FILE",
         absent="none", excludes=("part",), common=True, affects="run",
     )
     sample_points: bool = option(
@@ -75,7 +75,7 @@ class Content:
     Parameters
     ----------
     options : ContentOptions
-        What is asked for.
+        The contents that options ask for.
     threads : int, optional
         How many threads sample; by default as many as help.
     note : callable
@@ -86,7 +86,7 @@ class Content:
     Attributes
     ----------
     details : dict
-        What the record says: the map of each name, if maps are sampled.
+        Fields of the record: the map of each name, if maps are sampled.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class Content:
         return self._sampler.doubts
 
     def of(self, batch: Batch, groups: Callable[[Batch], tuple[Groups, ...]]) -> Batch:
-        """Return the streamlines with what is sampled along them, and the points that are written.
+        """Return the streamlines with sampled values, and the points that are written.
 
         ``groups`` returns the groups of the streamlines of a batch, for --groups.
         """
@@ -151,7 +151,7 @@ def _every(options: ContentOptions) -> int:
 
 
 def check_content(options: ContentOptions, output: Path) -> None:
-    """Raise an error if a tractogram of this name cannot hold what is asked for."""
+    """Raise an error if a tractogram of this name cannot hold the contents."""
     suffix = output.suffix.lower()
     if options.points != "float32" and suffix != ".trx":
         raise OutputError(f"{output}: --points {options.points} needs a .trx file; give another name, or leave it out")
@@ -173,7 +173,7 @@ def check_content(options: ContentOptions, output: Path) -> None:
 
 
 def check_written(is_given: Callable[[str], bool], sampled: bool) -> None:
-    """Raise an error if an option that is given asks something of a tractogram, and no streamline is kept.
+    """Raise an error if an option says something about a tractogram, and the run keeps no streamline.
 
     Parameters
     ----------

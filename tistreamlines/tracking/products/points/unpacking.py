@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ....backends.numba.program import NumbaProgram
 
 WHOLE = 31  # bits of a code that has a word of its own: codes are no negative numbers
-NONE = np.zeros(1, np.int32)  # in place of an array that is not read
+NONE = np.zeros(1, np.int32)  # instead of an array that is not read
 
 
 @dataclass

@@ -119,7 +119,7 @@ class Sampler:
 
     @property
     def details(self) -> dict[str, str]:
-        """What the record says of the maps: their files."""
+        """Fields of the record: the files of the maps."""
         return {name: str(path) for name, path in self.paths.items()}
 
     @property
@@ -212,7 +212,7 @@ class SampledMeans:
 
     @property
     def details(self) -> Json:
-        """What the record says of the maps."""
+        """The maps in the record."""
         return {
             name: {"path": path, "unit": 1 / unit, "streamlines_outside": self._outside[name]}
             for (name, path), unit in zip(self._sampler.details.items(), self.units, strict=True)

@@ -18,7 +18,7 @@ from ..grid import MapGrid, excess, passages
 
 @dataclass(frozen=True, eq=False)
 class MaskImage:
-    """A mask on a grid of its own, which may be rotated or sheared.
+    """A mask on another grid, which may be rotated or sheared.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ class VoxelMatrix(PairMatrix):
     path : its file.
     rows, columns : masks of its rows and columns.
     shortest : streamlines below this length are left out, mm.
-    targets : whether the columns are those of a mask of their own, and have files of their own.
+    targets : whether the columns are those of a mask of their own, and have separate files.
     """
 
     holds: str  # what an entry says

@@ -91,7 +91,7 @@ class TargetCounts:
 
 
 class Targets:
-    """Masks, each of which is a column; they may overlap, and lie on grids of their own.
+    """Masks, each of which is a column; they may overlap, and lie on other grids.
 
     Parameters
     ----------
