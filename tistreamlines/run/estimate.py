@@ -88,20 +88,20 @@ class Estimate:
 
 
 def make_estimate(
-    engine: Engine, seeds: Seeds, numbers: range, told: Callable[[int, int, int], None], *, select: int | None,
+    engine: Engine, seeds: Seeds, numbers: range, progress: Callable[[int, int, int], None], *, select: int | None,
     time_limit: float | None, formats: Iterable[str], prepare_seconds: float, content: Content,
 ) -> Estimate:
     """Track a pilot of a run, and estimate the whole.
 
     Parameters
     ----------
-    engine, seeds, numbers, told : see :func:`track_pilot`.
+    engine, seeds, numbers, progress : see :func:`track_pilot`.
     select, time_limit : what ends the run early: accepted streamlines, and seconds of tracking.
     formats : suffixes of tractograms.
     prepare_seconds : time until the engine was ready.
     content : what the tractogram holds of each streamline.
     """
-    pilot, count = track_pilot(engine, seeds, numbers, told), len(numbers)
+    pilot, count = track_pilot(engine, seeds, numbers, progress), len(numbers)
     each, enough = float(pilot.streamlines.mean()), False
     if select is not None and each:
         enough, count = select <= each * count, min(count, math.ceil(select / each))
@@ -186,19 +186,19 @@ class Pilot:
         return 2 * float(rest.std() / np.sqrt(self.seeds) / mean) if mean else 0.0
 
 
-def track_pilot(engine: Engine, seeds: Seeds, numbers: range, told: Callable[[int, int, int], None]) -> Pilot:
+def track_pilot(engine: Engine, seeds: Seeds, numbers: range, progress: Callable[[int, int, int], None]) -> Pilot:
     """Track pilots of more and more seeds, until one takes long enough or has all of them; return the last one.
 
     Parameters
     ----------
     engine : grows the streamlines.
     seeds, numbers : the seeds, and which numbers are those of the run.
-    told : receives the seeds that are finished, those of the pilot and the streamlines.
+    progress : receives the seeds that are finished, those of the pilot and the streamlines.
     """
-    _track(engine, seeds, _spread_over(numbers, WARM_UP), told)
+    _track(engine, seeds, _spread_over(numbers, WARM_UP), progress)
     count = FEWEST
     while True:
-        pilot = _track(engine, seeds, _spread_over(numbers, count), told)
+        pilot = _track(engine, seeds, _spread_over(numbers, count), progress)
         enough = ENOUGH_SECONDS if pilot.streamlines.sum() >= ENOUGH else PATIENCE
         if pilot.seeds in (len(numbers), MOST) or pilot.seconds >= enough:
             return pilot
@@ -214,7 +214,7 @@ def _spread_over(numbers: range, count: int) -> Numbers:
     return numbers.start + (places * (len(numbers) / count)).astype(np.int64)
 
 
-def _track(engine: Engine, seeds: Seeds, numbers: Numbers, told: Callable[[int, int, int], None]) -> Pilot:
+def _track(engine: Engine, seeds: Seeds, numbers: Numbers, progress: Callable[[int, int, int], None]) -> Pilot:
     """Track the seeds of some numbers, and count."""
     points, directions = seeds.sample(numbers)
     first, n = int(numbers[0]), len(numbers)
@@ -222,5 +222,5 @@ def _track(engine: Engine, seeds: Seeds, numbers: Numbers, told: Callable[[int, 
     for batch in engine.track(np.asarray(points), first, directions):
         seed = batch.seed_number.astype(np.int64) - first
         counts += [np.bincount(seed, minlength=n), np.bincount(seed, batch.lengths, n).astype(np.int64)]
-        told(int(seed[-1]) + 1 if len(seed) else 0, n, int(counts[0].sum()))
+        progress(int(seed[-1]) + 1 if len(seed) else 0, n, int(counts[0].sum()))
     return Pilot(time.perf_counter() - begun, *counts)

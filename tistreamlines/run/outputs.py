@@ -54,7 +54,7 @@ class Outputs:
         return cls(tractogram, asked(parameters), stats, table, report)
 
     @property
-    def made(self) -> list[Path]:
+    def product_files(self) -> list[Path]:
         """All files of products."""
         return [path for paths in self.products.values() for path in paths]
 
@@ -66,7 +66,7 @@ class Outputs:
     @property
     def main(self) -> list[Path]:
         """All files but the counts and the report."""
-        return [path for path in (*self.made, self.tractogram, self.record, self.table) if path is not None]
+        return [path for path in (*self.product_files, self.tractogram, self.record, self.table) if path is not None]
 
     @property
     def places(self) -> list[Path]:
@@ -125,7 +125,7 @@ def check_names(
         If two outputs have the same name.
     """
     tractogram, stats = outputs.tractogram, outputs.stats
-    for path in (tractogram, *outputs.made):
+    for path in (tractogram, *outputs.product_files):
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")
     record = outputs.record
@@ -134,7 +134,7 @@ def check_names(
         check_name(path, taken)
     if tractogram is not None and tractogram.suffix.lower() not in SINKS:
         raise OutputError(f"{tractogram}: unknown suffix {tractogram.suffix!r}; end the name with {', '.join(SINKS)}")
-    places = Counter(path.resolve() for path in (*outputs.made, outputs.table) if path is not None)
+    places = Counter(path.resolve() for path in (*outputs.product_files, outputs.table) if path is not None)
     for name, paths in outputs.products.items():
         for path in paths:
             if "" not in (suffixes := PRODUCTS[name].suffixes) and not suffix_of(path, suffixes):
@@ -154,7 +154,7 @@ def check_names(
             drafts.check_target(path, force=force or place_of(path) in previous)
             _check_apart(path, named, f"--report {page}: {path.name}")
     if record is not None and record.exists():
-        _check_record(tractogram or outputs.made[0], record, outputs.made)
+        _check_record(tractogram or outputs.product_files[0], record, outputs.product_files)
 
 
 def _check_apart(path: Path, others: Iterable[Path], option: str) -> None:
@@ -175,7 +175,7 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
         If another run is writing the tractogram or a product, or one whose record has the same name.
     """
     check()
-    record, products = outputs.record, outputs.made
+    record, products = outputs.record, outputs.product_files
     if record is None:
         yield
         return
@@ -217,7 +217,7 @@ def place_of(path: Path) -> Path:
 def previous_outputs(output: Path) -> set[Path]:
     """Return the outputs that an unfinished run had begun to write when it was ended, by :func:`place_of`."""
     try:
-        return set(map(Path, read(unfinished(output) / JOURNAL, Journal, own=True).outputs))
+        return set(map(Path, read(unfinished(output) / JOURNAL, Journal, private=True).outputs))
     except (OSError, RecordError):
         return set()
 

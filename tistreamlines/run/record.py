@@ -238,10 +238,10 @@ class Journal:
     outputs: list[str] = field(default_factory=list)
 
 
-def loaded(path: Path, *, own: bool = False) -> Json:
+def loaded(path: Path, *, private: bool = False) -> Json:
     """Return the JSON object of a file that this program has written; raise RecordError or OSError if it is none."""
     try:
-        content = json.loads(read_regular(path, own=own).decode())
+        content = json.loads(read_regular(path, own=private).decode())
     except (ValueError, RecursionError) as error:  # no JSON, nested too deeply, or a name with a NUL
         raise RecordError("is no JSON object") from error
     if not isinstance(content, dict) or content.get("made_by") != OURS:
@@ -249,7 +249,7 @@ def loaded(path: Path, *, own: bool = False) -> Json:
     return content
 
 
-def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
+def read(path: Path, kind: type[Kind], *, private: bool = False) -> Kind:
     """Read a record, and check that it is complete and unchanged.
 
     Parameters
@@ -258,7 +258,7 @@ def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
         The JSON file.
     kind : type
         Its class above.
-    own : bool
+    private : bool
         Refuse links and files of other users, see :func:`tistreamlines.io.regular.open_regular`.
 
     Raises
@@ -268,7 +268,7 @@ def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
     OSError
         If it cannot be read.
     """
-    content = loaded(path, own=own)
+    content = loaded(path, private=private)
     if "checksum" not in content:
         raise RecordError("has no checksum, as those of earlier versions")
     if content["checksum"] != sidecar.checksum(content):
