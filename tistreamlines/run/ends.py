@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..aliases import Json
 from ..kernels.stop_reasons import DROPPED, Stop, Verdict
 from ..option import flag
-from ..options.parameters import Parameters, length_mm
+from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..space.sphere import SPHERES, load_sphere
 from ..tracking.growth.statistics import Statistics
@@ -85,13 +85,17 @@ def nothing(seeds: int, dropped: Mapping[str, int], stop_reasons: Mapping[str, i
 
 
 
-def doubts_of_steps(parameters: Parameters, voxel_sizes: npt.NDArray[np.float64], *, vertices: bool) -> list[str]:
+def doubts_of_steps(
+    parameters: Parameters, step_mm: float, voxel_sizes: npt.NDArray[np.float64], *, vertices: bool
+) -> list[str]:
     """Say before tracking what looks wrong about the steps of any direction getter.
 
     Parameters
     ----------
     parameters : Parameters
         Options of the run.
+    step_mm : float
+        Distance between two points of a streamline, mm.
     voxel_sizes : (3,) float64
         Sides of a voxel, mm.
     vertices : bool
@@ -102,8 +106,7 @@ def doubts_of_steps(parameters: Parameters, voxel_sizes: npt.NDArray[np.float64]
     list of str
         Warnings.
     """
-    step, voxel = (length_mm(size, voxel_sizes) for size in (parameters.step_size, "1vox"))
-    angle = parameters.max_angle
+    step, voxel, angle = step_mm * parameters.parts, min(voxel_sizes), parameters.max_angle
     straight = cannot_bend(parameters) if vertices else ""
     radius = step / (2 * math.sin(math.radians(angle) / 2))
     if not straight and angle < SMALL_ANGLE and radius > STIFF * voxel:

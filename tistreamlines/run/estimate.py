@@ -16,6 +16,7 @@ from ..io.writer import SINKS
 from ..tracking.engine.engine import Engine
 from ..tracking.products.points.content import Content
 from ..tracking.seeding.seeds import Seeds
+from .spec import Spec
 
 FEWEST, MOST = 2000, 1 << 20  # seeds of a pilot
 WARM_UP = 32  # seeds that are tracked before, so that no pilot meets a cold device
@@ -47,6 +48,8 @@ class Estimate:
         Time until tracking begins, as measured, and expected time of tracking.
     pilot_seeds, pilot_seconds : int, float
         Seeds that were tracked, and how long it took.
+    spec : Spec
+        What the run does; kernels, the record and what ``resume`` and ``join`` compare follow from it.
     """
 
     arch: str
@@ -62,6 +65,7 @@ class Estimate:
     track_seconds: float
     pilot_seeds: int
     pilot_seconds: float
+    spec: Spec
 
     def table(self) -> dict[str, str]:
         """Return the estimate as text.
@@ -90,6 +94,7 @@ class Estimate:
 def make_estimate(
     engine: Engine, seeds: Seeds, numbers: range, progress: Callable[[int, int, int], None], *, select: int | None,
     time_limit: float | None, formats: Iterable[str], prepare_seconds: float, content: Content,
+    spec: Spec,
 ) -> Estimate:
     """Track a pilot of a run, and estimate the whole.
 
@@ -100,6 +105,7 @@ def make_estimate(
     formats : suffixes of tractograms.
     prepare_seconds : time until the engine was ready.
     content : what the tractogram holds of each streamline.
+    spec : what the run does.
     """
     pilot, count = track_pilot(engine, seeds, numbers, progress), len(numbers)
     each, enough = float(pilot.streamlines.mean()), False
@@ -129,6 +135,7 @@ def make_estimate(
         track_seconds=count / pilot.rate,
         pilot_seeds=pilot.seeds,
         pilot_seconds=pilot.seconds,
+        spec=spec,
     )
 
 
