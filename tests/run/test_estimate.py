@@ -115,12 +115,12 @@ class TestCommand:
         rows = dict(re.findall(r"^(.{24})(.*)$", done.out, re.MULTILINE))
         assert {name.strip() for name in rows} == {
             "device", "seeds", "streamlines", "points", ".tck file", "memory of the process", "memory on the device",
-            "reading and preparing", "tracking", "pilot", "direction getter", "numbers per voxel", "stopping rule", "image",
-            "steps", "other files",
+            "reading and preparing", "tracking", "pilot", "direction getter", "numbers per voxel", "stopping rule",
+            "image", "steps", "other files",
         }
         assert not list(tmp_path.iterdir())
 
-    def test_it_prints_what_is_compiled_recorded_and_compared(self, options, run, track, head, tmp_path):
+    def test_it_prints_what_is_compiled_recorded_and_compared(self, options, track, tmp_path):
         """With tables from the cache as well, for which no kernel is compiled from headers."""
         named = ("--dg", "prob", "--sh-order", 4, "--min-length", 20, "--density", tmp_path / "a.nii.gz")
         cached = [*named, "--cache-dir", options["cache_dir"], "--nseeds", 50, "--dry-run"]
