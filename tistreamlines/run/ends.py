@@ -21,7 +21,7 @@ from ..space.sphere import SPHERES, load_sphere
 from ..tracking.growth.statistics import Statistics
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED
-from .record import dropped, stop_reasons
+from .record import by_reason
 
 MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
@@ -253,7 +253,7 @@ class Counts:
             "median_points": self.median,
             "mean_mm": max(self.mean - 1, 0.0) * step_mm,
             "median_mm": max(self.median - 1, 0.0) * step_mm,
-            "stop_reasons": stop_reasons(grown.stop_reasons),
-            "written_stop_reasons": stop_reasons(self.ends),
-            "dropped": dropped(grown.verdicts),
+            "stop_reasons": by_reason(grown.stop_reasons, Stop.GROWING),
+            "written_stop_reasons": by_reason(self.ends, Stop.GROWING),
+            "dropped": by_reason(grown.verdicts, Verdict.ACCEPTED),
         }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..aliases import Array, Json
 from ..backends.program import Program
@@ -22,10 +22,6 @@ from ..tracking.products.density.map import MAPS
 from ..tracking.products.files import SIFT2, Maker, ProductFile, Weighing
 from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED
-
-if TYPE_CHECKING:
-    from ..report.scene import Gathered
-
 
 Kind = TypeVar("Kind", bound="Collector | type[Collector]")
 
@@ -205,12 +201,3 @@ def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -
         return None
     name, (path, *_) = next(iter(products.items()))
     return path.with_name(path.name.removesuffix(suffix_of(path, PRODUCTS[name].suffixes)) + ".json")
-
-
-def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> Gathered | None:
-    """Return what a report keeps of the streamlines, if one is asked for."""
-    if parameters.report is None:
-        return None
-    from ..report.scene import Gathered
-
-    return Gathered(space, step_mm, parameters.threads)

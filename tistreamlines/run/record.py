@@ -39,14 +39,9 @@ MOST = 1 << 53  # JSON's whole numbers are exact up to here
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
-def stop_reasons(counts: Array) -> dict[str, int]:
-    """Return by name how many ends stopped for each reason, including those of streamlines that were dropped."""
-    return {reason.name.lower(): int(counts[reason]) for reason in Stop if reason is not Stop.GROWING}
-
-
-def dropped(counts: Array) -> dict[str, int]:
-    """Return by name how many streamlines were dropped for each reason."""
-    return {verdict.name.lower(): int(counts[verdict]) for verdict in Verdict if verdict is not Verdict.ACCEPTED}
+def by_reason(counts: Array, no_reason: Stop | Verdict) -> dict[str, int]:
+    """Return by name how many ends or streamlines there are for each reason."""
+    return {reason.name.lower(): int(counts[reason]) for reason in type(no_reason) if reason is not no_reason}
 
 
 def versions() -> dict[str, str]:

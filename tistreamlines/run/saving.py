@@ -36,7 +36,7 @@ from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import Content, layout_of
 from .ends import Counts
 from .outputs import Outputs, check_outputs, reserved
-from .products import Products, gathered_of, record_path
+from .products import Products, record_path
 from .record import OURS, RecordError, RunRecord, header_fields, read, tractogram
 
 if TYPE_CHECKING:
@@ -78,7 +78,11 @@ class Receiver:
 
     def __post_init__(self) -> None:
         self.force = self.parameters.force
-        self.gathered = gathered_of(self.parameters, self.space, self.step_mm)
+        self.gathered = None
+        if self.parameters.report is not None:
+            from ..report.scene import Gathered
+
+            self.gathered = Gathered(self.space, self.step_mm, self.parameters.threads)
 
     def count(self, batches: Iterable[Batch]) -> Generator[Batch, None, None]:
         """Take the streamlines of batches into account."""
