@@ -139,7 +139,8 @@ SIDES = np.array([2.0, 2.0, 3.0])
 
 
 def doubts(dg, **options):
-    return doubts_of_steps(Parameters.given({"dg": dg, **options}), SIDES, vertices=dg in VERTICES)
+    parameters = Parameters.given({"dg": dg, **options})
+    return doubts_of_steps(parameters, parameters.step_mm(SIDES), SIDES, vertices=dg in VERTICES)
 
 
 @pytest.mark.parametrize("dg", METHODS)

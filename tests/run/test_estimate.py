@@ -115,8 +115,28 @@ class TestCommand:
         rows = dict(re.findall(r"^(.{24})(.*)$", done.out, re.MULTILINE))
         assert {name.strip() for name in rows} == {
             "device", "seeds", "streamlines", "points", ".tck file", "memory of the process", "memory on the device",
-            "reading and preparing", "tracking", "pilot",
+            "reading and preparing", "tracking", "pilot", "direction getter", "numbers per voxel", "stopping rule",
+            "image", "steps", "other files",
         }
+        assert not list(tmp_path.iterdir())
+
+    def test_it_prints_what_is_compiled_recorded_and_compared(self, options, track, tmp_path):
+        """With tables from the cache as well, for which no kernel is compiled from headers."""
+        named = ("--dg", "prob", "--sh-order", 4, "--min-length", 20, "--density", tmp_path / "a.nii.gz")
+        cached = [*named, "--cache-dir", options["cache_dir"], "--nseeds", 50, "--dry-run"]
+        first, second = (track(tmp_path / "a.tck", *cached) for _ in range(2))
+        space = ts.track(**options, dg="prob", sh_order=4, nseeds=1).space
+        sides, step = space.voxel_sizes, 0.5 * space.voxel_sizes.min()
+        expected = {
+            "direction getter": "prob, follows the series, csd of order 4", "numbers per voxel": "15 (sh)",
+            "stopping rule": "threshold", "other files": "--density",
+            "image": f"{' x '.join(map(str, space.shape))} voxels of {' x '.join(f'{side:.4g}' for side in sides)} mm",
+            "steps": f"{step:.4g} mm; {int(np.ceil(20 / step - 1e-6)):,} to 1,000 in a streamline",
+        }
+        for done in (first, second):
+            assert done.code == 0, done.err
+            rows = dict(re.findall(r"^(.{24})(.*)$", done.out, re.MULTILINE))
+            assert {name: rows[f"{name:24}"] for name in expected} == expected
         assert not list(tmp_path.iterdir())
 
     def test_it_needs_no_output_but_checks_one(self, run, track, head, tmp_path):

@@ -299,8 +299,7 @@ def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, A
     rows = np.ascontiguousarray(plan.prepared.arrays["volume_rows"])
     filters = setup.selection_of(parameters, log).filters(plan.space)
     selection = reduce(lambda demands, each: each.demand(demands), filters, Selection())
-    settings = setup.settings_on(plan.space.voxel_sizes, parameters)
-    layout = lay_out_halves(plan.prepared, choose("cpu"), settings, selection)[0]
+    layout = lay_out_halves(plan.prepared, choose("cpu"), plan.settings, selection)[0]
     found = contents(plan.prepared) | filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
         found["coherence"] = plan.tables.frames["bvecs"]["coherence"]

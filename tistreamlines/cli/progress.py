@@ -94,7 +94,7 @@ class Display(Bar):
     def weighing(self, iteration: int, densities: float, coefficients: float) -> None:
         """Show an iteration of SIFT2."""
         super().weighing(iteration, densities, coefficients)
-        self._say(self._state.description)
+        self._say(self._bar.tasks[0].description)
 
     def _say(self, text: str) -> None:
         if self._verbose:

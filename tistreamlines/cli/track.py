@@ -58,8 +58,9 @@ def track(
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]
         if dry_run:
-            table = estimate(dwi, bvals, bvecs, output, watcher=display, **options_of(context)).table()
-            text = "\n".join(f"{name:24}{value}" for name, value in table.items())
+            expected = estimate(dwi, bvals, bvecs, output, watcher=display, **options_of(context))
+            rows = expected.spec.table() | expected.table()
+            text = "\n".join(f"{name:24}{value}" for name, value in rows.items())
         else:
             options = options_of(context)
             text = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **options))

@@ -28,8 +28,7 @@ MADE = "products"  # the keyword that no option has
 TABLES: dict[str, Mapping[str, Row]] = {"dg": METHODS, "stopping": STOPPING_RULES, "model": MODELS, MADE: PRODUCTS}
 KINDS = {"dg": "direction getter", "stopping": "stopping rule", "model": "orientation model", MADE: "product"}
 WIDTH, INDENT = 112, "    "  # of a line of a docstring, and what stands before what belongs to the line above
-_WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
-_HANGING = {"subsequent_indent": INDENT, **_WHOLE_WORDS}
+_fill = partial(textwrap.fill, width=WIDTH, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
 _WORDS = {  # of the aliases in annotations
     "tuple[ImageLike, PathLike]": "pair of an image and the file to write", "str | PathLike": "str or Path",
     "ImageLike": "str, Path, nibabel image or ndarray", "PathLike": "str or Path", "TableLike": "str or Path",
@@ -313,7 +312,7 @@ def _docstring_of(kind: type[Choice], arguments: Mapping[str, Field[object]]) ->
     papers = getattr(row, "references", None) or [OF_OPTIONS[name] for name in (kind.name,) if name in OF_OPTIONS]
     if papers:
         texts = (f".. [{number}] {REFERENCES[paper]}" for number, paper in enumerate(papers, 1))
-        lines += ["", "References", "----------", *(textwrap.fill(text, WIDTH, **_HANGING) for text in texts)]
+        lines += ["", "References", "----------", *(_fill(text) for text in texts)]
     if row.example:
         lines += ["", "Examples", "--------", *_example(kind)]
     return "\n".join([*lines, ""])
@@ -331,7 +330,7 @@ def _example(kind: type[Choice]) -> list[str]:
 
 def _indented(help: str) -> str:
     """Return the help of an option in Python's names, as lines below its name."""
-    return textwrap.fill(python_names(help), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT, **_WHOLE_WORDS)
+    return _fill(python_names(help), initial_indent=INDENT)
 
 
 def _type_of(field: Field[object], default: object) -> str:

@@ -18,7 +18,7 @@ from ..errors import ParameterError
 from ..io.images import open_image, reader_of
 from ..io.in_memory import InMemory, source_of, unmask
 from ..io.writer import SINKS
-from ..options.definitions import defaults, input_names, kind, names_in_memory
+from ..options.definitions import defaults, input_names, names_in_memory
 from ..options.definitions import options as known_options
 from ..options.objects import MADE
 from ..options.parameters import Parameters
@@ -30,13 +30,14 @@ from ..tracking.registry import PRODUCTS
 from ..tracking.sources import SOURCES
 from . import bids
 from .estimate import Estimate, make_estimate
-from .inputs import Series, needs_series, refuse_idle
-from .log import Watcher
+from .inputs import Series, needs_series, open_headers, refuse_idle
+from .log import Log, Watcher
 from .outputs import Outputs, check_outputs, reserved
 from .pipeline import Run, carry_out, start
 from .products import asked, makers_of, with_weights
 from .result import TrackResult
 from .setup import bar_or
+from .spec import describe
 
 if TYPE_CHECKING:
     from ..option import ImageLike, PointsLike
@@ -265,6 +266,7 @@ def estimate(
             run.engine, run.plan.seeds, run.seed_range, watcher.progress, select=chosen.select,
             time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()],
             prepare_seconds=seconds, content=run.receiver.content,
+            spec=describe(chosen, open_headers(run.series, chosen, Log())),
         )
 
 
@@ -383,11 +385,11 @@ def _located(series: Series, parameters: Parameters, affine: npt.ArrayLike | Non
 def _relocated(parameters: Parameters, name: str, located: Mapping[str, InMemory]) -> object:
     """Return the value of an option with its arrays located."""
     value = getattr(parameters, name)
-    if kind(name) == "pairs":
-        return [(located.get(f"{name} {i}", image), path) for i, (image, path) in enumerate(value, 1)]
-    if isinstance(value, tuple):
-        return [located.get(f"{name} {i}", image) for i, image in enumerate(value, 1)]
-    return located.get(name, value)
+    if not isinstance(value, tuple):
+        return located.get(name, value)
+    several = ((f"{name} {i}", item) for i, item in enumerate(value, 1))
+    return [(located.get(key, item[0]), *item[1:]) if isinstance(item, tuple) else located.get(key, item)
+            for key, item in several]
 
 
 def _affine_of(name: str, value: str | PathLike[str], parameters: Parameters) -> npt.NDArray[np.float64] | None:

@@ -171,7 +171,7 @@ class _Job:
         self.arguments = arguments | {"output": str(self.output), "json_stats": chosen.json_stats}
         self.dasks_threads = chosen.arch in ON_HOST and chosen.threads is None
         self.files, self.futures = ExitStack(), set[Future]()
-        self.done, self.told, self.ended = list[Json](), set[str](), False
+        self.done, self.messages, self.ended = list[Json](), set[str](), False
 
     def open(self) -> None:
         """Create the folder, with the arguments, which may hold whole images.
@@ -243,8 +243,8 @@ def _tell(watcher: Watcher, jobs: Sequence[_Job], job: _Job, tracked: Json) -> N
     """Tell what is new in the notes and warnings of a part that was tracked, and how many seeds are there."""
     for name, tell in (("notes", watcher.note), ("warnings", watcher.warn)):
         for text in tracked[name]:
-            if text not in job.told:
-                job.told.add(text)
+            if text not in job.messages:
+                job.messages.add(text)
                 tell(text)
     done = [result for other in jobs for result in other.done]
     seeds, streamlines = (sum(result[name] for result in done) for name in ("seeds", "streamlines"))

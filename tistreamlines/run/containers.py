@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, Nifti1Image, StatefulTractogram
-from ..errors import InputError
 from ..io import trx as trx_format
+from ..io.images import reading
 from ..io.writer import WriterThread
 from ..space.batch import PER_STREAMLINE, Batch, Space
 
@@ -40,17 +40,13 @@ def read_sequence(path: Path) -> ArraySequence:
     InputError
         If the file is damaged, or was written by another program that lays it out differently.
     """
-    try:
+    import nibabel as nib
+
+    with reading(path):
         if path.suffix.lower() == ".trx":
             points, offsets = trx_format.map_points(path)
             return sequence(points, np.diff(offsets))
-        import nibabel as nib
-
         return nib.streamlines.load(path).streamlines
-    except InputError:
-        raise
-    except Exception as error:  # for a damaged file, zipfile, nibabel and NumPy raise a dozen unrelated types
-        raise InputError(f"{path}: cannot be read ({str(error) or type(error).__name__}): track it again") from error
 
 
 def tractogram(batches: Iterable[Batch], reference: object) -> StatefulTractogram:

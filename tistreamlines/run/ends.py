@@ -15,13 +15,13 @@ import numpy.typing as npt
 from ..aliases import Json
 from ..kernels.stop_reasons import DROPPED, Stop, Verdict
 from ..option import flag
-from ..options.parameters import Parameters, length_mm
+from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..space.sphere import SPHERES, load_sphere
 from ..tracking.growth.statistics import Statistics
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED
-from .record import dropped, stop_reasons
+from .record import by_reason
 
 MOST = 0.8  # of the halves; with the default options, no reason below ends more than half of them in a brain's data
 FEWEST = 200  # halves, of which so many may end alike by chance or by a user's choice of a few seeds
@@ -85,13 +85,17 @@ def nothing(seeds: int, dropped: Mapping[str, int], stop_reasons: Mapping[str, i
 
 
 
-def doubts_of_steps(parameters: Parameters, voxel_sizes: npt.NDArray[np.float64], *, vertices: bool) -> list[str]:
+def doubts_of_steps(
+    parameters: Parameters, step_mm: float, voxel_sizes: npt.NDArray[np.float64], *, vertices: bool
+) -> list[str]:
     """Say before tracking what looks wrong about the steps of any direction getter.
 
     Parameters
     ----------
     parameters : Parameters
         Options of the run.
+    step_mm : float
+        Distance between two points of a streamline, mm.
     voxel_sizes : (3,) float64
         Sides of a voxel, mm.
     vertices : bool
@@ -102,8 +106,7 @@ def doubts_of_steps(parameters: Parameters, voxel_sizes: npt.NDArray[np.float64]
     list of str
         Warnings.
     """
-    step, voxel = (length_mm(size, voxel_sizes) for size in (parameters.step_size, "1vox"))
-    angle = parameters.max_angle
+    step, voxel, angle = step_mm * parameters.parts, min(voxel_sizes), parameters.max_angle
     straight = cannot_bend(parameters) if vertices else ""
     radius = step / (2 * math.sin(math.radians(angle) / 2))
     if not straight and angle < SMALL_ANGLE and radius > STIFF * voxel:
@@ -250,7 +253,7 @@ class Counts:
             "median_points": self.median,
             "mean_mm": max(self.mean - 1, 0.0) * step_mm,
             "median_mm": max(self.median - 1, 0.0) * step_mm,
-            "stop_reasons": stop_reasons(grown.stop_reasons),
-            "written_stop_reasons": stop_reasons(self.ends),
-            "dropped": dropped(grown.verdicts),
+            "stop_reasons": by_reason(grown.stop_reasons, Stop.GROWING),
+            "written_stop_reasons": by_reason(self.ends, Stop.GROWING),
+            "dropped": by_reason(grown.verdicts, Verdict.ACCEPTED),
         }

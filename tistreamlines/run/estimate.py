@@ -16,6 +16,7 @@ from ..io.writer import SINKS
 from ..tracking.engine.engine import Engine
 from ..tracking.products.points.content import Content
 from ..tracking.seeding.seeds import Seeds
+from .spec import Spec
 
 FEWEST, MOST = 2000, 1 << 20  # seeds of a pilot
 WARM_UP = 32  # seeds that are tracked before, so that no pilot meets a cold device
@@ -47,6 +48,8 @@ class Estimate:
         Time until tracking begins, as measured, and expected time of tracking.
     pilot_seeds, pilot_seconds : int, float
         Seeds that were tracked, and how long it took.
+    spec : Spec
+        What the run does; kernels, the record and the comparisons of ``resume`` and ``join`` follow from it.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class Estimate:
     track_seconds: float
     pilot_seeds: int
     pilot_seconds: float
+    spec: Spec
 
     def table(self) -> dict[str, str]:
         """Return the estimate as text.
@@ -103,20 +107,22 @@ class Estimate:
 
 
 def make_estimate(
-    engine: Engine, seeds: Seeds, numbers: range, told: Callable[[int, int, int], None], *, select: int | None,
+    engine: Engine, seeds: Seeds, numbers: range, progress: Callable[[int, int, int], None], *, select: int | None,
     time_limit: float | None, formats: Iterable[str], prepare_seconds: float, content: Content,
+    spec: Spec,
 ) -> Estimate:
     """Track a pilot of a run, and estimate the whole.
 
     Parameters
     ----------
-    engine, seeds, numbers, told : see :func:`track_pilot`.
+    engine, seeds, numbers, progress : see :func:`track_pilot`.
     select, time_limit : what ends the run early: accepted streamlines, and seconds of tracking.
     formats : suffixes of tractograms.
     prepare_seconds : time until the engine was ready.
     content : what the tractogram holds of each streamline.
+    spec : what the run does.
     """
-    pilot, count = track_pilot(engine, seeds, numbers, told), len(numbers)
+    pilot, count = track_pilot(engine, seeds, numbers, progress), len(numbers)
     each, enough = float(pilot.streamlines.mean()), False
     if select is not None and each:
         enough, count = select <= each * count, min(count, math.ceil(select / each))
@@ -144,6 +150,7 @@ def make_estimate(
         track_seconds=count / pilot.rate,
         pilot_seeds=pilot.seeds,
         pilot_seconds=pilot.seconds,
+        spec=spec,
     )
 
 
@@ -201,19 +208,19 @@ class Pilot:
         return 2 * float(rest.std() / np.sqrt(self.seeds) / mean) if mean else 0.0
 
 
-def track_pilot(engine: Engine, seeds: Seeds, numbers: range, told: Callable[[int, int, int], None]) -> Pilot:
+def track_pilot(engine: Engine, seeds: Seeds, numbers: range, progress: Callable[[int, int, int], None]) -> Pilot:
     """Track pilots of more and more seeds, until one takes long enough or has all of them; return the last one.
 
     Parameters
     ----------
     engine : grows the streamlines.
     seeds, numbers : the seeds, and which numbers are those of the run.
-    told : receives the seeds that are finished, those of the pilot and the streamlines.
+    progress : receives the seeds that are finished, those of the pilot and the streamlines.
     """
-    _track(engine, seeds, _spread_over(numbers, WARM_UP), told)
+    _track(engine, seeds, _spread_over(numbers, WARM_UP), progress)
     count = FEWEST
     while True:
-        pilot = _track(engine, seeds, _spread_over(numbers, count), told)
+        pilot = _track(engine, seeds, _spread_over(numbers, count), progress)
         enough = ENOUGH_SECONDS if pilot.streamlines.sum() >= ENOUGH else PATIENCE
         if pilot.seeds in (len(numbers), MOST) or pilot.seconds >= enough:
             return pilot
@@ -229,7 +236,7 @@ def _spread_over(numbers: range, count: int) -> Numbers:
     return numbers.start + (places * (len(numbers) / count)).astype(np.int64)
 
 
-def _track(engine: Engine, seeds: Seeds, numbers: Numbers, told: Callable[[int, int, int], None]) -> Pilot:
+def _track(engine: Engine, seeds: Seeds, numbers: Numbers, progress: Callable[[int, int, int], None]) -> Pilot:
     """Track the seeds of some numbers, and count."""
     points, directions = seeds.sample(numbers)
     first, n = int(numbers[0]), len(numbers)
@@ -237,5 +244,5 @@ def _track(engine: Engine, seeds: Seeds, numbers: Numbers, told: Callable[[int, 
     for batch in engine.track(np.asarray(points), first, directions):
         seed = batch.seed_number.astype(np.int64) - first
         counts += [np.bincount(seed, minlength=n), np.bincount(seed, batch.lengths, n).astype(np.int64)]
-        told(int(seed[-1]) + 1 if len(seed) else 0, n, int(counts[0].sum()))
+        progress(int(seed[-1]) + 1 if len(seed) else 0, n, int(counts[0].sum()))
     return Pilot(time.perf_counter() - begun, *counts)

@@ -44,5 +44,5 @@ def prepare_arrays(
         If an option is invalid, or the data do not fit the sphere, the stop map or the options.
     """
     stop = threshold.of_map(stop_map, stop_threshold)
-    given = GetterInputs(follows, stop, seeds, sphere, step_mm, voxel_sizes)
-    return METHODS[dg].prepare(given, Parameters.given({"dg": dg, "like": "dipy"} | options))
+    data = GetterInputs(follows, stop, seeds, sphere, step_mm, voxel_sizes)
+    return METHODS[dg].prepare(data, Parameters.given({"dg": dg, "like": "dipy"} | options))

@@ -49,6 +49,7 @@ class Inputs:
     mask : (x, y, z), if it was given.
     maps : maps of the stopping rule, (x, y, z) or on another grid, by the name of their option.
     frames : for each input with directions, the axes they are taken along and why.
+    b_values : of the shells that FA and models are fitted to, if there is a series.
     seeded : (x, y, z), the mask or the map of seeds, if one was given.
     seed_space : its grid.
     """
@@ -59,6 +60,7 @@ class Inputs:
     mask: Mask | None
     maps: dict[str, Map | MapImage]
     frames: Json
+    b_values: Json
     seeded: Mask | Map | None = None
     seed_space: Space | None = None
 
@@ -187,8 +189,8 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
 
 
 def _hash(parts: list[PathLike]) -> str:
-    drained = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.PipeContent)]
-    return "+".join(drained or [sidecar.sha256(Path(part)) for part in parts])
+    contents = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.PipeContent)]
+    return "+".join(contents or [sidecar.sha256(Path(part)) for part in parts])
 
 
 def _hash_in_memory(source: InMemory) -> str:
@@ -239,10 +241,8 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     ------
     InputError
         If an input is missing or damaged, or does not match the others.
-    ParameterError
-        If the step size does not suit the image.
     """
-    dwi = None if headers.dwi is None else _series(headers.dwi, parameters, log)
+    dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, parameters, log)
     source, oriented = SOURCES.get(parameters.source), None
     if source is not None:
         oriented = source.read(headers.followed, parameters, dwi.space if dwi else None, log.note)
@@ -273,13 +273,12 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         oriented, placed[name] = source.place(oriented, parameters, str(file[0] if isinstance(file, tuple) else file))
     for placing in placed.values():
         log.tell(placing.notes, placing.warnings)
-    check_step(parameters, space)
     axes = {name: placing.as_dict() for name, placing in placed.items()}
-    return Inputs(space, dwi, oriented, mask, maps, axes, seeded, seed_space)
+    return Inputs(space, dwi, oriented, mask, maps, axes, b_values, seeded, seed_space)
 
 
-def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> nifti.Dwi:
-    """Read the diffusion series, and say which of several shells are fitted."""
+def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> tuple[nifti.Dwi, Json]:
+    """Read the diffusion series, and say which of several shells are fitted; return their b-values as well."""
     dwi = opened.read()
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
@@ -291,7 +290,7 @@ def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> nifti.Dw
             f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: models are fitted to "
             f"b = {known['models']:.0f}, FA to b = {known['fa']:.0f}; {flag('shells')} leaves shells out"
         )
-    return dwi
+    return dwi, known
 
 
 def _without_missing(dwi: nifti.Dwi, mask: Mask | None, log: Log) -> Mask | None:
@@ -349,14 +348,3 @@ def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) 
         nifti.check_overlap(opened.path, values, grid, space)
         return MapImage(values, np.linalg.solve(grid.affine, space.affine))
     return nifti.load_map(path, space, log.note, count, place=log.warn)
-
-
-def check_step(parameters: Parameters, space: Space) -> None:
-    """Refuse steps that float32 cannot resolve, or that are longer than the image."""
-    step, sides = parameters.step_mm(space.voxel_sizes), np.asarray(space.voxel_sizes)
-    least = float(np.spacing(np.float32(max(space.shape)))) * sides.max()
-    most = float(np.linalg.norm(sides * space.shape))
-    if not least <= step <= most:
-        fault = "too small for" if step < least else "longer than"
-        size = f"--step-size {parameters.step_size} is {step:.3g} mm"
-        raise ParameterError(f"{size}, {fault} this image: give {least:.2g} to {most:.4g} mm")

@@ -54,7 +54,7 @@ class Outputs:
         return cls(tractogram, asked(parameters), stats, table, report)
 
     @property
-    def made(self) -> list[Path]:
+    def product_files(self) -> list[Path]:
         """All files of products."""
         return [path for paths in self.products.values() for path in paths]
 
@@ -66,13 +66,19 @@ class Outputs:
     @property
     def main(self) -> list[Path]:
         """All files but the counts and the report."""
-        return [path for path in (*self.made, self.tractogram, self.record, self.table) if path is not None]
+        return [path for path in (*self.product_files, self.tractogram, self.record, self.table) if path is not None]
+
+    @property
+    def others(self) -> list[tuple[Path, str]]:
+        """The counts and the files of the report, each with what messages call it."""
+        pages = [] if self.report is None else files_of(self.report).values()
+        counts = [] if self.stats is None else [(self.stats, f"--json-stats {self.stats}:")]
+        return counts + [(path, f"--report {self.report}: {path.name}") for path in pages]
 
     @property
     def places(self) -> list[Path]:
         """The places of all files, see :func:`place_of`."""
-        pages = () if self.report is None else files_of(self.report).values()
-        return [place_of(path) for path in (*self.main, self.stats, *pages) if path is not None]
+        return [place_of(path) for path in (*self.main, *(path for path, _ in self.others))]
 
 
 def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | PathLike[str]] = ()) -> None:
@@ -124,37 +130,31 @@ def check_names(
     ParameterError
         If two outputs have the same name.
     """
-    tractogram, stats = outputs.tractogram, outputs.stats
-    for path in (tractogram, *outputs.made):
+    tractogram, record, page = outputs.tractogram, outputs.record, outputs.report
+    if page is not None and page.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+    for path in (tractogram, *outputs.product_files):
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")
-    record = outputs.record
-    named = [*([] if stats is None else [stats]), *outputs.main]
-    for path in named:
+    others = outputs.others
+    files = [*outputs.main, *(path for path, _ in others)]
+    for path in files:
         check_name(path, taken)
     if tractogram is not None and tractogram.suffix.lower() not in SINKS:
         raise OutputError(f"{tractogram}: unknown suffix {tractogram.suffix!r}; end the name with {', '.join(SINKS)}")
-    places = Counter(path.resolve() for path in (*outputs.made, outputs.table) if path is not None)
+    places = Counter(path.resolve() for path in (*outputs.product_files, outputs.table) if path is not None)
     for name, paths in outputs.products.items():
         for path in paths:
             if "" not in (suffixes := PRODUCTS[name].suffixes) and not suffix_of(path, suffixes):
                 raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
             if places[path.resolve()] > 1:
                 raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
-    for path in named:
+    for path in files:
         drafts.check_target(path, force=force or place_of(path) in previous)
-    if stats is not None:
-        _check_apart(stats, outputs.main, f"--json-stats {stats}:")
-    if outputs.report is not None:
-        page = outputs.report
-        if page.suffix.lower() not in SUFFIXES:
-            raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
-        for path in files_of(page).values():
-            check_name(path, taken)
-            drafts.check_target(path, force=force or place_of(path) in previous)
-            _check_apart(path, named, f"--report {page}: {path.name}")
+    for number, (path, option) in enumerate(others, len(outputs.main)):
+        _check_apart(path, files[:number], option)
     if record is not None and record.exists():
-        _check_record(tractogram or outputs.made[0], record, outputs.made)
+        _check_record(tractogram or outputs.product_files[0], record, outputs.product_files)
 
 
 def _check_apart(path: Path, others: Iterable[Path], option: str) -> None:
@@ -175,7 +175,7 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
         If another run is writing the tractogram or a product, or one whose record has the same name.
     """
     check()
-    record, products = outputs.record, outputs.made
+    record, products = outputs.record, outputs.product_files
     if record is None:
         yield
         return
@@ -217,7 +217,7 @@ def place_of(path: Path) -> Path:
 def previous_outputs(output: Path) -> set[Path]:
     """Return the outputs that an unfinished run had begun to write when it was ended, by :func:`place_of`."""
     try:
-        return set(map(Path, read(unfinished(output) / JOURNAL, Journal, own=True).outputs))
+        return set(map(Path, read(unfinished(output) / JOURNAL, Journal, private=True).outputs))
     except (OSError, RecordError):
         return set()
 

@@ -13,10 +13,10 @@ import numpy as np
 from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
 from ..devices.threads import thread_pool
+from ..io.gradients import drain
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..tracking.growth.settings import Settings
 from ..tracking.products.files import Maker
 from ..tracking.products.points.content import Content, rounding_mm
 from ..tracking.selection.criteria import Criteria, thin_regions
@@ -30,7 +30,7 @@ from .result import TrackResult
 from .run import Run, threads_explained
 from .saving import Receiver
 from .seeds import Region, seeds_of
-from .setup import devices_of, selection_of, session_on, settings_on
+from .setup import devices_of, selection_of, session_on
 from .spec import parts_of
 
 
@@ -84,12 +84,12 @@ def start(
             if not devices[0].interprets:
                 begun.append(beside.submit(_compile, opened, describe, selection, session, only_products))
 
+        series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
         plan = make_plan(series, parameters, log, compile_beside)
         _tell(plan, parameters, selection, log)
         log.begin("compile")
         wait(begun)  # an error occurs again below
-        step_mm = parameters.step_mm(plan.space.voxel_sizes)
-        products = products_of(parameters, plan.space, step_mm, makers)
+        products = products_of(parameters, plan.space, plan.settings.step_mm, makers)
         if products.follows or parameters.seed_dynamic is not None:
             log.begin("fixels")
             plan.seeds.prepare(watcher.fixels)
@@ -98,14 +98,17 @@ def start(
         plan.seeds.points(0, 1)
         log.tell([], plan.seeds.doubts)
         products.watch_weighing(watcher.weighing)
-        filters, settings = selection.filters(plan.space), _settings(plan, parameters)
+        filters, settings = selection.filters(plan.space), plan.settings
+        if plan.seeds.directed:  # directions of seeds say which sense they have
+            refuse_peak_options(parameters)
+            settings = replace(settings, directed=True, either_sense=plan.seeds.either_sense)
         # later seeds may need the points of streamlines
         on_device = only_products and plan.seeds.round_from(0) is None
         collectors = products.collectors(plan.space, settings) if on_device else []
         engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=not collectors)
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
-    receiver = Receiver(parameters, plan.space, step_mm, products, content, engine.statistics)
+    receiver = Receiver(parameters, plan.space, settings.step_mm, products, content, engine.statistics)
     return Run(series, parameters, devices, log, plan, engine, receiver)
 
 
@@ -113,7 +116,7 @@ def _place_seed(parameters: Parameters) -> None:
     """Compile what places seeds, by placing one."""
     if all(getattr(parameters, name) is None for name in ("seeds", "seed_surface", "seed_dynamic")):
         voxel = Region(np.zeros((1, 3), np.int32), np.ones(1, np.float32), np.eye(4))
-        seeds_of(parameters, Space(np.eye(4), (1, 1, 1)), voxel).points(0, 1)
+        seeds_of(parameters, Space(np.eye(4), (1, 1, 1)), voxel, 1.0).points(0, 1)
 
 
 def _compile(
@@ -132,17 +135,9 @@ def _tell(plan: Plan, parameters: Parameters, selection: Criteria, log: Log) -> 
 
     if parameters.points == "float16":
         log.note(f"--points float16: points are rounded by up to {rounding_mm(plan.space):.2g} mm along each axis")
-    carried, sides = plan.prepared.getter.carried, plan.space.voxel_sizes
+    carried = plan.prepared.getter.carried
     if carried and not parameters.exact:
         log.note(f"--fast changes nothing with --dg {parameters.dg}, which is always exact")
-    log.tell([], doubts_of_steps(parameters, sides, vertices=not carried))
-    log.tell([], thin_regions(selection.regions, parameters.step_mm(sides)))
-
-
-def _settings(plan: Plan, parameters: Parameters) -> Settings:
-    """Return the settings of the engine for the grid and the seeds; directions of seeds say which sense they have."""
-    settings = settings_on(plan.space.voxel_sizes, parameters)
-    if not plan.seeds.directed:
-        return settings
-    refuse_peak_options(parameters)
-    return replace(settings, directed=True, either_sense=plan.seeds.either_sense)
+    step_mm = plan.settings.step_mm
+    log.tell([], doubts_of_steps(parameters, step_mm, plan.space.voxel_sizes, vertices=not carried))
+    log.tell([], thin_regions(selection.regions, step_mm))

@@ -17,20 +17,20 @@ from ..aliases import Array, Json
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS
-from ..fit.shells import b_values_record, on_shell, shell_of_models
+from ..fit.shells import on_shell, shell_of_models
 from ..io import nifti
 from ..io.cache import Cache
-from ..io.gradients import drain
 from ..io.picture import grey
 from ..io.samples import Samples
 from ..options.definitions import input_names, names_affecting
 from ..options.option_groups import BESIDE_A_MASK, SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
+from ..tracking.growth.settings import Settings
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
 from ..tracking.sources import FITTED, SIGNALS, SOURCES
-from ..tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals, StopTables
+from ..tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals
 from ..tracking.tables.packing import pack_tables, unpack_tables
 from ..tracking.weights.fods import Fods
 from ..tracking.weights.options import are_followed
@@ -38,7 +38,6 @@ from .followed import fods_of
 from .inputs import (
     Inputs,
     Series,
-    check_step,
     doubts_of_places,
     hashing,
     inputs_of_tables,
@@ -48,6 +47,7 @@ from .inputs import (
 )
 from .log import Log
 from .seeds import Region, seeds_of
+from .setup import settings_on
 from .spec import Spec, describe, with_order
 
 Followed = Signals | OrientationFunctions | Samples
@@ -110,12 +110,14 @@ class Plan:
     tables : what is made of the inputs.
     seeds : the seeds.
     followed : the FODs, or the samples of fibres, that streamlines follow, if an option asks for them.
+    settings : lengths in steps, and how streamlines are grown.
     hashes : sha256 of each input, by the name of its argument or option.
     """
 
     tables: Tables
     seeds: Seeds
     followed: Fods | None
+    settings: Settings
     hashes: dict[str, str]
 
     @property
@@ -136,7 +138,8 @@ def make_plan(
 
     Parameters
     ----------
-    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``; empty if :func:`needs_series` finds no need of them.
+    series : paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, not pipes; empty if :func:`needs_series` finds no need
+        of them.
     parameters : all options.
     log : receives the stages ``load``, ``fit`` and ``prepare``, notes and warnings.
     precompile : called when the headers are open, with a function that describes the run.
@@ -147,7 +150,7 @@ def make_plan(
     cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
     cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
     log.begin("load")
-    series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
+
     hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
     # the maker of the tables checks their inputs
     known = {str(source) for source in (*series.values(), *sources.values())}
@@ -157,21 +160,23 @@ def make_plan(
     followed, kept = None, cache.load("tables", causes, _unpacked) if cache and cached else None
     if kept is not None:
         tables, *messages = kept
-        check_step(parameters, tables.space)
+        settings = settings_on(tables.space, parameters)
         log.tell(*messages)
-        seeds = seeds_of(parameters, tables.space, tables.region)
+        seeds = seeds_of(parameters, tables.space, tables.region, settings.step_mm)
     else:
         headers = open_headers(series, parameters, log)
         precompile(partial(describe, parameters, headers))
         inputs = read(headers, series, parameters, log)
+        settings = settings_on(inputs.space, parameters)
         log.tell([], doubts_of_places({**series, **sources}))
-        tables, seeds, followed = _prepare(inputs, parameters, hashes() if cache else {}, cache, log)
+        known_hashes = hashes() if cache else {}
+        tables, seeds, followed = _prepare(inputs, parameters, settings.step_mm, known_hashes, cache, log)
         if cache and cached:
             log.begin("prepare")
             arrays, values = tables.packed()
             messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
             cache.store("tables", causes, arrays, values | messages)
-    return Plan(tables, seeds, followed, {**hashes(), **hashes_of_later()})
+    return Plan(tables, seeds, followed, settings, {**hashes(), **hashes_of_later()})
 
 
 def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:
@@ -180,7 +185,7 @@ def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[s
 
 
 def _prepare(
-    inputs: Inputs, parameters: Parameters, hashes: Mapping[str, str], cache: Cache | None, log: Log
+    inputs: Inputs, parameters: Parameters, step_mm: float, hashes: Mapping[str, str], cache: Cache | None, log: Log
 ) -> tuple[Tables, Seeds, Fods | None]:
     """Fit what method, stopping rule and seeds need; return tables, seeds and the FODs that are followed."""
     if inputs.dwi is not None:
@@ -191,13 +196,19 @@ def _prepare(
     if inputs.dwi is not None:
         fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
     log.begin("prepare")
-    anisotropy = _fitted_once(fits)
+
+    @cached
+    def anisotropy() -> npt.NDArray[np.float32]:
+        assert fits is not None
+        return fits.anisotropy()
+
+    sides = tuple(inputs.space.voxel_sizes.tolist())
     rule = STOPPING_RULES[parameters.stopping]
-    stop = rule.prepare(inputs.maps, anisotropy, parameters, _sides(inputs))
+    stop = rule.prepare(inputs.maps, anisotropy, parameters, sides)
     if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
         log.warn(doubt)
     region = _seed_region(inputs, fits, anisotropy, parameters)
-    seeds = seeds_of(parameters, inputs.space, region, log.note, log.warn)
+    seeds = seeds_of(parameters, inputs.space, region, step_mm, log.note, log.warn)
     coefficients = None
     if FITTED in METHODS[parameters.dg].follows and inputs.oriented is None:
         assert fits is not None and parameters.model is not None
@@ -212,7 +223,7 @@ def _prepare(
             log.warn(doubt)
     followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
     seeds.follow(followed)
-    prepared = _tables_of(inputs, follows, stop, seeds.reach(), parameters)
+    prepared = _tables_of(GetterInputs(follows, stop, seeds.reach(), parameters.sphere, step_mm, sides), inputs, parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
     wanted = parameters.report is not None or cache is not None
     background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
@@ -230,17 +241,7 @@ def _chosen(inputs: Inputs, parameters: Parameters) -> Json:
     """Return the shells and the order that are fitted, and the defaults that follow from the order, for the record."""
     names = () if parameters.model is None else ("sh_order", *METHODS[parameters.dg].low_order)
     chosen = {name: getattr(parameters, name) for name in names}
-    return {} if inputs.dwi is None else {"shells": b_values_record(inputs.dwi.gtab), **chosen}
-
-
-def _fitted_once(fits: Fits | None) -> Callable[[], npt.NDArray[np.float32]]:
-    """Return a function that fits FA on its first call."""
-    @cached
-    def anisotropy() -> npt.NDArray[np.float32]:
-        assert fits is not None
-        return fits.anisotropy()
-
-    return anisotropy
+    return {} if inputs.dwi is None else {"shells": inputs.b_values, **chosen}
 
 
 def _seed_region(
@@ -268,21 +269,12 @@ def _seed_region(
     return Region(voxels, region[tuple(voxels.T)].astype(np.float32), space.affine)
 
 
-def _sides(inputs: Inputs) -> tuple[float, ...]:
-    """Return the sides of a voxel, mm."""
-    return tuple(float(side) for side in inputs.space.voxel_sizes)
-
-
-def _tables_of(
-    inputs: Inputs, follows: Followed, stop: StopTables, reach: npt.NDArray[np.float64], parameters: Parameters
-) -> KernelTables:
-    """Make the tables of the method from its input."""
-    sides = _sides(inputs)
-    data = GetterInputs(follows, stop, reach, parameters.sphere, parameters.step_mm(sides), sides)
+def _tables_of(data: GetterInputs, inputs: Inputs, parameters: Parameters) -> KernelTables:
+    """Make the tables of the method from its input; name the series in an error about its signals."""
     try:
         return METHODS[parameters.dg].prepare(data, parameters)
     except InputError as error:
-        if not isinstance(follows, Signals) or inputs.dwi is None:
+        if not isinstance(data.follows, Signals) or inputs.dwi is None:
             raise
         raise InputError(f"{inputs.dwi.path}: {error.on_command_line}") from error
 

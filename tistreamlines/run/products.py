@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..aliases import Array, Json
 from ..backends.program import Program
@@ -23,11 +23,7 @@ from ..tracking.products.files import SIFT2, Maker, ProductFile, WeightProduct
 from ..tracking.registry import PRODUCTS
 from ..tracking.weights.options import TRACKED
 
-if TYPE_CHECKING:
-    from ..report.scene import StreamlineSample
-
-
-Made = TypeVar("Made", bound="Collector | type[Collector]")
+Kind = TypeVar("Kind", bound="Collector | type[Collector]")
 
 
 class Products:
@@ -35,17 +31,17 @@ class Products:
 
     Parameters
     ----------
-    made : each of them, by the name of its row.
+    products : each of them, by the name of its row.
     weights : with which streamlines are weighted: SIFT2 or the name of a file; None if they are not.
     """
 
-    def __init__(self, made: Mapping[str, ProductFile], weights: str | None = None) -> None:
-        self._made, self._weights, self._count = dict(made), weights, 0
-        self._given = None if weights in (None, SIFT2) else load_weights(weights)
+    def __init__(self, products: Mapping[str, ProductFile], weights: str | None = None) -> None:
+        self._products, self._weights, self._count = dict(products), weights, 0
+        self._loaded = None if weights in (None, SIFT2) else load_weights(weights)
 
     def _weighing(self) -> list[WeightProduct]:
         """Return the products that weigh streamlines."""
-        return [product for product in self._made.values() if isinstance(product, WeightProduct)]
+        return [product for product in self._products.values() if isinstance(product, WeightProduct)]
 
     def watch_weighing(self, watch: Callable[[int, float, float], object]) -> None:
         """Let a function watch iterations; see :attr:`..tracking.products.files.WeightProduct.watch`."""
@@ -55,11 +51,11 @@ class Products:
     @property
     def follows(self) -> bool:
         """Whether :meth:`follow` takes time."""
-        return any(product.follows for product in self._made.values())
+        return any(product.follows for product in self._products.values())
 
     def follow(self, followed: object = None, progress: Callable[[float], object] = lambda _: None) -> None:
         """Hand on the input that streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
-        for product in self._made.values():
+        for product in self._products.values():
             product.follow(followed, progress)
 
     @property
@@ -70,29 +66,29 @@ class Products:
     def add(self, batch: Batch) -> None:
         """Take the streamlines of a batch into account."""
         self._count += len(batch)
-        for product in self._made.values():
+        for product in self._products.values():
             if batch.has_points or not product.needs_points:  # else the device makes it
                 product.add(batch)
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the groups of the streamlines of a batch, of all products that have some."""
-        return tuple(groups for product in self._made.values() for groups in product.groups(batch))
+        return tuple(groups for product in self._products.values() for groups in product.groups(batch))
 
     def move_to(self, program: Program) -> None:
         """Have the kernels that take points run with this program, as far as products can."""
-        for product in self._made.values():
+        for product in self._products.values():
             product.move_to(program)
 
     def collectors(self, space: Space, settings: Settings) -> list[Collector]:
         """Return what devices make instead of points; nothing if one of the products needs points."""
-        return all_or_nothing(product.collector(space, settings) for product in self._made.values())
+        return all_or_nothing(product.collector(space, settings) for product in self._products.values())
 
     def write(self, *, force: bool) -> None:
         """Write all files, or none that is new."""
         self._weigh()
         # those of several products at the same time
-        with all_or_none(self.files), ThreadPoolExecutor(max(1, len(self._made))) as pool:
-            for written in [pool.submit(product.write, force=force) for product in self._made.values()]:
+        with all_or_none(self.files), ThreadPoolExecutor(max(1, len(self._products))) as pool:
+            for written in [pool.submit(product.write, force=force) for product in self._products.values()]:
                 written.result()
 
     def per_streamline(self) -> dict[str, Array]:
@@ -103,27 +99,27 @@ class Products:
         """Hand the weights of the streamlines to the products that wait for them."""
         if self._weights is None:
             return
-        weights = self._weighing()[0].weights() if self._given is None else self._given
+        weights = self._weighing()[0].weights() if self._loaded is None else self._loaded
         count = self._count
         if len(weights) != count:
             raise InputError(f"{self._weights}: has {len(weights):,} weights, but there are {count:,} streamlines")
-        for product in self._made.values():
+        for product in self._products.values():
             product.take_weights(weights)
 
     @property
     def details(self) -> Json:
         """Their fields of the record."""
-        return {name: product.details for name, product in self._made.items()}
+        return {name: product.details for name, product in self._products.items()}
 
     @property
     def values(self) -> dict[str, Any]:
         """Their fields of the result."""
-        return {name: product.value for name, product in self._made.items()}
+        return {name: product.value for name, product in self._products.items()}
 
     @property
     def paths(self) -> dict[str, tuple[Path, ...]]:
         """Their files."""
-        return {name: product.paths for name, product in self._made.items()}
+        return {name: product.paths for name, product in self._products.items()}
 
     @property
     def files(self) -> list[Path]:
@@ -133,12 +129,12 @@ class Products:
     @property
     def doubts(self) -> list[str]:
         """Why they may be wrong."""
-        unseen = [] if self._given is None else faint(str(self._weights), self._given)
-        empty = [product.nowhere for product in self._made.values() if product.nowhere and self._count]
-        return unseen + [text for product in self._made.values() for text in product.doubts] + empty
+        unseen = [] if self._loaded is None else faint(str(self._weights), self._loaded)
+        empty = [product.nowhere for product in self._products.values() if product.nowhere and self._count]
+        return unseen + [text for product in self._products.values() for text in product.doubts] + empty
 
 
-def all_or_nothing(collectors: Iterable[Made | None]) -> list[Made]:
+def all_or_nothing(collectors: Iterable[Kind | None]) -> list[Kind]:
     """Return collectors or their classes, or nothing if one of them is missing, so that points are needed."""
     known = list(collectors)
     return [] if None in known else [collector for collector in known if collector is not None]
@@ -206,11 +202,3 @@ def record_path(output: Path | None, products: Mapping[str, tuple[Path, ...]]) -
     name, (path, *_) = next(iter(products.items()))
     return path.with_name(path.name.removesuffix(suffix_of(path, PRODUCTS[name].suffixes)) + ".json")
 
-
-def gathered_of(parameters: Parameters, space: Space, step_mm: float) -> StreamlineSample | None:
-    """Return the scene of a report, which keeps a sample of the streamlines, if options name one."""
-    if parameters.report is None:
-        return None
-    from ..report.scene import StreamlineSample
-
-    return StreamlineSample(space, step_mm, parameters.threads)

@@ -62,7 +62,7 @@ class Bar(Watcher):
         )
         self._tracking = self._begun = time.perf_counter()
         self._stage = ""
-        self._task: bars.TaskID = self._bar.add_task("Starting", total=None, rate="", begun=self._begun)
+        self._task = self._bar.add_task("Starting", total=None, rate="", begun=self._begun)
         self._period = None if quiet or not self._bar.disable else REFRESH if notebook else MINUTE if lines else None
         self._picture: DisplayHandle | None = None
         self._ended = threading.Event()
@@ -94,8 +94,8 @@ class Bar(Watcher):
         if name == "track":
             self._tracking = time.perf_counter()
         if name != self._stage:
-            if self._state.total is not None:
-                self._empty()
+            (task,) = self._bar.tasks  # rich has no call that removes the percentage and keeps the elapsed time
+            task.total, task.completed, task.finished_time = None, 0, None
             self._stage, self._begun = name, time.perf_counter()
             self._bar.update(self._task, description=STAGES.get(name, name), rate="", begun=self._begun)
 
@@ -117,24 +117,13 @@ class Bar(Watcher):
         costs = f"cost of densities {densities:.2%}, of coefficients {coefficients:.2%} of the first"
         self._bar.update(self._task, description=f"SIFT2, iteration {iteration}: {costs}")
 
-    @property
-    def _state(self) -> bars.Task:
-        return next(task for task in self._bar.tasks if task.id == self._task)
-
-    def _empty(self) -> None:
-        """Replace the bar by one without a percentage, and keep the elapsed time."""
-        begun = self._state.start_time
-        last, self._task = self._task, self._bar.add_task("", total=None, rate="", begun=self._begun)
-        self._bar.remove_task(last)
-        self._state.start_time = begun
-
     def _table(self) -> Table:
         """Return the bar as a picture for a notebook."""
         return self._bar.make_tasks_table(self._bar.tasks)
 
     def _line(self) -> str:
         """Return what the bar would show."""
-        task = self._state
+        (task,) = self._bar.tasks
         share = [] if task.total is None else [f"{task.percentage:.0f}%"]
         left = [] if task.time_remaining is None else [f"{task.time_remaining:.0f} s left"]
         rate = [task.fields["rate"]] if task.fields["rate"] else []

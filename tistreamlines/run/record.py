@@ -39,14 +39,9 @@ MOST = 1 << 53  # JSON's whole numbers are exact up to here
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
-def stop_reasons(counts: Array) -> dict[str, int]:
-    """Return by name how many ends stopped for each reason, including those of streamlines that were dropped."""
-    return {reason.name.lower(): int(counts[reason]) for reason in Stop if reason is not Stop.GROWING}
-
-
-def dropped(counts: Array) -> dict[str, int]:
-    """Return by name how many streamlines were dropped for each reason."""
-    return {verdict.name.lower(): int(counts[verdict]) for verdict in Verdict if verdict is not Verdict.ACCEPTED}
+def by_reason(counts: Array, no_reason: Stop | Verdict) -> dict[str, int]:
+    """Return by name how many ends or streamlines there are for each reason."""
+    return {reason.name.lower(): int(counts[reason]) for reason in type(no_reason) if reason is not no_reason}
 
 
 def versions() -> dict[str, str]:
@@ -239,10 +234,10 @@ class Journal:
     outputs: list[str] = field(default_factory=list)
 
 
-def loaded(path: Path, *, own: bool = False) -> Json:
+def loaded(path: Path, *, private: bool = False) -> Json:
     """Return the JSON object of a file that this program has written; raise RecordError or OSError if it is none."""
     try:
-        content = json.loads(read_regular(path, private=own).decode())
+        content = json.loads(read_regular(path, private=private).decode())
     except (ValueError, RecursionError) as error:  # no JSON, nested too deeply, or a name with a NUL
         raise RecordError("is no JSON object") from error
     if not isinstance(content, dict) or content.get("made_by") != OURS:
@@ -250,7 +245,7 @@ def loaded(path: Path, *, own: bool = False) -> Json:
     return content
 
 
-def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
+def read(path: Path, kind: type[Kind], *, private: bool = False) -> Kind:
     """Read a record, and check that it is complete and unchanged.
 
     Parameters
@@ -259,7 +254,7 @@ def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
         The JSON file.
     kind : type
         Its class above.
-    own : bool
+    private : bool
         Refuse links and files of other users, see :func:`tistreamlines.io.regular.open_regular`.
 
     Raises
@@ -269,7 +264,7 @@ def read(path: Path, kind: type[Kind], *, own: bool = False) -> Kind:
     OSError
         If it cannot be read.
     """
-    content = loaded(path, own=own)
+    content = loaded(path, private=private)
     if "checksum" not in content:
         raise RecordError("has no checksum, as those of earlier versions")
     if content["checksum"] != sidecar.checksum(content):

@@ -110,7 +110,7 @@ def _check_journal(run: Run, folder: Path, record: Json) -> Json:
         "inputs": {name: file for name, file in record["inputs"].items() if name.split()[0] in free},
     }
     try:
-        before = read(journal, Journal, own=True)
+        before = read(journal, Journal, private=True)
     except FileNotFoundError:
         if any(folder.glob("*.trx")):
             run.log.warn(f"{journal}: is missing: pieces are used if their own records say that they are of this run")
@@ -139,7 +139,7 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
     pieces, statistics, first = list[StoredTrx](), run.engine.statistics, run.seed_range.start
     while (path := folder / PIECE.format(first)).exists() or path.is_symlink():
         try:
-            piece = StoredTrx(path, own=True)
+            piece = StoredTrx(path, private=True)
             piece.check()
             numbers, differs = piece.record.piece, difference(piece.identity, same)
             if numbers is None or numbers.first_seed != first or not 0 < numbers.seeds <= run.seed_range.stop - first:
@@ -188,7 +188,7 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
     result |= counts.summary(run.receiver.step_mm, grown)
     piece = {"piece": {"first_seed": seeds.start, "seeds": grown.seeds}, "tractogram": tractogram(path)}
     sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
-    return StoredTrx(path, own=True)
+    return StoredTrx(path, private=True)
 
 
 def _finish(run: Run, folder: Path, pieces: Sequence[StoredTrx], output: Path) -> TrackResult:

@@ -36,7 +36,7 @@ from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import Content, layout_of
 from .ends import Counts
 from .outputs import Outputs, check_outputs, reserved
-from .products import Products, gathered_of, record_path
+from .products import Products, record_path
 from .record import OURS, RecordError, RunRecord, header_fields, read, tractogram
 
 if TYPE_CHECKING:
@@ -78,7 +78,11 @@ class Receiver:
 
     def __post_init__(self) -> None:
         self.force = self.parameters.force
-        self.gathered = gathered_of(self.parameters, self.space, self.step_mm)
+        self.gathered = None
+        if self.parameters.report is not None:
+            from ..report.scene import StreamlineSample
+
+            self.gathered = StreamlineSample(self.space, self.step_mm, self.parameters.threads)
 
     def count(self, batches: Iterable[Batch]) -> Generator[Batch, None, None]:
         """Take the streamlines of batches into account."""
@@ -191,7 +195,7 @@ class StoredTrx:
     Parameters
     ----------
     path : the tractogram.
-    own : refuse links and files of other users.
+    private : refuse links and files of other users.
 
     Attributes
     ----------
@@ -204,8 +208,8 @@ class StoredTrx:
         If the file or its record is missing or damaged, or if they do not belong together.
     """
 
-    def __init__(self, path: Path, *, own: bool = False) -> None:
-        self.path, self._own, self.record = path, own, record_of(path, own=own)
+    def __init__(self, path: Path, *, private: bool = False) -> None:
+        self.path, self._private, self.record = path, private, record_of(path, private=private)
         with self._opened() as (archive, _):
             header, members = json.loads(archive.read("header.json")), contents(archive)
             self.space = Space(header["VOXEL_TO_RASMM"], tuple(header["DIMENSIONS"]))
@@ -266,7 +270,8 @@ class StoredTrx:
     @contextmanager
     def _opened(self) -> Generator[tuple[zipfile.ZipFile, IO[bytes]], None, None]:
         try:
-            with os.fdopen(open_regular(self.path, private=self._own), "rb") as file, zipfile.ZipFile(file) as archive:
+            descriptor = open_regular(self.path, private=self._private)
+            with os.fdopen(descriptor, "rb") as file, zipfile.ZipFile(file) as archive:
                 yield archive, file
         except Exception as error:  # for a damaged file, zipfile, json and NumPy raise a dozen unrelated types
             raise damaged(self.path, str(error) or type(error).__name__) from error
@@ -313,11 +318,11 @@ def _data(archive: zipfile.ZipFile, folder: str) -> dict[str, Array]:
     return {name.split("/")[1].split(".")[0]: _member(archive, name) for name in names}
 
 
-def record_of(path: Path, *, own: bool = False) -> RunRecord:
+def record_of(path: Path, *, private: bool = False) -> RunRecord:
     """Return the record of a tractogram; raise InputError if it is missing, damaged or not written by this package."""
     beside = sidecar.sidecar_path(path)
     try:
-        return read(beside, RunRecord, own=own)
+        return read(beside, RunRecord, private=private)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: has no record {beside.name} beside it: give both, or track it again") from None
     except (OSError, RecordError) as error:

@@ -37,11 +37,13 @@ class Region(NamedTuple):
     affine: npt.NDArray[np.float64]
 
 
-def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = silent, warn: Tell = silent) -> Seeds:
+def seeds_of(
+    parameters: Parameters, space: Space, region: Region, step_mm: float, note: Tell = silent, warn: Tell = silent
+) -> Seeds:
     """Return the user's seeds, or those in balls, at an interface, on surfaces or in the voxels of a region.
 
-    ``note`` and ``warn`` receive messages about surfaces; where tables come from the cache, these messages come with
-    them.
+    ``step_mm`` is the step size. ``note`` and ``warn`` receive messages about surfaces; where tables come from the
+    cache, these messages come with them.
     """
     files = parameters.inputs()
     if "seeds" in files:
@@ -51,7 +53,7 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
         balls = [ball_of("seed_sphere", text) for text in parameters.seed_sphere]
         return BallSeeds(balls, space, draw)
     if parameters.seed_dynamic is not None:
-        return _dynamic(parameters, files, space, draw)
+        return _dynamic(parameters, files, space, step_mm, draw)
     if "seed_gmwmi" in files:
         from ..tracking.seeding.interface import interface_seeds
 
@@ -65,13 +67,15 @@ def seeds_of(parameters: Parameters, space: Space, region: Region, note: Tell = 
     return seeds if np.array_equal(region.affine, space.affine) else SeedsElsewhere(seeds, region.affine, space)
 
 
-def _dynamic(parameters: Parameters, files: Mapping[str, AnyPath], space: Space, draw: Draw) -> Seeds:
+def _dynamic(
+    parameters: Parameters, files: Mapping[str, AnyPath], space: Space, step_mm: float, draw: Draw
+) -> Seeds:
     """Return seeds in fixels that lack streamlines."""
     from ..tracking.weights.dynamic_seeds import DynamicSeeds
 
     return DynamicSeeds(
         files.get("seed_dynamic", TRACKED), parameters.seed_dynamic_basis or parameters.sh_basis, files.get("act"),
-        space, parameters.step_mm(space.voxel_sizes), parameters.arch, draw, parameters.select, parameters.seed_round,
+        space, step_mm, parameters.arch, draw, parameters.select, parameters.seed_round,
     )
 
 

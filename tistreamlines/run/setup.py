@@ -7,12 +7,12 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import numpy as np
-import numpy.typing as npt
 
 from ..devices import Device, choose, choose_several
 from ..errors import ParameterError
 from ..helpers import may_start
 from ..options.parameters import Parameters
+from ..space.batch import Space
 from ..tracking.growth.settings import Settings, bytes_of, steps_within
 from ..tracking.registry import METHODS
 from ..tracking.selection.criteria import Criteria
@@ -54,12 +54,23 @@ def selection_of(parameters: Parameters, log: Log) -> Criteria:
     return Criteria(regions, parameters.stop_when_included, parameters.keep == "valid-ends")
 
 
-def settings_on(voxel_sizes: npt.NDArray[np.float64], parameters: Parameters) -> Settings:
-    """Return the settings of the engine for voxels of given sides, mm."""
-    step_mm = parameters.step_mm(voxel_sizes)
-    arcs = METHODS[parameters.dg].parts(parameters) > 0
-    steps = steps_within(step_mm, parameters.min_mm(voxel_sizes), parameters.max_mm(voxel_sizes), arcs=arcs)
-    return settings_of(parameters, step_mm, *steps)
+def settings_on(space: Space, parameters: Parameters) -> Settings:
+    """Return the settings of the engine for an image.
+
+    Raises
+    ------
+    ParameterError
+        If float32 cannot resolve the steps, or if they are longer than the image.
+    """
+    sides, arcs = space.voxel_sizes, METHODS[parameters.dg].parts(parameters) > 0
+    step_mm, min_mm, max_mm = parameters.lengths(sides)
+    least = float(np.spacing(np.float32(max(space.shape)))) * sides.max()
+    most = float(np.linalg.norm(sides * space.shape))
+    if not least <= step_mm <= most:
+        fault = "too small for" if step_mm < least else "longer than"
+        size = f"--step-size {parameters.step_size} is {step_mm:.3g} mm"
+        raise ParameterError(f"{size}, {fault} this image: give {least:.2g} to {most:.4g} mm")
+    return settings_of(parameters, step_mm, *steps_within(step_mm, min_mm, max_mm, arcs=arcs))
 
 
 def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int | None) -> Settings:

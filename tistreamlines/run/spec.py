@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ..aliases import GradientTable
 from ..fit.models import BASIS, MODELS, order_for
 from ..fit.shells import gradients_on_shell, gradients_only, shell_of_models
 from ..io.stored_image import Image
 from ..option import flag
 from ..options.parameters import Parameters
+from ..space.batch import Space
 from ..space.harmonics import count_of
 from ..tracking.engine.kernels import KernelParts
+from ..tracking.growth.settings import Settings
 from ..tracking.products.collector import Collector
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.criteria import Criteria
-from ..tracking.sources import SIGNALS, SOURCES
+from ..tracking.sources import FITTED, SIGNALS, SOURCES
 from ..tracking.tables.inputs import Form, Scheme
 from .inputs import Headers
 from .products import all_or_nothing, asked
@@ -40,6 +40,7 @@ class Spec:
     arch, devices : where streamlines grow, as the options say it.
     outputs : the products besides a tractogram.
     parameters : all options, with the order of the model and the options that follow from it.
+    settings : how streamlines are grown.
     """
 
     getter: str
@@ -59,6 +60,20 @@ class Spec:
     devices: str | None
     outputs: tuple[str, ...]
     parameters: Parameters = field(repr=False, compare=False)
+    settings: Settings = field(repr=False, compare=False)
+
+    def table(self) -> dict[str, str]:
+        """Return the description as text, by what is described."""
+        followed = "the series" if self.source == FITTED else flag(self.source)
+        model = "" if self.model is None else f", {self.model} of order {self.order}"
+        return {
+            "direction getter": f"{self.getter}, follows {followed}{model}",
+            "numbers per voxel": f"{self.form.count} ({self.form.kind})",
+            "stopping rule": f"{self.rule}, {self.recovery}" if self.recovery else self.rule,
+            "image": f"{_times(self.shape)} voxels of {_times(self.voxel_sizes)} mm",
+            "steps": f"{self.step_mm:.4g} mm; {self.fewest_steps:,} to {self.most_steps:,} in a streamline",
+            "other files": ", ".join(map(flag, self.outputs)) or "none",
+        }
 
 
 def describe(parameters: Parameters, headers: Headers) -> Spec:
@@ -69,17 +84,17 @@ def describe(parameters: Parameters, headers: Headers) -> Spec:
         gtab = gtab if parameters.shells is None else gradients_only(gtab, parameters.shells, series.path)[0]
     image: Image = headers.followed.image if headers.dwi is None else headers.dwi.image
     assert image.affine is not None
-    sides = np.linalg.norm(image.affine[:3, :3], axis=0)
-    chosen = with_order(parameters, gtab)
-    settings = settings_on(sides, parameters)
+    across, deep, high = image.shape[:3]
+    space, chosen = Space(image.affine, (across, deep, high)), with_order(parameters, gtab)
+    settings = settings_on(space, parameters)
     fewest, most = settings.bounds
     return Spec(
         getter=parameters.dg, rule=parameters.stopping, source=parameters.source, model=parameters.model,
         order=chosen.sh_order, form=_form(chosen, headers, gtab),
         recovery="particles" if parameters.pft else "backtracking" if parameters.backtrack else "",
-        shape=image.shape[:3], voxel_sizes=tuple(sides.tolist()), step_mm=settings.step_mm, fewest_steps=fewest,
+        shape=space.shape, voxel_sizes=tuple(space.voxel_sizes.tolist()), step_mm=settings.step_mm, fewest_steps=fewest,
         most_steps=most, most_of_half=settings.max_steps, arch=parameters.arch, devices=parameters.devices,
-        outputs=tuple(asked(parameters)), parameters=chosen,
+        outputs=tuple(asked(parameters)), parameters=chosen, settings=settings,
     )
 
 
@@ -94,8 +109,11 @@ def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) ->
     if only_products:
         rows = [PRODUCTS[name].collector for name in spec.outputs]
         products = all_or_nothing(None if row is None else row(chosen) for row in rows)
-    settings = settings_on(np.array(sides), chosen)
-    return KernelParts(getter, scheme.rule, settings, selection.filters(), products, points=not products)
+    return KernelParts(getter, scheme.rule, spec.settings, selection.filters(), products, points=not products)
+
+
+def _times(numbers: tuple[float, ...]) -> str:
+    return " x ".join(f"{number:.4g}" for number in numbers)
 
 
 def _form(parameters: Parameters, headers: Headers, gtab: GradientTable | None) -> Form:

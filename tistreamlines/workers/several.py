@@ -138,7 +138,7 @@ class Several:
         check_numbers(first_seed, len(seeds))
         begun = time.perf_counter()
         self._seeds, self._first, self._directions = seeds, first_seed, directions
-        self._given = 0
+        self._handed = 0
         try:
             for batch in self._merged(2**62 if most is None else most, enough):
                 self.statistics.seconds["track"] = time.perf_counter() - begun
@@ -170,9 +170,9 @@ class Several:
         """Hand ranges out and batches on, until there are ``left`` streamlines."""
         self._new_turn()
         ended, passed = False, 0  # streamlines of the first open range that were handed on
-        while self._open or (left and self._given < len(self._seeds)):
+        while self._open or (left and self._handed < len(self._seeds)):
             if ended := ended or enough():
-                self._given = len(self._seeds)
+                self._handed = len(self._seeds)
                 if not passed:
                     return
             self._hand_out()
@@ -184,7 +184,7 @@ class Several:
                 batch = piece.batches.popleft()
                 if len(batch) >= left and piece.most is None:  # what comes after the last one does not count
                     self._new_turn()
-                    self._given = len(self._seeds)
+                    self._handed = len(self._seeds)
                     self._open.append(Piece(piece.places, passed + left, passed))
                     self._again.append(self._open[0])
                     continue
@@ -214,12 +214,12 @@ class Several:
         """Return the next range, None if it has to wait; near the end ranges are smaller, so that all end together."""
         if self._again:
             return self._again.pop(0)
-        left, (fewest, most) = len(self._seeds) - self._given, self._sizes
+        left, (fewest, most) = len(self._seeds) - self._handed, self._sizes
         if not left or len(self._open) >= AHEAD * len(self._remotes):
             return None
-        begin = self._given
-        self._given += min(left, most, max(fewest, left // len(self._remotes)))
-        self._open.append(Piece(range(begin, self._given)))
+        begin = self._handed
+        self._handed += min(left, most, max(fewest, left // len(self._remotes)))
+        self._open.append(Piece(range(begin, self._handed)))
         return self._open[-1]
 
     def _listen(self, seconds: float) -> None:
