@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields
+from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np

@@ -50,6 +50,17 @@ class Sphere:
         Its centre, RASmm.
     radius : float
         Its radius, mm.
+
+    Raises
+    ------
+    ParameterError
+        Where it is used, if the centre has not three numbers.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> ts.Parameters(include=[ts.Sphere((10, -20, 5), radius=8)]).include
+    ('10.0,-20.0,5.0,8.0',)
     """
 
     centre: npt.ArrayLike
@@ -65,6 +76,19 @@ class Mask:
         The mask.
     affine : (4, 4) array_like, optional
         From voxel coordinates of an array to RASmm. Without it, an array has the affine that ``track`` is given.
+
+    Raises
+    ------
+    ParameterError
+        Where it is used, if an image that is no array has an affine beside its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> left = ts.Mask(np.ones((10, 20, 20), bool), affine=np.diag([2, 2, 2, 1]))
+    >>> ts.Parameters(exclude=[left, ts.Mask("cerebellum.nii.gz")]).gives("exclude")
+    True
     """
 
     image: ImageLike
@@ -361,9 +385,9 @@ class Prob(Choice):
         Directions with a value below this share of the greatest value are never taken. In the probes of ptt the
         threshold is absolute: values at or below it count as 0.
     pmf_rows : {'sh', 'sampled'}, optional
-        What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's SHCoeffPmfGen
-        (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt always stores
-        samples; with sh they keep negative values.
+        Numbers of a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's SHCoeffPmfGen (sh), or
+        samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt always stores samples;
+        with sh they keep negative values.
     peak_width : float, degrees, default 15.0
         Standard deviation of the lobe of a peak of peaks. The default is about that of a fODF of order 8. With 0, a
         peak is the nearest vertex of sphere alone, and most streamlines end where the peaks of neighbouring voxels
@@ -426,9 +450,9 @@ class Det(Choice):
         Directions with a value below this share of the greatest value are never taken. In the probes of ptt the
         threshold is absolute: values at or below it count as 0.
     pmf_rows : {'sh', 'sampled'}, optional
-        What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's SHCoeffPmfGen
-        (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt always stores
-        samples; with sh they keep negative values.
+        Numbers of a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's SHCoeffPmfGen (sh), or
+        samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt always stores samples;
+        with sh they keep negative values.
     peak_width : float, degrees, default 15.0
         Standard deviation of the lobe of a peak of peaks. The default is about that of a fODF of order 8. With 0, a
         peak is the nearest vertex of sphere alone, and most streamlines end where the peaks of neighbouring voxels
@@ -494,9 +518,9 @@ class Ptt(Choice):
         Directions with a value below this share of the greatest value are never taken. In the probes of ptt the
         threshold is absolute: values at or below it count as 0.
     pmf_rows : {'sh', 'sampled'}, optional
-        What is stored for a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's SHCoeffPmfGen
-        (sh), or samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt always stores
-        samples; with sh they keep negative values.
+        Numbers of a voxel: coefficients, evaluated on the sphere at each step, as in DIPY's SHCoeffPmfGen (sh), or
+        samples on the sphere, with 0 for negative ones, as in SimplePmfGen (sampled). ptt always stores samples;
+        with sh they keep negative values.
     peak_width : float, degrees, default 15.0
         Standard deviation of the lobe of a peak of peaks. The default is about that of a fODF of order 8. With 0, a
         peak is the nearest vertex of sphere alone, and most streamlines end where the peaks of neighbouring voxels
@@ -513,9 +537,9 @@ class Ptt(Choice):
         Candidates are drawn with a probability proportional to their data support to this power.
     probe_rule : {'dipy', 'tracker', 'paper'}, default 'dipy'
         Rule of the probes. dipy follows the PTTDirectionGetter of DIPY 1.12: probes are too long by a factor of the
-        voxel size (mm) squared, the bound of the rejection sampling is raised to the exponent twice, and any
-        candidate is accepted where none has data support. tracker follows DIPY's ptt_tracking, which ends
-        streamlines there. paper follows the publication.
+        voxel size (mm) squared; the bound of the rejection sampling has the exponent twice, and any candidate
+        passes where none has data support. tracker follows DIPY's ptt_tracking, which ends streamlines there. paper
+        follows the publication.
 
     Raises
     ------
@@ -1113,8 +1137,8 @@ class CSD(Choice):
         Order of the spherical harmonics of the model, even.
     response : str or Path or sequence of float, default 'auto'
         The signal of a single fibre, csd's response. With fa, it is estimated from voxels of high FA, as DIPY does;
-        with tournier, from those most like a single fibre after deconvolution, as MRtrix3's dwi2response tournier
-        does; with auto, as with fa, or as with tournier where fewer than 25 voxels have a high FA. FILE is
+        with tournier, from the voxels most like a single fibre after deconvolution, as MRtrix3's dwi2response
+        tournier does; with auto, as with fa, or as with tournier where fewer than 25 voxels have a high FA. FILE is
         MRtrix3's text of zonal harmonics, or has DIPY's numbers: three eigenvalues in mm2/s and the b0 signal. The
         numbers themselves can also be given, with commas.
     fa_response : float, FA, default 0.7
@@ -1169,9 +1193,9 @@ class Density(Product):
     grid : str, Path, nibabel image or ndarray, optional
         Image whose grid density and ends have; it may be rotated or sheared.
     kind : {'count', 'direction', 'length', 'mean-length', 'sample'}, default 'count'
-        What density has in each voxel: the count of the streamlines that pass it, their mean direction as three
-        colours, their length within the voxel (mm), the mean length of these streamlines (mm), or the mean of a
-        sampled map along them.
+        Values of density: the count of the streamlines that pass a voxel, their mean direction as three colours,
+        their length within the voxel (mm), the mean length of these streamlines (mm), or the mean of a sampled map
+        along them.
     sample : str, Path, nibabel image or ndarray, optional
         Map that is sampled along streamlines for density_kind sample, on any grid.
 
@@ -1232,13 +1256,13 @@ class Connectome(Product):
         Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, .csv, .tsv or
         .npy, with its standard errors and its nodes in files beside it. Without output, no streamline is written.
     assignment : {'radial', 'end-voxel', 'reverse'}, default 'radial'
-        To which node of connectome an end belongs: that of the nearest voxel within a radius, that of its own
-        voxel, or the first one on the way back to the middle.
+        Node of connectome for an end: of the nearest voxel within a radius, of the voxel that holds it, or the
+        first one on the way back to the middle.
     radius : float, mm, optional
         How far a node of connectome is looked for.
     measure : str, or a list of these, optional
-        What connectome says of two nodes: count, length, mean-length, inverse-length, inverse-volume. The first one
-        is written to its FILE, each other one to a file beside it.
+        The values of connectome for two nodes: count, length, mean-length, inverse-length, inverse-volume. The
+        first one is written to its FILE, each other one to a file beside it.
     sample : str, Path, nibabel image or ndarray, or a list of these, optional
         Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, where NAME is
         that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean computes it:
@@ -1253,7 +1277,7 @@ class Connectome(Product):
         Weigh the streamlines in connectome, density and ends: sift2 for the weights of sift2, or a text file of
         weights in the order of the streamlines, as tcksift2 writes it. All measures and maps are those of weighted
         streamlines, as with -tck_weights_in of tck2connectome and tckmap. With sift2 alone, track writes weights by
-        what it tracks beside the tractogram, NAME_weights.txt.
+        its own FODs beside the tractogram, NAME_weights.txt.
     zero_diagonal : bool, default False
         Set the diagonal of connectome to 0: streamlines with both ends in the same node do not count.
 

@@ -223,7 +223,8 @@ def _prepare(
             log.warn(doubt)
     followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
     seeds.follow(followed)
-    prepared = _tables_of(GetterInputs(follows, stop, seeds.reach(), parameters.sphere, step_mm, sides), inputs, parameters)
+    data = GetterInputs(follows, stop, seeds.reach(), parameters.sphere, step_mm, sides)
+    prepared = _tables_of(data, inputs, parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
     wanted = parameters.report is not None or cache is not None
     background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
