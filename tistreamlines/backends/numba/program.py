@@ -21,7 +21,6 @@ from ...linker.host_arrays import HostArrays
 from ...linker.link import link_once
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
-from ..faults import point
 from .cache import Held, function
 from .dialect import dialect, inlined_once, spread_name
 from .kinds import Kind
@@ -88,7 +87,6 @@ class NumbaProgram(HostArrays):
 
     def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
-        point(name)
         share, threads = self.share(name, count, values, np.zeros(1, np.int64))
         others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
         share()
@@ -186,7 +184,6 @@ class QueuedProgram(NumbaProgram):
 
     def _launch(self, name: str, count: int, values: Mapping[str, object], used: list[int], before: set[Users]) -> None:
         """Let threads run a kernel when those before it are done."""
-        point(name)
         following = np.zeros(1, np.int64)
         share, threads = self.share(name, count, values, following)
 

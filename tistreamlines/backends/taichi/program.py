@@ -11,7 +11,6 @@ from ...devices import Device
 from ...linker.coming import Coming
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
-from ..faults import point
 from ..program import OnDevice, Program
 from .linking import linked_for
 from .runtime import Ndarray, start
@@ -60,7 +59,6 @@ class GpuProgram(Program[OnDevice]):
     def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if count:
-            point(name)
             teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams  # whole blocks only
             taken = [(kind, values[n]) for n, kind in self.signatures[name] if n != "item" and n not in self.scratch]
             self._launch(name, teams, [("int", count), ("int", teams), ("int", 0), (INTS, self._queue), *taken])
@@ -113,23 +111,21 @@ class TaichiProgram(GpuProgram[Ndarray]):
 
     def empty(self, size: int, kind: str) -> Ndarray:
         """Return an array of ``kind`` for kernels to fill."""
-        point("allocate")
         with self.runtime.turn(self.exact):
             return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
 
     def upload(self, array: Ndarray, values: np.ndarray, *, beside: bool = False) -> Ndarray:
         """Copy values to the front of an array, and return it; see :meth:`..program.Program.upload`."""
-        reals = values.dtype.kind == "f"
         if len(values):
-            copy = self._transfers.upload_reals if reals else self._transfers.upload_ints
+            held = np.ascontiguousarray(values, np.float32 if values.dtype.kind == "f" else np.int32)
             with self.runtime.turn(self.exact):
-                copy(len(values), np.ascontiguousarray(values, np.float32 if reals else np.int32), array)
+                self._transfers.copy(len(held), held, array)
         return array
 
     def _copy_later(self, array: Ndarray, out: np.ndarray) -> None:
         """Copy an array at once."""
         with self.runtime.turn(self.exact):
-            self._transfers.download_ints(len(out), array, out)
+            self._transfers.copy(len(out), array, out)
             if self.device.arch == "vulkan":
                 # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
                 self._queue.fill(0)

@@ -28,7 +28,6 @@ from ...errors import DeviceError, LostDeviceError
 from ...linker.store import load
 from ..faults import explained, refuse_fork
 from .front_end import quick_front_end
-from .hip_objects import remove_objects
 from .starting import initialise, is_started, starting, state_of
 
 ELSEWHERE = "track in a process of its own, or with --arch cpu"
@@ -91,16 +90,13 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
                 f"{device.arch}: a run on {ours.device.arch} ({ours.device.name}) still goes on in this process, "
                 f"and Taichi supports one device at a time: end that run first, or {ELSEWHERE}"
             )
-    if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
+    of_others = ours is None or ours.compiler != compiler
+    if of_others and compiler.module in sys.modules and is_started(state_of(compiler)):
         others = [f"with --compiler {name}, " for name in compilers_for(device.arch) if name != compiler.name]
         raise DeviceError(
             f"{device.arch}: {compiler.title} runs in this process already, started by other code (ti.init), whose arrays a "
             f"second start would invalidate: {''.join(others)}{ELSEWHERE}"
         )
-
-
-def _of_others(compiler: Compiler) -> bool:
-    return is_started(state_of(compiler))
 
 
 class Runtime:
@@ -189,7 +185,6 @@ class Runtime:
             self._enter()
             self.ti.reset()
             self._stopped = True
-        remove_objects()
         atexit.unregister(self._enter)
 
     def module(self, text: str, exact: bool) -> ModuleType:

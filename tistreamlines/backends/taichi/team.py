@@ -31,22 +31,17 @@ class Slice(SharedArray):
 
 '''
 
-# Copies between the host and the device, for all programs.
 TRANSFERS = '''"""Copies between the host and the device."""
 import taichi as ti
 
-REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
-INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
-'''
-_COPY = '''
+ARRAY = ti.types.ndarray(ndim=1)
+
 
 @ti.kernel
-def {name}(n: ti.i32, values: {kind}, out: {kind}):
+def copy(n: ti.i32, values: ARRAY, out: ARRAY):
     for i in range(n):
         out[i] = values[i]
 '''
-for _name, _kind in (("upload_reals", "REALS"), ("upload_ints", "INTS"), ("download_ints", "INTS")):
-    TRANSFERS += _COPY.format(name=_name, kind=_kind)
 
 # For devices without 64-bit integers.
 HALVES = '''
