@@ -13,7 +13,6 @@ from ..errors import DeviceError
 from ..linker.store import notes as notes
 
 if TYPE_CHECKING:
-    from ..aliases import Json
     from ..linker.parts import Source
     from .program import Program
 
@@ -88,18 +87,3 @@ def shares_memory(device: Device) -> bool:
     from .taichi.team import team_kind
 
     return device.arch == "vulkan" and team_kind(device.arch, device.subgroup) == "block"
-
-
-def try_device(device: Device) -> Json:
-    """Run a small test kernel on a GPU, in a process of its own.
-
-    Returns
-    -------
-    dict
-        kind : how a team of 32 threads works together: 'warp', 'subgroup' or 'block'.
-        lied : True if the driver reports another kind.
-        faults : what the device computes wrongly, or why it did not run; empty if it passes.
-    """
-    from .taichi.trial import in_own_process
-
-    return in_own_process(device)

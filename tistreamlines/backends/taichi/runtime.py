@@ -58,7 +58,8 @@ def start(device: Device, program: object = None, **options: bool) -> Runtime:
         if _runtime is not None:
             refuse_fork(_runtime.process, _runtime.device.arch)
         compiler = compiler_for(device.arch)
-        if _runtime is None or not _runtime.alive or not _runtime.serves(device, compiler):
+        place = device.arch, device.index, compiler
+        if _runtime is None or not _runtime.alive or place != _runtime.place:
             _refuse_to_disturb(device, compiler)
             close()
             try:
@@ -107,11 +108,13 @@ class Runtime:
     Attributes
     ----------
     compiler, ti : the compiler, and its module.
+    place : which programs can run here, by their arch, the number of their device, and their compiler.
     programs : programs that have arrays on the device.
     """
 
     def __init__(self, compiler: Compiler, ti: ModuleType, device: Device) -> None:
         self.compiler, self.ti, self.device = compiler, ti, device
+        self.place = device.arch, device.index, compiler
         self._state, self._stopped = state_of(compiler), False
         self._config = self._state.prog.config()
         self.process = os.getpid()
@@ -144,10 +147,6 @@ class Runtime:
                     forget(self.arr)
 
         return DeviceArray
-
-    def serves(self, device: Device, compiler: Compiler) -> bool:
-        """Whether programs for a device and a compiler can run here."""
-        return (device.arch, device.index, compiler) == (self.device.arch, self.device.index, self.compiler)
 
     @contextmanager
     def turn(self, exact: bool) -> Iterator[None]:

@@ -28,7 +28,7 @@ from ...linker.lang import *
 from ...linker.parts import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
-from ..driven.ahead import COMPILING, hash_of, start_beside
+from ..driven.ahead import COMPILING, hash_of
 from ..driven.program import DrivenProgram, able, begin_to_compile, drives, opened
 from .program import TaichiProgram
 from .runtime import start
@@ -136,8 +136,6 @@ def judged(device: Device, afresh: bool = False) -> TrialVerdict:
             if (kept := known.decode(errors="replace")) in (reported, "block"):  # else the file is damaged
                 _verdicts[key] = TrialVerdict(kept, kept != reported, ())
                 return _verdicts[key]
-            if program_class(device) is DrivenProgram:
-                start_beside(device)
             faults = _faults(device, reported)
             kind = reported
             if TEAMWORK in faults and reported != "block":
@@ -220,7 +218,7 @@ def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
     return tuple(name for name, good in right.items() if not good)
 
 
-def in_own_process(device: Device) -> Json:
+def try_device(device: Device) -> Json:
     """Test a device in another process; return the verdict as a dictionary, with the reason as a fault if there is none."""
     process = CompileProcess(alone(device))
     asked = process.ask(judge_afresh, device.arch)
@@ -233,5 +231,5 @@ def in_own_process(device: Device) -> Json:
 
 
 def judge_afresh(arch: str) -> Json:
-    """Test the first device of an arch, for :func:`in_own_process`."""
+    """Test the first device of an arch, for :func:`try_device`."""
     return asdict(judged(choose(arch), afresh=True))

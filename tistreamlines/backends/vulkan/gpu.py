@@ -87,8 +87,7 @@ class Gpu(Memory[int]):
         return next(number for number in range(count.value) if families[6 * number] & api.COMPUTE)
 
     def _open(self, family: int) -> None:
-        priority = c.c_float(1.0)
-        queue = structure(api.QueueInfo, family=family, count=1, priorities=c.addressof(priority))
+        queue = structure(api.QueueInfo, family=family, count=1, priorities=c.c_float(1.0))
         timeline = structure(api.TimelineFeature, able=1)
         address = structure(api.AddressFeature, able=1, next=timeline)
         features = structure(api.Features2, next=address, **{INT64: 1})
@@ -120,13 +119,13 @@ class Gpu(Memory[int]):
         sizes = (c.c_uint32 * 4)(kinds[0], 1, kinds[1], 1)
         pool = self.make("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
         bound = c.c_uint64()
-        info = structure(api.SetInfo, pool=pool, count=1, layouts=c.addressof(layout))
+        info = structure(api.SetInfo, pool=pool, count=1, layouts=layout)
         self.call("vkAllocateDescriptorSets", self.handle, c.byref(info), c.byref(bound))
         for place, kind, buffer, size in zip(PLACES, kinds, buffers, (ARGUMENTS, TEMPORARY), strict=True):
             held = api.SetBuffer(buffer.handle, 0, size)
             write = structure(api.SetWrite, set=bound.value, binding=place, count=1, type=kind, buffers=held)
             self.functions["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)
-        return self.make("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=c.addressof(layout))), bound
+        return self.make("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=layout)), bound
 
     def kernel(self, compiled: Compiled) -> Launch:
         """See :meth:`..driven.memory.Memory.kernel`."""
@@ -220,11 +219,10 @@ class Gpu(Memory[int]):
         record(commands, slot)
         self.barrier(commands)
         self.call("vkEndCommandBuffer", commands)
-        listed, semaphore, value = c.c_void_p(commands), c.c_uint64(self._semaphore), c.c_uint64(number)
-        values = structure(api.SemaphoreValues, signal_count=1, signals=c.addressof(value))
+        values = structure(api.SemaphoreValues, signal_count=1, signals=c.c_uint64(number))
         info = structure(
-            api.SubmitInfo, next=values, command_count=1, commands=c.addressof(listed), signal_count=1,
-            signals=c.addressof(semaphore),
+            api.SubmitInfo, next=values, command_count=1, commands=c.c_void_p(commands), signal_count=1,
+            signals=c.c_uint64(self._semaphore),
         )
         self.call("vkQueueSubmit", self._queue, 1, c.byref(info), 0)
         self.submitted = number
@@ -259,7 +257,8 @@ class Gpu(Memory[int]):
         """Wait for a submission."""
         if number is None or number <= self._finished:
             return
-        semaphore, value = c.c_uint64(self._semaphore), c.c_uint64(number)
-        info = structure(api.SemaphoreWait, count=1, semaphores=c.addressof(semaphore), values=c.addressof(value))
+        info = structure(
+            api.SemaphoreWait, count=1, semaphores=c.c_uint64(self._semaphore), values=c.c_uint64(number)
+        )
         self.call("vkWaitSemaphores", self.handle, c.byref(info), api.FOREVER)
         self._finished = max(self._finished, number)
