@@ -76,7 +76,7 @@ class NumbaProgram(HostArrays):
         for name, signature in self.signatures.items():
             # a module for each kernel, since options that change one of them leave the others' compiled code as it is
             text = linked.text_for(name)
-            text += "".join(made for spread, made in spreads.items() if spread in text)
+            text += "".join(line for spread, line in spreads.items() if spread in text)
             text += f"\n\n{entry_text(name, signature)}"
             texts[name] = inlined_once(text) if source.load and not source.load.carries else text
         self._functions = {name: function(text, f"run_{name}") for name, text in texts.items()}
