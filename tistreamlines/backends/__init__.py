@@ -42,11 +42,9 @@ def open_program(
 
         return InterpretedProgram(source, bits=32)
     if device.on_host:
-        from .numba.program import NumbaProgram, QueuedProgram
+        from .numba.program import NumbaProgram
 
-        if queued:
-            return QueuedProgram(source, fast=not exact, threads=threads, queued=queued)
-        return NumbaProgram(source, fast=not exact, threads=threads)
+        return NumbaProgram(source, fast=not exact, threads=threads, queued=queued or None)
     from .taichi.trial import begin_beside, open_checked, program_class
 
     begin_beside(device, source, exact)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 
 from ...devices import Device
-from ...devices.gpu import open_vulkan, structure, vulkan_instance
+from ...devices.gpu import Structure, open_vulkan, structure, vulkan_instance
 from ...errors import DeviceError
 from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
 from . import api
@@ -30,6 +30,13 @@ PLACES = (0, 2)  # where Taichi's kernels find their arguments, and what tasks e
 INT64 = "f40"  # a flag among Vulkan's features
 
 
+def _features(flag: int) -> tuple[Structure, Structure, Structure]:
+    """Return the features that programs need, each with this flag; each structure points to the one before it."""
+    timeline = structure(api.TimelineFeature, able=flag)
+    address = structure(api.AddressFeature, able=flag, next=timeline)
+    return timeline, address, structure(api.Features2, next=address, **{INT64: flag})
+
+
 @cache
 def able(device: Device) -> bool:
     """Whether a device has what programs need: memory with addresses, a timeline, and 64-bit integers.
@@ -39,9 +46,7 @@ def able(device: Device) -> bool:
     version = [int(number) for number in re.findall(r"\d+", device.capability)]  # of 'Vulkan 1.3.230'
     if sys.platform == "darwin" or version < [1, 2]:
         return False
-    timeline = structure(api.TimelineFeature)
-    address = structure(api.AddressFeature, next=timeline)
-    features = structure(api.Features2, next=address)
+    timeline, address, features = _features(0)
     with vulkan_instance() as (library, handles), suppress(AttributeError):  # a loader may be older than the driver
         Functions(library, ())["vkGetPhysicalDeviceFeatures2"](handles[device.index], c.byref(features))
     return bool(timeline.able and address.able and getattr(features, INT64)) and hasattr(library, "vkWaitSemaphores")
@@ -88,10 +93,7 @@ class Gpu(Memory[int]):
 
     def _open(self, family: int) -> None:
         queue = structure(api.QueueInfo, family=family, count=1, priorities=c.c_float(1.0))
-        timeline = structure(api.TimelineFeature, able=1)
-        address = structure(api.AddressFeature, able=1, next=timeline)
-        features = structure(api.Features2, next=address, **{INT64: 1})
-        info = structure(api.DeviceInfo, next=features, queue_count=1, queues=queue)
+        info = structure(api.DeviceInfo, next=_features(1)[-1], queue_count=1, queues=queue)
         handle, out = c.c_void_p(), c.c_void_p()
         self.call("vkCreateDevice", self.physical, c.byref(info), None, c.byref(handle))
         self.handle = handle.value
