@@ -101,7 +101,7 @@ def test_others_who_run_a_compiler_are_not_disturbed_by_a_change_to_it(there, mo
     ours = SimpleNamespace(alive=True, programs=(), compiler=COMPILERS["taichi"], device=None)
     monkeypatch.setattr(runtime, "_runtime", ours)
     monkeypatch.setitem(sys.modules, "quadrants", SimpleNamespace())
-    monkeypatch.setattr(runtime, "_of_others", lambda _: True)
+    monkeypatch.setattr(runtime, "state_of", lambda _: SimpleNamespace(prog=object()))
     device = Device("vulkan", 0, "GPU", "", None, False, True, "")
     with pytest.raises(DeviceError, match="Quadrants runs in this process already, started by other code"):
         runtime._refuse_to_disturb(device, COMPILERS["quadrants"])

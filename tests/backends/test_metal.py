@@ -35,8 +35,7 @@ CASES: dict[str, dict[str, Any]] = {
     "large": {"n": 150, "order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"},
 }
 ENGINE_KERNELS = ("start", "enlist", "advance", "pack")
-# upload_ints has the same instructions as download_ints, so Taichi keeps one of the two
-KERNELS = {*(f"run_{name}" for name in ENGINE_KERNELS), "upload_reals", "download_ints"}
+KERNELS = {*(f"run_{name}" for name in ENGINE_KERNELS), "copy"}
 TOOLS = ("spirv-val", "spirv-dis", "spirv-as", "spirv-cross")
 
 
@@ -62,7 +61,7 @@ def save_spirv(case: str, folder: str) -> None:
     for name in sorted(KERNELS):
         parameters = inspect.signature(kernels[name]).parameters
         notes = {n: p.annotation for n, p in parameters.items() if isinstance(p.annotation, reals)}
-        saved.add_kernel(kernels[name], template_args={n: arrays[note.dtype] for n, note in notes.items()})
+        saved.add_kernel(kernels[name], template_args={n: arrays[note.dtype or ti.i32] for n, note in notes.items()})
     saved.save(folder)
 
 

@@ -1,8 +1,6 @@
 """A Numba whose version was not tried is used by its public parts alone, with the same results."""
 
 import json
-import os
-from importlib.metadata import PackageNotFoundError
 
 import pytest
 from commands import python
@@ -57,26 +55,6 @@ factor.flags.writeable = False
 Function(text, "multiply")(number, factor)
 print(number[0], len(heard.buffer))
 """
-# compiles with a Numba in which something that is replaced is missing
-TWICE = """
-import sys
-import numpy as np
-sys.modules["tistreamlines.backends.numba.quick"] = None
-from tistreamlines.backends import notes
-from tistreamlines.backends.numba import cache
-from tistreamlines.backends.numba.cache import Function, made_by
-cache.compile_process = lambda *_: None
-text = f'''# {made_by()}
-from tistreamlines.backends.numba.compiler import compiled
-
-@compiled
-def twice(x):
-    x[0] = 2 * x[0]
-'''
-number = np.array([21.0])
-Function(text, "twice")(number)
-print(number[0], *notes())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -118,41 +96,16 @@ def multiply(factor: int = 2) -> tuple[float, int]:
     return float(product), int(events)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no permission bits")
 def test_another_numbas_cache_is_the_users_alone(tmp_path, monkeypatch):
-    """What Numba itself would find in a folder that others can write to is not run."""
-    cache, open_to_all = tmp_path / "cache", tmp_path / "open"
-    open_to_all.mkdir()
-    open_to_all.chmod(0o777)
+    """It is in the folder of compiled code, whatever folder Numba would choose."""
+    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+    elsewhere.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(open_to_all))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(elsewhere))
     assert multiply()[0] == 42
-    assert not list(open_to_all.iterdir())
-    (kept,) = cache.rglob("*.zip")
-    assert sorted(path.suffix for path in kept.parent.iterdir()) == [".py", ".zip"]
+    assert not list(elsewhere.iterdir())
+    assert list((cache / "tistreamlines" / "kernels").rglob("*.nbi"))
     assert multiply() == (42, 0)
-    kept.chmod(0o666)
-    assert multiply()[1] > 0
-
-
-@pytest.mark.parametrize("change", [lambda held: held[:-9], lambda held: held[:60] + b"?" + held[61:]])
-def test_damage_to_another_numbas_cache_is_mended(change, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert multiply(3)[1] > 0
-    (kept,) = tmp_path.rglob("*.zip")
-    kept.write_bytes(change(kept.read_bytes()))
-    product, events = multiply(3)
-    assert product == 63
-    assert events > 0
-    assert multiply(3) == (63, 0)
-
-
-def test_another_numbas_cache_is_in_no_other_place(tmp_path, monkeypatch):
-    """Where the user's settings of Numba choose the place, nothing is kept."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("NUMBA_CACHE_LOCATOR_CLASSES", "InTreeCacheLocator")
-    assert [multiply()[0] for _ in range(2)] == [42, 42]
-    assert not list(tmp_path.rglob("*.nb?"))
 
 
 @pytest.mark.parametrize(
@@ -162,23 +115,11 @@ def test_another_numbas_cache_is_in_no_other_place(tmp_path, monkeypatch):
 )
 def test_versions_are_compared_by_their_numbers(version, right, monkeypatch):
     monkeypatch.setattr(_store, "_notes", [])
-    monkeypatch.setattr(tried, "TRIED", {"numba": ((0, 63), (0, 68))})
     monkeypatch.setattr(tried, "version", lambda _: version)
-    assert tried.is_tried.__wrapped__("numba") is right
+    assert tried.is_tried.__wrapped__() is right
     assert [version in note for note in _store._notes] == [True] * (not right)
 
 
-def test_a_part_that_is_missing_is_done_without(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    done = python("-c", TWICE)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("42.0 Numba lacks a part")
-
-
-@pytest.mark.parametrize("package", tried.TRIED)
-def test_the_installed_versions_were_tried(package):
-    """Else try this suite with them, and widen the range."""
-    try:
-        assert tried.is_tried(package)
-    except PackageNotFoundError:
-        pytest.skip(f"{package} is not installed")
+def test_the_installed_version_was_tried():
+    """Else try this suite with it, and widen the range."""
+    assert tried.is_tried()

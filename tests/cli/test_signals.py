@@ -21,12 +21,12 @@ import ctypes, os, sys, threading, time
 def begun():
     print("begun", flush=True)
 
-def stuck(library=ctypes.CDLL):
-    # like compiled code at work: no signal wakes it; with PyDLL it keeps Python from running, too
-    lock, mutex = library(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
-    library(None).pthread_mutex_init(mutex, None)
+def stuck():
+    # like compiled code at work: no signal wakes it
+    lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+    ctypes.CDLL(None).pthread_mutex_init(mutex, None)
     lock(mutex)
-    threading.Timer(0.1, begun).start() if library is ctypes.CDLL else begun()
+    threading.Timer(0.1, begun).start()
     lock(mutex)
 """
 # The command with another function in place of the tracking, which is told of the output and of the display.
@@ -114,30 +114,6 @@ main()
 @pytest.mark.parametrize("number", CODES)
 def test_while_a_library_is_at_work(interrupted, number):
     assert interrupted(TRACKING + "command(lambda *_: stuck())", number) == (CODES[number], "Interrupted\n")
-
-
-@pytest.mark.parametrize("number", CODES)
-@pytest.mark.parametrize("outputs", [0, 1, 3])
-def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, tmp_path, number, outputs):
-    """Files that reserve outputs do not stay."""
-    code = f"""
-from contextlib import ExitStack
-from pathlib import Path
-from tistreamlines.io import drafts
-
-def compile(output, watcher):
-    with ExitStack() as held:
-        for number in range({outputs}):
-            held.enter_context(drafts.reserved(Path(output).with_name(f"\u00e9{{number}}.json")))
-        watcher.device(Some(arch="cuda", name="a GPU", driver="its driver", on_host=False))
-        watcher.stage("compile")
-        assert len(list(Path(output).parent.iterdir())) == {outputs}
-        stuck(ctypes.PyDLL)
-
-command(compile)
-"""
-    assert interrupted(TRACKING + code, number)[0] == CODES[number]
-    assert not list(tmp_path.iterdir())
 
 
 def test_dropped_by_a_compiler(interrupted):

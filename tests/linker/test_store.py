@@ -518,12 +518,13 @@ def test_forked_workers_track_on_the_cpu_and_refuse_a_gpu():
 
 # ------------------------------------------------------------------------------------------------- Taichi
 NOWHERE = """
-    import os, sys, tempfile
+    import os, sys
     sys.stdout = os.fdopen(os.dup(1), "w")  # as the command wraps it, of which Taichi would tell
     sys.path[:0] = [sys.argv[1]]
     def missing():
         raise FileNotFoundError("No usable temporary directory found")
-    tempfile._get_default_tempdir = missing
+    from tistreamlines.linker import store
+    store._among_temporary_files = missing
     from taichi_runs import Doubler
     from tistreamlines.backends import notes
     assert Doubler("vulkan")() == [0, 2, 4, 6, 8]

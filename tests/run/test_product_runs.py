@@ -1,13 +1,13 @@
 """Products of runs: the same bytes in any chunks, in parts, in a run that goes on, and from devices, lost ones too."""
 
 import hashlib
-import json
 import subprocess
 import sys
 
 import nibabel as nib
 import numpy as np
 import pytest
+from planted import plant_in_workers
 from small_runs import SHAPE, write_inputs
 
 import tistreamlines as ts
@@ -121,8 +121,7 @@ def test_a_run_that_goes_on(check, asked, options, tmp_path, monkeypatch):
 def test_several_devices_of_which_one_is_lost(check, asked, options, tmp_path, monkeypatch):
     """Two workers on the CPU stand for two GPUs."""
     monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
-    fault = {"at": "advance", "how": "lost", "number": 4, "worker": 0}
-    monkeypatch.setenv("TISTREAMLINES_FAULTS", json.dumps(fault))
+    plant_in_workers(monkeypatch, worker=0, at="advance", how="lost", number=4)
     given = {name: value for name, value in options[0].items() if name != "threads"}
     made = ts.track(**given, devices="all", chunk_size=20, keep_streamlines=False, **asked(tmp_path))
     assert any("was lost" in note and "started anew" in note for note in made.notes)

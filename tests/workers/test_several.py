@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from planted import plant, plant_in_workers
 from scene import Scene
 from tables import prepare_det
 
@@ -256,7 +256,7 @@ class TestLosses:
 
     def plant(self, monkeypatch, prepared, notes, **fault):
         """Two workers with a fault."""
-        monkeypatch.setenv("TISTREAMLINES_FAULTS", json.dumps({"at": "advance", **fault}))
+        plant_in_workers(monkeypatch, **{"at": "advance", **fault})
         return Several([choose("cpu")] * 2, notes.append).load(Opening(prepared, SPACE, SETTINGS))
 
     @pytest.mark.parametrize("how", ["lost", "exit"])
@@ -305,16 +305,14 @@ class TestMemoryOfOneDevice:
         batch, statistics = one(prepared)
         settings = replace(SETTINGS, chunk_size=512)
         engine = Engine(prepared, SPACE, choose("cpu"), settings, note=notes.append)
-        monkeypatch.setattr(faults, "_plan", {"at": "enlist", "how": "memory", "number": number})
-        monkeypatch.setattr(faults, "_calls", Counter())
+        plant(monkeypatch.setattr, at="enlist", how="memory", number=number)
         check_equal(Batch.concatenate(engine.track(SEEDS)), batch)
         check_counts(engine.statistics, statistics)
         assert len(notes) == 1
 
     def test_the_end_is_an_error_in_one_line(self, monkeypatch, prepared, notes):
         engine = Engine(prepared, SPACE, choose("cpu"), SETTINGS, note=notes.append)
-        monkeypatch.setattr(faults, "_plan", {"at": "enlist", "how": "memory", "number": 1, "always": True})
-        monkeypatch.setattr(faults, "_calls", Counter())
+        plant(monkeypatch.setattr, at="enlist", how="memory", number=1, always=True)
         with pytest.raises(DeviceMemoryError, match="give a lower memory_limit or chunk_size"):
             list(engine.track(SEEDS))
         assert [text.split()[-1] for text in notes] == ["1,000", "500", "250", "125", "64"]
@@ -401,9 +399,7 @@ class TestRuns:
     @pytest.mark.parametrize("number", [1, 2])
     def test_one_line_if_no_device_is_left(self, pair, track, tmp_path, monkeypatch, number):
         """While kernels are compiled, and later."""
-        monkeypatch.setenv(
-            "TISTREAMLINES_FAULTS", json.dumps({"at": "advance", "number": number, "how": "exit", "always": True})
-        )
+        plant_in_workers(monkeypatch, at="advance", number=number, how="exit", always=True)
         done = track(tmp_path / "a.tck", "--devices", "all", "--quiet")
         assert done.code == 1
         assert "no device is left" in done.err
@@ -416,8 +412,7 @@ class TestRuns:
         assert "--threads" in done.err
 
     def test_a_lost_device_in_this_process(self, head, monkeypatch):
-        monkeypatch.setattr(faults, "_plan", {"at": "advance", "how": "lost", "number": 2, "always": True})
-        monkeypatch.setattr(faults, "_calls", Counter())
+        plant(monkeypatch.setattr, at="advance", how="lost", number=2, always=True)
         with pytest.raises(LostDeviceError, match="start the run again"):
             ts.track(*head.series, mask=head.mask, arch="cpu", nseeds=300)
 
@@ -474,7 +469,7 @@ def test_two_workers_on_vulkan(prepared, notes, monkeypatch):
     found = [device for device in devices.numbered_devices("vulkan") if device.software]
     if not found:
         pytest.skip("no Vulkan device in software")
-    monkeypatch.setenv("TISTREAMLINES_FAULTS", json.dumps({"at": "enlist", "number": 2, "how": "lost", "worker": 1}))
+    plant_in_workers(monkeypatch, worker=1, at="enlist", number=2, how="lost")
     several = Several(found[:1] * 2, notes.append).load(Opening(prepared, SPACE, SETTINGS))
     seeds = SEEDS[:400]
     expected = Batch.concatenate(Engine(prepared, SPACE, choose("cpu"), SETTINGS).track(seeds))

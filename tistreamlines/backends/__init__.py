@@ -13,7 +13,6 @@ from ..errors import DeviceError
 from ..linker.store import notes as notes
 
 if TYPE_CHECKING:
-    from ..aliases import Json
     from ..linker.parts import Source
     from .program import Program
 
@@ -43,11 +42,9 @@ def open_program(
 
         return InterpretedProgram(source, bits=32)
     if device.on_host:
-        from .numba.program import NumbaProgram, QueuedProgram
+        from .numba.program import NumbaProgram
 
-        if queued:
-            return QueuedProgram(source, fast=not exact, threads=threads, queued=queued)
-        return NumbaProgram(source, fast=not exact, threads=threads)
+        return NumbaProgram(source, fast=not exact, threads=threads, queued=queued or None)
     from .taichi.trial import begin_beside, open_checked, program_class
 
     begin_beside(device, source, exact)
@@ -89,17 +86,3 @@ def shares_memory(device: Device) -> bool:
 
     return device.arch == "vulkan" and team_kind(device.arch, device.subgroup) == "block"
 
-
-def try_device(device: Device) -> Json:
-    """Run a small test kernel on a GPU, in a separate process.
-
-    Returns
-    -------
-    dict
-        kind : how a team of 32 threads works together: 'warp', 'subgroup' or 'block'.
-        lied : True if the driver reports another kind.
-        faults : what the device computes wrongly, or why it did not run; empty if it passes.
-    """
-    from .taichi.trial import in_own_process
-
-    return in_own_process(device)

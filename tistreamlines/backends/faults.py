@@ -1,20 +1,11 @@
-"""Faults of devices: what a compiler's message means, and faults that tests plant.
-
-TISTREAMLINES_FAULTS in the environment holds a fault as JSON: ``at`` is the name of a kernel, or 'allocate'; ``number``
-counts its calls in a process from 1; ``how`` is 'memory', 'lost' or 'exit'; ``always`` repeats the fault in all later
-calls and in a worker that is started anew; ``worker`` is the number of a worker (see :mod:`..workers.worker`), without
-which every process fails.
-"""
+"""Faults of devices: what the message of a compiler or a driver means."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ..aliases import Json
 from ..errors import DeviceError, DeviceMemoryError, LostDeviceError
 
 # parts of the messages that compilers raise, or pass on from CUDA and HIP ("CUDA Error NAME: ... while calling ...")
@@ -34,9 +25,6 @@ ADVICE = (
     "check its temperature, power and driver (NVIDIA: nvidia-smi, AMD: rocm-smi, dmesg), and start the run again; "
     "--resume keeps what it has tracked"
 )
-PLANTED = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
-_plan: Json | None = json.loads(os.environ.get("TISTREAMLINES_FAULTS", "null"))
-_calls: Counter[str] = Counter()
 
 
 def refuse_fork(process: int, arch: str) -> None:
@@ -74,22 +62,3 @@ def explained() -> Generator[None, None, None]:
         if (meant := understood(error)) is None:
             raise
         raise meant from error
-
-
-def pass_on(worker: int, anew: bool) -> None:
-    """Keep a planted fault only in the worker that it is meant for; in one started anew, only if it is repeated."""
-    global _plan
-    if _plan is not None and (_plan.get("worker", worker) != worker or (anew and not _plan.get("always"))):
-        _plan = None
-
-
-def point(name: str) -> None:
-    """Fail here if a fault is planted."""
-    if _plan is None or _plan["at"] != name:
-        return
-    _calls[name] += 1
-    if _calls[name] == _plan["number"] or (_plan.get("always") and _calls[name] > _plan["number"]):
-        if _plan["how"] == "exit":
-            os._exit(70)
-        with explained():
-            raise RuntimeError(PLANTED[_plan["how"]])

@@ -9,7 +9,7 @@ from ..errors import DeviceError
 
 try:
     from llvmlite import binding
-    from llvmlite.binding import ExecutionEngine, ModuleRef, TargetMachine
+    from llvmlite.binding import ModuleRef, TargetMachine
 except OSError as error:  # its library, of 100 MB, cannot be mapped
     raise DeviceError(
         f"LLVM cannot be loaded ({str(error).partition('. ')[0]}): raise the limit of memory (ulimit -v), or install "
@@ -17,7 +17,7 @@ except OSError as error:  # its library, of 100 MB, cannot be mapped
     ) from error
 
 OF_C = ("sqrt",)  # functions that every process has
-_held: list[object] = []  # code is freed with its engine
+_loaded: list[object] = []  # code is freed with its engine
 Options = Mapping[str, bool | int | str]  # of LLVM, by name
 
 
@@ -58,19 +58,11 @@ def _optimise(module: ModuleRef, machine: TargetMachine, options: Options, passe
 
 def load_object(code: bytes, symbol: str) -> int:
     """Load an object file, whose code must refer to no other; return the address of a function."""
-    engine = _engine("")
-    held = binding.ObjectFileRef.from_data(code)
-    engine.add_object_file(held)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(codemodel="jitdefault"))
+    objects = binding.ObjectFileRef.from_data(code)
+    engine.add_object_file(objects)
     engine.finalize_object()
-    _held.append((engine, held, code))
-    return engine.get_function_address(symbol)
-
-
-def assemble(text: str, symbol: str) -> int:
-    """Compile LLVM's assembly language; return the address of a function."""
-    engine = _engine(text)
-    engine.finalize_object()
-    _held.append(engine)
+    _loaded.append((engine, objects, code))
     return engine.get_function_address(symbol)
 
 
@@ -78,10 +70,6 @@ def processor() -> tuple[str, ...]:
     """Return what machine code depends on: the platform, the processor, and its features."""
     names = binding.get_process_triple(), binding.get_host_cpu_name()
     return *names, binding.get_host_cpu_features().flatten()
-
-
-def _engine(text: str) -> ExecutionEngine:
-    return binding.create_mcjit_compiler(binding.parse_assembly(text), _machine(codemodel="jitdefault"))
 
 
 def _machine(**options: Any) -> TargetMachine:

@@ -13,21 +13,15 @@ from importlib.metadata import version
 
 from ..linker.store import tell
 
-TRIED = {"numba": ((0, 63), (0, 68))}  # the first and the last release
+FIRST, LAST = (0, 63), (0, 68)  # releases that were tried, and those between them
 
 
 @cache
-def is_tried(compiler: str) -> bool:
+def is_tried() -> bool:
     """Whether the installed version was tried; if not, the user gets a note."""
-    first, last = TRIED[compiler]
-    installed = version(compiler)
-    numbers = [int(number) for number in re.findall(r"\d+", installed)]
-    tried = first <= tuple(numbers[: len(first)]) <= last
+    installed = version("numba")
+    tried = FIRST <= tuple(int(number) for number in re.findall(r"\d+", installed)[:2]) <= LAST
     if not tried:
-        tell_slower(f"{compiler} {installed} was not tried with this version of tistreamlines")
+        untried = f"numba {installed} was not tried with this version of tistreamlines"
+        tell(f"{untried}: kernels are compiled more slowly, with the same results")
     return tried
-
-
-def tell_slower(reason: str) -> None:
-    """Note why the private parts of a compiler are not used."""
-    tell(f"{reason}: kernels are compiled more slowly, with the same results")

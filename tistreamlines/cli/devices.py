@@ -7,7 +7,7 @@ import json
 import click
 
 from ..aliases import Json
-from ..backends import compiler_told, shares_memory, try_device
+from ..backends import compiler_told, shares_memory
 from ..devices import NUMBERED, Device, choose, list_devices
 from .printing import print_table
 
@@ -24,6 +24,8 @@ def devices(as_json: bool, test: bool) -> int:
 
     The exit code is 0, or 1 if a device fails --test.
     """
+    from ..backends.taichi.trial import try_device
+
     automatic = choose("auto")
     rows = []
     for device in list_devices():

@@ -90,24 +90,9 @@ def hold(on: bool) -> None:
         _too_late = on
 
 
-def end_at_once(on: bool) -> None:
-    """Let signals end the process without Python, while a library keeps Python from running; ``on=False`` ends this.
-
-    The hidden files that reserve outputs are removed then, but no hidden folders: use it only while there are none.
-    """
-    for number in _heeded:
-        if on and sys.platform != "win32":
-            from ..backends.leave import set_leaving
-            from ..io.drafts import lock_files
-
-            set_leaving(number, lock_files())
-        else:
-            signal.signal(number, _receive)
-
-
 def explain_aborts() -> None:
     """Let an abort end the process as an error does: where Vulkan loses the device, Taichi aborts."""
-    from ..backends.leave import set_aborted
+    from ..backends.aborts import set_aborted
 
     set_aborted(_aborted)
 

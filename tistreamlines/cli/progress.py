@@ -29,7 +29,7 @@ class Display(Bar):
         if verbose > 1 and not quiet:
             os.environ[EVENTS] = "1"  # helpers heed it, too
         super().__init__(quiet=quiet, lines=verbose > 0)
-        self._verbose, self._gpu, self._seconds = verbose, False, dict[str, float]()
+        self._verbose, self._seconds = verbose, dict[str, float]()
 
     def __enter__(self) -> Display:
         """Show the bar."""
@@ -50,8 +50,6 @@ class Display(Bar):
         begins = name != self._stage
         if (self._stage, name) != ("place", "report"):  # it stays too late to end the run
             interrupts.hold(name in ("place", "report"))
-        # no file is open yet, and Taichi, which compiles in both stages, does not return to Python until it has done so
-        interrupts.end_at_once(name in ("load", "compile") and self._gpu)
         if begins:
             self._end_stage()
         super().stage(name)
@@ -67,8 +65,7 @@ class Display(Bar):
 
     def device(self, device: Device) -> None:
         """Show the device."""
-        self._gpu = not device.on_host
-        if self._gpu:
+        if not device.on_host:
             interrupts.explain_aborts()
         self._say(f"Device: {device.arch}, {device.name}, {device.driver}")
 

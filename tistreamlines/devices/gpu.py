@@ -128,9 +128,12 @@ def layout(fields: str, kind: int | None = None) -> type[Structure]:
     return type("Structure", (Structure,), members)
 
 
+POINTED = (c.Structure, c.Array, c.c_void_p, c.c_uint64, c.c_float)
+
+
 def structure(layout: type[Structure], /, **values: object) -> Structure:
-    """Return a structure with values; structures that it points to are kept as long as it is."""
-    pointed = {name: c.addressof(value) for name, value in values.items() if isinstance(value, (c.Structure, c.Array))}
+    """Return a structure with values; those of ctypes are kept as long as it is, since it has their addresses."""
+    pointed = {name: c.addressof(value) for name, value in values.items() if isinstance(value, POINTED)}
     filled = layout(**{"kind": layout.number} if layout.number is not None else {}, **values | pointed)
     filled.kept = [values[name] for name in pointed]
     return filled

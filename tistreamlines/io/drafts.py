@@ -157,11 +157,6 @@ def allow_open(more: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def lock_files() -> list[Path]:
-    """Return the files by which this process reserves others."""
-    return [path for path in tuple(_hidden) if path.is_file()]
-
-
 def discard() -> None:
     """Remove all that is hidden, even if a thread still writes to a folder; its further writes fail."""
     for path in tuple(_hidden):

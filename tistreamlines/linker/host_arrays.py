@@ -19,7 +19,7 @@ class HostArrays:
     bits : of a real, 32 or 64.
     """
 
-    copies_beside = False
+    copies_beside: bool = False
 
     def __init__(self, bits: int) -> None:
         self.real = np.dtype(f"float{bits}")

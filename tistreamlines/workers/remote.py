@@ -102,11 +102,11 @@ class Remote:
     Parameters
     ----------
     device : where it tracks.
-    number : of the worker.
+    maps : how many of its batches the run may map (:class:`Seen`).
     """
 
-    def __init__(self, device: Device, number: int, maps: int) -> None:
-        self.device, self._number, self._maps = device, number, maps
+    def __init__(self, device: Device, maps: int) -> None:
+        self.device, self._maps = device, maps
         self.losses = 0
         self.start()
 
@@ -119,10 +119,9 @@ class Remote:
         self.channel, theirs = socket.socketpair()
         self.channel.settimeout(SILENT)
         self._silent = 0.0  # seconds that were waited for it since its last message
-        numbers = [str(theirs.fileno()), self.device.arch, str(self._number), str(self.losses)]
         with theirs:
             self.process = subprocess.Popen(
-                module_command("tistreamlines.workers.worker", *numbers),
+                module_command("tistreamlines.workers.worker", str(theirs.fileno()), self.device.arch),
                 env=alone(self.device), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )
         tell_event(f"starts process {self.process.pid}, which tracks on {self}")

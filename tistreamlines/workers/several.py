@@ -81,7 +81,7 @@ class Several:
         if not hasattr(socket, "send_fds"):
             raise DeviceError("--devices needs Linux or macOS: run a part of the seeds on each GPU instead")
         self.note, self.statistics = note, Statistics()
-        self._remotes = [Remote(device, number, MAPS // len(devices)) for number, device in enumerate(devices)]
+        self._remotes = [Remote(device, MAPS // len(devices)) for device in devices]
         fast = all(device.on_gpu for device in devices)
         self._sizes = (GPU_SEEDS, USUAL_SEEDS) if fast else (FEWEST_SEEDS, SOFTWARE_SEEDS)
         self._count, self._turn = len(devices), 0

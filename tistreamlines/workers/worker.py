@@ -19,7 +19,6 @@ import numpy as np
 
 from ..aliases import Array
 from ..backends import warm_up
-from ..backends.faults import pass_on
 from ..devices import choose
 from ..errors import TrackingError
 from ..space.batch import Batch
@@ -182,9 +181,8 @@ class Worker:
             self._jobs.get()
 
 
-def main(descriptor: str, arch: str, number: str, losses: str) -> None:
-    """Serve the run at the other end of a socket; it has lost earlier workers of this number so often."""
+def main(descriptor: str, arch: str) -> None:
+    """Serve the run at the other end of a socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the run
-    pass_on(int(number), losses != "0")
     Worker(socket.socket(fileno=int(descriptor)), arch).serve()
     os._exit(0)

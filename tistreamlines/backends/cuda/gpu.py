@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from ...devices import Device
 from ...devices.gpu import cuda_error, open_cuda
 from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
-from ..faults import understood
 
 QUICK = (
     "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
@@ -40,33 +39,20 @@ class Gpu(Memory[Mark]):
 
     Attributes
     ----------
-    functions : the driver's, by name.
     stream : of kernels and copies to the device.
     """
 
     def __init__(self, device: Device) -> None:
-        super().__init__(device)
         self._library, number = open_cuda(), c.c_int()
-        self.functions = Functions(self._library, QUICK)
+        super().__init__(device, Functions(self._library, QUICK))
         self.call("cuDeviceGet", c.byref(number), device.index)
         self._context = self.make("cuDevicePrimaryCtxRetain", number.value)  # that of other libraries, too
         self._events: list[int] = []
         with self.turn():
             self.stream, self._back = (self.make("cuStreamCreate", BESIDE) for _ in range(2))
 
-    def call(self, name: str, *arguments: object) -> None:
-        """Call a function of the driver.
-
-        Raises
-        ------
-        DeviceError
-            If the device has no memory or is lost.
-        RuntimeError
-            With the name of another error of CUDA.
-        """
-        if code := self.functions[name](*arguments):
-            error = RuntimeError(f"CUDA error {cuda_error(self._library, code)} of {name}")
-            raise understood(error) or error
+    def _failure(self, code: int) -> str:
+        return f"CUDA error {cuda_error(self._library, code)}" if code else ""
 
     def make(self, name: str, *arguments: object) -> int:
         """Return the handle or the address that a function makes."""
@@ -123,12 +109,9 @@ class Gpu(Memory[Mark]):
         """Let the device fill a buffer with zeros."""
         self.call("cuMemsetD32Async", buffer.address, 0, buffer.size // 4, self.stream)
 
-    def put(self, target: Buffer, address: int, size: int) -> None:
-        """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
-        copy = self.copy_buffer(size)
-        c.memmove(copy.mapped, address, size)
-        self.call("cuMemcpyHtoDAsync_v2", target.address, copy.mapped, size, self.stream)
-        self.give_back(copy, self._marked(self.stream))
+    def _send(self, source: Buffer, target: Buffer, size: int) -> Mark:
+        self.call("cuMemcpyHtoDAsync_v2", target.address, source.mapped, size, self.stream)
+        return self._marked(self.stream)
 
     def fetch(self, source: Buffer, target: Buffer, size: int) -> Mark:
         """Let the device copy bytes from the start of a buffer, after all that was handed over; return the mark of that."""

@@ -59,11 +59,6 @@ def _process(device: Device) -> CompileProcess | None:
     return compile_process(device.arch, device.index, environment=alone(device), idle=IDLE)
 
 
-def start_beside(device: Device) -> None:
-    """Start the process that compiles for a device, and Taichi in it, before the first request."""
-    if process := _process(device):
-        process.ask(start_there, device.arch)
-
 
 @contextmanager
 def in_new_folder() -> Iterator[None]:
@@ -83,27 +78,14 @@ def in_new_folder() -> Iterator[None]:
 
 
 @in_new_folder()
-def start_there(arch: str) -> None:
-    """Start Taichi, whose runtime stays in the process."""
-    start_taichi(arch)
-
-
-def start_taichi(arch: str) -> Runtime:
-    """Start Taichi for the first device of an arch, if it has not started, where it compiles."""
-    from ..taichi.runtime import start
-
-    return start(_first(arch), **OPTIONS[arch])
-
-
-@in_new_folder()
 def compile_kernel(arch: str, text: str, exact: bool, name: str) -> bytes:
     """Compile a kernel of a module for the first device of an arch; return JSON of :class:`.memory.Compiled`."""
-    from ..taichi.runtime import close
+    from ..taichi.runtime import close, start
 
-    begun, runtime = time.perf_counter(), start_taichi(arch)
-    if arch == "cuda" and (runtime, name) in _known:  # it does not print an equal kernel again
+    begun, started = time.perf_counter(), partial(start, _first(arch), **OPTIONS[arch])
+    if arch == "cuda" and (started(), name) in _known:  # it does not print an equal kernel again
         close()
-        runtime = start_taichi(arch)
+    runtime = started()
     _known.add((runtime, name))
     kernel = import_module(f"..{arch}.compiling", __package__).compile_kernel(runtime, text, exact, name)
     tell_event(f"{name} for {arch}: compiled by Taichi", begun)

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, Protocol, TypedDict, TypeVar
 
 from ...devices import Device
 from ...errors import DeviceError, DeviceMemoryError
-from ..faults import refuse_fork
+from ..faults import refuse_fork, understood
 
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
@@ -86,56 +86,78 @@ class Compiled(TypedDict):
 Launch = Callable[[Buffer, int, Arguments], None]
 
 
-class Memory(Generic[Mark]):
+class Memory(Protocol[Mark]):
     """A device and its memory. Threads call the methods one at a time, in a :meth:`turn`.
 
     A subclass says how memory is allocated and destroyed, copies, loads kernels, and makes marks.
+
+    Parameters
+    ----------
+    device : which one.
+    functions : of its driver.
 
     Attributes
     ----------
     kernels : what was compiled, by the hash of its text and by name.
     """
 
-    def __init__(self, device: Device) -> None:
-        self.device, self.process, self._lock = device, os.getpid(), threading.RLock()
+    def __init__(self, device: Device, functions: Functions) -> None:
+        self.device, self.functions, self.process, self._lock = device, functions, os.getpid(), threading.RLock()
         self.kernels: dict[str, dict[str, Launch]] = {}
         self._spent: deque[Buffer] = deque()
         self._copies: list[Buffer] = []
         self.returned: deque[Buffer] = deque()  # buffers of copies that Python may add at any time, in any thread
 
+    def _failure(self, code: int) -> str:
+        """Return what a code of the driver says; '' if all is well."""
+        ...
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function of the driver that returns a code.
+
+        Raises
+        ------
+        DeviceError
+            If the device has no memory or is lost.
+        RuntimeError
+            With another error of the driver.
+        """
+        if failure := self._failure(self.functions[name](*arguments)):
+            error = RuntimeError(f"{failure} of {name}")
+            raise understood(error) or error
+
     def kernel(self, compiled: Compiled) -> Launch:
         """Hand the device a kernel that was compiled, and return what launches it; several threads may do so at once, and need no :meth:`turn`."""
-        raise NotImplementedError
+        ...
 
     def clear(self, buffer: Buffer[Mark]) -> None:
         """Let the device fill a buffer with zeros."""
-        raise NotImplementedError
 
     def put(self, target: Buffer[Mark], address: int, size: int) -> None:
         """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
-        raise NotImplementedError
+        copy = self.copy_buffer(size)
+        c.memmove(copy.mapped, address, size)
+        self.give_back(copy, self._send(copy, target, size))
+
+    def _send(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark: ...
 
     def fetch(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:
         """Let the device copy bytes from the start of a buffer, after all that was handed over; return the mark of that."""
-        raise NotImplementedError
+        ...
 
-    def _allocated(self, size: int, host: bool) -> Buffer:
-        raise NotImplementedError
+    def _allocated(self, size: int, host: bool) -> Buffer: ...
 
-    def _destroy(self, buffer: Buffer) -> None:
-        raise NotImplementedError
+    def _destroy(self, buffer: Buffer) -> None: ...
 
     def is_done(self, mark: Mark | None) -> bool:
         """Whether the device has come as far as a mark; any device has if it is None."""
-        raise NotImplementedError
+        ...
 
     def wait(self, mark: Mark | None) -> None:
         """Wait until the device has come as far as a mark."""
-        raise NotImplementedError
 
     def sync(self) -> None:
         """Wait until all is done that was handed to the device."""
-        raise NotImplementedError
 
     @contextmanager
     def turn(self) -> Iterator[None]:

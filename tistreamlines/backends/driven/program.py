@@ -22,14 +22,14 @@ from ...linker.parts import Source
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
 from ..cuda import gpu as cuda
-from ..faults import point, refuse_fork
+from ..faults import refuse_fork
 from ..taichi.linking import linked_for
 from ..taichi.program import GpuProgram
 from ..vulkan import gpu as vulkan
 from .ahead import kernels_of
 from .memory import Buffer, Launch, Memory
 
-GPUS: dict[str, type[Memory]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
+GPUS: dict[str, Callable[[Device], Memory]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
 _opened: dict[tuple[str, int], Memory] = {}  # devices of this process
 _opening = threading.Lock()
@@ -130,7 +130,6 @@ class DrivenProgram(GpuProgram[Array]):
 
     def empty(self, size: int, kind: str) -> Array:
         """Return an array of ``kind``, of zeros, for kernels to fill."""
-        point("allocate")
         gpu = self._gpu
         with gpu.turn():
             array = Array(gpu, size)

@@ -26,10 +26,9 @@ import numpy as np
 
 from ...devices import usable_cores
 from ...helpers import tell_event
-from ...linker.store import folder, stem_of
+from ...linker.store import stem_of
 from ..compile_process import CompileProcess, compile_process, compiled
 from ..tried import is_tried
-from .kinds import Kind, TupleKind
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
@@ -39,6 +38,13 @@ PROCESSES = 2  # at most: one compiles what takes longest, the other one the res
 INLINED = ("simd.py", "lanes.py", "memory.py")
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
+
+
+class TupleKind(tuple["Kind", ...]):
+    """The kinds of the items of a tuple."""
+
+
+Kind = tuple[str, str, int] | TupleKind  # of an argument: the type of its numbers, 'number' or 'array', and the number of axes
 
 
 @cache
@@ -99,7 +105,7 @@ class Function:
     def prepare(self, kinds: tuple[Kind, ...]) -> None:
         """Load the function for arguments of these types, or begin to compile it, which ends beside other work."""
         with self._loading:
-            if is_tried("numba") and kinds not in self._loaded and kinds not in self._begun:
+            if is_tried() and kinds not in self._loaded and kinds not in self._begun:
                 self._begun[kinds] = begun = self._ask(kinds, _process)
                 if begun.done():
                     self._loaded[kinds] = self._native(kinds)
@@ -107,15 +113,14 @@ class Function:
     def _load(self, kinds: tuple[Kind, ...]) -> Call:
         with self._loading:
             if kinds not in self._loaded:
-                self._loaded[kinds] = self._native(kinds) if is_tried("numba") else self._plain(kinds)
+                self._loaded[kinds] = self._native(kinds) if is_tried() else self._plain(kinds)
             return self._loaded[kinds]
 
     def _plain(self, kinds: tuple[Kind, ...]) -> Call:
         """Return a call of a function that Numba compiles, or keeps, by its public parts."""
         from .compiler import compile_plainly
 
-        place, name = folder(), self._file_name(kinds, ".zip")
-        call = compile_plainly(self._text, self._name, kinds, None if place is None else place / name)
+        call = compile_plainly(self._text, self._name, kinds).entry_point
         return lambda arguments: call(*[argument.value for argument in arguments])
 
     def _native(self, kinds: tuple[Kind, ...]) -> Call:
@@ -132,15 +137,15 @@ class Function:
         return lambda arguments: call(_unread, _unread, *chain.from_iterable([argument.parts for argument in arguments]))
 
     def _ask(self, kinds: tuple[Kind, ...], process: Callable[[], CompileProcess | None]) -> Future[bytes]:
-        """Return the function's machine code, which a process compiles if the cache does not have it."""
-        return compiled(self._file_name(kinds, ".bin"), process, compile_function, self._text, self._name, kinds)
+        """Return the function's machine code, which a process compiles if the cache does not have it.
 
-    def _file_name(self, kinds: tuple[Kind, ...], suffix: str) -> str:
-        """Return the name of the file of compiled code, one for each signature, processor and setting of Numba."""
+        The name of its file has a hash of the signature, the processor and the settings of Numba.
+        """
         from .. import llvm
 
         causes = hashlib.sha256(repr((kinds, llvm.processor(), [*_settings()])).encode()).hexdigest()
-        return f"{stem_of(self._text)}-{self._name}-{causes[:24]}{suffix}"
+        file = f"{stem_of(self._text)}-{self._name}-{causes[:24]}.bin"
+        return compiled(file, process, compile_function, self._text, self._name, kinds)
 
 
 def _settings() -> tuple[tuple[str, str], ...]:

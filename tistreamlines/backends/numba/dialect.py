@@ -52,7 +52,7 @@ SPELL = calls(*WORDS) | {"vec3": _tuple, "words": _tuple, "barrier": lambda: "pa
 def dialect(bits: int = 32, fast: bool = False) -> Dialect:
     """Return Numba's spelling; ``bits`` is 32 for tracking or 64 for reference."""
     options = "error_model='numpy', nogil=True" + (", fastmath=True" if fast else "")
-    if is_tried("numba"):
+    if is_tried():
         # kernels alone call these functions and they make no arrays: no wrappers to compile, no references to count
         options += ", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False"
     native = NATIVE if bits == 64 else {}

@@ -6,6 +6,8 @@ All operations are IEEE operations on each lane, so results do not depend on the
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from llvmlite import ir
@@ -51,8 +53,8 @@ def vector_type(kind: str) -> ir.VectorType:
 
 def splat(builder: ir.IRBuilder, value: Any) -> Any:
     undefined = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
-    one = builder.insert_element(undefined, value, ir.Constant(I32, 0))
-    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
+    first = builder.insert_element(undefined, value, ir.Constant(I32, 0))
+    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
 
 
 def convert(context: Any, builder: ir.IRBuilder, value: Any, source: Any, target: types.Type) -> Any:
@@ -110,15 +112,12 @@ def _register(op: Any, build: Any, compares: bool = False) -> None:
         return build(builder, sig.args[0], *args)
 
 
-def _arithmetic(real: str, whole: str):
-    return lambda builder, kind, a, b: getattr(builder, real if kind.real else whole)(a, b)
+def _arithmetic(real: str, whole: str, words: str):
+    names = {"f4": real, "f8": real, "u4": words}
+    return lambda builder, kind, a, b: getattr(builder, names.get(kind.kind, whole))(a, b)
 
 
-def _shift_right(builder, kind, a, b):
-    return builder.lshr(a, b) if kind.kind == "u4" else builder.ashr(a, b)
-
-
-def compared(builder: ir.IRBuilder, symbol: str, kind: types.Type, a: Any, b: Any) -> Any:
+def compared(builder: ir.IRBuilder, kind: types.Type, a: Any, b: Any, symbol: str) -> Any:
     """Compare two values of a kind, scalars or lanes."""
     scalar = kind.scalar if isinstance(kind, Lanes) else kind
     if isinstance(scalar, types.Float):
@@ -126,21 +125,16 @@ def compared(builder: ir.IRBuilder, symbol: str, kind: types.Type, a: Any, b: An
     return (builder.icmp_signed if getattr(scalar, "signed", True) else builder.icmp_unsigned)(symbol, a, b)
 
 
-def _comparison(symbol: str):
-    return lambda builder, kind, a, b: compared(builder, symbol, kind, a, b)
-
-
-for _op, _real, _whole in (
-    (operator.add, "fadd", "add"), (operator.sub, "fsub", "sub"), (operator.mul, "fmul", "mul"),
-    (operator.and_, "and_", "and_"), (operator.or_, "or_", "or_"), (operator.xor, "xor", "xor"),
-    (operator.lshift, "shl", "shl"),
+for _op, *_names in (
+    (operator.add, "fadd", "add", "add"), (operator.sub, "fsub", "sub", "sub"), (operator.mul, "fmul", "mul", "mul"),
+    (operator.and_, "", "and_", "and_"), (operator.or_, "", "or_", "or_"), (operator.xor, "", "xor", "xor"),
+    (operator.lshift, "", "shl", "shl"), (operator.rshift, "", "ashr", "lshr"),
 ):
-    _register(_op, _arithmetic(_real, _whole))
-_register(operator.rshift, _shift_right)
+    _register(_op, _arithmetic(*_names))
 for _op, _symbol in (
     (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="), (operator.eq, "=="), (operator.ne, "!="),
 ):
-    _register(_op, _comparison(_symbol), compares=True)
+    _register(_op, partial(compared, symbol=_symbol), compares=True)
 
 
 @infer_global(operator.neg)  # pyright: ignore[reportOptionalCall]
@@ -159,24 +153,18 @@ def converted(target: types.Type, x: types.Type):
     return target(x), lambda context, builder, sig, args: convert(context, builder, args[0], x, target)
 
 
-def _filled(kind: str):
+def _conversion(target: Callable[[Any], types.Type]):
     @intrinsic
-    def lanes(typingctx, x):
-        """The same value in every lane; reals in the dialect's precision."""
-        return converted(Lanes(kind) if isinstance(x, types.Float) else I4 if x.signed else U4, x)
+    def conversion(typingctx, x):
+        return converted(target(x), x)
 
-    return lanes
-
-
-def _cast_to(kind: str, scalar: Any):
-    @intrinsic
-    def cast(typingctx, x):
-        """A lane value or a scalar as another type."""
-        return converted(Lanes(kind) if isinstance(x, Lanes) else scalar, x)
-
-    return cast
+    return conversion
 
 
-lanes4, lanes8 = _filled("f4"), _filled("f8")
-real4, real8 = _cast_to("f4", types.float32), _cast_to("f8", types.float64)
-i32, u32 = _cast_to("i4", types.int64), _cast_to("u4", types.uint32)
+# the same value in every lane; reals in the dialect's precision
+lanes4, lanes8 = (_conversion(lambda x, r=r: r if isinstance(x, types.Float) else I4 if x.signed else U4) for r in (F4, F8))
+# a lane value or a scalar as another type
+real4, real8, i32, u32 = (
+    _conversion(lambda x, kind=kind, scalar=scalar: kind if isinstance(x, Lanes) else scalar)
+    for kind, scalar in ((F4, types.float32), (F8, types.float64), (I4, types.int64), (U4, types.uint32))
+)

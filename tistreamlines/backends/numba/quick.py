@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 from llvmlite.binding import ModuleRef
-from numba.core import errors
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.targetconfig import ConfigStack
@@ -17,19 +16,16 @@ def quick_compiler() -> Iterator[None]:
     """Save two fifths of Numba's time, 3.5 s for the kernels of boot; other threads that compile wait meanwhile.
 
     Functions without wrappers are linked, but not made machine code: :func:`..llvm.machine_code` does that to the one that is
-    called from outside and has the others in it. Numba would do it to each of them, and again in each caller. It also
-    replaces the process's handling of warnings for a moment at each operation, in which warnings of other threads would be
-    lost.
+    called from outside and has the others in it. Numba would do it to each of them, and again in each caller.
     """
     with global_compiler_lock:
-        for owner, ours in _QUICK.items():
-            for name, method in ours.items():
-                setattr(owner, name, method)
+        for place, method in _QUICK.items():
+            setattr(*place, method)
         try:
             yield
         finally:
-            for (owner, name), method in _NUMBAS.items():
-                setattr(owner, name, method)
+            for place, method in _NUMBAS.items():
+                setattr(*place, method)
 
 
 def _is_bare() -> bool:
@@ -66,14 +62,8 @@ def _set_no_env(self: JITCPUCodegen, name: str, env: object) -> None:
     """Tell compiled code of no environment, which kernels do not need."""
 
 
-def _no_warnings(self: object, filename: str | None = None, lineno: int | None = None) -> nullcontext[None]:
-    """Stand in for the collection of warnings about a line: kernels give cause for none."""
-    return nullcontext()
-
-
-_QUICK: dict[type, dict[str, Callable]] = {
-    JITCodeLibrary: {"finalize": _only_linked, "_get_module_for_linking": _linked_in},
-    JITCPUCodegen: {"set_env": _set_no_env},
-    vars(errors)["WarningsFixer"]: {"catch_warnings": _no_warnings},
+_QUICK: dict[tuple[type, str], Callable] = {
+    (JITCodeLibrary, "finalize"): _only_linked, (JITCodeLibrary, "_get_module_for_linking"): _linked_in,
+    (JITCPUCodegen, "set_env"): _set_no_env,
 }
-_NUMBAS = {(owner, name): getattr(owner, name) for owner, ours in _QUICK.items() for name in ours}
+_NUMBAS = {place: getattr(*place) for place in _QUICK}

@@ -83,7 +83,7 @@ def _reduction(name: str):
                 width //= 2
                 halves = (list(range(first, first + width)) for first in (0, width))
                 a, b = (builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, width), h)) for h in halves)
-                smaller = compared(builder, "<", x, a, b)
+                smaller = compared(builder, x, a, b, "<")
                 value = builder.select(smaller, *((a, b) if name == "min" else (b, a)))
             return builder.extract_element(value, ir.Constant(I32, 0))
 
@@ -136,15 +136,24 @@ def team_value(typingctx, lanes, number):
     return lanes.scalar(lanes, number), build
 
 
-@intrinsic
-def log8(typingctx, x):
-    """Natural logarithm in float64, for the reference dialect."""
+def _function(name: str, meaning: str):
+    @intrinsic
+    def call(typingctx, x):
+        scalar, kind = (x.scalar, "v32f") if isinstance(x, Lanes) else (x, "f")
 
-    def build(context, builder, sig, args):
-        kind, name = args[0].type, f"llvm.log.{'v32' if isinstance(x, Lanes) else ''}f64"
-        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name), args)
+        def build(context, builder, sig, args):
+            signature = ir.FunctionType(args[0].type, [args[0].type])
+            return builder.call(cgutils.get_or_insert_function(builder.module, signature, f"{name}.{kind}{scalar.bitwidth}"), args)
 
-    return x(x), build
+        return x(x), build
+
+    call.__doc__ = meaning
+    return call
+
+
+absolute = _function("llvm.fabs", "Absolute value of a real.")
+floor = _function("llvm.floor", "Largest whole number not above a real, as a real.")
+log8 = _function("llvm.log", "Natural logarithm in float64, for the reference dialect.")
 
 
 @intrinsic(prefer_literal=True)
@@ -193,7 +202,7 @@ def _extreme(symbol: str, meaning: str):
 
         def build(context, builder, sig, args):
             first, second = (context.cast(builder, v, t, target) for v, t in zip(args, sig.args, strict=True))
-            return builder.select(compared(builder, symbol, target, first, second), first, second)
+            return builder.select(compared(builder, target, first, second, symbol), first, second)
 
         return target(a, b), build
 
@@ -203,26 +212,3 @@ def _extreme(symbol: str, meaning: str):
 
 minimum = _extreme("<", "Smaller of two.")
 maximum = _extreme(">", "Larger of two.")
-
-
-@intrinsic
-def absolute(typingctx, x):
-    """Absolute value of a real."""
-
-    def build(context, builder, sig, args):
-        if not isinstance(x, Lanes):
-            return builder.call(builder.module.declare_intrinsic("llvm.fabs", [args[0].type]), args)
-        negative = builder.fcmp_ordered("<", args[0], ir.Constant(args[0].type, [0.0] * LANES))
-        return builder.select(negative, builder.fneg(args[0]), args[0])
-
-    return x(x), build
-
-
-@intrinsic
-def floor(typingctx, x):
-    """Largest whole number not above ``x``, as a real."""
-
-    def build(context, builder, sig, args):
-        return builder.call(builder.module.declare_intrinsic("llvm.floor", [args[0].type]), args)
-
-    return x(x), build

@@ -20,7 +20,7 @@ from ...linker.dialect import Dialect
 from ...linker.link import link_once
 from ...linker.parts import Load, Source
 from ...linker.records import INTS, REALS
-from .team import BARRIERS, HALVES, HEADER, operations, team_kind
+from .team import BARRIERS, HALVES, HEADER, TEAM_SPELL, operations, team_kind
 
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
 MOST_TEAMS = {"warp": 8, "subgroup": 20}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
@@ -63,10 +63,10 @@ SPELL = {
 HIGH_WORD = "ti.cast((ti.cast({}, ti.u64) * ti.cast({}, ti.u64)) >> ti.u64(32), ti.u32)"
 
 
-def _spell(barrier: str, int64: bool) -> dict[str, Callable[..., str]]:
-    texts = SPELL | {"umulhi": HIGH_WORD if int64 else "_high_word({}, {})", "barrier": barrier}
+def _spell(kind: str, int64: bool) -> dict[str, Callable[..., str]]:
+    texts = SPELL | {"umulhi": HIGH_WORD if int64 else "_high_word({}, {})", "barrier": BARRIERS[kind]} | TEAM_SPELL[kind]
     of_teams = {name: lambda *texts, name=name: f"_{name}({', '.join(texts)}, _pool, _lane)" for name in OF_TEAMS}
-    return {name: text.format for name, text in texts.items()} | of_teams | {"u32": _u32}
+    return of_teams | {name: text.format for name, text in texts.items()} | {"u32": _u32}
 
 
 def _guarded(left: str, symbol: str, right: str) -> str:
@@ -90,7 +90,7 @@ def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True,
         name=f"{arch}{'' if exact else 'fast'}{'' if guarded else 'marked'}",
         header=HEADER + ("" if int64 else HALVES) + operations(kind),
         decorator="@ti.func",
-        spell=_spell(BARRIERS[kind], int64),
+        spell=_spell(kind, int64),
         literal=repr,
         logic=_logic,
         hidden=("_zero", "_nil", "_one", "_lane", "_pool: ti.template()"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from ...devices import Device
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
-from ..faults import point
 from ..program import OnDevice, Program
 from .linking import linked_for
 from .runtime import Ndarray, start
@@ -23,7 +23,7 @@ LATE_ARCHS, LATE_SECONDS = ("vulkan", "metal"), 0.002
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
-class GpuProgram(Program[OnDevice]):
+class GpuProgram(Program[OnDevice], Protocol[OnDevice]):
     """Kernels linked for a GPU; arrays live on it.
 
     Parameters
@@ -51,7 +51,6 @@ class GpuProgram(Program[OnDevice]):
 
     def _load(self, text: str) -> None:
         """Load the module of this text."""
-        raise NotImplementedError
 
     def array(self, values: np.ndarray) -> OnDevice:
         """Return an array on the device that holds these values."""
@@ -60,18 +59,16 @@ class GpuProgram(Program[OnDevice]):
     def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Launch a kernel for items 0 to ``count`` - 1, with arguments by flat name; it may still run on return."""
         if count:
-            point(name)
             teams = -(-min(count, TEAMS) // self.block.teams) * self.block.teams  # whole blocks only
             taken = [(kind, values[n]) for n, kind in self.signatures[name] if n != "item" and n not in self.scratch]
             self._launch(name, teams, [("int", count), ("int", teams), ("int", 0), (INTS, self._queue), *taken])
 
     def _launch(self, name: str, teams: int, arguments: Sequence[tuple[str, object]]) -> None:
         """Launch a kernel with arguments, each with its kind, in so many teams."""
-        raise NotImplementedError
 
     def _copy_later(self, array: OnDevice, out: np.ndarray) -> Callable[[], None] | None:
         """Return what copies an array to the host as kernels launched so far leave it; None if it was copied at once."""
-        raise NotImplementedError
+        ...
 
     def words(self, size: int) -> np.ndarray:
         """Return memory of the host; see :meth:`..program.Program.words`."""
@@ -113,23 +110,21 @@ class TaichiProgram(GpuProgram[Ndarray]):
 
     def empty(self, size: int, kind: str) -> Ndarray:
         """Return an array of ``kind`` for kernels to fill."""
-        point("allocate")
         with self.runtime.turn(self.exact):
             return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
 
     def upload(self, array: Ndarray, values: np.ndarray, *, beside: bool = False) -> Ndarray:
         """Copy values to the front of an array, and return it; see :meth:`..program.Program.upload`."""
-        reals = values.dtype.kind == "f"
         if len(values):
-            copy = self._transfers.upload_reals if reals else self._transfers.upload_ints
+            held = np.ascontiguousarray(values, np.float32 if values.dtype.kind == "f" else np.int32)
             with self.runtime.turn(self.exact):
-                copy(len(values), np.ascontiguousarray(values, np.float32 if reals else np.int32), array)
+                self._transfers.copy(len(held), held, array)
         return array
 
     def _copy_later(self, array: Ndarray, out: np.ndarray) -> None:
         """Copy an array at once."""
         with self.runtime.turn(self.exact):
-            self._transfers.download_ints(len(out), array, out)
+            self._transfers.copy(len(out), array, out)
             if self.device.arch == "vulkan":
                 # Taichi ignores it if the device is lost while it copies; then the next launch ends the process
                 self._queue.fill(0)

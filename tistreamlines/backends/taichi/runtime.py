@@ -28,7 +28,6 @@ from ...errors import DeviceError, LostDeviceError
 from ...linker.store import load
 from ..faults import explained, refuse_fork
 from .front_end import quick_front_end
-from .hip_objects import remove_objects
 from .starting import initialise, is_started, starting, state_of
 
 ELSEWHERE = "track in a separate process, or with --arch cpu"
@@ -59,7 +58,8 @@ def start(device: Device, program: object = None, **options: bool) -> Runtime:
         if _runtime is not None:
             refuse_fork(_runtime.process, _runtime.device.arch)
         compiler = compiler_for(device.arch)
-        if _runtime is None or not _runtime.alive or not _runtime.serves(device, compiler):
+        place = device.arch, device.index, compiler
+        if _runtime is None or not _runtime.alive or place != _runtime.place:
             _refuse_to_disturb(device, compiler)
             close()
             try:
@@ -91,16 +91,13 @@ def _refuse_to_disturb(device: Device, compiler: Compiler) -> None:
                 f"{device.arch}: a run on {ours.device.arch} ({ours.device.name}) still goes on in this process, "
                 f"and Taichi supports one device at a time: end that run first, or {ELSEWHERE}"
             )
-    if (ours is None or ours.compiler != compiler) and compiler.module in sys.modules and _of_others(compiler):
+    of_others = ours is None or ours.compiler != compiler
+    if of_others and compiler.module in sys.modules and is_started(state_of(compiler)):
         others = [f"with --compiler {name}, " for name in compilers_for(device.arch) if name != compiler.name]
         raise DeviceError(
             f"{device.arch}: {compiler.title} runs in this process already, started by other code (ti.init), whose arrays a "
             f"second start would invalidate: {''.join(others)}{ELSEWHERE}"
         )
-
-
-def _of_others(compiler: Compiler) -> bool:
-    return is_started(state_of(compiler))
 
 
 class Runtime:
@@ -111,11 +108,13 @@ class Runtime:
     Attributes
     ----------
     compiler, ti : the compiler, and its module.
+    place : which programs can run here, by their arch, the number of their device, and their compiler.
     programs : programs that have arrays on the device.
     """
 
     def __init__(self, compiler: Compiler, ti: ModuleType, device: Device) -> None:
         self.compiler, self.ti, self.device = compiler, ti, device
+        self.place = device.arch, device.index, compiler
         self._state, self._stopped = state_of(compiler), False
         self._config = self._state.prog.config()
         self.process = os.getpid()
@@ -148,10 +147,6 @@ class Runtime:
                     forget(self.arr)
 
         return DeviceArray
-
-    def serves(self, device: Device, compiler: Compiler) -> bool:
-        """Whether programs for a device and a compiler can run here."""
-        return (device.arch, device.index, compiler) == (self.device.arch, self.device.index, self.compiler)
 
     @contextmanager
     def turn(self, exact: bool) -> Iterator[None]:
@@ -189,7 +184,6 @@ class Runtime:
             self._enter()
             self.ti.reset()
             self._stopped = True
-        remove_objects()
         atexit.unregister(self._enter)
 
     def module(self, text: str, exact: bool) -> ModuleType:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import json
 import os
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -38,20 +36,6 @@ def variable_set(name: str, value: str | None) -> Iterator[None]:
             os.environ.pop(name)
             if held is not None:
                 os.environ[name] = held
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[None]:
-    """Name a folder for temporary files if none can be written: Taichi's imports ask for one, but write nothing."""
-    held = tempfile.tempdir
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError:
-        tempfile.tempdir = os.sep
-    try:
-        yield
-    finally:
-        tempfile.tempdir = held
 
 
 def settle_environment(compiler: Compiler) -> None:
@@ -109,13 +93,10 @@ def initialise(compiler: Compiler, device: Device, further: dict[str, bool]) -> 
         raise DeviceError(
             f"{variable} in the environment makes {compiler.title} run on {named!r}, not {device.arch}: unset it"
         )
-    # for tuning kernels: further options of ti.init, as JSON
-    tuned = json.loads(os.environ.get("TISTREAMLINES_TAICHI", "{}"))
-    options = _storage(compiler) | further | tuned
     index = str(vulkan_index(device)) if device.arch == "vulkan" else None
     try:
         settle_environment(compiler)
-        with starting, _temporary_folder():
+        with starting:
             ti = import_module(compiler.module)
         ti.set_logging_level(ti.ERROR)
         common = {"enable_fallback": False, "log_level": ti.ERROR, "default_fp": ti.f32}
@@ -126,9 +107,9 @@ def initialise(compiler: Compiler, device: Device, further: dict[str, bool]) -> 
             float_environment_kept(), variable_set(compiler.variable("VISIBLE_DEVICE"), index),
             variable_set(FOLDER_VARIABLE, object_folder(device.arch)), redirect_stdout(StringIO()),
         ):
-            ti.init(arch=getattr(ti, device.arch), **common | options)
+            ti.init(arch=getattr(ti, device.arch), **common | _storage(compiler) | further)
             state_of(compiler).materialize()  # which only this thread can do
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         read = _read_by(compiler)
         raise DeviceError(f"{device.arch}: {compiler.title} cannot start on {device.name}: {error}{read}") from error
     return ti

@@ -31,22 +31,17 @@ class Slice(SharedArray):
 
 '''
 
-# Copies between the host and the device, for all programs.
 TRANSFERS = '''"""Copies between the host and the device."""
 import taichi as ti
 
-REALS = ti.types.ndarray(dtype=ti.f32, ndim=1)
-INTS = ti.types.ndarray(dtype=ti.i32, ndim=1)
-'''
-_COPY = '''
+ARRAY = ti.types.ndarray(ndim=1)
+
 
 @ti.kernel
-def {name}(n: ti.i32, values: {kind}, out: {kind}):
+def copy(n: ti.i32, values: ARRAY, out: ARRAY):
     for i in range(n):
         out[i] = values[i]
 '''
-for _name, _kind in (("upload_reals", "REALS"), ("upload_ints", "INTS"), ("download_ints", "INTS")):
-    TRANSFERS += _COPY.format(name=_name, kind=_kind)
 
 # For devices without 64-bit integers.
 HALVES = '''
@@ -77,20 +72,6 @@ def team_min(x):
         r = ti.min(r, _pool[l])
     return r
 
-def team_max(x):
-    return -_team_min(-x, _pool, _lane)
-
-def team_first(holds):
-    number = ti.select(holds, _lane, 32)
-    return ti.cast(_team_min(ti.cast(number, ti.f32), _pool, _lane), ti.i32)
-
-def team_last(holds):
-    number = ti.select(holds, _lane, -1)
-    return ti.cast(_team_max(ti.cast(number, ti.f32), _pool, _lane), ti.i32)
-
-def team_any(holds):
-    return ti.select(_team_first(holds, _pool, _lane) < 32, 1, 0)
-
 def raised(x, step):
     _share(x, _pool, _lane)
     return ti.select(_lane >= step, _pool[ti.max(_lane - step, 0)], 0.0)
@@ -112,23 +93,9 @@ def team_min(x):
 
 '''
 WARP_VOTES = '''
-def team_any(holds):
-    return ti.simt.warp.any_nonzero(ti.u32(0xFFFFFFFF), ti.cast(holds, ti.i32))
-
 def team_first(holds):
     flags = ti.simt.warp.ballot(ti.cast(holds, ti.i32))
     return ti.math.popcnt((flags & -flags) - 1)
-
-def team_last(holds):
-    return 31 - ti.math.clz(ti.simt.warp.ballot(ti.cast(holds, ti.i32)))
-
-def team_value(x, number):
-    own = ti.bit_cast(x, ti.i32)  # Taichi takes what a shuffle of reals returns for an integer
-    return ti.bit_cast(ti.simt.warp.shfl_sync_i32(ti.u32(0xFFFFFFFF), own, number), ti.f32)
-
-def raised(x, step):
-    below = ti.simt.warp.shfl_up_i32(ti.u32(0xFFFFFFFF), ti.bit_cast(x, ti.i32), step)
-    return ti.select(_lane >= step, ti.bit_cast(below, ti.f32), 0.0)
 
 def marks_before(marks):
     # one turn for each mark of the lane with most of them, which has hardly ever more than two
@@ -154,31 +121,6 @@ def _subgroup_barrier():
 def _real(x):
     # Taichi forgets the type of what a subgroup operation returns; its bits know it
     return ti.bit_cast(ti.bit_cast(x, ti.i32), ti.f32)
-
-def team_min(x):
-    return _real(ti.simt.subgroup.reduce_min(x))
-
-def team_max(x):
-    return _real(ti.simt.subgroup.reduce_max(x))
-
-def team_any(holds):
-    return ti.simt.subgroup.reduce_max(ti.cast(holds, ti.i32))
-
-def team_first(holds):
-    return ti.simt.subgroup.reduce_min(ti.select(holds, _lane, 32))
-
-def team_last(holds):
-    return ti.simt.subgroup.reduce_max(ti.select(holds, _lane, -1))
-
-def team_value(x, number):
-    # a maximum, since Quadrants has no bitwise reductions
-    own = ti.select(_lane == number, ti.bit_cast(x, ti.i32), ti.i32(-0x80000000))
-    return ti.bit_cast(ti.simt.subgroup.reduce_max(own), ti.f32)
-
-def raised(x, step):
-    # lanes ask for different lanes, which a broadcast does not allow: ``vulkan.spirv`` replaces it by a shuffle
-    below = _real(ti.simt.subgroup.broadcast(x, ti.cast(ti.max(_lane - step, 0), ti.u32)))
-    return ti.select(_lane >= step, below, 0.0)
 
 def team_scan(n):
     return ti.simt.subgroup.inclusive_add(n)
@@ -206,6 +148,36 @@ def collect(items: ti.template(), count: ti.template(), marks, limit):
         count[0] = ti.min(place, limit)
 
 '''
+
+# Operations that are a single expression. Taichi takes what a shuffle of reals returns for an integer.
+TEAM_SPELL = {
+    "warp": {
+        "team_any": "ti.simt.warp.any_nonzero(ti.u32(0xFFFFFFFF), ti.cast({}, ti.i32))",
+        "team_last": "(31 - ti.math.clz(ti.simt.warp.ballot(ti.cast({}, ti.i32))))",
+        "team_value": "ti.bit_cast(ti.simt.warp.shfl_sync_i32(ti.u32(0xFFFFFFFF), ti.bit_cast({}, ti.i32), {}), ti.f32)",
+        "raised": "ti.select(_lane >= {1}, ti.bit_cast(ti.simt.warp.shfl_up_i32("
+        "ti.u32(0xFFFFFFFF), ti.bit_cast({0}, ti.i32), {1}), ti.f32), 0.0)",
+    },
+    "subgroup": {
+        "team_min": "_real(ti.simt.subgroup.reduce_min({}))",
+        "team_max": "_real(ti.simt.subgroup.reduce_max({}))",
+        "team_any": "ti.simt.subgroup.reduce_max(ti.cast({}, ti.i32))",
+        "team_first": "ti.simt.subgroup.reduce_min(ti.select({}, _lane, 32))",
+        "team_last": "ti.simt.subgroup.reduce_max(ti.select({}, _lane, -1))",
+        # a maximum, since Quadrants has no bitwise reductions
+        "team_value": "_real(ti.simt.subgroup.reduce_max("
+        "ti.select(_lane == {1}, ti.bit_cast({0}, ti.i32), ti.i32(-0x80000000))))",
+        # lanes ask for different lanes, which a broadcast does not allow: ``vulkan.spirv`` replaces it by a shuffle
+        "raised": "ti.select(_lane >= {1}, "
+        "_real(ti.simt.subgroup.broadcast({0}, ti.cast(ti.max(_lane - {1}, 0), ti.u32))), 0.0)",
+    },
+    "block": {
+        "team_max": "(-_team_min(-({}), _pool, _lane))",
+        "team_any": "ti.select(_team_min(ti.cast(ti.select({}, 0, 1), ti.f32), _pool, _lane) < 1.0, 1, 0)",
+        "team_first": "ti.cast(_team_min(ti.cast(ti.select({}, _lane, 32), ti.f32), _pool, _lane), ti.i32)",
+        "team_last": "(-ti.cast(_team_min(ti.cast(ti.select({}, -_lane, 1), ti.f32), _pool, _lane), ti.i32))",
+    },
+}
 
 BARRIERS = {
     "warp": "ti.simt.warp.sync(ti.u32(0xFFFFFFFF))",

@@ -32,7 +32,7 @@ from ...linker.lang import *
 from ...linker.parts import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
-from ..driven.ahead import COMPILING, hash_of, start_beside
+from ..driven.ahead import COMPILING, hash_of
 from ..driven.program import DrivenProgram, able, begin_to_compile, drives, opened
 from .program import TaichiProgram
 from .runtime import start
@@ -47,7 +47,7 @@ TEAMWORK, ORDER, SMALL, WORDS = "teams of 32 threads", "the order of operations"
 
 @func
 def trial(
-    item: i32, a: Reals, b: Reals, tiny: Reals, out: Ints, found: Ints, room: Reals, listed: Reals, counted: Ints
+    item: i32, a: Reals, b: Reals, tiny: Reals, out: Ints, integers: Ints, room: Reals, listed: Reals, counted: Ints
 ):
     """Compute what a device must do correctly, each row of 32 results on its own (see :func:`_expected`)."""
     x = at(a, 32 * item)
@@ -60,7 +60,7 @@ def trial(
     put(out, 160 * item + 64, bits(at(tiny, 0) * at(tiny, 32)))
     low = 4.0
     high = 0.0
-    own = 0.0
+    value = 0.0
     votes = 0
     lasts = 0
     below = x * 0.0
@@ -71,19 +71,19 @@ def trial(
         barrier()
         low = low - team_min(where(lane() == item % 32, x - 4.0, x))
         high = high + team_max(where(lane() == (item + turn) % 32, x + 4.0, x))
-        own = own + team_value(x, (item + turn) % 32)
+        value = value + team_value(x, (item + turn) % 32)
         below = below + raised(x, 4)
         begun = lane() >= (item + turn) % VOTES  # there may be no such lane
         votes = 128 * votes + 64 * team_any(begun) + team_first(begun)
         lasts = 64 * lasts + team_last(lane() < (item + turn) % VOTES) + 1
-    put(out, 160 * item + 96, bits(where(lane() == 0, low, where(lane() == 1, high, where(lane() == 2, own, where(lane() < 16, below, x))))))
+    put(out, 160 * item + 96, bits(where(lane() == 0, low, where(lane() == 1, high, where(lane() == 2, value, where(lane() < 16, below, x))))))
     collect(listed, counted, i32(x * 64.0) & 7, 64)
     barrier()
     put(out, 160 * item + 128, bits(at(listed, 0)))
-    put(found, 64 * item, where(lane() == 0, counted[0], where(lane() == 1, votes, where(lane() == 2, lasts, 0))))
+    put(integers, 64 * item, where(lane() == 0, counted[0], where(lane() == 1, votes, where(lane() == 2, lasts, 0))))
     word = u32(bits(y)) * u32(0x9E3779B1)
     high_word = umulhi(word, u32(0xD2511F53))
-    put(found, 64 * item + 32, i32(high_word >> u32(1)))
+    put(integers, 64 * item + 32, i32(high_word >> u32(1)))
 
 
 SOURCE = Source([trial], scratch={"room": ("reals", 32), "listed": ("reals", 64), "counted": ("ints", 1)})
@@ -140,8 +140,6 @@ def judged(device: Device, afresh: bool = False) -> TrialVerdict:
             if (kept := known.decode(errors="replace")) in (reported, "block"):  # else the file is damaged
                 _verdicts[key] = TrialVerdict(kept, kept != reported, ())
                 return _verdicts[key]
-            if program_class(device) is DrivenProgram:
-                start_beside(device)
             faults = _faults(device, reported)
             kind = reported
             if TEAMWORK in faults and reported != "block":
@@ -190,7 +188,7 @@ def _faults(device: Device, kind: str) -> tuple[str, ...]:
 def _computed(program: Program) -> tuple[Reals32, npt.NDArray[np.int32]]:
     """Results of a program, a row of 32 for each."""
     values = {name: program.array(array) for name, array in zip(("a", "b", "tiny"), _inputs(), strict=True)}
-    sizes = {"out": TEAMS * 5 * ROW, "found": TEAMS * 2 * ROW}
+    sizes = {"out": TEAMS * 5 * ROW, "integers": TEAMS * 2 * ROW}
     values |= {name: program.empty(size, "ints") for name, size in sizes.items()}
     program.run("trial", TEAMS, values)
     reals, integers = (program.host(values[name], size) for name, size in sizes.items())
@@ -210,21 +208,21 @@ def _expected() -> tuple[Reals32, npt.NDArray[np.int32]]:
     return _computed(InterpretedProgram(SOURCE, bits=32))
 
 
-def _compared(out: Reals32, found: npt.NDArray[np.int32]) -> tuple[str, ...]:
+def _compared(out: Reals32, integers: npt.NDArray[np.int32]) -> tuple[str, ...]:
     """Names of the parts that differ."""
     good, whole = _expected()
     same = (out.view(np.int32) == good.view(np.int32)).all(axis=(0, 2))
     small = (np.abs(good[:, 2]) < SMALLEST) & (out[:, 2] == 0) | (out[:, 2] == good[:, 2])
     right = {
-        TEAMWORK: same[3] and same[4] and (found[:, 0] == whole[:, 0]).all(),
+        TEAMWORK: same[3] and same[4] and (integers[:, 0] == whole[:, 0]).all(),
         ORDER: same[0] and same[1],
         SMALL: small.all(),
-        WORDS: (found[:, 1] == whole[:, 1]).all(),
+        WORDS: (integers[:, 1] == whole[:, 1]).all(),
     }
     return tuple(name for name, good in right.items() if not good)
 
 
-def in_own_process(device: Device) -> Json:
+def try_device(device: Device) -> Json:
     """Test a device in another process; return the verdict as a dictionary, with the reason as a fault if there is none."""
     process = CompileProcess(alone(device))
     asked = process.ask(judge_afresh, device.arch)
@@ -237,5 +235,5 @@ def in_own_process(device: Device) -> Json:
 
 
 def judge_afresh(arch: str) -> Json:
-    """Test the first device of an arch, for :func:`in_own_process`."""
+    """Test the first device of an arch, for :func:`try_device`."""
     return asdict(judged(choose(arch), afresh=True))

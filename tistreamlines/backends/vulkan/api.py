@@ -6,7 +6,6 @@ Names and numbers are those of the specification (docs.vulkan.org), without its 
 from __future__ import annotations
 
 from ...devices.gpu import layout
-from ..faults import understood
 
 WHOLE, FOREVER = (1 << 64) - 1, (1 << 64) - 1
 COMPUTE, ALL_COMMANDS, HOST = 1, 0x10000, 0x4000  # of a queue's abilities; stages of a pipeline
@@ -56,10 +55,3 @@ AddressFeature = layout("able:u32 replay:u32 multi:u32", 1000257000)
 # functions that return at once, and those that return 64 bits
 QUICK = ("vkCmd", "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkQueueSubmit", "vkGetSemaphoreCounterValue")
 LONG = ("vkGetBufferDeviceAddress",)
-
-
-def checked(code: int, what: str) -> None:
-    """Raise the error that a function's code stands for."""
-    if code < 0:
-        error = RuntimeError(f"Vulkan error {code} of {what}")
-        raise understood(error) or error

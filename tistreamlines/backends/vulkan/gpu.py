@@ -18,18 +18,23 @@ from contextlib import suppress
 from functools import cache
 
 from ...devices import Device
-from ...devices.gpu import open_vulkan, structure, vulkan_instance
+from ...devices.gpu import Structure, open_vulkan, structure, vulkan_instance
 from ...errors import DeviceError
 from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
 from . import api
-from .api import checked
 
 ARGUMENTS = 4096  # bytes of a kernel's arguments, at most
 SLOTS = 256  # submissions that are not finished, at most
 TEMPORARY = 1 << 20  # bytes that the tasks of a kernel exchange; Taichi's kernels use a few
 PLACES = (0, 2)  # where Taichi's kernels find their arguments, and what tasks exchange
 INT64 = "f40"  # a flag among Vulkan's features
-SMALL = 65536  # bytes that commands can hold
+
+
+def _features(flag: int) -> tuple[Structure, Structure, Structure]:
+    """Return the features that programs need, each with this flag; each structure points to the one before it."""
+    timeline = structure(api.TimelineFeature, able=flag)
+    address = structure(api.AddressFeature, able=flag, next=timeline)
+    return timeline, address, structure(api.Features2, next=address, **{INT64: flag})
 
 
 @cache
@@ -41,9 +46,7 @@ def able(device: Device) -> bool:
     version = [int(number) for number in re.findall(r"\d+", device.capability)]  # of 'Vulkan 1.3.230'
     if sys.platform == "darwin" or version < [1, 2]:
         return False
-    timeline = structure(api.TimelineFeature)
-    address = structure(api.AddressFeature, next=timeline)
-    features = structure(api.Features2, next=address)
+    timeline, address, features = _features(0)
     with vulkan_instance() as (library, handles), suppress(AttributeError):  # a loader may be older than the driver
         Functions(library, ())["vkGetPhysicalDeviceFeatures2"](handles[device.index], c.byref(features))
     return bool(timeline.able and address.able and getattr(features, INT64)) and hasattr(library, "vkWaitSemaphores")
@@ -58,10 +61,9 @@ class Gpu(Memory[int]):
     """
 
     def __init__(self, device: Device) -> None:
-        super().__init__(device)
         library, _, handles = open_vulkan()  # for as long as the process lives: drivers end with it
-        self.physical, self.vk = handles[device.index], Functions(library, api.QUICK, api.LONG)
-        self.submitted, self._finished = 0, 0
+        super().__init__(device, Functions(library, api.QUICK, api.LONG))
+        self.physical, self.submitted, self._finished = handles[device.index], 0, 0
         family = self._family()
         self._open(family)
         self._semaphore = self.make("vkCreateSemaphore", structure(api.SemaphoreInfo, next=structure(api.SemaphoreType, type=1)))
@@ -72,9 +74,8 @@ class Gpu(Memory[int]):
         atexit.register(self._end)
 
     # ------------------------------------------------------------------------------------------------------------- opening
-    def call(self, name: str, *arguments: object) -> None:
-        """Call a function that returns a code, and raise the error that this stands for."""
-        checked(self.vk[name](*arguments), name)
+    def _failure(self, code: int) -> str:
+        return f"Vulkan error {code}" if code < 0 else ""
 
     def make(self, name: str, info: c.Structure) -> int:
         """Return the handle that a function makes."""
@@ -85,27 +86,23 @@ class Gpu(Memory[int]):
     def _family(self) -> int:
         """Return the number of the first family of queues that computes."""
         count = c.c_uint32()
-        self.vk["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), None)
+        self.functions["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), None)
         families = (c.c_uint32 * (6 * count.value))()
-        self.vk["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), c.byref(families))
+        self.functions["vkGetPhysicalDeviceQueueFamilyProperties"](self.physical, c.byref(count), c.byref(families))
         return next(number for number in range(count.value) if families[6 * number] & api.COMPUTE)
 
     def _open(self, family: int) -> None:
-        priority = c.c_float(1.0)
-        queue = structure(api.QueueInfo, family=family, count=1, priorities=c.addressof(priority))
-        timeline = structure(api.TimelineFeature, able=1)
-        address = structure(api.AddressFeature, able=1, next=timeline)
-        features = structure(api.Features2, next=address, **{INT64: 1})
-        info = structure(api.DeviceInfo, next=features, queue_count=1, queues=queue)
+        queue = structure(api.QueueInfo, family=family, count=1, priorities=c.c_float(1.0))
+        info = structure(api.DeviceInfo, next=_features(1)[-1], queue_count=1, queues=queue)
         handle, out = c.c_void_p(), c.c_void_p()
         self.call("vkCreateDevice", self.physical, c.byref(info), None, c.byref(handle))
         self.handle = handle.value
-        self.vk["vkGetDeviceQueue"](self.handle, family, 0, c.byref(out))
+        self.functions["vkGetDeviceQueue"](self.handle, family, 0, c.byref(out))
         self._queue = out.value
 
     def _memory_types(self) -> list[int]:
         raw = (c.c_uint32 * 260)()  # VkPhysicalDeviceMemoryProperties
-        self.vk["vkGetPhysicalDeviceMemoryProperties"](self.physical, c.byref(raw))
+        self.functions["vkGetPhysicalDeviceMemoryProperties"](self.physical, c.byref(raw))
         return [raw[1 + 2 * number] for number in range(raw[0])]
 
     def _command_buffers(self, family: int) -> c.Array[c.c_void_p]:
@@ -124,13 +121,13 @@ class Gpu(Memory[int]):
         sizes = (c.c_uint32 * 4)(kinds[0], 1, kinds[1], 1)
         pool = self.make("vkCreateDescriptorPool", structure(api.PoolInfo, most=1, count=2, sizes=sizes))
         bound = c.c_uint64()
-        info = structure(api.SetInfo, pool=pool, count=1, layouts=c.addressof(layout))
+        info = structure(api.SetInfo, pool=pool, count=1, layouts=layout)
         self.call("vkAllocateDescriptorSets", self.handle, c.byref(info), c.byref(bound))
         for place, kind, buffer, size in zip(PLACES, kinds, buffers, (ARGUMENTS, TEMPORARY), strict=True):
             held = api.SetBuffer(buffer.handle, 0, size)
             write = structure(api.SetWrite, set=bound.value, binding=place, count=1, type=kind, buffers=held)
-            self.vk["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)
-        return self.make("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=c.addressof(layout))), bound
+            self.functions["vkUpdateDescriptorSets"](self.handle, 1, c.byref(write), 0, None)
+        return self.make("vkCreatePipelineLayout", structure(api.LayoutInfo, set_count=1, sets=layout)), bound
 
     def kernel(self, compiled: Compiled) -> Launch:
         """See :meth:`..driven.memory.Memory.kernel`."""
@@ -144,12 +141,12 @@ class Gpu(Memory[int]):
                 for place, (kind, value) in zip(places, arguments, strict=True):
                     struct.pack_into(kind, held, place, value)
                 bound, offset = c.byref(self.bound), c.c_uint32(start)
-                self.vk["vkCmdFillBuffer"](commands, queue.handle, 0, 4, 0)
-                self.vk["vkCmdBindDescriptorSets"](commands, 1, self.layout, 0, 1, bound, 1, c.byref(offset))
+                self.functions["vkCmdFillBuffer"](commands, queue.handle, 0, 4, 0)
+                self.functions["vkCmdBindDescriptorSets"](commands, 1, self.layout, 0, 1, bound, 1, c.byref(offset))
                 for pipeline, groups, threads in tasks:
                     self.barrier(commands)
-                    self.vk["vkCmdBindPipeline"](commands, 1, pipeline)
-                    self.vk["vkCmdDispatch"](commands, min(groups, -(-32 * teams // threads)), 1, 1)
+                    self.functions["vkCmdBindPipeline"](commands, 1, pipeline)
+                    self.functions["vkCmdDispatch"](commands, min(groups, -(-32 * teams // threads)), 1, 1)
 
             self.submit(record)
 
@@ -161,18 +158,18 @@ class Gpu(Memory[int]):
         shader = self.make("vkCreateShaderModule", structure(api.ShaderInfo, size=len(code), code=words))
         info = structure(api.PipelineInfo, stage_kind=18, stage=0x20, shader=shader, entry=b"main", layout=self.layout)
         self.call("vkCreateComputePipelines", self.handle, 0, 1, c.byref(info), None, c.byref(out))
-        self.vk["vkDestroyShaderModule"](self.handle, shader, None)
+        self.functions["vkDestroyShaderModule"](self.handle, shader, None)
         return out.value
 
     def _end(self) -> None:
         if self.process == os.getpid():
-            self.vk["vkDeviceWaitIdle"](self.handle)
+            self.functions["vkDeviceWaitIdle"](self.handle)
 
     # -------------------------------------------------------------------------------------------------------------- memory
     def _allocated(self, size: int, host: bool) -> Buffer:
         handle = self.make("vkCreateBuffer", structure(api.BufferInfo, size=size, usage=api.BUFFER_USAGE))
         needs, memory = api.MemoryNeeds(), 0
-        self.vk["vkGetBufferMemoryRequirements"](self.handle, handle, c.byref(needs))
+        self.functions["vkGetBufferMemoryRequirements"](self.handle, handle, c.byref(needs))
         flags = structure(api.MemoryFlags, flags=2)  # programs query its address
         info = structure(api.MemoryInfo, next=flags, size=needs.size, type=self._type(needs.types, host))
         try:
@@ -182,7 +179,7 @@ class Gpu(Memory[int]):
             self._destroy(Buffer(handle, memory, size))
             raise
         buffer = Buffer(handle, memory, size)
-        buffer.address = self.vk["vkGetBufferDeviceAddress"](self.handle, c.byref(structure(api.BufferAddress, buffer=handle)))
+        buffer.address = self.functions["vkGetBufferDeviceAddress"](self.handle, c.byref(structure(api.BufferAddress, buffer=handle)))
         if host:
             out = c.c_void_p()
             self.call("vkMapMemory", self.handle, memory, 0, api.WHOLE, 0, c.byref(out))
@@ -199,8 +196,8 @@ class Gpu(Memory[int]):
         raise DeviceError(f"{self.device.arch}: {self.device.name} has no memory that the host can read: use another arch")
 
     def _destroy(self, buffer: Buffer) -> None:
-        self.vk["vkDestroyBuffer"](self.handle, buffer.handle, None)
-        self.vk["vkFreeMemory"](self.handle, buffer.memory, None)
+        self.functions["vkDestroyBuffer"](self.handle, buffer.handle, None)
+        self.functions["vkFreeMemory"](self.handle, buffer.memory, None)
 
     def forget(self, buffer: Buffer) -> None:
         """See :meth:`..driven.memory.Memory.forget`."""
@@ -209,16 +206,7 @@ class Gpu(Memory[int]):
 
     def clear(self, buffer: Buffer) -> None:
         """Let the device fill a buffer with zeros."""
-        self.submit(lambda to, _: self.vk["vkCmdFillBuffer"](to, buffer.handle, 0, api.WHOLE, 0))
-
-    def put(self, target: Buffer, address: int, size: int) -> None:
-        """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
-        if size <= SMALL:
-            self.submit(lambda to, _: self.vk["vkCmdUpdateBuffer"](to, target.handle, 0, size, address))
-        else:
-            copy = self.copy_buffer(size)
-            c.memmove(copy.mapped, address, size)
-            self.give_back(copy, self.fetch(copy, target, size))
+        self.submit(lambda to, _: self.functions["vkCmdFillBuffer"](to, buffer.handle, 0, api.WHOLE, 0))
 
     # --------------------------------------------------------------------------------------------------------------- queue
     def submit(self, record: Callable[[int, int], object]) -> int:
@@ -233,11 +221,10 @@ class Gpu(Memory[int]):
         record(commands, slot)
         self.barrier(commands)
         self.call("vkEndCommandBuffer", commands)
-        listed, semaphore, value = c.c_void_p(commands), c.c_uint64(self._semaphore), c.c_uint64(number)
-        values = structure(api.SemaphoreValues, signal_count=1, signals=c.addressof(value))
+        values = structure(api.SemaphoreValues, signal_count=1, signals=c.c_uint64(number))
         info = structure(
-            api.SubmitInfo, next=values, command_count=1, commands=c.addressof(listed), signal_count=1,
-            signals=c.addressof(semaphore),
+            api.SubmitInfo, next=values, command_count=1, commands=c.c_void_p(commands), signal_count=1,
+            signals=c.c_uint64(self._semaphore),
         )
         self.call("vkQueueSubmit", self._queue, 1, c.byref(info), 0)
         self.submitted = number
@@ -245,18 +232,16 @@ class Gpu(Memory[int]):
 
     def fetch(self, source: Buffer, target: Buffer, size: int) -> int:
         """Copy bytes between the starts of two buffers, after all that was submitted; return the submission's number."""
-        region = structure(api.BufferCopy, size=size)
+        handles, region = (source.handle, target.handle), structure(api.BufferCopy, size=size)
+        return self.submit(lambda to, _: self.functions["vkCmdCopyBuffer"](to, *handles, 1, c.byref(region)))
 
-        def record(commands: int, _: int) -> None:
-            self.vk["vkCmdCopyBuffer"](commands, source.handle, target.handle, 1, c.byref(region))
-
-        return self.submit(record)
+    _send = fetch
 
     def barrier(self, commands: int) -> None:
         """Let what follows see all that was written before."""
         both, reads = api.ALL_COMMANDS | api.HOST, api.MEMORY_READ | api.MEMORY_WRITE
         seen = structure(api.MemoryBarrier, source=api.MEMORY_WRITE, target=reads)
-        self.vk["vkCmdPipelineBarrier"](commands, both, both, 0, 1, c.byref(seen), 0, None, 0, None)
+        self.functions["vkCmdPipelineBarrier"](commands, both, both, 0, 1, c.byref(seen), 0, None, 0, None)
 
     def sync(self) -> None:
         """Wait until all submissions are finished."""
@@ -274,7 +259,8 @@ class Gpu(Memory[int]):
         """Wait for a submission."""
         if number is None or number <= self._finished:
             return
-        semaphore, value = c.c_uint64(self._semaphore), c.c_uint64(number)
-        info = structure(api.SemaphoreWait, count=1, semaphores=c.addressof(semaphore), values=c.addressof(value))
+        info = structure(
+            api.SemaphoreWait, count=1, semaphores=c.c_uint64(self._semaphore), values=c.c_uint64(number)
+        )
         self.call("vkWaitSemaphores", self.handle, c.byref(info), api.FOREVER)
         self._finished = max(self._finished, number)

@@ -78,7 +78,7 @@ def shuffle(module: Module) -> None:
     if not module.all(*EXTREMES, BROADCAST):
         return
     (library,) = (entry[1] for entry in module.all(IMPORTED))
-    word = module.type(TYPE_INT, 32, 0)
+    (word,) = (entry[1] for entry in module.all(TYPE_INT) if entry[2:] == [32, 0])
     steps = [module.constant(word, step) for step in (16, 8, 4, 2, 1)]
 
     def change(entry: Instruction) -> list[Instruction] | None:
@@ -141,19 +141,6 @@ class Module:
         """Return the number of a new result."""
         self._header[BOUND] += 1
         return self._header[BOUND] - 1
-
-    def type(self, *words: int) -> int:
-        """Return the number of a type by its instruction's number and what follows its own number there.
-
-        Raises
-        ------
-        LookupError
-            If the module has no such type.
-        """
-        for entry in self.listed:
-            if (number_of(entry), *entry[2:]) == words:
-                return entry[1]
-        raise LookupError(f"SPIR-V without a type {words}")
 
     def constants(self) -> dict[int, int]:
         """Return the values of all constants of 32 bits by their numbers; several may have the same value."""
