@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import python
+from small_runs import words_of, write_inputs
 
 from tistreamlines import helpers
 from tistreamlines.__main__ import _leave_current_folder
@@ -14,7 +15,7 @@ from tistreamlines.devices import list_devices
 
 # of packages that are installed, and of some that libraries look for and do without
 OTHERS = ("dipy", "nibabel", "numba", "numpy", "scipy", "taichi", "tistreamlines", "cupy", "pandas", "sitecustomize")
-SOFTWARE = [one for one in list_devices() if one.arch == "vulkan" and one.available and one.software]
+SOFTWARE = [device for device in list_devices() if device.arch == "vulkan" and device.available and device.software]
 COMMAND = """
 from tistreamlines.__main__ import main
 main()
@@ -62,8 +63,10 @@ def test_the_trap_works(planted):
 def test_nothing_of_the_current_folder_is_imported(head, planted, tmp_path, kind):
     if "vulkan" in KINDS[kind] and not SOFTWARE:
         pytest.skip("needs software Vulkan (Debian: mesa-vulkan-drivers, libvulkan1)")
-    files = [*head.series, "--mask", head.mask, "-o", tmp_path / "a.trx"]
-    done, imported = run_in(planted, planted / "elsewhere" / "command.py", "track", *files, *TRACK, *KINDS[kind])
+    fitted = [*head.series, "--mask", head.mask, *TRACK]
+    words = fitted if kind == "cpu" else words_of(write_inputs(tmp_path))
+    command = [planted / "elsewhere" / "command.py", "track", *words, "-o", tmp_path / "a.trx", *KINDS[kind]]
+    done, imported = run_in(planted, *command)
     assert not imported
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "a.trx").stat().st_size > 0

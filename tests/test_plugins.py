@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from places import ROOT
+from small_runs import words_of, write_inputs
 
 import tistreamlines as ts
 from tistreamlines import plugins
@@ -28,7 +29,7 @@ COMMON = {"nseeds": 300, "min_length": 0, "max_steps": 30, "arch": "cpu"}
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch):
+def examples(monkeypatch):
     """The examples, imported as users would, until the end of a test."""
     tables = METHODS, STOPPING_RULES, PRODUCTS, vars(plugins)["_digests"]
     before = [dict(table) for table in tables]
@@ -64,7 +65,7 @@ def test_its_map_chooses_its_rule(monkeypatch):
     """Of rules that have the same map, the first one that has all maps that are given."""
     row = replace(STOPPING_RULES["threshold"], maps={"stop_map": 0, "limits": 0}, chosen_by=("fa_low",))
     monkeypatch.setitem(STOPPING_RULES, "limited", row)
-    assert [rule_for(given)[0] for given in ({"stop_map"}, {"limits"}, {"stop_map", "limits"}, {"fa_low"}, ())] == [
+    assert [rule_for(names)[0] for names in ({"stop_map"}, {"limits"}, {"stop_map", "limits"}, {"fa_low"}, ())] == [
         "threshold", "limited", "limited", "limited", None
     ]
     with pytest.raises(ts.ParameterError, match="limits chooses the stopping rule limited, and act act5"):
@@ -78,9 +79,9 @@ def test_it_has_an_object(head):
     assert expand({"dg": pickle.loads(pickle.dumps(getter))}) == {
         "dg": "forward", "forward_weight": False, "model": "csa"
     }
-    found = ts.track(*head.series, dg=getter, stopping=rule, **COMMON)
+    result = ts.track(*head.series, dg=getter, stopping=rule, **COMMON)
     named = {"dg": "forward", "forward_weight": False, "model": "csa", "stopping": "band", "fa_low": 0.1}
-    assert np.array_equal(points(found), points(ts.track(*head.series, fa_high=1.0, **named, **COMMON)))
+    assert np.array_equal(points(result), points(ts.track(*head.series, fa_high=1.0, **named, **COMMON)))
     with pytest.raises(TypeError, match="'fa_lower'; its options are"):
         type(rule)(fa_lower=0.2)
 
@@ -114,15 +115,15 @@ def test_its_tables_are_kept_until_its_source_changes(head, tmp_path, monkeypatc
 
 
 def test_a_cache_file_imports_nothing(tmp_path, monkeypatch):
-    found = vars(packing)["_look_up"]
-    assert found("own_getter:next_direction").__name__ == "next_direction"
+    kernel_of = vars(packing)["_look_up"]
+    assert kernel_of("own_getter:next_direction").__name__ == "next_direction"
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "evil.py").write_text("raise SystemExit('imported')", encoding="utf-8")
     for place in ("evil:f", "os:system", "own_getter.evil:f"):
         with pytest.raises(ValueError, match="no kernels and no parts"):
-            found(place)
+            kernel_of(place)
     with pytest.raises(ValueError, match="no kernel function, no record and no part"):
-        found("own_getter:describe")
+        kernel_of("own_getter:describe")
 
 
 def counted(path):
@@ -187,18 +188,18 @@ def test_a_script_that_starts_runs_while_it_is_imported(monkeypatch):
 @pytest.mark.skipif("vulkan" not in ARCHS, reason="no Vulkan")
 def test_a_worker_knows_it(head, tmp_path):
     """A run that can go on has a worker, which imports the script that registers it."""
-    script = tmp_path / "script.py"
+    script, few = tmp_path / "script.py", COMMON | {"nseeds": 12}
     script.write_text(
         (EXAMPLES / "own_getter.py").read_text(encoding="utf-8").split("def main(")[0]
         + "if __name__ == '__main__':\n"
-        f"    named = {COMMON!r} | {{'arch': sys.argv[1]}}\n"
+        f"    named = {few!r} | {{'arch': sys.argv[1]}}\n"
         f"    result = ts.track(*sys.argv[3:], sys.argv[2], dg='forward', model='csa', resume=True, **named)\n",
         encoding="utf-8",
     )
     command = [sys.executable, str(script), "vulkan", str(tmp_path / "a.trk"), *map(str, head.series)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    ts.track(*head.series, tmp_path / "b.trk", dg="forward", model="csa", **COMMON)
+    ts.track(*head.series, tmp_path / "b.trk", dg="forward", model="csa", **few)
     assert (tmp_path / "a.trk").read_bytes() == (tmp_path / "b.trk").read_bytes()
 
 
@@ -236,16 +237,6 @@ def installed(folder, points, **modules):
         (info / "entry_points.txt").write_bytes(text)
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
-    path = os.pathsep.join([str(folder), str(EXAMPLES), str(Path(ts.__file__).parents[1])])
-
-    def run(*arguments):
-        command = [sys.executable, "-m", "tistreamlines", *map(str, arguments)]
-        return subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=240, check=False,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-
-    return run
 
 
 BAD = b"[tistreamlines]\nbad = bad\n"
@@ -265,31 +256,43 @@ BAD = b"[tistreamlines]\nbad = bad\n"
         (b"[tistreamlines]\nbad = \xff\n", "", "other-1.0.dist-info cannot be read"),
     ],
 )
-def test_a_plugin_that_cannot_be_imported(tmp_path, points, module, words):
-    """It is told of in one line, and the rest works."""
-    shown = installed(tmp_path, points, bad=module)("track", "--help-all")
-    assert shown.returncode == 0, shown.stderr
-    (line,) = shown.stderr.splitlines()
-    assert line.startswith("Warning: the ")
-    assert words in line
-    assert "--no-forward-weight" in shown.stdout
+def test_a_plugin_that_cannot_be_imported(tmp_path, monkeypatch, points, module, words):
+    """It is told of, and the rest works; ``test_an_entry_point_adds_it_to_the_command_line`` sees the line."""
+    installed(tmp_path, points, bad=module)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("bad", "own_getter"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(METHODS, "forward")
+    with pytest.warns(plugins.PluginWarning) as warned:
+        plugins.import_installed()
+    (text,) = (str(warning.message) for warning in warned)
+    assert words in text
+    assert "\n" not in text
+    assert "forward" in METHODS
 
 
-@pytest.mark.parametrize("error", ["ValueError('no')", "SystemExit(0)", "KeyError('x')"])
-@pytest.mark.parametrize("method", ["add", "write"])
-def test_a_plugin_that_raises(head, tmp_path, method, error):
+@pytest.mark.parametrize(
+    ("method", "error"), [("add", "SystemExit(0)"), ("write", "ValueError('no')"), ("write", "KeyError('x')")]
+)
+def test_a_plugin_that_raises(tmp_path, method, error):
     """One line names it, and nothing half-written stays."""
     product = (EXAMPLES / "own_product.py").read_text(encoding="utf-8").split("def main(")[0]
     place = product.index(f"    def {method}(")
     body = product.index('"""', product.index('"""', place) + 3) + 3
     bad = product[:body] + f"\n        raise {error}\n" + product[body:]
-    run = installed(tmp_path, b"[tistreamlines]\nbad = bad_product\n", bad_product=bad)
-    before = {one.name for one in tmp_path.iterdir()}
-    done = run("track", *head.series, "-o", "a.trx", "--lengths", "a.csv", "--nseeds", 20, "--arch", "cpu", "-q")
+    installed(tmp_path, b"[tistreamlines]\nbad = bad_product\n", bad_product=bad)
+    (inputs := tmp_path / "inputs").mkdir()
+    before = {path.name for path in tmp_path.iterdir()}
+    words = [*words_of(write_inputs(inputs)), "-o", "a.trx", "--lengths", "a.csv", "--arch", "cpu", "-q"]
+    path = os.pathsep.join([str(tmp_path), str(EXAMPLES), str(Path(ts.__file__).parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-m", "tistreamlines", "track", *words], cwd=tmp_path, capture_output=True, text=True,
+        timeout=240, check=False, env=os.environ | {"PYTHONPATH": path},
+    )
     assert done.returncode == 1, done.stderr
     line = done.stderr.splitlines()[-1]
     assert line.startswith("Error: the plugin bad_product raised ")
-    assert {one.name for one in tmp_path.iterdir()} - before <= {"__pycache__"}
+    assert {path.name for path in tmp_path.iterdir()} - before <= {"__pycache__"}
 
 
 def test_helping_processes_do_not_import_a_module_that_raises(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from commands import importing
 from places import SUPPORT
+from small_runs import words_of, write_inputs
 from synthetic import boot_case
 
 from tistreamlines.backends.taichi.hip_objects import PREFIX, object_folder
@@ -51,11 +52,10 @@ def stand_in(tmp_path_factory):
     (folder / "ld.lld").symlink_to(linker)
 
     def environment(gfx: str, **more: str) -> dict[str, str]:
-        given = {*amd.HIDING, VARIABLE}
-        held = {name: value for name, value in os.environ.items() if name not in given}
-        path, libraries = f"{folder}:{held.get('PATH', '')}", f"{folder}:{held.get('LD_LIBRARY_PATH', '')}"
-        chosen = {"STUB_GFX": gfx, "STUB_WAVEFRONT": str(WAVEFRONTS[gfx])}
-        return held | {"PATH": path, "LD_LIBRARY_PATH": libraries.rstrip(":")} | chosen | more
+        usual = {name: value for name, value in os.environ.items() if name not in {*amd.HIDING, VARIABLE}}
+        path, libraries = f"{folder}:{usual.get('PATH', '')}", f"{folder}:{usual.get('LD_LIBRARY_PATH', '')}"
+        stub = {"STUB_GFX": gfx, "STUB_WAVEFRONT": str(WAVEFRONTS[gfx])}
+        return usual | {"PATH": path, "LD_LIBRARY_PATH": libraries.rstrip(":")} | stub | more
 
     return environment
 
@@ -66,8 +66,8 @@ def started(*arguments: object, **how: Any) -> subprocess.CompletedProcess[str]:
 
 
 # ---------------------------------------------------------------------------------------------------- what is compiled
-def compile_kernels() -> None:
-    """Test the device, and launch each kernel of the engine, for boot; in a process of its own."""
+def compile_kernels(*names: str) -> None:
+    """Test the device, and launch kernels of the engine, for boot; in a process of its own."""
     from tistreamlines.backends.taichi.program import TaichiProgram
     from tistreamlines.backends.taichi.trial import judged
     from tistreamlines.kernels import growth, streamlines
@@ -76,21 +76,25 @@ def compile_kernels() -> None:
     device = choose("amdgpu")
     print(judged(device).kind)
     known = vars(growth) | vars(streamlines) | {"pack": pack}
-    program = TaichiProgram(device, boot_case().source([known[name] for name in KERNELS]), exact=True)
+    program = TaichiProgram(device, boot_case().source([known[name] for name in names]), exact=True)
     for name, signature in program.signatures.items():
         arrays = {n: program.empty(64, kind) for n, kind in signature if kind in ("reals", "ints")}
         program.run(name, 5, dict.fromkeys((n for n, _ in signature), 0) | arrays)
 
 
-@pytest.fixture(scope="module", params=WAVEFRONTS)
+# by day the shortest kernel; to compile all takes longer
+COMPILED = [("gfx1100", ("enlist",)), *(pytest.param((gfx, KERNELS), marks=pytest.mark.nightly) for gfx in WAVEFRONTS)]
+
+
+@pytest.fixture(scope="module", params=COMPILED, ids=["a kernel", *WAVEFRONTS])
 def objects(request, stand_in, tmp_path_factory):
-    """Name of an architecture, and the code objects that were loaded for it."""
-    folder, cache = tmp_path_factory.mktemp("objects"), tmp_path_factory.mktemp("cache")
-    environment = stand_in(request.param, STUB_OBJECTS=str(folder), XDG_CACHE_HOME=str(cache))
-    done = started("-c", importing(__file__) + "test_amdgpu.compile_kernels()", env=environment)
+    """Name of an architecture, kernels, and the code objects that were loaded for them."""
+    (gfx, names), folder, cache = request.param, tmp_path_factory.mktemp("objects"), tmp_path_factory.mktemp("cache")
+    environment = stand_in(gfx, STUB_OBJECTS=str(folder), XDG_CACHE_HOME=str(cache))
+    done = started("-c", importing(__file__) + "test_amdgpu.compile_kernels(*sys.argv[1:])", *names, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == "block"
-    return request.param, [path.read_bytes() for path in sorted(folder.glob("*.elf"))]
+    return gfx, names, [path.read_bytes() for path in sorted(folder.glob("*.elf"))]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing compiles for AMD's devices on Windows")
@@ -101,8 +105,8 @@ def test_what_earlier_processes_have_linked_is_removed(tmp_path, monkeypatch):
     (left := tmp_path / f"{PREFIX}left").mkdir()
     (recent := tmp_path / f"{PREFIX}recent").mkdir()
     os.utime(left, (0, 0))
-    ours = [object_folder("amdgpu") for _ in range(2)]
-    assert {str(path) for path in tmp_path.iterdir()} == {str(recent), *ours}
+    folders = [object_folder("amdgpu") for _ in range(2)]
+    assert {str(path) for path in tmp_path.iterdir()} == {str(recent), *folders}
     (place := tmp_path / "a b").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
     assert object_folder("amdgpu") is None  # Quadrants would not quote it
@@ -121,34 +125,34 @@ def kernels(raw: bytes) -> set[str]:
 
 
 def test_code_objects_are_for_the_devices_architecture(objects):
-    gfx, found = objects
-    for raw in found:
+    gfx, _, codes = objects
+    for raw in codes:
         assert raw[:7] == b"\x7fELF\x02\x01\x01"  # 64 bits, little endian
         assert (raw[7], field(raw, "type"), field(raw, "machine")) == (OS_AMDHSA, 3, EM_AMDGPU)
         assert field(raw, "flags") & MACHINE_FLAGS == MACHINES[gfx]
 
 
 def test_every_kernel_is_there(objects):
-    names = set().union(*map(kernels, objects[1]))
-    asked = {f"run_{name}" for name in ("trial", *KERNELS)} | {"copy"}
-    for name in asked:  # what goes before the loop, and the loop
+    names = set().union(*map(kernels, objects[2]))
+    launched = {f"run_{name}" for name in ("trial", *objects[1])} | {"copy"}
+    for name in launched:  # what goes before the loop, and the loop
         for task in ("0_serial", "1_range_for"):
             assert [n for n in names if re.fullmatch(rf"{name}_c\d+_0_kernel_{task}", n)], name
 
 
 def test_wavefronts_have_64_threads(objects):
     """Quadrants makes them so on any device, which is why a team is a block: see ``team_kind``."""
-    widths = {width for raw in objects[1] for width in re.findall(rb"\.wavefront_size(.)", raw, re.DOTALL)}
+    widths = {width for raw in objects[2] for width in re.findall(rb"\.wavefront_size(.)", raw, re.DOTALL)}
     assert widths == {bytes([64])}
 
 
 def test_products_are_not_fused(objects, tmp_path):
     """In the kernel that tests the device; a disassembler that is too old for an architecture does not serve."""
-    gfx, found = objects
+    gfx, _, codes = objects
     tool = shutil.which("llvm-objdump")
     if tool is None:
         pytest.skip("no llvm-objdump (Debian: llvm)")
-    (trial,) = [raw for raw in found if any(name.startswith("run_trial") for name in kernels(raw))]
+    (trial,) = [raw for raw in codes if any(name.startswith("run_trial") for name in kernels(raw))]
     (tmp_path / "trial.elf").write_bytes(trial)
     done = subprocess.run([tool, "-d", f"--mcpu={gfx}", tmp_path / "trial.elf"], capture_output=True, text=True)
     if done.returncode or "v_mul_f32" not in done.stdout:
@@ -158,19 +162,18 @@ def test_products_are_not_fused(objects, tmp_path):
 
 
 # ----------------------------------------------------------------------------------------------------- what users see
-@pytest.mark.parametrize("gfx", WAVEFRONTS)
-def test_the_device_is_listed(stand_in, gfx):
-    done = started("-m", "tistreamlines", "devices", env=stand_in(gfx))
+def test_the_device_is_listed(stand_in):
+    done = started("-m", "tistreamlines", "devices", env=stand_in("gfx90a"))
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("amdgpu")]
     words = r"amdgpu +0 +Stand-in 0 +.*HIP 7\.0\.51831\)? +17\.2 GB +discrete +quadrants [\d.]+ +(ready|chosen by .*) *"
     assert re.fullmatch(words, line)
 
 
-def test_a_device_that_computes_nothing_is_refused_in_one_line(stand_in, head, tmp_path):
+def test_a_device_that_computes_nothing_is_refused_in_one_line(stand_in, tmp_path):
     environment = stand_in("gfx1100", XDG_CACHE_HOME=str(tmp_path / "cache"), TMPDIR=str(tmp_path))
-    command = ["-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--dg", "boot", "--nseeds", "10"]
-    done = started(*command, "--arch", "amdgpu", "-o", tmp_path / "a.trx", env=environment)
+    command = ["-m", "tistreamlines", "track", *words_of(write_inputs(tmp_path)), "--arch", "amdgpu"]
+    done = started(*command, "-o", tmp_path / "a.trx", env=environment)
     assert done.returncode == 1, done.stderr
     faults = ", ".join((TEAMWORK, ORDER, SMALL, WORDS))
     assert re.fullmatch(
@@ -183,11 +186,10 @@ def test_a_device_that_computes_nothing_is_refused_in_one_line(stand_in, head, t
     assert re.search(rf"^amdgpu .*; fails the test: {faults} *$", done.stdout, re.MULTILINE)
 
 
-def test_without_hip_there_is_one_line(head, tmp_path):
+def test_without_hip_there_is_one_line(run, head, tmp_path):
     if host.load(amd.LIBRARY) is not None:
         pytest.skip(f"{amd.LIBRARY} is here")
-    command = ["-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--nseeds", "10"]
-    done = started(*command, "--arch", "amdgpu", "-o", tmp_path / "a.trx")
-    assert done.returncode == 1
-    assert re.fullmatch(r"Error: arch 'amdgpu' cannot run here: .*: .*use another arch\n", done.stderr)
+    done = run("track", *head.series, "--mask", head.mask, "--arch", "amdgpu", "-o", tmp_path / "a.trx")
+    assert done.code == 1
+    assert re.fullmatch(r"Error: arch 'amdgpu' cannot run here: .*: .*use another arch\n", done.err)
     assert not list(tmp_path.iterdir())

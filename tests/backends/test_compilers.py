@@ -7,13 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from commands import python
+from small_runs import words_of, write_inputs
 
-import tistreamlines as ts
 from tistreamlines.backends.taichi import runtime
 from tistreamlines.devices import Device, compilers, list_devices
 from tistreamlines.devices.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take_compiler
 from tistreamlines.errors import DeviceError, ParameterError
-from tistreamlines.phantom.phantom import save_phantom
 
 # tracks with a compiler while other code runs Taichi; then with both compilers in turn, and on the CPU
 BESIDE = """
@@ -42,7 +41,7 @@ for arch, compiler, trial.drives in (
     take_compiler(compiler)
     print(digest(list(run(arch))))
 """
-PRESENT = {one.arch for one in list_devices() if one.available}
+PRESENT = {device.arch for device in list_devices() if device.available}
 FORKS = [name for name in COMPILERS if name != "taichi"]
 
 
@@ -53,7 +52,7 @@ def there(monkeypatch):
     monkeypatch.setattr(compilers, "_given", "auto")
 
     def install(*names):
-        monkeypatch.setattr(Compiler, "installed", property(lambda one: one.name in names))
+        monkeypatch.setattr(Compiler, "installed", property(lambda compiler: compiler.name in names))
 
     return install
 
@@ -108,12 +107,16 @@ def test_others_who_run_a_compiler_are_not_disturbed_by_a_change_to_it(there, mo
     runtime._refuse_to_disturb(device, COMPILERS["taichi"])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FORKS)
 def test_it_runs_beside_taichi(name):
-    """Taichi's arrays, which other code has made, stay; the compilers may take turns, and their bits are the same."""
-    for one in (name, "taichi"):
-        if not COMPILERS[one].installed:
-            pytest.skip(f"{COMPILERS[one].package} is not installed")
+    """Taichi's arrays, which other code has made, stay; the compilers may take turns, and their bits are the same.
+
+    Nightly, since two compilers start anew five times.
+    """
+    for compiler in (name, "taichi"):
+        if not COMPILERS[compiler].installed:
+            pytest.skip(f"{COMPILERS[compiler].package} is not installed")
     if "vulkan" not in PRESENT:
         pytest.skip("no Vulkan device")
     done = python("-c", BESIDE, name, Path(__file__).parents[1] / "support", timeout=600)
@@ -125,49 +128,22 @@ def test_it_runs_beside_taichi(name):
 
 
 def test_variables_have_its_prefix():
-    assert [one.variable("ARCH") for one in COMPILERS.values()] == ["TI_ARCH", "QD_ARCH", "TI_ARCH"]
+    assert [compiler.variable("ARCH") for compiler in COMPILERS.values()] == ["TI_ARCH", "QD_ARCH", "TI_ARCH"]
 
 
-@pytest.mark.parametrize(
-    ("dg", "options"), [("prob", {"stopping": "act", "pft": True, "include": "0,0,0,30"})]
-)
-def test_all_give_the_same_bits(head, tmp_path, dg, options):
-    """Getters, rules, regions and particles; ``test_trial`` has ptt, on another driver."""
-    if "vulkan" not in PRESENT:
-        pytest.skip("no Vulkan device")
-    if len(compilers.compilers_for("vulkan")) < 2:
-        pytest.skip("only one compiler is installed")
-    save_phantom(head.phantom, tmp_path)
-    maps = {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in head.phantom.tissues}
-    used = {"act": maps, "cmc": maps, "binary": {"stop_mask": head.mask}}
-    options = options | used.get(options.get("stopping"), {})
-    given = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
-    flags = [word for pair in given for word in pair if word is not True]
-    done = python(
-        "-m", "tistreamlines", "verify", *head.series, "--mask", head.mask, "--compilers", "--arch", "vulkan",
-        "--dg", dg, "--nseeds", 30, "--json", tmp_path / "report.json", *flags, timeout=600,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    told = json.loads((tmp_path / "report.json").read_text())
-    assert [run["compiler"] for run in told["runs"]] == compilers.compilers_for("vulkan")
-    assert told["equal"] and told["runs"][0]["streamlines"] > 5
-
-
+@pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
 @pytest.mark.parametrize("name", FORKS)
-def test_it_gives_the_cpus_bits(head, tmp_path, name):
-    """In a process of its own, as a command; the record names it."""
+def test_it_gives_the_cpus_bits(run, tmp_path, name):
+    """In a process of its own, as a command; the record names it. ``test_conformance.py`` has all getters and rules."""
     if not COMPILERS[name].installed:
         pytest.skip(f"{COMPILERS[name].package} is not installed")
-    if "vulkan" not in PRESENT:
-        pytest.skip("no Vulkan device")
-    given = {"mask": head.mask, "nseeds": 60, "dg": "prob", "like": "dipy"}
-    ts.track(*head.series, tmp_path / "cpu.trk", arch="cpu", **given)
+    words = [*words_of(write_inputs(tmp_path)), "--max-steps", "20"]
+    assert run("track", *words, "-o", tmp_path / "cpu.trk", "--arch", "cpu").code == 0
     done = python(
-        "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--nseeds", "60", "--dg", "prob", "--like",
-        "dipy", "-o", str(tmp_path / "gpu.trk"), "--arch", "vulkan", "--compiler", name, timeout=600,
+        "-m", "tistreamlines", "track", *words, "-o", tmp_path / "gpu.trk", "--arch", "vulkan", "--compiler", name
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "gpu.trk").read_bytes() == (tmp_path / "cpu.trk").read_bytes()
-    told = json.loads((tmp_path / "gpu.json").read_text())
-    assert told["compiler"] == f"{COMPILERS[name].package} {COMPILERS[name].version}"
+    record = json.loads((tmp_path / "gpu.json").read_text())
+    assert record["compiler"] == f"{COMPILERS[name].package} {COMPILERS[name].version}"
     assert "Calling non-" not in done.stderr

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -177,19 +179,36 @@ def environment(tmp_path_factory):
     subprocess.run([COMPILER, *options, "-o", library, source], check=True)
     (folder / "libcuda.so").symlink_to(library.name)  # the name by which Taichi asks for it
     places = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-    return os.environ | {"LD_LIBRARY_PATH": places, "XDG_CACHE_HOME": str(folder)}
+    return os.environ | {"LD_LIBRARY_PATH": places}
 
 
 class LinkedError(Exception):
     """What a run would have compiled."""
 
 
-def texts(folder: Path) -> dict[str, str]:
-    """The modules of getters with and without recoveries and regions, as they are linked for CUDA."""
+def modules(folder: Path) -> dict[str, Callable[[], object]]:
+    """What starts a run of getters with and without recoveries and regions, by the name of its kernels' module."""
     from head import make_maze, tracked
     from taichi_runs import run
     from tube import tracker
 
+    maze = make_maze(folder, order=2)
+    mask = maze / "mask.nii.gz"
+    variants = {
+        "": {}, " with regions": {"include": [mask], "ends_in": [mask]},
+        ", recovered": {"backtrack": True, "crop_at_gmwmi": True, "sgm_truncation": "roulette"},
+    }
+    starts = {
+        dg + variant: partial(tracked, maze, dg=dg, arch="cuda", **options)
+        for dg in ("prob", "det", "ptt", "ifod1", "ifod2", "sd_stream") for variant, options in variants.items()
+        if "recovered" not in variant or dg.startswith("ifod")
+    }
+    particles = {f"particles, {dg}": partial(tracker, arch="cuda", dg=dg) for dg in ("prob", "ptt")}
+    return starts | particles | {"peaks": lambda: list(run("cuda"))}
+
+
+def texts(folder: Path, names: Collection[str]) -> dict[str, str]:
+    """The modules of these names, or all, as they are linked for CUDA."""
     from tistreamlines.backends.taichi.linking import linked_for
     from tistreamlines.tracking.growth import growth
 
@@ -197,50 +216,44 @@ def texts(folder: Path) -> dict[str, str]:
         raise LinkedError(linked_for(device, source, exact, None, True)[0])
 
     growth.open_program = linked
-    maze = make_maze(folder, order=2)
-    mask, table = maze / "mask.nii.gz", {}
-    recovered = {"backtrack": True, "crop_at_gmwmi": True, "sgm_truncation": "roulette"}
-    for dg in ("prob", "det", "ptt", "ifod1", "ifod2", "sd_stream"):
-        table[dg] = lambda dg=dg: tracked(maze, dg=dg, arch="cuda")
-        table[f"{dg} with regions"] = lambda dg=dg: tracked(maze, dg=dg, arch="cuda", include=[mask], ends_in=[mask])
-        if dg.startswith("ifod"):
-            table[f"{dg}, recovered"] = lambda dg=dg: tracked(maze, dg=dg, arch="cuda", **recovered)
-    table |= {f"particles, {dg}": lambda dg=dg: tracker(arch="cuda", dg=dg) for dg in ("prob", "ptt")}
-    table["peaks"] = lambda: list(run("cuda"))
-    found = {}
-    for name, start in table.items():
+    starts, linkings = modules(folder), {}
+    for name in names or starts:
         try:
-            start()
+            starts[name]()
         except LinkedError as text:
-            found[name] = str(text)
-    assert list(found) == list(table)
-    return found
+            linkings[name] = str(text)
+    assert list(linkings) == list(names or starts)
+    return linkings
 
 
-def compile_all(folder: str) -> None:
-    """Compile the kernels of all modules; print their texts as JSON."""
+def compile_all(folder: str, *names: str) -> None:
+    """Compile the kernels of modules; print their texts as JSON."""
     from tistreamlines.backends.driven.ahead import kernels_of
     from tistreamlines.devices import choose
 
-    told = {}
-    for name, text in texts(Path(folder)).items():
-        names = re.findall(r"^def run_(\w+)", text, flags=re.MULTILINE)
-        asked = kernels_of(choose("cuda"), text, names, True)
-        told[name] = {kernel: json.loads(future.result()) for kernel, future in asked.items()}
-    print("\n" + json.dumps(told))
+    compiled = {}
+    for name, text in texts(Path(folder), names).items():
+        kernels = re.findall(r"^def run_(\w+)", text, flags=re.MULTILINE)
+        requests = kernels_of(choose("cuda"), text, kernels, True)
+        compiled[name] = {kernel: json.loads(future.result()) for kernel, future in requests.items()}
+    print("\n" + json.dumps(compiled))
 
 
-def test_what_taichi_compiles_is_known(environment, tmp_path):
-    """For each getter, with the longest kernels."""
-    code = importing(__file__) + "test_cuda.compile_all(sys.argv[1])"
+BY_DAY = ("det", "prob with regions", "ifod2, recovered", "particles, ptt", "peaks")
+
+
+@pytest.mark.parametrize("names", [BY_DAY, pytest.param((), marks=pytest.mark.nightly)], ids=["some", "all"])
+def test_what_taichi_compiles_is_known(environment, tmp_path, names):
+    """Of all getters nightly, since each takes seconds to link; with the longest kernels."""
+    code = importing(__file__) + "test_cuda.compile_all(*sys.argv[1:])"
     done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path], env=environment, capture_output=True, text=True, timeout=300,
+        [sys.executable, "-c", code, tmp_path, *names], env=environment, capture_output=True, text=True, timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    modules = json.loads(done.stdout.splitlines()[-1])
+    compiled = json.loads(done.stdout.splitlines()[-1])
     called = 0
-    for name, kernels in modules.items():
+    for name, kernels in compiled.items():
         assert {"start", "enlist", "advance", "pack"} <= set(kernels), name
         for kernel in kernels.values():
             (task,) = kernel["tasks"]
@@ -254,7 +267,7 @@ def test_what_taichi_compiles_is_known(environment, tmp_path):
             read = {int(place) for place in re.findall(r"\[arguments\+(\d+)\]", text)}
             assert read <= {*kernel["places"], size - 4}
             called += "%thread1" in text
-    assert 0 < called < len(modules)
+    assert 0 < called < len(compiled)
 
 
 def test_copies_and_memory(environment):

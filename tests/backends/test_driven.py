@@ -16,7 +16,7 @@ from tistreamlines.devices import choose, list_devices
 from tistreamlines.errors import DeviceError, DeviceMemoryError, LostDeviceError
 from tistreamlines.linker.parts import Source
 
-PRESENT = {one.arch for one in list_devices() if one.available}
+PRESENT = {device.arch for device in list_devices() if device.available}
 
 
 @pytest.fixture(scope="module", params=GPUS)
@@ -107,10 +107,10 @@ def test_codes_come_to_where_they_are_laid_out(device, program):
 @pytest.fixture
 def destroyed(device, monkeypatch):
     """The memory that is freed, in order."""
-    gpu, found = opened(device), []
+    gpu, freed = opened(device), []
     destroy = gpu._destroy
-    monkeypatch.setattr(gpu, "_destroy", lambda buffer: (found.append(id(buffer)), destroy(buffer)))
-    return found
+    monkeypatch.setattr(gpu, "_destroy", lambda buffer: (freed.append(id(buffer)), destroy(buffer)))
+    return freed
 
 
 def test_a_copy_that_nobody_asks_for_is_freed(device, program, destroyed, monkeypatch):
@@ -223,8 +223,8 @@ def test_damaged_kernels_are_compiled_again(device, monkeypatch, tmp_path):
 def test_what_cannot_be_compiled_is_one_line(device, monkeypatch):
     text = "import taichi as ti\nraise ValueError('no such kernel')\n"
     monkeypatch.setattr(taichi_program, "linked_for", lambda *_: (text, {"none": []}, None))
-    told = rf"^{device.arch}: kernels cannot be compiled for .*: \w+Error: .*$"
-    with pytest.raises(DeviceError, match=told) as error:
+    message = rf"^{device.arch}: kernels cannot be compiled for .*: \w+Error: .*$"
+    with pytest.raises(DeviceError, match=message) as error:
         DrivenProgram(device, Source([tripled]), exact=True)
     assert "no such kernel" in str(error.value)
     assert "\n" not in str(error.value)

@@ -48,5 +48,5 @@ def test_kernels_whose_halves_carry_numbers_are_left_alone(carried):
     prepared = boot_case()
     layout = Layout.of(replace(prepared.getter, carried=carried), prepared.rule)
     program = NumbaProgram(prepared.source([growth.advance], layout), threads=1)
-    found = inlined(program._functions["advance"]._text)
-    assert found >= {"advance", "grow", "interpolate_row"} if carried == 0 else not found
+    names = inlined(program._functions["advance"]._text)
+    assert names >= {"advance", "grow", "interpolate_row"} if carried == 0 else not names

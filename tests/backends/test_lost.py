@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from places import LAVAPIPE, SUPPORT
+from small_runs import words_of, write_inputs
 
 from tistreamlines.devices import host
 from tistreamlines.devices.compilers import VARIABLE
@@ -24,42 +25,46 @@ def driver(tmp_path_factory):
     """The settings of a Vulkan driver that loses its device."""
     if LAVAPIPE is None or COMPILER is None or host.load("libvulkan.so.1") is None:
         pytest.skip("needs a C compiler and software Vulkan (Debian: gcc, libc6-dev, mesa-vulkan-drivers, libvulkan1)")
-    folder, told = tmp_path_factory.mktemp("driver"), json.loads(LAVAPIPE.read_text())
+    folder, lavapipe = tmp_path_factory.mktemp("driver"), json.loads(LAVAPIPE.read_text())
     library, manifest = folder / "driver.so", folder / "driver.json"
     source = SUPPORT / "losing_driver.c"
     subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    losing = os.environ | {"LOSING_DRIVER": told["ICD"]["library_path"], "LOSING_AT": str(SUBMISSION)}
-    manifest.write_text(json.dumps(told | {"ICD": told["ICD"] | {"library_path": str(library)}}))
+    losing = os.environ | {"LOSING_DRIVER": lavapipe["ICD"]["library_path"], "LOSING_AT": str(SUBMISSION)}
+    manifest.write_text(json.dumps(lavapipe | {"ICD": lavapipe["ICD"] | {"library_path": str(library)}}))
     return losing | dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(manifest))
 
 
-def tracked(head, output, *options, **environment):
-    """Run ``tistreamlines track`` in a process of its own."""
-    command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--dg", "det"]
-    command += ["--nseeds", "1500", "--chunk-size", "150", "--max-steps", "40", "-o", output, *options]
-    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory):
+    """Those of a run along peaks, in ten chunks."""
+    return [*words_of(write_inputs(tmp_path_factory.mktemp("inputs"))), "--chunk-size", "12"]
 
 
 @pytest.fixture
-def track(head, tmp_path):
-    """Call ``tracked`` with the name of an output in a folder of the test."""
-    return lambda name, *options, **environment: tracked(head, tmp_path / name, *options, **environment)
+def track(arguments, tmp_path):
+    """Track to an output in a folder of the test, in a process of its own."""
+
+    def call(name, *options, **environment):
+        command = [sys.executable, "-m", "tistreamlines", "track", *arguments, "-o", tmp_path / name, *options]
+        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
+
+    return call
 
 
-@pytest.fixture(scope="module")
-def whole(head, tmp_path_factory):
+@pytest.fixture
+def whole(run, arguments, tmp_path_factory):
     """The tractogram of a run that loses nothing."""
     path = tmp_path_factory.mktemp("whole") / "whole.trx"
-    assert tracked(head, path, "--arch", "cpu").returncode == 0
+    assert run("track", *arguments, "-o", path, "--arch", "cpu").code == 0
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("submission", [30, 70, 89, SUBMISSION])
+@pytest.mark.parametrize("submission", [30, 70, SUBMISSION])
 def test_one_line_and_nothing_left(driver, track, tmp_path, submission):
     done = track("a.trx", "--arch", "vulkan", **driver | {"LOSING_AT": str(submission)})
     assert done.returncode == 1, done.stderr
-    told = "Error: the device was lost while it computed (Vulkan error -4 of vk"
-    assert done.stderr.splitlines()[-1].startswith(told)
+    words = "Error: the device was lost while it computed (Vulkan error -4 of vk"
+    assert done.stderr.splitlines()[-1].startswith(words)
     assert done.stderr.endswith("--resume keeps what it has tracked\n")
     assert not list(tmp_path.iterdir())
 

@@ -11,6 +11,8 @@ import inspect
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +74,26 @@ def tool(*arguments: object, stdin: str | None = None) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module", params=CASES)
-def spirv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """SPIR-V of every kernel's tasks."""
+@dataclass(frozen=True)
+class Task:
+    """A task of a kernel: its SPIR-V, and that in Metal's shading language, translated as Taichi does it."""
+
+    path: Path
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return re.sub(r"_c\d+_\d+_\d+_t\d+$", "", self.path.stem)
+
+    @cached_property
+    def metal(self) -> str:
+        """Metal's text."""
+        return tool("spirv-cross", "--msl", "--msl-version", "20300", "--msl-decoration-binding", self.path)
+
+
+@pytest.fixture(scope="module", params=[pytest.param("opdt", marks=pytest.mark.nightly), "large"])
+def tasks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
+    """Every kernel's tasks; by day those of the larger case, which has all that the other has."""
     absent = [name for name in TOOLS if shutil.which(name) is None]
     if absent:
         pytest.skip(f"no {', '.join(absent)} (Debian: spirv-tools, spirv-cross)")
@@ -84,18 +103,9 @@ def spirv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         pytest.skip(f"Taichi makes SPIR-V only beside a Vulkan device: {error}")
     folder = tmp_path_factory.mktemp(request.param)
     code = "test_metal.save_spirv(*sys.argv[1:])"
-    made = python("-c", importing(__file__) + code, request.param, folder, timeout=300)
-    assert made.returncode == 0, made.stderr[-3000:]
-    return sorted(folder.glob("*.spv"))
-
-
-def kernel_of(path: Path) -> str:
-    return re.sub(r"_c\d+_\d+_\d+_t\d+$", "", path.stem)
-
-
-def metal(path: Path) -> str:
-    """A task in Metal's shading language, translated as Taichi does it."""
-    return tool("spirv-cross", "--msl", "--msl-version", "20300", "--msl-decoration-binding", path)
+    done = python("-c", importing(__file__) + code, request.param, folder, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [Task(path) for path in sorted(folder.glob("*.spv"))]
 
 
 def buffers(text: str) -> int:
@@ -106,54 +116,46 @@ def buffers(text: str) -> int:
 def shared_bytes(text: str) -> int:
     """Memory that a block's threads share."""
     widths = {"float": 4, "int": 4, "uint": 4}
-    found = re.findall(r"^\s*threadgroup (?:spvUnsafeArray<(\w+), (\d+)> \w+|(\w+) \w+\[(\d+)\]);", text, re.MULTILINE)
-    return sum(widths[a or b] * int(n or m) for a, n, b, m in found)
+    pattern = r"^\s*threadgroup (?:spvUnsafeArray<(\w+), (\d+)> \w+|(\w+) \w+\[(\d+)\]);"
+    return sum(widths[a or b] * int(n or m) for a, n, b, m in re.findall(pattern, text, re.MULTILINE))
 
 
-def test_every_kernel_is_there(spirv):
-    assert {kernel_of(path) for path in spirv} == KERNELS
+def test_spirv_of_every_kernel_is_valid(tasks):
+    """What Taichi makes of subgroup operations would be none, and their order is the driver's."""
+    assert {task.kernel for task in tasks} == KERNELS
+    for task in tasks:
+        tool("spirv-val", "--target-env", "vulkan1.1", task.path)
+        assert "GroupNonUniform" not in tool("spirv-dis", task.path)
 
 
-def test_spirv_is_valid(spirv):
-    for path in spirv:
-        tool("spirv-val", "--target-env", "vulkan1.1", path)
-
-
-def test_translates_to_metal_within_its_limits(request, spirv):
+def test_translates_to_metal_within_its_limits(request, tasks):
     most: dict[str, tuple[int, int]] = {}
-    for path in spirv:
-        text = metal(path)
+    for task in tasks:
+        text = task.metal
         assert "kernel void main0(" in text
         assert text.count("threadgroup ") == 0 or shared_bytes(text) > 0
         assert not re.search(r"\bdouble\b", text)  # Metal has none
-        held = most.get(kernel_of(path), (0, 0))
-        most[kernel_of(path)] = max(held[0], buffers(text)), max(held[1], shared_bytes(text))
+        before = most.get(task.kernel, (0, 0))
+        most[task.kernel] = max(before[0], buffers(text)), max(before[1], shared_bytes(text))
     for name, (slots, size) in most.items():
         print(f"{name}: {slots} buffers, {size} shared bytes")  # -rP shows it
         assert slots <= MOST_BUFFERS, f"{name} takes {slots} buffers"
         assert size <= MOST_MEMORY, f"{name} shares {size} bytes"
-    source = boot_case(**CASES[request.node.callspec.params["spirv"]]).source([])
+    source = boot_case(**CASES[request.node.callspec.params["tasks"]]).source([])
     assert most["run_advance"][1] == team_bytes(source, source.scratch) + 4 * 32  # and what reductions need
 
 
-def test_only_the_generator_takes_64_bits(spirv):
+def test_only_the_generator_takes_64_bits(tasks):
     """umulhi is a product of 64-bit words: Apple family 3 (A9) and later have them, so every Mac with Metal 3 does."""
-    for path in spirv:
-        lines = [line for line in metal(path).splitlines() if re.search(r"\bu?long\b", line)]
+    for task in tasks:
+        lines = [line for line in task.metal.splitlines() if re.search(r"\bu?long\b", line)]
         assert all("ulong(" in line for line in lines)
-        assert bool(lines) == (kernel_of(path) == "run_advance" and path.stem.endswith("t01"))
-
-
-def test_subgroup_operations_are_not_used(spirv):
-    """What Taichi makes of them is no valid SPIR-V, and their order is the driver's."""
-    for path in spirv:
-        assert "GroupNonUniform" not in tool("spirv-dis", path)
+        assert bool(lines) == (task.kernel == "run_advance" and task.path.stem.endswith("t01"))
 
 
 @pytest.mark.parametrize("sphere", ["default", "full", "small"])
-@pytest.mark.parametrize("order", [2, 4, 8, 12])
-@pytest.mark.parametrize("signals", [96, 150, 288])
+@pytest.mark.parametrize(("order", "signals"), [(2, 96), (4, 150), (12, 288)])
 def test_team_memory_fits_every_gpu(sphere, order, signals):
     prepared: KernelTables = boot_case(n=signals, order=order, sphere=sphere)
-    own = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.getter.shares]
-    assert 4 * (sum(own) + 64) <= MOST_MEMORY  # 64: what teams need for their own operations
+    sizes = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.getter.shares]
+    assert 4 * (sum(sizes) + 64) <= MOST_MEMORY  # 64: what teams need for their own operations

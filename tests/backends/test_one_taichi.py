@@ -55,41 +55,41 @@ def in_the_way(arch: str) -> dict[str, Any]:
     """Others that start or end Taichi, before us, beside us and after us."""
     import taichi as ti
 
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     ti.init(arch=ti.x64, log_level=ti.ERROR)
     theirs = ti.field(ti.i32, shape=3)
     theirs.fill(7)
-    found["beside theirs"], found["theirs"] = said(lambda: Doubler(arch)()), theirs.to_numpy().tolist()
+    answers["beside theirs"], answers["theirs"] = said(lambda: Doubler(arch)()), theirs.to_numpy().tolist()
     ti.reset()
     double = Doubler(arch)
-    found["after theirs"] = double()
-    found["another way"] = said(lambda: Doubler(arch, another=True)())
-    found["still"] = double()
+    answers["after theirs"] = double()
+    answers["another way"] = said(lambda: Doubler(arch, another=True)())
+    answers["still"] = double()
     del double
-    found["then"] = said(lambda: Doubler(arch, another=True)())
+    answers["then"] = said(lambda: Doubler(arch, another=True)())
     double = Doubler(arch, another=True)
     ti.init(arch=ti.x64, log_level=ti.ERROR)
-    found["taken"] = said(double)
-    found["not ours"] = said(lambda: Doubler(arch)())
+    answers["taken"] = said(double)
+    answers["not ours"] = said(lambda: Doubler(arch)())
     ti.reset()
-    found["given back"] = said(lambda: Doubler(arch)())
-    found["gone for good"] = said(double)
-    return found
+    answers["given back"] = said(lambda: Doubler(arch)())
+    answers["gone for good"] = said(double)
+    return answers
 
 
 def from_another_thread(arch: str) -> dict[str, Any]:
     """Taichi started anew by a thread that is not in the context of the device that it leaves."""
     others = [other for other in GPUS if other != arch and isinstance(said(lambda o=other: choose(o)), Device)]
     ways = [(other, False) for other in others] or [(arch, True)]
-    found: dict[str, Any] = {"first": Doubler(arch)()}
+    answers: dict[str, Any] = {"first": Doubler(arch)()}
     for way in ways:
         gc.collect()
-        worker = threading.Thread(target=lambda way=way: found.update({f"{way}": said(lambda: Doubler(*way)())}))
+        worker = threading.Thread(target=lambda way=way: answers.update({f"{way}": said(lambda: Doubler(*way)())}))
         worker.start()
         worker.join()
         gc.collect()
-        found[f"back from {way}"] = said(lambda: Doubler(arch)())
-    return found
+        answers[f"back from {way}"] = said(lambda: Doubler(arch)())
+    return answers
 
 
 def memory(arch: str) -> dict[str, Any]:
@@ -108,13 +108,13 @@ def memory(arch: str) -> dict[str, Any]:
     double = Doubler(arch)
     double.program.run("doubled", 5, double.values)
     del double
-    found = {"freed": len(freed), "waiting": len(runtime._spent)}
+    counts = {"freed": len(freed), "waiting": len(runtime._spent)}
     double = Doubler(arch)
     with runtime.turn(exact=True):
         del double  # as when Python collects it just then
-        found |= {"freed in turn": len(freed), "waiting in turn": len(runtime._spent)}
+        counts |= {"freed in turn": len(freed), "waiting in turn": len(runtime._spent)}
     Doubler(arch)
-    return found | {"freed later": len(freed), "waiting later": len(runtime._spent)}
+    return counts | {"freed later": len(freed), "waiting later": len(runtime._spent)}
 
 
 class Counting:
@@ -164,34 +164,34 @@ def test_python_ends_in_another_thread(arch):
 @TAICHI_ALONE
 @pytest.mark.parametrize("arch", GPUS)
 def test_runs_share_taichi_and_what_it_has_compiled(arch):
-    found = outcome("side_by_side", arch)
+    answers = outcome("side_by_side", arch)
     expected = [digest(list(run("cpu", seed))) for seed in (0, 1)]
     assert expected[0] != expected[1]
-    assert found["turns"] == expected
-    assert found["threads"] == expected
-    first, last = found["kernels"]
+    assert answers["turns"] == expected
+    assert answers["threads"] == expected
+    first, last = answers["kernels"]
     assert first == last > 3  # what the first run has compiled does for all
 
 
 @TAICHI_ALONE
 @pytest.mark.parametrize("arch", GPUS)
 def test_taichi_is_not_taken_from_others_nor_by_them(arch):
-    found, doubles = outcome("in_the_way", arch), [0, 2, 4, 6, 8]
-    assert "started by other code" in found["beside theirs"]
-    assert found["theirs"] == [7, 7, 7]
-    assert found["after theirs"] == found["still"] == found["then"] == found["given back"] == doubles
-    assert f"a run on {arch}" in found["another way"] and "end that run first" in found["another way"]
+    answers, doubles = outcome("in_the_way", arch), [0, 2, 4, 6, 8]
+    assert "started by other code" in answers["beside theirs"]
+    assert answers["theirs"] == [7, 7, 7]
+    assert answers["after theirs"] == answers["still"] == answers["then"] == answers["given back"] == doubles
+    assert f"a run on {arch}" in answers["another way"] and "end that run first" in answers["another way"]
     for name in ("taken", "gone for good"):
-        assert "has called ti.init or ti.reset" in found[name], name
-    assert "started by other code" in found["not ours"]
+        assert "has called ti.init or ti.reset" in answers[name], name
+    assert "started by other code" in answers["not ours"]
 
 
 @pytest.mark.parametrize("arch", GPUS)
 def test_another_thread_may_take_another_device(arch):
     """With CUDA, "invalid context" where the thread that leaves it never entered it."""
-    found = outcome("from_another_thread", arch)
-    assert len(found) >= 3
-    assert all(values == [0, 2, 4, 6, 8] for values in found.values()), found
+    answers = outcome("from_another_thread", arch)
+    assert len(answers) >= 3
+    assert all(values == [0, 2, 4, 6, 8] for values in answers.values()), answers
 
 
 @TAICHI_ALONE

@@ -26,21 +26,21 @@ def fill_with(item: i32, value: i32, table: Ints, out: Ints):
 
 
 @func
-def double(item: i32, given: Ints, out: Ints):
-    """Write twice what is given."""
-    out[item] = 2 * given[item]
+def double(item: i32, source: Ints, out: Ints):
+    """Write twice the source."""
+    out[item] = 2 * source[item]
 
 
 @func
-def negate(item: i32, given: Ints, out: Ints):
-    """Write what is given, with the other sign."""
-    out[item] = -given[item]
+def negate(item: i32, source: Ints, out: Ints):
+    """Write the source with the other sign."""
+    out[item] = -source[item]
 
 
 @func
-def copy_now(item: i32, given: Ints, out: Ints):
-    """Write what is given."""
-    out[item] = given[item]
+def copy_now(item: i32, source: Ints, out: Ints):
+    """Write the source."""
+    out[item] = source[item]
 
 
 class Gated(NumbaProgram):
@@ -79,9 +79,9 @@ class Gated(NumbaProgram):
 
 @pytest.fixture(params=[1, 2, 3])
 def program(request: Any) -> Any:
-    made = Gated(request.param)
-    yield made
-    made.open()
+    gated = Gated(request.param)
+    yield gated
+    gated.open()
 
 
 def test_the_caller_goes_on_and_a_copy_waits(program):
@@ -104,8 +104,8 @@ def test_kernels_that_share_an_array_take_turns_and_others_do_not(program):
     program.gates["double"].set()
     program.gates["negate"].set()
     program.fill(1, first)
-    program.run("double", COUNT, {"given": first, "out": second})
-    program.run("negate", COUNT, {"given": program.table, "out": apart})  # the table is also read by the first
+    program.run("double", COUNT, {"source": first, "out": second})
+    program.run("negate", COUNT, {"source": program.table, "out": apart})  # the table is also read by the first
     np.testing.assert_array_equal(program.host(apart, COUNT), -np.arange(COUNT))
     assert not first.any() and not second.any()
     program.open()
@@ -116,7 +116,7 @@ def test_what_is_not_queued_runs_when_its_arrays_are_done(program):
     first, second = (program.empty(COUNT, INTS) for _ in range(2))
     program.fill(1, first)
     threading.Timer(SOON, program.open).start()
-    program.run("copy_now", COUNT, {"given": first, "out": second})
+    program.run("copy_now", COUNT, {"source": first, "out": second})
     np.testing.assert_array_equal(second, 1 + np.arange(COUNT))
 
 
@@ -156,10 +156,10 @@ def test_what_a_kernel_raises_is_raised_once(program):
     program.open()
     kept, program.gates["fill_with"] = program.gates["fill_with"], None  # type: ignore[assignment]
     program.fill(1, out)
-    program.run("double", COUNT, {"given": out, "out": other})
+    program.run("double", COUNT, {"source": out, "out": other})
     with pytest.raises(AttributeError):
         program.host(other, 1)
     program.gates["fill_with"] = kept
     program.fill(2, out)
-    program.run("double", COUNT, {"given": out, "out": other})
+    program.run("double", COUNT, {"source": out, "out": other})
     np.testing.assert_array_equal(program.host(other, 2), [4, 6])

@@ -26,6 +26,7 @@ from tables import prepare_boot
 
 from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.backends.taichi.linking import TYPES, dialect
+from tistreamlines.backends.taichi.team import team_kind
 from tistreamlines.devices import ARCHS, Device, choose
 from tistreamlines.errors import DeviceError
 from tistreamlines.kernels.getters.boot import COEFFICIENTS, Boot, BootScratch, fit_drawn
@@ -35,7 +36,7 @@ from tistreamlines.linker.lang import Ints, Reals, barrier, func, i32, real, u32
 from tistreamlines.linker.link import link
 from tistreamlines.linker.parts import Source
 from tistreamlines.linker.store import load
-from tistreamlines.space.batch import Space
+from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.tables.inputs import KernelTables
@@ -43,14 +44,7 @@ from tistreamlines.tracking.tables.inputs import KernelTables
 Case = tuple[Any, int, dict[str, Any]]  # kernel, number of items, arguments
 CONSTANTS, SCRATCH = {"pattern": OFFSETS, "row_chunks": 2}, {"row": ("reals", 64)}
 GPUS = [arch for arch in ARCHS if arch != "cpu"]
-SHAPE, SIDES, STEP_MM, SEEDS = (7, 7, 7), np.array([2.0, 1.5, 2.5]), 0.9, 40
-ENGINES: dict[str, dict[str, Any]] = {
-    "opdt": {"directions": 32},  # as many as the phantom of verify has, whose kernels serve
-    "csa, all options": {
-        "model": "csa", "sh_order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"
-    },
-}
-RUNS = [("opdt", None), ("opdt", 7), ("csa, all options", 7)]  # with their chunks; the CPU's is one
+SHAPE, SIDES, STEP_MM, SEEDS = (7, 7, 7), np.array([2.0, 1.5, 2.5]), 0.9, 20
 
 
 # ---------------------------------------------------------------------------------------------- what is computed
@@ -62,9 +56,9 @@ def dots(item: i32, a: Reals, b: Reals, out: Reals):
 
 
 @func
-def insides(item: i32, volume: Volume, points: Reals, found: Ints):
+def insides(item: i32, volume: Volume, points: Reals, out: Ints):
     """Whether points are inside the image."""
-    found[item] = inside(volume.shape, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
+    out[item] = inside(volume.shape, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
 
 
 @func
@@ -110,7 +104,7 @@ def scalar_cases() -> dict[str, Case]:
         "uniform": (uniforms, 50, {"counter": sides[0], "out": reals(50)}),
         "dot": (dots, n, {"a": points.ravel(), "b": near.repeat(3), "out": reals(n)}),
         "horner": (horner, n, {"a": near, "out": reals(n)}),
-        "inside": (insides, n, volume | {"points": points.ravel(), "found": ints(n)}),
+        "inside": (insides, n, volume | {"points": points.ravel(), "out": ints(n)}),
         "scalars": (scalars, 8, {"a": REAL, "b": OTHER, "out": reals(64)}),
         "whole": (whole, 50, {"a": sides[0], "b": sides[1], "out": ints(600)}),
         "bits": (float_bits, n - 1, {"a": a, "out": ints(n), "back": reals(n)}),
@@ -148,8 +142,8 @@ def refit_case(model: str) -> tuple[KernelTables, Case]:
     """Coefficients of the model fitted to redrawn signals."""
     prepared = boot_case(model=model)
     points = np.random.default_rng(3).uniform(-0.5, 2.4, 150).astype(np.float32)
-    own = {"points": points, "key": np.array([11, -12]), "out": reals(50 * prepared.getter.coefficients)}
-    return prepared, (refit, 50, prepared.arrays | prepared.scalars | own)
+    values = {"points": points, "key": np.array([11, -12]), "out": reals(50 * prepared.getter.coefficients)}
+    return prepared, (refit, 50, prepared.arrays | prepared.scalars | values)
 
 
 def bare(roots: list[Any]) -> Source:
@@ -161,21 +155,17 @@ def arrays_of(case: Case) -> list[str]:
     return [name for name, value in case[2].items() if isinstance(value, np.ndarray)]
 
 
-def engine_output(arch: str, name: str, chunk: int | None, exact: bool = True) -> dict[str, np.ndarray]:
-    """Streamlines of a noisy crossing with a hole in the stop map, in voxels of unequal sides."""
-    options = dict(ENGINES[name])
-    gtab = gradients(options.pop("directions", 64))
+def engine_output(arch: str, exact: bool = True) -> dict[str, np.ndarray]:
+    """Points and lengths of streamlines of a noisy crossing with a hole in the stop map, in voxels of unequal sides."""
+    gtab = gradients(32)  # as many as the phantom of verify has, whose kernels serve
     data = noisy_crossing(gtab, SHAPE, snr=12.0)
     stop_map = np.ones(SHAPE, np.float32)
     stop_map[5, 2:5, 2:5] = 0
     seeds = np.random.default_rng(1).uniform(0.5, 5.5, (SEEDS, 3)).astype(np.float32)
-    prepared = prepare_boot(data, gtab, stop_map, 0.5, seeds.astype(float), **options)
-    settings = Settings(STEP_MM, max_steps=40, rng_seed=2**40 + 5, exact=exact, chunk_size=chunk)
-    space = Space(np.diag([*SIDES, 1.0]), SHAPE)
-    batches = list(Engine(prepared, space, choose(arch), settings).track(seeds, first_seed=3))
-    fields = ("points", "seeds", "seed_number", "direction_number", "stop_reasons")
-    joined = {field: np.concatenate([getattr(batch, field) for batch in batches]) for field in fields}
-    return joined | {"lengths": np.concatenate([np.diff(batch.offsets) for batch in batches])}
+    prepared = prepare_boot(data, gtab, stop_map, 0.5, seeds.astype(float))
+    settings, space = Settings(STEP_MM, max_steps=40, exact=exact), Space(np.diag([*SIDES, 1.0]), SHAPE)
+    batch = Batch.concatenate(list(Engine(prepared, space, choose(arch), settings).track(seeds)))
+    return {"points": batch.points, "lengths": np.diff(batch.offsets)}
 
 
 # ------------------------------------------------------------------------------- what runs in a process of its own
@@ -234,22 +224,22 @@ def compute_kernels(arch: str) -> dict[str, np.ndarray]:
         return dict(outcomes(PlainProgram(scalar_cases()), scalar_cases()))
     device = choose(arch)
     done = kernels_on_gpu(device, scalar_cases() | team_cases(), bare)
-    shared = kernels_on_gpu(device, team_cases(), bare, kind="block")
+    in_memory = team_kind(device.arch, device.subgroup) == "block"  # as on devices in software
+    shared = {} if in_memory else kernels_on_gpu(device, team_cases(), bare, kind="block")
     for model in ("opdt", "csa"):
         prepared, case = refit_case(model)
         done |= kernels_on_gpu(device, {f"refit {model}": case}, prepared.source)
     return done | {f"shared {name}": value for name, value in shared.items()}
 
 
-def compute_engines(arch: str) -> dict[str, np.ndarray]:
-    """All engine cases on an arch; the first of them fast, which leaves the others as exact as they are."""
-    runs = {"fast": ("opdt", 16, False)} | {f"{name} {chunk}": (name, chunk, True) for name, chunk in RUNS}
-    return {f"{run}: {k}": v for run, which in runs.items() for k, v in engine_output(arch, *which).items()}
+def compute_fast(arch: str) -> dict[str, np.ndarray]:
+    """Streamlines of an engine that need not be exact."""
+    return engine_output(arch, exact=False)
 
 
 def save(what: str, arch: str, path: str) -> None:
     """Compute and save, for :func:`computed`."""
-    np.savez(path, **{"kernels": compute_kernels, "engines": compute_engines}[what](arch))
+    np.savez(path, **{"kernels": compute_kernels, "fast": compute_fast}[what](arch))
 
 
 def computed(what: str, arch: str, folder: Path) -> dict[str, np.ndarray]:
@@ -299,6 +289,8 @@ def test_team_kernels_give_the_cpus_bits(kernels, name, shared):
     if arch == "x64":
         pytest.skip("Taichi's x64 has no barrier of a block")
     got = {k.removeprefix(shared): v for k, v in got.items() if k.startswith(shared)}
+    if not got:
+        pytest.skip("teams of this device meet in memory in any case")
     assert_cpus_bits(team_cases()[name], got, name, CONSTANTS, SCRATCH)
 
 
@@ -318,25 +310,13 @@ def test_known_random_words(kernels, known):
     assert (out[0::2] << 16 | out[1::2]).tolist() == words(KNOWN[known][2]).view(np.uint32).tolist()
 
 
-# ------------------------------------------------------------------------------------------------------- engine
-@pytest.fixture(scope="module", params=GPUS)
-def engines(request, tmp_path_factory) -> dict[str, np.ndarray]:
-    return computed("engines", request.param, tmp_path_factory.mktemp(f"{request.param}_engine"))
-
-
-@pytest.mark.parametrize(("name", "chunk"), RUNS)
-def test_engine_tracks_the_cpus_streamlines(engines, name, chunk):
-    expected = engine_output("cpu", name, None)
-    assert expected["lengths"].sum() > 500
-    assert len(np.unique(expected["stop_reasons"])) >= 2
-    for field, value in expected.items():
-        assert np.array_equal(engines[f"{name} {chunk}: {field}"], value), field
-
-
-def test_fast_tracks_much_the_same(engines):
-    expected = engine_output("cpu", "opdt", None)
-    points, lengths = engines["fast: points"], engines["fast: lengths"]
-    assert abs(len(lengths) - len(expected["lengths"])) <= 0.05 * len(expected["lengths"])
+# --------------------------------------------------------------------------------------------------------------- fast
+@pytest.mark.parametrize("arch", GPUS)
+def test_fast_tracks_much_the_same(arch, tmp_path):
+    """``test_conformance.py`` compares the bits of exact runs."""
+    fast, expected = computed("fast", arch, tmp_path), engine_output("cpu")
+    points, lengths = fast["points"], fast["lengths"]
+    assert abs(len(lengths) - len(expected["lengths"])) <= 0.1 * len(expected["lengths"])
     assert abs(lengths.mean() - expected["lengths"].mean()) < 0.2 * expected["lengths"].mean()
     assert np.isfinite(points).all()
     assert (points >= -0.5 * SIDES).all()

@@ -13,18 +13,18 @@ from tistreamlines.linker import store as _store
 TRACK = """
 import hashlib, importlib.metadata, json, sys
 pretended, options = sys.argv[1:]
-found = importlib.metadata.version
-importlib.metadata.version = lambda asked: pretended if asked == "numba" and pretended else found(asked)
+real = importlib.metadata.version
+importlib.metadata.version = lambda asked: pretended if asked == "numba" and pretended else real(asked)
 import tistreamlines as ts
 
-class Told(ts.Watcher):
+class Notes(ts.Watcher):
     def note(self, text):
         print(text)
 
 from numba.core import event
 heard = event.RecordingListener()
 event.register("numba:compile", heard)
-chosen = json.loads(options) | {"max_steps": 40, "arch": "cpu", "watcher": Told()}
+chosen = json.loads(options) | {"max_steps": 40, "arch": "cpu", "watcher": Notes()}
 (batch,) = ts.stream(**chosen)
 print(len(heard.buffer))
 print(len(batch), hashlib.sha256(batch.points.tobytes() + batch.stop_reasons.tobytes()).hexdigest())
@@ -32,8 +32,8 @@ print(len(batch), hashlib.sha256(batch.points.tobytes() + batch.stop_reasons.tob
 # multiplies with a Numba that says it has another version; prints the product and how much Numba has compiled for it
 TIMES = """
 import importlib.metadata, sys
-found = importlib.metadata.version
-importlib.metadata.version = lambda asked: "0.99.1" if asked == "numba" else found(asked)
+real = importlib.metadata.version
+importlib.metadata.version = lambda asked: "0.99.1" if asked == "numba" else real(asked)
 import numpy as np
 from numba.core import event
 from tistreamlines.backends.numba.cache import Function, made_by
@@ -80,7 +80,9 @@ def test_another_version_gives_the_same_bits_and_a_note(tracked):
     assert same == result
 
 
+@pytest.mark.nightly
 def test_what_another_numba_compiles_is_found_by_the_next_command(tracked, tmp_path, monkeypatch):
+    """Nightly, since all kernels are compiled; by day, a small one is looked for in this cache below."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (_, first, compiled), (_, second, again) = [tracked("0.99.1") for _ in range(2)]
     assert compiled > 10
@@ -106,6 +108,7 @@ def test_another_numbas_cache_is_the_users_alone(tmp_path, monkeypatch):
     assert not list(elsewhere.iterdir())
     assert list((cache / "tistreamlines" / "kernels").rglob("*.nbi"))
     assert multiply() == (42, 0)
+
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tistreamlines.io.images import reading
 from tistreamlines.linker.lang import Reals, func, i32, real
 from tistreamlines.linker.parts import Source
 
-PRESENT = {one.arch for one in list_devices() if one.available}
+PRESENT = {device.arch for device in list_devices() if device.available}
 # prints the threads that a run starts, and where the C library's list of variables is then, and at last
 PLACES = """
 import ctypes, sys, threading
@@ -46,14 +46,14 @@ def halved(item: i32, a: Reals, out: Reals):
 
 
 def test_others_compile_when_kernels_are_done():
-    own = numba.njit(lambda x: x + 1)
+    function = numba.njit(lambda x: x + 1)
     with quick_compiler():
-        thread = threading.Thread(target=own, args=(1,))
+        thread = threading.Thread(target=function, args=(1,))
         thread.start()
         thread.join(0.5)
         assert thread.is_alive()
     thread.join(60)
-    assert own.signatures
+    assert function.signatures
 
 
 def test_compiling_leaves_the_warnings_of_other_threads_alone(monkeypatch, tmp_path):
@@ -103,7 +103,7 @@ def test_a_fit_goes_on_while_another_thread_imports():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the C library's list")
-@pytest.mark.parametrize("arch", [one for one in ("vulkan", "cuda") if one in PRESENT])
+@pytest.mark.parametrize("arch", [arch for arch in ("vulkan", "cuda") if arch in PRESENT])
 def test_the_list_of_environment_variables_stays_where_threads_read_it(head, arch):
     """A thread that reads the list, as Vulkan's loader does, would end the process if another one had it moved."""
     done = python("-c", PLACES, arch, head.mask, *head.series, timeout=600)

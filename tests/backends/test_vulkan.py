@@ -38,7 +38,7 @@ from tistreamlines.devices.compilers import VARIABLE
 from tistreamlines.errors import DeviceMemoryError, LostDeviceError
 from tistreamlines.linker.parts import Source
 
-PRESENT = any(one.arch == "vulkan" and one.available for one in list_devices())
+PRESENT = any(device.arch == "vulkan" and device.available for device in list_devices())
 LOADED = 61  # what was read of memory
 VALIDATOR = shutil.which("spirv-val")
 VALIDATION = next(iter(Path("/usr/share/vulkan/explicit_layer.d").glob("VkLayer_khronos_validation.json")), None)
@@ -113,39 +113,39 @@ def long_tasks(kernel: Future[bytes]) -> list[Module]:
 
 
 @pytest.fixture
-def told(monkeypatch):
+def requests(monkeypatch):
     """What programs have compiled: what was asked for, and the kernels."""
-    made, found = driven.kernels_of, []
+    kernels_of, requests = driven.kernels_of, []
 
-    def noted(*given):
-        found.append((given, made(*given)))
-        return found[-1][1]
+    def noted(*arguments):
+        requests.append((arguments, kernels_of(*arguments)))
+        return requests[-1][1]
 
     monkeypatch.setattr(driven, "kernels_of", noted)
     opened(choose("vulkan")).kernels.clear()
-    return found
+    return requests
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_reals_are_marked_where_they_have_no_guard(told, exact):
+def test_reals_are_marked_where_they_have_no_guard(requests, exact):
     """On hardware, every product and sum of an exact kernel has SPIR-V's NoContraction."""
     a, out = codes(replace(choose("vulkan"), software=False), exact)
     if exact:  # else devices may fuse them
         np.testing.assert_array_equal(out, a * a + np.float32(0.1))
-    (_, text, _, _), kernels = told[0]
+    (_, text, _, _), kernels = requests[0]
     assert "_guard(a" not in text
     (task,) = long_tasks(kernels["raised"])
-    marked = {one[1] for one in task.all(DECORATE) if one[2] == spirv.NO_CONTRACTION}
-    reals = {one[2] for one in task.all(*spirv.REAL_OPERATIONS)}
+    marked = {entry[1] for entry in task.all(DECORATE) if entry[2] == spirv.NO_CONTRACTION}
+    reals = {entry[2] for entry in task.all(*spirv.REAL_OPERATIONS)}
     assert len(reals) >= 2
     assert marked == (reals if exact else set())
 
 
-def test_arrays_are_read_by_indices(told):
+def test_arrays_are_read_by_indices(requests):
     """All addresses that a kernel makes are the starts of its arrays."""
     codes(choose("vulkan"), True)
-    (task,) = long_tasks(told[0][1]["raised"])
-    starts = {one[3] for one in task.all(spirv.TO_POINTER)}
+    (task,) = long_tasks(requests[0][1]["raised"])
+    starts = {entry[3] for entry in task.all(spirv.TO_POINTER)}
     assert len(starts) >= 2
     assert starts <= set(task.results(LOADED))
     assert len(task.all(spirv.ELEMENT)) == len(task.all(spirv.TO_POINTER))
@@ -172,7 +172,7 @@ def module_of(*added: list[int]) -> Module:
         *(instruction(CONSTANT, 2, 10 + place, value) for place, value in enumerate((0, 1, 2, 3))),
         instruction(FUNCTION, 0, 8, 0, 0),
     ]
-    words = [0x07230203, 0x10500, 0, 100, 0, *(word for one in (*known, *added) for word in one)]
+    words = [0x07230203, 0x10500, 0, 100, 0, *(word for entry in (*known, *added) for word in entry)]
     return Module(np.array(words, "<u4").tobytes())
 
 

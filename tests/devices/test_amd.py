@@ -79,7 +79,7 @@ def use(monkeypatch):
     def put(library, names=(amd.LIBRARY,), compiler=True, linker="/usr/bin/ld.lld"):
         monkeypatch.setattr(amd.sys, "platform", "linux")
         monkeypatch.setattr(amd, "load", lambda name: library if name in names else None)
-        monkeypatch.setattr(Compiler, "installed", property(lambda one: compiler and one.name == "quadrants"))
+        monkeypatch.setattr(Compiler, "installed", property(lambda this: compiler and this.name == "quadrants"))
         monkeypatch.setattr(amd, "LINKERS", ())
         monkeypatch.setattr(amd.shutil, "which", lambda name: linker if name == "ld.lld" else None)
         monkeypatch.setattr(amd, "_linker_refusal", lambda name: "unknown version" if name == "ld.lld-14" else None)
@@ -103,7 +103,7 @@ def test_devices_are_read(use, place):
 
 def test_free_memory_is_that_of_the_device(use):
     use(library := FakeHip())
-    assert [free_memory(one) for one in devices._probe("amdgpu")] == [1_000_000_000, 2_000_000_000]
+    assert [free_memory(device) for device in devices._probe("amdgpu")] == [1_000_000_000, 2_000_000_000]
     assert library.current == 0  # the caller's
     library.memory_code = 1
     assert free_memory(choose("amdgpu")) is None  # nor is the total known
@@ -156,8 +156,8 @@ def test_only_on_linux(use, monkeypatch):
 )
 def test_auto_goes_on_where_nothing_compiles_for_it(use, monkeypatch, missing, reason):
     use(FakeHip(), **missing)
-    listed = [one for one in list_devices() if one.arch == "amdgpu"]
-    assert [(one.name, one.available) for one in listed] == [("AMD GPU 0", False), ("AMD GPU 1", False)]
+    listed = [device for device in list_devices() if device.arch == "amdgpu"]
+    assert [(device.name, device.available) for device in listed] == [("AMD GPU 0", False), ("AMD GPU 1", False)]
     with pytest.raises(DeviceError, match=reason):
         choose("amdgpu")
     assert choose("auto").arch != "amdgpu"
@@ -189,7 +189,7 @@ def test_a_linker_that_does_not_start_is_refused(tmp_path):
 def test_several_are_told_apart(use, monkeypatch):
     use(FakeHip(count=2))
     first, second = choose_several("amdgpu", "all")
-    assert [alone(one)["HIP_VISIBLE_DEVICES"] for one in (first, second)] == ["0", "1"]
+    assert [alone(device)["HIP_VISIBLE_DEVICES"] for device in (first, second)] == ["0", "1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     assert alone(second)["HIP_VISIBLE_DEVICES"] == "5"
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2,4")

@@ -86,9 +86,9 @@ def test_cpu_is_always_available():
 
 
 def test_every_arch_is_listed_and_explained():
-    found = list_devices()
-    assert [arch for arch in ARCHS if any(d.arch == arch for d in found)] == list(ARCHS)
-    for device in found:
+    listed = list_devices()
+    assert [arch for arch in ARCHS if any(d.arch == arch for d in listed)] == list(ARCHS)
+    for device in listed:
         assert device.available or (device.reason and (device.name or device.index == -1)), device
         assert "\n" not in device.reason
 
@@ -103,9 +103,9 @@ def test_devices_go_through_json():
 def test_lavapipe_is_a_software_device():
     if _probe_host.load("libvulkan.so.1") is None:
         pytest.skip("no Vulkan loader (libvulkan.so.1)")
-    found = [d for d in list_devices() if d.arch == "vulkan"]
-    assert [d.index for d in found] == list(range(len(found)))
-    (lavapipe,) = (d for d in found if d.name.startswith("llvmpipe"))
+    listed = [d for d in list_devices() if d.arch == "vulkan"]
+    assert [d.index for d in listed] == list(range(len(listed)))
+    (lavapipe,) = (d for d in listed if d.name.startswith("llvmpipe"))
     assert lavapipe.software and lavapipe.available and lavapipe.kind == "cpu"
     assert lavapipe.reason
     assert lavapipe.subgroup in (4, 8, 16)
@@ -114,8 +114,8 @@ def test_lavapipe_is_a_software_device():
     assert lavapipe.memory_bytes > 1 << 28
     assert 0 < free_memory(lavapipe) <= lavapipe.memory_bytes
     assert vulkan_index(lavapipe) == lavapipe.index
-    if all(d.software for d in found):
-        assert choose("vulkan") == found[0]
+    if all(d.software for d in listed):
+        assert choose("vulkan") == listed[0]
         assert lavapipe.reason == "software device only: name it with --arch vulkan"
     else:
         assert not choose("vulkan").software
@@ -139,8 +139,8 @@ def test_order_of_auto(monkeypatch):
     assert ARCHS == ("metal", "cuda", "amdgpu", "vulkan", "cpu")
     for first, expected in enumerate(ARCHS):
         for place, arch in enumerate(gpus):
-            found = none if place < first else [replace(HARDWARE, arch=arch)]
-            monkeypatch.setattr(devices, f"{arch}_devices", lambda found=found: found)
+            listed = none if place < first else [replace(HARDWARE, arch=arch)]
+            monkeypatch.setattr(devices, f"{arch}_devices", lambda listed=listed: listed)
         assert choose("auto").arch == expected
 
 
@@ -149,7 +149,7 @@ def test_auto_goes_on_where_no_compiler_is_installed(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     for arch in ARCHS[:-1]:
         monkeypatch.setattr(devices, f"{arch}_devices", lambda arch=arch: [replace(HARDWARE, arch=arch)])
-    monkeypatch.setattr(Compiler, "installed", property(lambda one: one.name == "forge"))
+    monkeypatch.setattr(Compiler, "installed", property(lambda compiler: compiler.name == "forge"))
     assert choose("auto").arch == "cuda"
     with pytest.raises(DeviceError, match="'metal' cannot run here: no compiler for it is installed: pip"):
         choose("metal")
@@ -174,13 +174,13 @@ def test_vulkan_prefers_hardware_then_discrete(monkeypatch):
 def test_the_users_vulkan_device_is_taken_or_refused(monkeypatch, named, place):
     """Taichi follows TI_VISIBLE_DEVICE: name, memory and subgroups have to be those of the same device."""
     monkeypatch.setenv("TI_VISIBLE_DEVICE", named)
-    found = [SOFTWARE, HARDWARE, replace(HARDWARE, index=2)]
-    monkeypatch.setattr(devices, "vulkan_devices", lambda: _probe_gpu._visible(found))
+    listed = [SOFTWARE, HARDWARE, replace(HARDWARE, index=2)]
+    monkeypatch.setattr(devices, "vulkan_devices", lambda: _probe_gpu._visible(listed))
     if place is None:
         with pytest.raises(DeviceError, match=f"TI_VISIBLE_DEVICE='{named}' is no number .* give one of 0, 1, 2"):
             choose("vulkan")
         return
-    assert choose("vulkan") == found[place]
+    assert choose("vulkan") == listed[place]
     hidden = [device for device in list_devices() if device.arch == "vulkan" and not device.available]
     assert [device.index for device in hidden] == [k for k in range(3) if named not in ("", str(k))]
     assert all(f"TI_VISIBLE_DEVICE={named} names another device" in device.reason for device in hidden)

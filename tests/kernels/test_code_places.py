@@ -34,19 +34,19 @@ def places(paged: int, halves: int, max_steps: int) -> np.ndarray:
 @pytest.mark.parametrize("streamlines", [1, 8, 9, 100])
 @pytest.mark.parametrize("paged", [0, 1])
 def test_each_code_has_a_place_of_its_own(paged, streamlines, max_steps):
-    found = places(paged, 2 * streamlines, max_steps)
+    pages = places(paged, 2 * streamlines, max_steps)
     layout = replace(layout_along_vertices(most_directions=2), paged=paged)
     size = round_up(streamlines, layout.together) * layout.of_streamline(max_steps)["halves_codes"][1]
-    assert len(np.unique(found)) == found.size
-    assert found.min() >= 0 and found.max() < size
+    assert len(np.unique(pages)) == pages.size
+    assert pages.min() >= 0 and pages.max() < size
 
 
 def test_first_steps_of_neighbours_share_a_page():
-    found = places(1, 4 * HALVES_A_PAGE, 500)
-    page = 4 * found // 4096
+    pages = places(1, 4 * HALVES_A_PAGE, 500)
+    page = 4 * pages // 4096
     first = page[:, :IN_A_ROW].reshape(4, -1)
     assert (first == first[:, :1]).all() and len(np.unique(first)) == 4
-    assert (np.diff(found[:, :IN_A_ROW]) == 1).all()
+    assert (np.diff(pages[:, :IN_A_ROW]) == 1).all()
 
 
 def test_arrays_for_kernels_begin_with_zeros():

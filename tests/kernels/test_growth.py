@@ -31,8 +31,8 @@ def engine(data, *, stop_map=None, affine=None, gtab=None, sphere="default", ste
     return Engine(prepared, space, choose("cpu"), Settings(step, **{"max_steps": 200} | settings))
 
 
-def track(made: Engine, seeds, first_seed: int = 0) -> Batch:
-    return joined(made.track(np.asarray(seeds, float), first_seed))
+def track(engine: Engine, seeds, first_seed: int = 0) -> Batch:
+    return joined(engine.track(np.asarray(seeds, float), first_seed))
 
 
 @cache
@@ -103,10 +103,10 @@ def test_a_crossing_gives_each_fibre_its_streamline():
 
 # -------------------------------------------------------------------------------------------------------- laws
 def test_a_streamline_can_be_tracked_from_its_own_points():
-    made = engine(straight_data())
-    line = lines(track(made, [[12.0, 10.0, 4.0]]))[0]
+    straight = engine(straight_data())
+    line = lines(track(straight, [[12.0, 10.0, 4.0]]))[0]
     for seed in (line[1], line[len(line) // 3], line[-2]):
-        again = lines(track(made, [seed]))[0]
+        again = lines(track(straight, [seed]))[0]
         again = again if (again[0] - again[-1]) @ (line[0] - line[-1]) > 0 else again[::-1]
         assert len(again) == len(line)
         assert np.abs(again - line).max() < 1e-3
@@ -136,10 +136,10 @@ def test_turning_the_image_turns_the_streamlines(axes):
 
 def test_a_seed_alone_grows_what_it_grows_among_others():
     data, seeds = noisy()
-    made = engine(data)
-    whole = track(made, seeds, first_seed=7)
+    tracker = engine(data)
+    whole = track(tracker, seeds, first_seed=7)
     for i in (0, 17, 59):
-        alone = track(made, seeds[i : i + 1], first_seed=7 + i)
+        alone = track(tracker, seeds[i : i + 1], first_seed=7 + i)
         of_seed = [line for line, n in zip(lines(whole), whole.seed_number, strict=True) if n == 7 + i]
         assert len(alone) == len(of_seed)
         assert all(np.array_equal(a, b) for a, b in zip(lines(alone), of_seed, strict=True))

@@ -45,8 +45,8 @@ def inner_points(rng) -> np.ndarray:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_inside_it_is_scipys(dialect, data):
     points = inner_points(np.random.default_rng(2))
-    found, rows = interpolated(dialect, data, points)
-    assert found.all()
+    inside, rows = interpolated(dialect, data, points)
+    assert inside.all()
     for channel in (0, 31, 32, 63):
         expected = map_coordinates(data[..., channel], points.T, order=1, mode="nearest")
         assert np.allclose(rows[:, channel], expected, rtol=RELATIVE[dialect], atol=0)
@@ -62,8 +62,8 @@ def test_at_the_border_it_is_dipys(dialect, data):
     points[np.arange(POINTS), axis] = outer
     points[0] = -0.5
     points = np.clip(points.astype(np.float32).astype(float), -0.5, None)
-    found, rows = interpolated(dialect, data, points)
-    assert found.all()
+    inside, rows = interpolated(dialect, data, points)
+    assert inside.all()
     expected = np.array([trilinear_interpolate4d(data, p) for p in points])
     assert np.allclose(rows, expected, rtol=RELATIVE[dialect], atol=0)
 
@@ -77,7 +77,7 @@ def test_outside_is_where_dipy_says(dialect, data):
         (2, 5.5, 2), (2, 2, 6.5),
     ]
     points = points.astype(np.float32).astype(float)
-    found, _ = interpolated(dialect, data, points)
+    inside, _ = interpolated(dialect, data, points)
     expected = []
     for p in points:
         try:
@@ -85,9 +85,9 @@ def test_outside_is_where_dipy_says(dialect, data):
             expected.append(1)
         except IndexError:
             expected.append(0)
-    assert found.tolist() == expected
-    assert found[:6].tolist() == [1, 0, 0, 1, 0, 0]
-    assert 0 < found.mean() < 1
+    assert inside.tolist() == expected
+    assert inside[:6].tolist() == [1, 0, 0, 1, 0, 0]
+    assert 0 < inside.mean() < 1
 
 
 @pytest.mark.parametrize("dialect", ["python", "numba32"])

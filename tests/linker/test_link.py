@@ -126,14 +126,14 @@ def test_a_stage_changes_the_callers_record_and_nothing_else(dialect):
 # ------------------------------------------------------------------------------------------------------ dialect
 def kernel_functions() -> list[lang.Func]:
     """Every kernel function of the package, each once."""
-    found: dict[str, lang.Func] = {}
+    functions: dict[str, lang.Func] = {}
     root = tistreamlines.kernels
     for info in pkgutil.walk_packages(root.__path__, root.__name__ + "."):
         for value in vars(importlib.import_module(info.name)).values():
             if isinstance(value, lang.Func):
                 key = f"{value.function.__module__}.{value.__name__}"
-                found[key] = value
-    return [found[k] for k in sorted(found)]
+                functions[key] = value
+    return [functions[k] for k in sorted(functions)]
 
 
 ALLOWED = (
@@ -170,7 +170,7 @@ def _signature_faults(tree: ast.FunctionDef) -> list[str]:
 
 
 def _name_faults(tree: ast.FunctionDef, scope: dict) -> list[str]:
-    own = {x.arg for x in tree.args.args} | stored(tree)
+    local = {x.arg for x in tree.args.args} | stored(tree)
     body = [n for statement in tree.body for n in ast.walk(statement)]
     out = []
     for node in body:
@@ -178,7 +178,7 @@ def _name_faults(tree: ast.FunctionDef, scope: dict) -> list[str]:
             out.append(f"a call that is not of a plain name with positional arguments: {ast.unparse(node)}")
         if isinstance(node, ast.Assign) and len(node.targets) > 1:
             out.append("a chained assignment")
-        if isinstance(node, ast.Name) and node.id not in own and not _known(node.id, scope):
+        if isinstance(node, ast.Name) and node.id not in local and not _known(node.id, scope):
             out.append(f"the name {node.id}")
     return out
 
@@ -275,8 +275,8 @@ def test_records_are_spread(dialect):
 def test_branches_on_constants_are_cut(dialect):
     for flag, expected in ((0, 2.0), (1, 1.0)):
         assert run(dialect, branching, 1, {"out": reals(1)}, {"flag": flag})["out"][0] == expected
-    made = _python.dialect() if dialect == "python" else _numba.dialect(int(dialect[-2:]))
-    assert "2.0" not in link([branching], made, {"flag": 1}).text
+    kind = _python.dialect() if dialect == "python" else _numba.dialect(int(dialect[-2:]))
+    assert "2.0" not in link([branching], kind, {"flag": 1}).text
 
 
 def test_literals_have_the_dialects_precision():
@@ -292,8 +292,8 @@ def test_gpus_do_not_know_how_often_a_rolled_loop_runs():
     for kind, count in (("warp", "3 + _zero"), ("subgroup", "3 + _zero"), ("block", "3")):
         text = link([lane_sums_in_a_loop], _taichi.dialect("vulkan", True, kind), {}).text
         assert f"for k in range({count}):" in text
-    found = [run("numba32", kernel, 1, {"out": reals(32)})["out"] for kernel in (lane_sums, lane_sums_in_a_loop)]
-    assert np.array_equal(*found)
+    sums = [run("numba32", kernel, 1, {"out": reals(32)})["out"] for kernel in (lane_sums, lane_sums_in_a_loop)]
+    assert np.array_equal(*sums)
 
 
 @func
@@ -307,9 +307,9 @@ def chained(item: i32, x: Reals, out: Reals):
 
 def test_sums_and_products_are_guarded_but_running_sums():
     texts = {arch: link([chained], _taichi.dialect(arch, True), {}).text for arch in ("cuda", "vulkan")}
-    own = {arch: text[text.index("def chained") :] for arch, text in texts.items()}
-    assert own["cuda"].count("- _nil)") == 3 and own["cuda"].count("* _one ") == 4
-    assert own["vulkan"].count("_guard(") == 7
+    bodies = {arch: text[text.index("def chained") :] for arch, text in texts.items()}
+    assert bodies["cuda"].count("- _nil)") == 3 and bodies["cuda"].count("* _one ") == 4
+    assert bodies["vulkan"].count("_guard(") == 7
     assert "* _one" not in link([chained], _taichi.dialect("cuda", False), {}).text
 
 
@@ -332,32 +332,32 @@ def test_the_guards_of_cuda_are_a_zero_and_a_one(zero):
     assert (out[0] == (x[0] - x[1]) * (total + 0.5)) == (zero == 0)
 
 
-@pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect(32), _numba.dialect(64)], ids=lambda f: f.name)
-def test_texts_differ_where_the_constants_do(made):
-    first, second = (link([combine], made, {"operation": plus, "scale": scale}).text for scale in (3, 4))
+@pytest.mark.parametrize("make", [_python.dialect(), _numba.dialect(32), _numba.dialect(64)], ids=lambda f: f.name)
+def test_texts_differ_where_the_constants_do(make):
+    first, second = (link([combine], make, {"operation": plus, "scale": scale}).text for scale in (3, 4))
     differing = [(a, b) for a, b in zip(first.splitlines(), second.splitlines(), strict=True) if a != b]
     assert len(differing) == 1
     assert differing[0][0].replace("3", "4") == differing[0][1]
-    assert link([combine], made, {"operation": plus, "scale": 3}).text == first
+    assert link([combine], make, {"operation": plus, "scale": 3}).text == first
 
 
-@pytest.mark.parametrize("made", [_python.dialect(), _numba.dialect()], ids=lambda f: f.name)
-def test_the_text_for_a_root_is_that_of_it_alone(made):
+@pytest.mark.parametrize("make", [_python.dialect(), _numba.dialect()], ids=lambda f: f.name)
+def test_the_text_for_a_root_is_that_of_it_alone(make):
     """So its compiled code serves whatever else is linked with it."""
     fill = {"operation": plus, "scale": 3, "flag": 1}
-    alone = {root.__name__: link([root], made, fill).text for root in (branching, combine, lane_sums)}
-    together = link([combine, lane_sums, branching], made, fill)
+    alone = {root.__name__: link([root], make, fill).text for root in (branching, combine, lane_sums)}
+    together = link([combine, lane_sums, branching], make, fill)
     assert {name: together.text_for(name) for name in alone} == alone
     assert "def plus(" in alone["combine"] and "def plus(" not in alone["branching"]
 
 
 def test_equal_functions_of_two_modules_are_compiled_once():
     fills = [{"operation": plus, "scale": 3}, {"operation": plus, "scale": 4}, {"operation": times, "scale": 3}]
-    one, scaled, other = (load(link([combine], _numba.dialect(), fill).text) for fill in fills)
-    assert one.plus is scaled.plus
-    assert len({one.combine, scaled.combine, other.combine}) == 3
+    plain, scaled, other = (load(link([combine], _numba.dialect(), fill).text) for fill in fills)
+    assert plain.plus is scaled.plus
+    assert len({plain.combine, scaled.combine, other.combine}) == 3
     double = load(link([combine], _numba.dialect(64), fills[0]).text)
-    assert double.combine is not one.combine
+    assert double.combine is not plain.combine
 
 
 def test_two_functions_of_one_name_do_not_link():
@@ -379,11 +379,11 @@ def test_the_linked_module_can_be_stepped_through():
 
 
 def test_numbas_cache_never_mixes_two_linkings(tmp_path):
-    # Numba's own cache tells functions apart by file, name and bytecode, but not by the globals they call
+    """Numba's own cache tells functions apart by file, name and bytecode, but not by the globals they call."""
     script = textwrap.dedent(
         """
         import sys
-        sys.path[:0] = [sys.argv[1], sys.argv[2]]
+        sys.path[:0] = sys.argv[1:]
         import numpy as np
         from link_kernels import combine, plus, times
         from linked import Linked
@@ -391,36 +391,34 @@ def test_numbas_cache_never_mixes_two_linkings(tmp_path):
         from tistreamlines.backends.numba.program import NumbaProgram
         from tistreamlines.linker.parts import Source
         cache.compile_process = lambda *_: None
-        names = {"plus": plus, "times": times}
-        function, scale = names[sys.argv[3]], int(sys.argv[4])
-        program = NumbaProgram(Source([combine], [Linked(operation=function, scale=scale)]), threads=1)
-        out = np.zeros(1, np.float32)
-        program.run("combine", 1, {"a": np.array([2, 5], np.float32), "out": out})
-        print(out[0], int("numba" not in sys.modules))
+        for function, scale in ((plus, 3), (times, 3), (times, 4)):
+            program = NumbaProgram(Source([combine], [Linked(operation=function, scale=scale)]), threads=1)
+            out = np.zeros(1, np.float32)
+            program.run("combine", 1, {"a": np.array([2, 5], np.float32), "out": out})
+            print(out[0])
+        print("numba" in sys.modules)
         """
     )
-    answers = []
-    for case in (("plus", "3"), ("times", "3"), ("times", "4"), ("times", "3")):
-        command = [sys.executable, "-c", script, str(SUPPORT), str(ROOT), *case]
-        made = subprocess.run(
-            command, capture_output=True, text=True, check=True, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-        )
-        answers.append(made.stdout.split())
-    assert [float(a) for a, _ in answers] == [21, 30, 40, 30]
-    assert [hits for _, hits in answers] == ["0", "0", "0", "1"]
+    command = [sys.executable, "-c", script, str(SUPPORT), str(ROOT)]
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    for compiles in (True, False):  # the second process finds all three
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        *sums, imported = done.stdout.split()
+        assert [float(total) for total in sums] == [21, 30, 40]
+        assert imported == str(compiles)
 
 
 @pytest.mark.parametrize(("count", "threads"), [(0, 2), (1, 2), (100, 2), (1000, 3), (5, 64)])
 def test_cpu_threads_take_all_items_once_from_a_queue(count, threads):
     took, claimed = [], iter(range(0, 2**30, TOGETHER))
-    made = {
+    names = {
         "compiled": lambda function: function, "note": lambda item, first, out: out.append((item, first)),
         "claim": lambda queue, number: next(queue) if number == TOGETHER else None,
     }
     # an argument of the name that a loop's own variable might have
-    exec(entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), made)
+    exec(entry_text("note", [("item", "int"), ("first", "int"), ("out", "ints")]), names)
     for _ in range(threads):
-        made["run_note"](count, claimed, 7, took)
+        names["run_note"](count, claimed, 7, took)
     assert took == [(item, 7) for item in range(count)]
 
 
@@ -437,10 +435,10 @@ def work(item, taken):
 {loop}"""
     call, taken, queue = Function(text, "run_work"), np.zeros(1_000_000, np.int32), np.zeros(1, np.int64)
     threads = [threading.Thread(target=call, args=(len(taken), queue, taken)) for _ in range(8)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert (taken == 1).all()
 
 

@@ -40,24 +40,24 @@ def linked():
     """Link ``changed``; return the text, which is the linker's, and whether it was linked for that."""
     calls = []
 
-    def counted(*given):
-        calls.append(given)
-        return link(*given)
+    def counted(*arguments):
+        calls.append(arguments)
+        return link(*arguments)
 
     once = LinkedOnce(counted)
 
     def call(bits=32, **fill):
-        before, given = len(calls), ([changed], dialect(bits), {"offset": 1.0, "change": scaled} | fill)
-        text = once(*given).text
-        assert text == link(*given).text
+        before, arguments = len(calls), ([changed], dialect(bits), {"offset": 1.0, "change": scaled} | fill)
+        text = once(*arguments).text
+        assert text == link(*arguments).text
         return text, len(calls) > before
 
     return call
 
 
 def test_the_same_program_is_linked_once(linked):
-    (one, first), (other, again) = linked(), linked()
-    assert one == other
+    (single, first), (other, again) = linked(), linked()
+    assert single == other
     assert first and not again
 
 

@@ -37,8 +37,8 @@ def test_division_is_numpys_to_the_bit(dialect, n):
 
 def test_division_of_close_significands_rounds_well():
     # near-ties: quotients of neighbours in a few small ranges of significands
-    one = np.float32(1).view(np.int32)
-    near = (one + np.concatenate([np.arange(700), 2**23 - 1 - np.arange(700)])).astype(np.int32).view(np.float32)
+    unit = np.float32(1).view(np.int32)
+    near = (unit + np.concatenate([np.arange(700), 2**23 - 1 - np.arange(700)])).astype(np.int32).view(np.float32)
     a, b = (side.ravel() for side in np.meshgrid(near, near))
     assert np.array_equal(call("numba32", divide_all, a, b), a / b)
 
@@ -72,8 +72,8 @@ def test_logarithm_agrees_with_mpmath():
 
 
 def test_logarithm_is_monotone_around_one():
-    one = np.float32(1).view(np.int32)
-    a = np.arange(one - 200_000, one + 100_000, dtype=np.int32).view(np.float32)
+    unit = np.float32(1).view(np.int32)
+    a = np.arange(unit - 200_000, unit + 100_000, dtype=np.int32).view(np.float32)
     got = call("numba32", log_all, a)
     assert np.all(np.diff(got) >= 0)
     assert got[200_000] == 0

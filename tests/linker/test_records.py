@@ -30,10 +30,10 @@ def test_a_record_is_spread_to_the_names_that_kernels_take():
 
 def test_a_record_has_the_fields_of_the_one_that_it_extends():
     assert list(fields_of(Longer)) == ["first", "second", "count", "numbers"]
-    made = Longer(first=1, second=np.float32(2), count=np.int32(3), numbers=np.arange(4))
-    assert (made.first, made.count) == (1, 3)
-    assert isinstance(made, Pair)
-    assert Nested(pair=made, table=np.zeros(1)).pair is made
+    record = Longer(first=1, second=np.float32(2), count=np.int32(3), numbers=np.arange(4))
+    assert (record.first, record.count) == (1, 3)
+    assert isinstance(record, Pair)
+    assert Nested(pair=record, table=np.zeros(1)).pair is record
 
 
 FIELDS = {"first": 1.0, "second": 2.0, "count": 3, "numbers": np.arange(4)}
@@ -68,18 +68,18 @@ def test_a_record_within_a_record_must_be_of_its_kind():
 def test_the_records_of_all_holes_can_be_made():
     """Method, Stopping, Scratch and Volume: each field by its annotation, nested records too."""
 
-    def made(record: type[Record]) -> Record:
+    def filled(record: type[Record]) -> Record:
         by_note = {Reals: np.zeros(1, np.float32), Ints: np.zeros(1, np.int32), real: 0.5}
         return record(
             **{
-                name: made(note) if isinstance(note, type) and issubclass(note, Record) else by_note.get(note, 1)
+                name: filled(note) if isinstance(note, type) and issubclass(note, Record) else by_note.get(note, 1)
                 for name, note in fields_of(record).items()
             }
         )
 
     for record in (boot.Boot, ptt.Ptt, boot.BootScratch, ptt.PttScratch, Volume, Threshold):
-        assert spread("it", made(record)).keys() == dict(flat_fields("it", record)).keys()
-    assert "it_sphere_vertices" in spread("it", made(boot.Boot))
+        assert spread("it", filled(record)).keys() == dict(flat_fields("it", record)).keys()
+    assert "it_sphere_vertices" in spread("it", filled(boot.Boot))
 
 
 def test_sizes_stand_for_arrays():

@@ -58,8 +58,8 @@ def test_known_answers_in_lanes(dialect, counter, key, answer):
     assert got[:, 0].tolist() == words(answer).view(np.uint32).tolist()
     later = words(counter).copy()
     later[2:3] = (later[2:3].view(np.uint32) + np.uint32(17)).view(np.int32)
-    one = run(dialect, scalar_words, 1, {"counter": later, "key": words(key), "out": ints(8)})["out"]
-    assert got[:, 17].tolist() == (one[0::2].astype(np.int64) << 16 | one[1::2]).tolist()
+    scalar = run(dialect, scalar_words, 1, {"counter": later, "key": words(key), "out": ints(8)})["out"]
+    assert got[:, 17].tolist() == (scalar[0::2].astype(np.int64) << 16 | scalar[1::2]).tolist()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -89,13 +89,13 @@ def drawn_indices(dialect: str, n: int, items: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def draws() -> np.ndarray:
-    return drawn_indices("python", 150, 2500)
+    return drawn_indices("numba32", 150, 2500)  # as Python draws, see below
 
 
 def test_all_residuals_are_equally_likely(draws):
     assert draws.min() == 0
     assert draws.max() == 149
-    counts = lambda some: np.bincount(some.ravel(), minlength=150)  # noqa: E731
+    counts = lambda draws: np.bincount(draws.ravel(), minlength=150)  # noqa: E731
     second = (np.arange(150) // 32) % 2 == 1  # drawn by the remainder of a word's first product
     assert chi_square_p(counts(draws)) > 1e-3
     assert chi_square_p(counts(draws[:, ~second])) > 1e-3

@@ -194,11 +194,11 @@ def a_selection_of_trx_python(scene: Scene) -> None:
     """A .trx that trx-python has written of some streamlines of ours is read."""
     scene.track(scene.peaks(), output="out.trx")
     whole = load(str(scene / "out.trx"))
-    some = TrxFile.from_tractogram(
+    filled = TrxFile.from_tractogram(
         nib.streamlines.Tractogram([np.asarray(line) for line in whole.streamlines[:5]], affine_to_rasmm=np.eye(4)),
         reference=str(scene / "stop.nii.gz"),
     )
-    save(some, str(scene / "some.trx"))
+    save(filled, str(scene / "some.trx"))
     scene.map(scene / "some.trx", "--connectome", _labels(scene), scene / "counts.csv", "--connectome-pairs")
     assert len((scene / "counts_pairs.tsv").read_text().splitlines()) in (5, 6)
 

@@ -35,6 +35,12 @@ def write_inputs(folder: Path) -> dict[str, Any]:
     return {**named, "dg": "det", "peaks_frame": "voxel", "arch": "cpu", "threads": 1}
 
 
+def words_of(options: dict[str, Any]) -> list[str]:
+    """Words of the command line for the options of :func:`write_inputs`, without arch and threads."""
+    named = {name: value for name, value in options.items() if name not in ("arch", "threads")}
+    return [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
+
+
 def write_parts(folder: Path, options: dict[str, Any], count: int = 3, **more: Any) -> list[Path]:
     """Track the parts of a run."""
     paths = [folder / f"part{number}.trx" for number in range(1, count + 1)]

@@ -88,7 +88,7 @@ def dipy_sphere(name: str | Sphere) -> Sphere:
     return HemiSphere.from_sphere(sphere) if half else sphere
 
 
-def found(
+def peaks_of(
     dialect: str, name: str | Sphere, odfs: np.ndarray, threshold: float, separation: float, **more: int
 ) -> list[list[int]]:
     """Vertices of the peaks of each ODF (m, n)."""
@@ -124,7 +124,7 @@ def test_peaks_are_dipys(name, order, threshold, separation):
     odfs = random_odfs(name, order, 40)
     odfs = odfs[odfs.max(axis=1) >= 0]
     expected = by_dipy(name, odfs, threshold, separation)
-    assert found("python", name, odfs, threshold, separation) == expected
+    assert peaks_of("python", name, odfs, threshold, separation) == expected
     assert max(map(len, expected)) > 1
 
 
@@ -155,14 +155,14 @@ def test_peaks_on_any_sphere_are_dipys(sphere):
     odfs = random_odfs(sphere, 8, 30)
     odfs = odfs[odfs.max(axis=1) >= 0]
     expected = by_dipy(sphere, odfs, 0.05, 0)
-    assert found("python", sphere, odfs, 0.05, 0) == expected
+    assert peaks_of("python", sphere, odfs, 0.05, 0) == expected
     assert sum(map(len, expected)) > 0
 
 
 def test_single_precision_finds_the_same():
     odfs = random_odfs("default", 8, 2000, seed=1)
     expected = by_dipy("default", odfs, 0.25, 45)
-    got = found("numba32", "default", odfs, 0.25, 45)
+    got = peaks_of("numba32", "default", odfs, 0.25, 45)
     # in float32 a peak may fall on the other side of the threshold; hardly ever
     differ = sum(a != b for a, b in zip(got, expected, strict=True))
     assert differ <= 2
@@ -173,8 +173,8 @@ def test_an_odf_below_zero_everywhere_has_dipys_peak():
     expected = by_dipy("default", odfs, 0.25, 45)
     assert expected == [[0]] * 10
     for dialect in ("python", "numba32"):
-        assert found(dialect, "default", odfs, 0.25, 45) == expected
-    assert found("python", "default", odfs, 0.25, 45, negative_peak=0) == [[]] * 10
+        assert peaks_of(dialect, "default", odfs, 0.25, 45) == expected
+    assert peaks_of("python", "default", odfs, 0.25, 45, negative_peak=0) == [[]] * 10
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0])
@@ -182,22 +182,22 @@ def test_a_flat_odf_has_no_peak(level):
     n = len(dipy_sphere("default").vertices)
     odfs = np.full((2, n), level)
     assert by_dipy("default", odfs, 0.25, 45) == [[], []]
-    assert found("python", "default", odfs, 0.25, 45) == [[], []]
-    assert found("numba32", "default", odfs, 0.25, 45) == [[], []]
+    assert peaks_of("python", "default", odfs, 0.25, 45) == [[], []]
+    assert peaks_of("numba32", "default", odfs, 0.25, 45) == [[], []]
 
 
 def test_ties_and_plateaus_are_resolved_as_dipy_does():
     odfs = np.round(random_odfs("default", 8, 120, seed=2) * 2) / 2  # many equal samples
     odfs = odfs[odfs.max(axis=1) > 0]
     expected = by_dipy("default", odfs, 0.25, 25)
-    assert found("python", "default", odfs, 0.25, 25) == expected
-    assert found("numba32", "default", odfs, 0.25, 25) == expected
+    assert peaks_of("python", "default", odfs, 0.25, 25) == expected
+    assert peaks_of("numba32", "default", odfs, 0.25, 25) == expected
 
 
 def test_a_single_spike_is_its_own_peak():
     n = len(dipy_sphere("small").vertices)
     odfs = np.eye(n)[[0, 5, n - 1]]
-    assert found("python", "small", odfs, 0.25, 45) == [[0], [5], [n - 1]]
+    assert peaks_of("python", "small", odfs, 0.25, 45) == [[0], [5], [n - 1]]
 
 
 def closest_oracle(vertices, peaks, heading, cosine):
@@ -223,11 +223,11 @@ def test_the_closest_peak_is_numpys(dialect, name):
     cosine = math.cos(math.radians(40))
     cases = zip(peaks, counts, headings, strict=True)
     expected = np.array([closest_oracle(vertices, p[:n], h, cosine) for p, n, h in cases])
-    some = expected >= 0
-    assert 0.2 < some.mean() < 0.9
-    assert np.array_equal(held["codes"] >= 0, some)
+    there = expected >= 0
+    assert 0.2 < there.mean() < 0.9
+    assert np.array_equal(held["codes"] >= 0, there)
     # vectors, not codes: the full sphere has opposite vertices, and rounding decides between those
     towards = vertices[expected >> 1] * np.where(expected & 1, -1, 1)[:, None]
-    assert np.allclose(held["out"].reshape(-1, 3)[some], towards[some], rtol=0, atol=1e-6)
+    assert np.allclose(held["out"].reshape(-1, 3)[there], towards[there], rtol=0, atol=1e-6)
     if name == "default":
         assert np.array_equal(held["codes"], expected)
