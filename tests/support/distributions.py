@@ -12,7 +12,6 @@ from dipy.data import get_sphere
 from dipy.direction.pmf import PmfGen, SHCoeffPmfGen, SimplePmfGen
 from tables import prepare_prob
 
-from tistreamlines.backends.taichi import program as _taichi
 from tistreamlines.devices import choose
 from tistreamlines.kernels.halves import Method, Scratch
 from tistreamlines.kernels.interpolate import Corners, Volume, find_corners, interpolate_row
@@ -218,19 +217,6 @@ def codes_at(dialect: str, prepared: KernelTables, points: np.ndarray, headings:
     """Direction codes at points (n, 3)."""
     kernel, values = codes_from(prepared, points, headings)
     return go(dialect, kernel, len(points), prepared, **values)["codes"]
-
-
-def codes_on(arch: str, name: str, prepared: KernelTables) -> np.ndarray:
-    """Direction codes at many points, by an arch's dialect."""
-    kernel, own = codes_from(prepared, points_in(300), headings_in(name, 300))
-    values = prepared.arrays | prepared.scalars | own
-    if arch == "cpu":
-        return run("numba32", kernel, 300, values, prepared, prepared.scratch)["codes"]
-    program = _taichi.TaichiProgram(choose(arch), prepared.source([kernel]), exact=True)
-    held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-    program.run(kernel.__name__, 300, held)
-    return held["codes"].to_numpy()
-
 
 
 def directions(prepared: KernelTables, dialect: str, points: np.ndarray, headings: np.ndarray) -> list[np.ndarray]:

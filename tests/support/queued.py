@@ -27,7 +27,7 @@ class Queued(NumbaProgram):
     Attributes
     ----------
     soon : whether kernels have run when the host looks whether they have.
-    told : names of kernels as they are launched, 'submitted' where the device has to begin with them, and 'copied'
+    calls : names of kernels as they are launched, 'submitted' where the device has to begin with them, and 'copied'
         where a part of the codes is copied.
     waiting, most : parts of the codes that wait to be copied, and the most that ever did.
     """
@@ -39,13 +39,13 @@ class Queued(NumbaProgram):
         self.copies_beside = copies_beside
         self._queue: list[tuple[str, int, dict[str, Any]]] = []
         self._done = self._launched = self.waiting = self.most = 0
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def run(self, name: str, count: int, values: dict[str, Any]) -> None:
         """Queue a kernel."""
         self._queue.append((name, count, values))
         self._launched += 1
-        self.told.append(name)
+        self.calls.append(name)
 
     def _run_until(self, number: int) -> None:
         while self._done < number:
@@ -54,7 +54,7 @@ class Queued(NumbaProgram):
 
     def submit(self) -> None:
         """Note that the device has to begin."""
-        self.told.append("submitted")
+        self.calls.append("submitted")
 
     def sync(self) -> None:
         """Run all kernels."""
@@ -103,7 +103,7 @@ class Queued(NumbaProgram):
 
         def finish() -> None:
             out[:] = copied.wait()
-            self.told.append("copied")
+            self.calls.append("copied")
             self.waiting -= 1
 
         return finish

@@ -179,26 +179,19 @@ SLOW = {
         "test_plain_coefficients_in_float32",
     ),
     "tracking/getters/det": (
-        "test_devices_choose_the_cpus_bits", "test_directions_are_dipys", "test_peaks_follow_their_options",
-        "test_single_precision_chooses_the_same",
+        "test_directions_are_dipys", "test_peaks_follow_their_options", "test_single_precision_chooses_the_same",
     ),
     "tracking/getters/prob": (
-        "test_an_empty_cone_ends_the_streamline", "test_devices_draw_the_cpus_bits", "test_draws_follow_the_pmf",
-        "test_initial_directions_are_dipys", "test_precisions_draw_the_same",
-        "test_what_has_no_probability_is_never_drawn",
+        "test_an_empty_cone_ends_the_streamline", "test_draws_follow_the_pmf", "test_initial_directions_are_dipys",
+        "test_precisions_draw_the_same", "test_what_has_no_probability_is_never_drawn",
     ),
     "tracking/getters/ptt": (
         "test_data_support_is_dipys", "test_steps_follow_dipys_law", "test_the_nearest_vertex_is_dipys",
     ),
-    "tracking/getters/ptt_lines": (
-        "test_launches_chunks_and_threads_change_no_bit", "test_lengths_are_localtrackings",
-        "test_other_devices_give_the_same_bits",
-    ),
+    "tracking/getters/ptt_lines": ("test_lengths_are_localtrackings",),
     "tracking/getters/ptt_surface": ("TestCommands::test_verify", "TestDropIn::test_same_as_track"),
-    "tracking/getters/samples": (
-        "test_other_devices_give_the_same_bits", "test_the_getter_takes_the_steps_of_the_oracle",
-    ),
-    "tracking/parity": ("test_float64_dialects_grow_the_same_streamlines", "test_parity_notices_one_wrong_constant"),
+    "tracking/getters/samples": ("test_the_getter_takes_the_steps_of_the_oracle",),
+    "tracking/parity": ("test_float64_dialects_grow_the_same_streamlines", "test_parity_notices_a_wrong_constant"),
     "tracking/products/device_density": (
         "test_particles", "test_runs_along_peaks", "test_steps_along_vertices_and_with_a_frame",
     ),
@@ -207,19 +200,15 @@ SLOW = {
         "test_a_product_sees_every_accepted_streamline_once",
     ),
     "tracking/recovery/particles": (
-        "test_chunks_threads_and_launches_change_no_bit", "test_devices_give_the_cpus_bits",
         "test_each_step_is_that_of_dipys_algorithm", "test_from_files",
         "test_in_nothing_but_fluid_each_trial_wins_the_steps_in_front",
         "test_particles_get_through_a_tube_in_which_streamlines_end",
     ),
-    "tracking/registry": (
-        "test_devices_track_the_toys_with_the_cpus_bits", "test_the_toy_rule_ends_streamlines_by_chance",
-    ),
+    "tracking/registry": ("test_the_toy_rule_ends_streamlines_by_chance",),
     "tracking/seeding/seed_grids": ("test_another_order_of_axes_changes_nothing",),
     "tracking/seeding/seeding": (
         "TestDirections::test_they_are_moved_a_little", "TestRuns::test_a_cache_keeps_what_each_needs",
-        "TestRuns::test_devices_give_the_cpus_bits", "TestRuns::test_threads_and_chunks_change_nothing",
-        "test_tckgen_places_seeds_alike",
+        "TestRuns::test_threads_and_chunks_change_nothing", "test_tckgen_places_seeds_alike",
     ),
     "tracking/selection/dropped": (
         "test_counts_do_not_depend_on_chunks_threads_and_devices", "test_ends_of_the_streamlines_written",
@@ -231,26 +220,20 @@ SLOW = {
         "test_streamlines_stop_once_many_regions_are_visited",
     ),
     "tracking/selection/regions": (
-        "test_a_gpu_takes_every_kind_of_region_at_once",
-        "test_a_selection_is_the_first_accepted_streamlines_on_every_device",
         "test_include_and_exclude_keep_what_filtering_afterwards_would",
         "test_only_the_final_points_of_particle_filtering_count", "test_ordered_regions_along_one_way",
         "test_streamlines_stop_once_all_regions_are_visited", "test_the_same_streamlines_as_tckedit",
         "test_truncated_streamlines_have_what_the_forward_half_leaves",
     ),
-    "tracking/stopping/anatomy": (
-        "test_cmc_stops_as_often_as_it_should", "test_devices_answer_alike", "test_valid_ends_are_what_is_kept",
-    ),
+    "tracking/stopping/anatomy": ("test_cmc_stops_as_often_as_it_should", "test_valid_ends_are_what_is_kept"),
     "tracking/stopping/own_grid": (
-        "test_devices_give_the_cpus_bits", "test_halves_end_where_the_rule_says",
-        "test_regions_look_at_what_the_verdict_has_left",
+        "test_halves_end_where_the_rule_says", "test_regions_look_at_what_the_verdict_has_left",
     ),
     "tracking/stopping/stopping_seam": (
         "test_a_filter_can_end_streamlines_early", "test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not",
-        "test_devices_ask_the_same", "test_no_rule_ends_a_streamline_at_its_seed",
+        "test_no_rule_ends_a_streamline_at_its_seed",
     ),
     "tracking/stopping/tissues": ("test_a_run_without_a_series_warns",),
-    "tracking/tables/rows": ("test_voxels_without_a_row_change_nothing",),
     "viewer/view": ("test_a_browser_shows_it_without_an_error",),
     "workers/several": (
         "TestLosses::test_a_device_that_is_lost", "TestLosses::test_a_device_that_is_lost_twice_is_left_out",

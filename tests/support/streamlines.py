@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from tistreamlines.space.batch import Batch
 
@@ -34,12 +36,19 @@ def batch_of(lines) -> Batch:
     return Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros((n, 2)))
 
 
+def through(lines: Sequence[np.ndarray], points: np.ndarray, near: float = 1e-4) -> list[list[int]]:
+    """Numbers of the lines of which a point lies at each of ``points`` (n, 3)."""
+    numbers = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+    places = cKDTree(np.concatenate(lines)).query_ball_point(points, near)
+    return [sorted({int(numbers[place]) for place in each}) for each in places]
+
+
 def pieces(line, space):
     """Voxel and vector (mm) of each piece of a line, cut at the borders of voxels."""
     to_voxel = np.linalg.inv(space.affine)
     for a, b in pairwise(line):
         p, q = (to_voxel[:3, :3] @ point + to_voxel[:3, 3] + 0.5 for point in (a, b))
-        borders = [np.arange(np.ceil(min(one)), np.floor(max(one)) + 1) for one in zip(p, q, strict=True)]
+        borders = [np.arange(np.ceil(min(pair)), np.floor(max(pair)) + 1) for pair in zip(p, q, strict=True)]
         cuts = [(border - p[k]) / (q[k] - p[k]) for k, border in enumerate(borders)]
         t = np.unique(np.concatenate([[0, 1], *cuts]))
         for voxel, share in zip(np.floor(p + np.outer((t[1:] + t[:-1]) / 2, q - p)), np.diff(t), strict=True):

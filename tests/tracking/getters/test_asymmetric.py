@@ -14,8 +14,9 @@ from tistreamlines.cuslines.arrays import is_symmetric
 
 def tracked(dg, dataf, sphere=WHOLE, seeds=200, **options):
     stop = np.ones(SHAPE, np.float32)
-    ball, own = (sphere.vertices, sphere.edges), {"max_angle": radians(30), "step_size": 0.2, "arch": "cpu"} | options
-    sft = drop_in.Tracker(dg, dataf, stop, 0.5, *ball, **own).generate_sft(np.tile(CENTRE, (seeds, 1)), IMAGE)
+    options = {"max_angle": radians(30), "step_size": 0.2, "arch": "cpu"} | options
+    tracker = drop_in.Tracker(dg, dataf, stop, 0.5, sphere.vertices, sphere.edges, **options)
+    sft = tracker.generate_sft(np.tile(CENTRE, (seeds, 1)), IMAGE)
     return [np.asarray(line) for line in sft.streamlines], sft.data_per_streamline["seeds"]
 
 
@@ -39,13 +40,13 @@ class TestSymmetry:
     def test_contradictions(self):
         start = HemiSphere(xyz=np.random.default_rng(0).normal(size=(40, 3)))
         alone = np.concatenate([disperse_charges(start, 5)[0].vertices, -start.vertices])
-        for vertices, flag, own, words in (
+        for vertices, flag, asymmetric, words in (
             (HALF.vertices, False, True, "half a sphere"),
             (WHOLE.vertices, True, True, "give only one of them"),
             (alone, True, None, "80 of the 80 sphere_vertices have no opposite"),
         ):
             with pytest.raises(ts.ParameterError, match=words):
-                is_symmetric(vertices, flag, own)
+                is_symmetric(vertices, flag, asymmetric)
         assert not is_symmetric(alone, False)
 
 

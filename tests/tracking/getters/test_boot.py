@@ -140,7 +140,7 @@ def dipy_draws(model, n, order, count):
 def test_drawn_coefficients_have_dipys_mean_and_covariance(model, order, n):
     count = 1000
     prepared = boot_case(n, order, model)
-    got = refits("python", prepared, count, order)
+    got = refits("numba64", prepared, count, order)
     expected = dipy_draws(model, n, order, 3 * count)
     if model == "csa":  # its first coefficient is fixed
         assert np.allclose(got[:, 0], expected[0, 0], rtol=1e-6)
@@ -158,10 +158,11 @@ def test_drawn_coefficients_have_dipys_mean_and_covariance(model, order, n):
 
 
 def test_compiled_dialects_draw_the_same_coefficients():
-    prepared = boot_case()
-    exact = refits("python", prepared, 60, 4)
-    for dialect, bound in (("numba64", 1e-10), ("numba32", 1e-4)):
-        assert np.abs(refits(dialect, prepared, 60, 4) - exact).max() < bound * np.abs(exact).max()
+    for options in ({}, {"n": 150, "order": 6, "model": "csa"}):
+        prepared, order = boot_case(**options), options.get("order", 4)
+        exact = refits("python", prepared, 30, order)
+        for dialect, bound in (("numba64", 1e-10), ("numba32", 1e-4)):
+            assert np.abs(refits(dialect, prepared, 30, order) - exact).max() < bound * np.abs(exact).max()
 
 
 def test_angular_weighting():
@@ -190,12 +191,13 @@ def expected_codes(counts, codes, rule):
 @pytest.mark.parametrize("rule", ["dipy", "cuslines"])
 def test_a_redraw_follows_its_rule(rule):
     # a narrow angle about a heading between the fibres: many draws have no peak within it
-    options = {"max_angle": 20.0, "negative_odf": "none", "snr": 4.0}
+    options = {"max_angle": 30.0, "negative_odf": "none", "snr": 4.0}
     heading = (0.3, 0.9, 0.316)
     prepared = boot_case(boot_rule=rule, **options)
-    counts, codes = attempted(prepared, 150, 5, heading)
-    values = {"p": (1.0, 1.0, 1.0), "heading": heading, "codes": ints(150)} | KEYS
-    got = go("python", chosen, 150, prepared, **values)["codes"]
+    count = 60
+    counts, codes = attempted(prepared, count, 5, heading)
+    values = {"p": (1.0, 1.0, 1.0), "heading": heading, "codes": ints(count)} | KEYS
+    got = go("python", chosen, count, prepared, **values)["codes"]
     assert got.tolist() == expected_codes(counts, codes, rule)
     other = expected_codes(counts, codes, "cuslines" if rule == "dipy" else "dipy")
     assert got.tolist() != other
@@ -213,7 +215,7 @@ def test_a_direction_is_missing_as_often_as_dipys(model):
     theirs = np.mean([getter.get_direction(np.ones(3), heading.copy()) for _ in range(count)])
     prepared = boot_case(n, 4, model, snr=8.0, max_angle=40.0)
     values = {"p": (1.0, 1.0, 1.0), "heading": tuple(heading), "codes": ints(count)} | KEYS
-    ours = np.mean(go("python", chosen, count, prepared, **values)["codes"] < 0)
+    ours = np.mean(go("numba32", chosen, count, prepared, **values)["codes"] < 0)
     error = np.sqrt(theirs * (1 - theirs) * 2 / count)
     assert 0.02 < theirs < 0.98
     assert abs(ours - theirs) < 4 * error
@@ -221,8 +223,8 @@ def test_a_direction_is_missing_as_often_as_dipys(model):
 
 def test_the_plain_peaks_are_the_fibres():
     prepared = boot_case(snr=200.0)
-    values = {"p": (1.0, 1.0, 1.0), "heading": (0.6, 0.0, 0.8), "codes": ints(50)} | KEYS
-    codes = go("python", chosen, 50, prepared, **values)["codes"]
+    values = {"p": (1.0, 1.0, 1.0), "heading": (0.6, 0.0, 0.8), "codes": ints(20)} | KEYS
+    codes = go("python", chosen, 20, prepared, **values)["codes"]
     towards = load_sphere("default")[0][codes >> 1] * np.where(codes & 1, -1, 1)[:, None]
     assert np.degrees(np.arccos((towards @ [0.6, 0.0, 0.8]).min())) < 8
     assert boot.NONE == -1

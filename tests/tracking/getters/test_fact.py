@@ -11,9 +11,9 @@ import pytest
 from dialects import reals, run
 from distributions import unit
 from scipy.spatial import cKDTree
+from streamlines import through
 
 import tistreamlines as ts
-from tistreamlines.devices import ARCHS, DeviceError, choose
 from tistreamlines.kernels.getters.along_peaks import Fact, peak_at
 from tistreamlines.kernels.interpolate import Volume
 from tistreamlines.linker.lang import Reals, func, i32, vec3
@@ -21,7 +21,7 @@ from tistreamlines.run.from_arrays import prepare_arrays
 from tistreamlines.tracking.tables.inputs import OrientationFunctions
 
 needs_mrtrix = pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3 is not installed")
-SHAPE, AFFINE, SEEDS = (24, 22, 12), np.diag([2.0, 2.0, 2.0, 1.0]), 4000
+SHAPE, AFFINE, SEEDS = (24, 22, 12), np.diag([2.0, 2.0, 2.0, 1.0]), 2500
 ANGLE = 60.0
 
 
@@ -69,7 +69,7 @@ def expected(peaks: np.ndarray, point: np.ndarray, heading: np.ndarray, between:
 @pytest.mark.parametrize("count", [1, 3, 40])
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
 def test_the_peak_is_that_of_the_formula(dialect, count, between):
-    peaks, items = many_peaks(count), 60 if dialect == "python" else 1000
+    peaks, items = many_peaks(count), 60 if dialect == "python" else 400
     flat = OrientationFunctions("peaks", peaks.reshape(*SHAPE, -1))
     prepared = prepare_arrays("fact", flat, np.ones(SHAPE, np.float32), 0.5, np.ones((1, 3)), max_angle=ANGLE,
                               peaks_between=between)
@@ -79,10 +79,10 @@ def test_the_peak_is_that_of_the_formula(dialect, count, between):
     values = prepared.arrays | prepared.scalars | {
         "points": points.ravel(), "headings": headings.ravel(), "out": reals(3 * items),
     }
-    found = np.asarray(run(dialect, followed, items, values, prepared, prepared.scratch)["out"]).reshape(-1, 3)
+    chosen = np.asarray(run(dialect, followed, items, values, prepared, prepared.scratch)["out"]).reshape(-1, 3)
     wanted = [expected(peaks, *place, between) for place in zip(points, headings, strict=True)]
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
-    assert (found != 0).any(axis=1).mean() > 0.3
+    np.testing.assert_allclose(chosen, wanted, atol=1e-5)
+    assert (chosen != 0).any(axis=1).mean() > 0.3
 
 
 def crossing() -> np.ndarray:
@@ -147,15 +147,15 @@ def test_each_streamline_is_that_of_tckgen_from_the_same_seed(tmp_path):
     bent = bend()
     theirs = of_tckgen(tmp_path, bent, "-seed_grid_per_voxel seeds.nii 1")
     ours = tracked(bent, seed_grid=1)
-    compared = 0
-    for seed, line in zip(ours.seeds, ours, strict=True):
-        there = [other for other in theirs if np.linalg.norm(other - seed, axis=1).min() < 1e-4]
-        if len(there) == 1:
+    there, compared = through(theirs, ours.seeds), 0
+    for numbers, line in list(zip(there, ours, strict=True))[::3]:
+        if len(numbers) == 1:
             compared += 1
+            (other,) = (theirs[number] for number in numbers)
             fine = np.concatenate([a + (b - a) * np.linspace(0, 1, 20)[:, None] for a, b in pairwise(line)])
-            assert cKDTree(fine).query(there[0][1:-1])[0].max() < 0.05  # tckgen keeps the first point outside
-            assert abs(len(line) - len(there[0])) <= 4
-    assert compared > 200
+            assert cKDTree(fine).query(other[1:-1])[0].max() < 0.05  # tckgen keeps the first point outside
+            assert abs(len(line) - len(other)) <= 4
+    assert compared > 70
 
 
 def test_blended_peaks_turn_little_by_little():
@@ -167,18 +167,6 @@ def test_blended_peaks_turn_little_by_little():
         turns[between] = angles[angles > 0.1], angles.max()
     assert turns["linear"][1] < 0.5 * turns["nearest"][1]
     assert len(turns["linear"][0]) > 2 * len(turns["nearest"][0])
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-@pytest.mark.parametrize("between", ["nearest", "linear"])
-def test_devices_give_the_cpus_bits(arch, between):
-    try:
-        choose(arch)
-    except DeviceError as error:
-        pytest.skip(str(error))
-    host, device = (tracked(crossing(), nseeds=60, peaks_between=between, arch=name) for name in ("cpu", arch))
-    assert len(host) > 5
-    assert all(np.array_equal(getattr(host, name), getattr(device, name)) for name in ("points", "offsets", "seeds"))
 
 
 def test_a_sharper_turn_than_the_greatest_angle_ends_a_half():

@@ -104,10 +104,11 @@ def test_the_nearest_vertex_is_dipys(name, symmetric):
     vertices, edges = load_sphere(name)
     ball, sphere = sphere_tables(vertices, edges)
     cells, cell_sizes = cell_table(vertices, bool(symmetric))
-    directions = unit(np.random.default_rng(0).normal(size=(32 * 3200, 3))).astype(np.float32).astype(float)
-    values = {"vertices": sphere.vertices, **spread("cells", cells), "out": reals(32 * 3200)}
+    count = 1000
+    directions = unit(np.random.default_rng(0).normal(size=(32 * count, 3))).astype(np.float32).astype(float)
+    values = {"vertices": sphere.vertices, **spread("cells", cells), "out": reals(32 * count)}
     values["directions"] = directions.reshape(-1, 32, 3).transpose(0, 2, 1)
-    got = run("numba32", closest, 3200, values, [ball, cell_sizes, Linked(symmetric=symmetric)])["out"]
+    got = run("numba32", closest, count, values, [ball, cell_sizes, Linked(symmetric=symmetric)])["out"]
     cosines = directions @ vertices.T
     expected = (np.abs(cosines) if symmetric else cosines).argmax(axis=1)
     if name == "full" and symmetric:  # an axis has two vertices there, and rounding alone tells them apart
@@ -130,17 +131,17 @@ def test_curvatures_fill_their_disc():
 
 @pytest.mark.parametrize(("dialect", "name"), [*(("python", name) for name in CASES), ("numba32", "paper tube")])
 def test_data_support_is_dipys(dialect, name):
-    emulation, rng = Emulation(case(name)[1]), np.random.default_rng(3)
-    points, around = rng.uniform(-0.5, 5.4, (64, 3)), frames(64, 4)
-    curvatures = rng.uniform(-0.9, 0.9, (64, 2))
+    emulation, rng, count = Emulation(case(name)[1]), np.random.default_rng(3), 32
+    points, around = rng.uniform(-0.5, 5.4, (count, 3)), frames(count, 4)
+    curvatures = rng.uniform(-0.9, 0.9, (count, 2))
     curvatures[:3] = (0, 0), (5e-5, 0.3), (-0.2, -5e-5)
     size = np.abs(curvatures)
     settled = np.where(size < 1e-4, np.where(size.max(axis=1, keepdims=True) < 1e-4, 0, 1e-4), curvatures)
-    places = np.concatenate([points, around.reshape(64, 9), settled], axis=1).reshape(4, 16, 14).transpose(0, 2, 1)
+    places = np.concatenate([points, around.reshape(count, 9), settled], axis=1).reshape(-1, 16, 14).transpose(0, 2, 1)
     places = np.concatenate([places, places], axis=2)  # as where two lanes share a probe
-    out = go(dialect, supported, 4, name, places=places, out=reals(384))["out"].reshape(4, 3, 2, 16)
+    out = go(dialect, supported, len(places), name, places=places, out=reals(6 * count))["out"].reshape(-1, 3, 2, 16)
     assert np.array_equal(out[:, :, 0], out[:, :, 1])
-    for i in range(64):
+    for i in range(count):
         first = emulation.heard(points[i], *around[i], 0.0)
         expected = (*emulation.support(points[i], around[i], *curvatures[i], first), first)
         assert np.allclose(out[i // 16, :, 0, i % 16], expected, rtol=1e-5, atol=1e-5)
@@ -156,8 +157,8 @@ def test_the_stop_map_is_read_as_with_the_row():
 @pytest.mark.parametrize("step", [1, 2])
 def test_steps_follow_dipys_law(step):
     """The first step brings its frame, the others have one: where they lead, and how the tangent turns."""
-    count, own = 600, case("plain")[1]
-    emulation, rng, p = Emulation(own), np.random.default_rng(6), np.array([2.6, 2.3, 2.7])
+    count, probe = 400, case("plain")[1]
+    emulation, rng, p = Emulation(probe), np.random.default_rng(6), np.array([2.6, 2.3, 2.7])
     frame = frames(1, 7)[0].astype(np.float32).astype(float)
     last = emulation.heard(p, *frame, 0.0)
 
@@ -169,12 +170,12 @@ def test_steps_follow_dipys_law(step):
 
     expected = []
     for _ in range(count):
-        found, k1, k2 = emulation.accepted(rng, p, candidate, last)
-        way, t, _ = emulation.propagator(own.step_mm, k1, k2) @ found
+        axes, k1, k2 = emulation.accepted(rng, p, candidate, last)
+        way, t, _ = emulation.propagator(probe.step_mm, k1, k2) @ axes
         expected.append([*(p + way / SIZES), *unit(t)])
     start = np.concatenate([p, frame.ravel(), [last]])
-    values = {"start": start, "step": step, "out": reals(6 * 20000), "codes": ints(20000)}
-    held = go("numba32", stepping, 20000, "plain", **values)
+    values = {"start": start, "step": step, "out": reals(6 * 8000), "codes": ints(8000)}
+    held = go("numba32", stepping, 8000, "plain", **values)
     assert held["codes"].min() >= 10
     assert held["codes"].max() < 110
     got = held["out"].reshape(-1, 6)
@@ -190,10 +191,10 @@ def test_where_nothing_supports_a_probe_dipys_getter_goes_on_and_the_others_end(
     values[2, 2, 2, 5] = 1.0
     stop_map, seed = np.ones((6, 6, 6), np.float32), np.array([[2.0, 2.0, 2.0]])
     for rule, kept in (("dipy", True), ("tracker", False), ("paper", False)):
-        made = prepare_ptt("pmf", values, stop_map, 0.5, seed, max_directions=1, probe_rule=rule, pmf_threshold=1.0)
+        tables = prepare_ptt("pmf", values, stop_map, 0.5, seed, max_directions=1, probe_rule=rule, pmf_threshold=1.0)
         start = np.concatenate([seed[0], frames(1, 7)[0].ravel(), [0.0]])
         more = RULES | {"start": start, "step": 2, "out": reals(60), "codes": ints(10)}
-        codes = run("python", stepping, 10, made.arrays | made.scalars | more, made, made.scratch)["codes"]
+        codes = run("python", stepping, 10, tables.arrays | tables.scalars | more, tables, tables.scratch)["codes"]
         assert np.array_equal(codes, np.full(10, 10 if kept else -1))
 
 
@@ -212,6 +213,5 @@ def test_options_out_of_bounds_are_refused(option, value):
 def test_an_asymmetric_function_needs_opposites():
     vertices, edges = load_sphere("full")
     sphere = (vertices[1:], edges[(edges > 0).all(axis=1)] - 1)
-    own = {"sphere": sphere, "asymmetric": True}
     with pytest.raises(ParameterError, match="1 of the sphere's 723 vertices have no opposite"):
-        prepare_ptt("sh", field(), np.ones((6, 6, 6), np.float32), 0.5, np.ones((1, 3)), **own)
+        prepare_ptt("sh", field(), np.ones((6, 6, 6), np.float32), 0.5, np.ones((1, 3)), sphere=sphere, asymmetric=True)

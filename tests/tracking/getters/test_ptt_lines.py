@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import numpy as np
 import pytest
-from commands import computed
-from dialects import reals, run
+from crossings import same
 from dipy.data import default_sphere
 from dipy.direction import PTTDirectionGetter
 from dipy.direction.pmf import SHCoeffPmfGen
@@ -18,15 +15,9 @@ from distributions import circle, fibres, lines, unit
 from ptt_lines import tracked
 from scipy.stats import ks_2samp
 from tables import probe
-from transport import case, framed
 
-from tistreamlines.backends.taichi import program as _taichi
-from tistreamlines.devices import choose
 from tistreamlines.kernels.stop_reasons import Stop
-from tistreamlines.space.batch import Batch
 from tistreamlines.space.sphere import load_sphere
-from tistreamlines.tracking.growth.pace import Pace
-from tistreamlines.tracking.growth.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 
@@ -34,10 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWar
 def radius_at_ends(line: np.ndarray) -> float:
     """Mean distance of a line's ends from the axis of the circles."""
     return np.linalg.norm(line[[0, -1], :2] + 0.5, axis=1).mean()
-
-
-def same(one: Batch, other: Batch) -> bool:
-    return all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(Batch))
 
 
 def test_streamlines_stay_with_circles_within_their_curvature():
@@ -90,17 +77,6 @@ def test_points_end_where_the_devices_do():
             assert reason == Stop.NO_DIRECTION or np.array_equal(tip, end[:3])
 
 
-def test_launches_chunks_and_threads_change_no_bit(monkeypatch):
-    values, seeds = fibres(circle()), np.tile(SEEDS, (3, 1))
-    once, _ = tracked(values, seeds)
-    for chunk, threads in ((7, 1), (5, 2)):
-        settings = Settings(0.5, max_steps=200, chunk_size=chunk, threads=threads)
-        assert same(once, tracked(values, seeds, settings=settings)[0])
-    for steps in (1, 3):
-        monkeypatch.setattr(Pace, "steps", lambda *_, steps=steps: steps)
-        assert same(once, tracked(values, seeds)[0])
-
-
 def test_probes_read_all_the_voxels_that_they_reach():
     values, seeds = fibres(circle((24, 24, 13))), SEEDS + np.array([0, 0, 4])
     stop_map = np.zeros(values.shape[:3], np.float32)
@@ -124,50 +100,13 @@ def test_lengths_are_localtrackings():
         probe_quality=7, relative_peak_threshold=0.5, min_separation_angle=45, **options,
     )
     criterion = ThresholdStoppingCriterion(np.ones(values.shape[:3]), 0.5)
-    found = list(LocalTracking(getter, criterion, seeds, np.eye(4), 0.5, max_cross=1, maxlen=200, random_seed=1))
-    theirs = [len(s) for s in found]
+    dipys = list(LocalTracking(getter, criterion, seeds, np.eye(4), 0.5, max_cross=1, maxlen=200, random_seed=1))
+    theirs = [len(line) for line in dipys]
     ours = batch.lengths
     assert len(ours) == len(theirs)
     noise = np.hypot(np.std(ours), np.std(theirs)) / np.sqrt(len(ours))
     assert abs(np.mean(ours) - np.mean(theirs)) < 3.5 * noise
     assert ks_2samp(ours, theirs).pvalue > 1e-3
-    mine, other = (np.array([radius_at_ends(line) for line in some]) for some in (lines(batch), found))
+    mine, other = (np.array([radius_at_ends(line) for line in each]) for each in (lines(batch), dipys))
     noise = np.hypot(np.std(mine), np.std(other)) / np.sqrt(len(ours))
     assert abs(mine.mean() - other.mean()) < 3.5 * noise
-
-
-# -------------------------------------------------------------------------------------------------- other devices
-def arcs_on(arch: str) -> np.ndarray:
-    """Exact arcs, which the drop-in for cuslines takes, by an arch's dialect."""
-    made = case("plain")[0]
-    made = replace(made, getter=replace(made.getter, exact_arcs=1))
-    bends = np.random.default_rng(0).normal(scale=3, size=(200, 2))
-    bends[0] = 0
-    values = {"bends": bends.ravel(), "step": 0.5, "out": reals(1800)}
-    if arch == "cpu":
-        return run("numba32", framed, 200, values, made, made.scratch)["out"]
-    program = _taichi.TaichiProgram(choose(arch), made.source([framed]), exact=True)
-    held = {k: program.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-    program.run("framed", 200, held)
-    return held["out"].to_numpy()
-
-
-def compute(arch: str) -> dict[str, np.ndarray]:
-    """What has to be the same everywhere, also where compilers would be free: the host lays out where devices were."""
-    exact, chunk = (True, None) if arch == "cpu" else (False, 7)
-    settings = Settings(0.5, max_steps=40, rng_seed=2**40 + 5, chunk_size=chunk, exact=exact)
-    options = {"settings": settings, "voxel_sizes": (1.2, 0.9, 1.0), "pmf_threshold": 0.3}
-    batch, _ = tracked(fibres(circle()), np.tile(SEEDS, (2, 1)), arch, **options)
-    found = {"points": batch.points, "offsets": batch.offsets, "stop_reasons": batch.stop_reasons}
-    return found | {"arcs": arcs_on(arch)}
-
-
-@pytest.fixture(scope="module")
-def on_the_cpu(tmp_path_factory):
-    return computed(__file__, "cpu", tmp_path_factory.mktemp("cpu"))
-
-
-@pytest.mark.parametrize("arch", ["vulkan", "cuda", "metal"])
-def test_other_devices_give_the_same_bits(arch, tmp_path, on_the_cpu):
-    for name, array in computed(__file__, arch, tmp_path).items():
-        assert np.array_equal(array, on_the_cpu[name]), name

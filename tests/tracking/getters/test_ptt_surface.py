@@ -89,12 +89,12 @@ class TestPlan:
 
     def test_options_reach_the_tables(self, maps):
         named = {"probe_length": 2.0, "probe_radius": 0.5, "probe_quality": 5, "probe_count": 3}
-        made = plan_of(maps, **named, data_support_exponent=2, probe_rule="paper", pmf_threshold=0.3).prepared
-        getter = made.getter
+        tables = plan_of(maps, **named, data_support_exponent=2, probe_rule="paper", pmf_threshold=0.3).prepared
+        getter = tables.getter
         assert (getter.segments, getter.probes, getter.powered, getter.paper) == (4, 3, 1, 1)
-        found = [made.scalars[f"method_{name}"] for name in ("segment", "power", "threshold", "probe_x")]
-        assert found == [0.5, 2, 0.3, 0.5]
-        assert np.allclose(np.linalg.norm(made.arrays["method_ring"].reshape(3, 2), axis=1), 0.5)
+        numbers = [tables.scalars[f"method_{name}"] for name in ("segment", "power", "threshold", "probe_x")]
+        assert numbers == [0.5, 2, 0.3, 0.5]
+        assert np.allclose(np.linalg.norm(tables.arrays["method_ring"].reshape(3, 2), axis=1), 0.5)
         assert plan_of(maps).prepared.scalars["method_probe_x"] == 2
 
     def test_probes_reach_no_farther_than_the_image(self, maps):
@@ -165,8 +165,10 @@ class TestDropIn:
         batch = scene.track(dg="ptt", pmf=file, min_separation_angle=45)
         assert len(batch) > 30
         # voxels of 5 mm
-        own = {"pmf_threshold": 0.1, "probe_rule": "dipy", "max_curvature": 5 * 2 * np.sin(radians(5)) / 0.5}
-        dg = drop_in.PttDirectionGetter(probe_length=1.5 / 6 / 5, probe_quality=6, **own)
+        dg = drop_in.PttDirectionGetter(
+            probe_length=1.5 / 6 / 5, probe_quality=6, pmf_threshold=0.1, probe_rule="dipy",
+            max_curvature=5 * 2 * np.sin(radians(5)) / 0.5,
+        )
         sft = self.tracker(scene, dg, chunk_size=11).generate_sft(scene.seeds, scene.image)
         assert same(sft, batch)
         assert not same(self.tracker(scene, dg, rng_seed=1).generate_sft(scene.seeds, scene.image), batch)

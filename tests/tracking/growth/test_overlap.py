@@ -36,37 +36,37 @@ def plain() -> Any:
     return whole(engine().track(SEEDS))
 
 
-def tell(made: Engine) -> list[str]:
-    """Begin to note what the engine's device is told."""
-    program = made.growth.program
+def noted(used: Engine) -> list[str]:
+    """Begin to note what the engine's device has to do."""
+    program = used.growth.program
     assert isinstance(program, Queued)
-    program.told.clear()
-    return program.told
+    program.calls.clear()
+    return program.calls
 
 
 @pytest.mark.parametrize("words", [15, 2**22])
 def test_the_next_chunk_grows_while_one_is_copied(plain, words, monkeypatch):
     """All of a chunk that has one part; if there are many parts, the last ones."""
     monkeypatch.setattr(memory, "PART_WORDS", words)
-    made, chunks = engine(queued_device(monkeypatch)), -(-len(SEEDS) // 12)
-    told = tell(made)
-    assert same(whole(made.track(SEEDS)), plain)
-    assert made.growth.program.waiting == 0
-    begun = [told[:place].count("enlist") for place in range(len(told))]
-    at = {name: [begun[place] for place, one in enumerate(told) if one == name] for name in ("copied", "pack")}
+    used, chunks = engine(queued_device(monkeypatch)), -(-len(SEEDS) // 12)
+    calls = noted(used)
+    assert same(whole(used.track(SEEDS)), plain)
+    assert used.growth.program.waiting == 0
+    begun = [calls[:place].count("enlist") for place in range(len(calls))]
+    at = {name: [begun[place] for place, call in enumerate(calls) if call == name] for name in ("copied", "pack")}
     if words > 15:
         assert at["pack"] == at["copied"] == [*range(2, chunks + 1), chunks]
     else:
-        assert made.growth.program.most == PARTS_AHEAD
+        assert used.growth.program.most == PARTS_AHEAD
         assert set(np.diff(at["copied"])) == {0, 1} and at["copied"][0] == 2
         assert at["copied"].count(chunks) > PARTS_AHEAD
     # the device begins with the first steps of a chunk, and goes on with it, before the host is at work on the last one
-    submitted = [place for place, name in enumerate(told) if name == "submitted"]
+    submitted = [place for place, name in enumerate(calls) if name == "submitted"]
     assert [begun[place] for place in submitted] == np.repeat(range(2, chunks + 1), 2).tolist()
-    assert all(told[place - 1] == "advance" for place in submitted)
+    assert all(calls[place - 1] == "advance" for place in submitted)
     # a chunk's last launch comes after the last one has been packed
-    for place in np.flatnonzero(np.array(told) == "enlist")[1:]:
-        following = told[place:]
+    for place in np.flatnonzero(np.array(calls) == "enlist")[1:]:
+        following = calls[place:]
         assert following.index("pack") < len(following) - following[::-1].index("advance") - 1
 
 
@@ -81,32 +81,32 @@ def test_streamlines_are_the_same(kind, more, copies_beside, monkeypatch):
         values = fibres(circle())
         known = np.argwhere(np.ones(values.shape[:3]) > 0).astype(float)
         stop_map = np.ones(values.shape[:3], np.float32)
-        own = {"pmf_threshold": 0.05, "max_angle": 15.0, "min_separation_angle": 45.0}
-        options["prepared"] = prepare_ptt("sh", values, stop_map, 0.5, known, **own)
+        angles = {"max_angle": 15.0, "min_separation_angle": 45.0}
+        options["prepared"] = prepare_ptt("sh", values, stop_map, 0.5, known, pmf_threshold=0.05, **angles)
     filters = {"regions": lambda: [Below(x)], "even": lambda: [EvenSeeds()]}.get(kind, list)
     expected = engine(filters=filters(), **options)
     batch = whole(expected.track(SEEDS, first_seed=3, **more))
-    made = engine(queued_device(monkeypatch, copies_beside), filters=filters(), **options)
-    assert same(whole(made.track(SEEDS, first_seed=3, **more)), batch)
+    used = engine(queued_device(monkeypatch, copies_beside), filters=filters(), **options)
+    assert same(whole(used.track(SEEDS, first_seed=3, **more)), batch)
     assert len(batch) > 20
-    np.testing.assert_array_equal(made.statistics.counts, expected.statistics.counts)
+    np.testing.assert_array_equal(used.statistics.counts, expected.statistics.counts)
 
 
 def test_a_device_that_has_come_to_the_end_is_not_kept_waiting(plain, monkeypatch):
     """While batches of a chunk are left, the next one goes on, but no further one; seeds count with their batches."""
     monkeypatch.setattr(memory, "PART_WORDS", 15)
     monkeypatch.setattr(Queued, "soon", True)
-    made = engine(queued_device(monkeypatch))
+    used = engine(queued_device(monkeypatch))
     batches, counted, left = [], [], []
-    for batch in made.track(SEEDS):
+    for batch in used.track(SEEDS):
         batches.append(batch)
-        left.append(made.points.chunks)
-        if made.points.ended:
-            counted.append(made.statistics.seeds)
+        left.append(used.points.chunks)
+        if used.points.ended:
+            counted.append(used.statistics.seeds)
     assert same(whole(batches), plain)
     assert counted == [*range(12, len(SEEDS), 12), len(SEEDS)]
     assert max(left) == 2  # after one that ended and before one that is left
-    assert made.statistics.seeds == len(SEEDS)
+    assert used.statistics.seeds == len(SEEDS)
 
 
 @pytest.mark.parametrize("points", [True, False])
@@ -115,16 +115,16 @@ def test_products_are_the_same(plain, points, chunk_size, soon, monkeypatch):
     """Those of the device, several at once, whose arrays hold one chunk after the other."""
     monkeypatch.setattr(density, "PART_WORDS", 40)
     monkeypatch.setattr(Queued, "soon", soon)
-    found = []
+    totals = []
     for opened in (lambda: choose("cpu"), lambda: queued_device(monkeypatch)):
         device = opened()
-        made = [kind(SPACE, SPACE, 0.5, 24) for kind in (DeviceDensity, DeviceEnds)]
-        batches = list(engine(device, chunk_size=chunk_size, products=made, points=points).track(SEEDS))
+        products = [kind(SPACE, SPACE, 0.5, 24) for kind in (DeviceDensity, DeviceEnds)]
+        batches = list(engine(device, chunk_size=chunk_size, products=products, points=points).track(SEEDS))
         assert sum(map(len, batches)) == len(plain)
         assert not points or same(whole(batches), plain)
-        found.append([one.total for one in made])
-    assert found[0][0].max() > 5
-    np.testing.assert_array_equal(*found)
+        totals.append([product.total for product in products])
+    assert totals[0][0].max() > 5
+    np.testing.assert_array_equal(*totals)
 
 
 @pytest.mark.parametrize("soon", [False, True])
@@ -136,9 +136,9 @@ def test_no_seed_is_lost_where_the_device_has_no_memory(plain, kernel, soon, mon
     seeds = np.tile(SEEDS, (4, 1))
     expected = whole(engine().track(seeds))
     device, run = queued_device(monkeypatch), Queued.run
-    for number in range(1, 9):
+    for number in (1, 2, 3, 5, 8):
         notes: list[str] = []
-        made = engine(device, chunk_size=30, note=notes.append)
+        used = engine(device, chunk_size=30, note=notes.append)
         left = [number]
 
         def failing(self: Queued, name: str, count: int, values: dict[str, Any], left: list[int] = left) -> None:
@@ -148,24 +148,24 @@ def test_no_seed_is_lost_where_the_device_has_no_memory(plain, kernel, soon, mon
             run(self, name, count, values)
 
         monkeypatch.setattr(Queued, "run", failing)
-        assert same(whole(made.track(seeds)), expected)
+        assert same(whole(used.track(seeds)), expected)
         monkeypatch.setattr(Queued, "run", run)
-        assert made.statistics.seeds == len(seeds)
+        assert used.statistics.seeds == len(seeds)
         assert len(notes) == (left[0] <= 0)
 
 
 def test_codes_that_nobody_waits_for_are_forgotten(plain, monkeypatch):
-    made = engine(queued_device(monkeypatch))
-    some = made.track(SEEDS)
-    next(some)
-    some.close()
-    assert same(whole(made.track(SEEDS)), plain)
+    used = engine(queued_device(monkeypatch))
+    batches = used.track(SEEDS)
+    next(batches)
+    batches.close()
+    assert same(whole(used.track(SEEDS)), plain)
 
 
 def test_nothing_more_is_launched_when_enough_have_come(monkeypatch):
     """Of the next chunk, only what was launched before that was known."""
-    made = engine(queued_device(monkeypatch), chunk_size=12)
-    told = tell(made)
-    assert len(whole(made.track(SEEDS, most=5))) == 5
-    assert told.count("enlist") == 1
-    assert told[-1] == "copied" and told[-2] == "pack"
+    used = engine(queued_device(monkeypatch), chunk_size=12)
+    calls = noted(used)
+    assert len(whole(used.track(SEEDS, most=5))) == 5
+    assert calls.count("enlist") == 1
+    assert calls[-1] == "copied" and calls[-2] == "pack"

@@ -51,13 +51,13 @@ def test_lanes_read_the_same_bits(dialect):
     rng, count = np.random.default_rng(2), 40
     points = rng.uniform(-0.5, np.array(SHAPE) - 0.5, (count, 32, 3)).astype(np.float32).astype(float)
     values = {"points": points.transpose(0, 2, 1).ravel(), "channels": rng.integers(0, WIDTH, 32 * count, np.int32)}
-    found = [
+    read_of = [
         run(dialect, read, count, values | spread("volume", volume) | {"out": reals(64 * count)},
             CONSTANTS | {"INTERLEAVED": together}, {"row": ("reals", WIDTH)})["out"]
         for volume, together in ((plain, 1), (cubes, CUBE))
     ]
-    assert len(np.unique(found[0])) > count
-    assert np.array_equal(*found)
+    assert len(np.unique(read_of[0])) > count
+    assert np.array_equal(*read_of)
 
 
 def test_each_voxel_has_its_row():

@@ -1,4 +1,4 @@
-"""Rows of voxels: what tracking reads is there, so that leaving the other voxels out changes no streamline."""
+"""Each getter, with rules and particles: rows that no step reads, chunks, threads and launches change no bit."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from queued import queued_device
 from synthetic import gradients, noisy_crossing
 
-from tistreamlines.devices import choose
+from tistreamlines.devices import Device, choose
 from tistreamlines.io.samples import Samples
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.options.parameters import Parameters
-from tistreamlines.space.batch import Space
+from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.sphere import load_sphere
 from tistreamlines.tracking.engine.engine import Engine
+from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.growth.settings import Settings
 from tistreamlines.tracking.registry import METHODS, STOPPING_RULES
-from tistreamlines.tracking.tables.inputs import GetterInputs, OrientationFunctions, Signals, StopTables
+from tistreamlines.tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals, StopTables
 
 SHAPE, SIDES = (14, 13, 12), (2.0, 2.0, 2.5)
 SEEDS = np.random.default_rng(3).uniform(-0.4, np.array(SHAPE) - 0.6, (300, 3))  # also where nothing is alive
@@ -33,6 +35,7 @@ CASES = [  # direction getter, stopping rule, step size (mm), options
     *((dg, "cmc", 7.0, {}) for dg in ("prob", "ptt")),
     *(("prob", rule, 0.7, PFT | {"pft_min_wm": least}) for rule in ("act", "cmc") for least in (0.0, 0.5)),
     ("boot", "cmc", 0.7, PFT),
+    ("ptt", "act", 0.7, PFT),
     ("bedpostx", "cmc", 0.7, PFT),
     *(("bedpostx", rule, 4.0, {"modified_euler": True}) for rule in ("threshold", "binary")),
     ("ptt", "cmc", 2.0, SHORT_PROBE),
@@ -74,28 +77,50 @@ def stop_of(rule: str, parameters: Parameters) -> StopTables:
     return row.prepare({name: maps[name] for name in row.maps if name in maps}, dict, parameters, SIDES)
 
 
-def tracked(dg: str, stop: StopTables, parameters: Parameters) -> tuple[str, np.ndarray, int]:
-    """Hash of the streamlines, their stop reasons, and the number of rows."""
-    step_mm = parameters.step_mm(SIDES)
-    prepared = METHODS[dg].prepare(GetterInputs(followed(dg), stop, SEEDS, "default", step_mm, SIDES), parameters)
+def tables(stop: StopTables, parameters: Parameters) -> KernelTables:
+    """Tables of a getter, with rows of the voxels that steps may read from those where the rule lets them go on."""
+    arrays = GetterInputs(followed(parameters.dg), stop, SEEDS, "default", parameters.step_mm(SIDES), SIDES)
+    return METHODS[parameters.dg].prepare(arrays, parameters)
+
+
+def tracked(
+    prepared: KernelTables, step_mm: float, device: Device | None = None, **settings: Any
+) -> tuple[str, np.ndarray]:
+    """Hash of the streamlines, and their stop reasons."""
     space = Space(np.diag([*SIDES, 1.0]), SHAPE)
-    settings = Settings(step_mm, max_steps=60)
-    digest, reasons = hashlib.sha256(), []
-    for batch in Engine(prepared, space, choose("cpu"), settings).track(SEEDS):
-        digest.update(batch.points.tobytes() + batch.offsets.tobytes())
-        reasons.append(batch.stop_reasons)
-    return digest.hexdigest(), np.concatenate(reasons), int(np.count_nonzero(prepared.volume.index))
+    engine = Engine(prepared, space, device or choose("cpu"), Settings(step_mm, max_steps=60, **settings))
+    batch = Batch.concatenate(list(engine.track(SEEDS)))
+    return hashlib.sha256(batch.points.tobytes() + batch.offsets.tobytes()).hexdigest(), batch.stop_reasons
 
 
-@pytest.mark.parametrize(("dg", "rule", "step", "own"), CASES)
-def test_voxels_without_a_row_change_nothing(dg, rule, step, own):
-    named = {"dg": dg, "stopping": rule, "step_size": f"{step}mm", "max_angle": 45.0, "sh_order": 4} | own
-    parameters = Parameters(**named)
-    stop = stop_of(rule, parameters)
-    digest, reasons, _ = tracked(dg, stop, parameters)
-    expected, all_reasons, all_rows = tracked(dg, replace(stop, alive=None), parameters)
-    assert len(all_reasons) > 90
-    assert (all_reasons == Stop.VALID_END).any() or rule == "threshold"
-    assert all_rows == np.prod(SHAPE)
+def parameters_of(dg: str, rule: str, step: float, options: dict[str, Any]) -> Parameters:
+    named = {"dg": dg, "stopping": rule, "step_size": f"{step}mm", "max_angle": 45.0, "sh_order": 4}
+    return Parameters(**named | options)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_that_no_step_reads_and_chunks_and_threads_change_nothing(case):
+    parameters = parameters_of(*case)
+    step_mm, stop = parameters.step_mm(SIDES), stop_of(parameters.stopping, parameters)
+    every, few = tables(replace(stop, alive=None), parameters), tables(stop, parameters)
+    assert np.count_nonzero(every.volume.index) == np.prod(SHAPE)
+    expected, reasons = tracked(every, step_mm)
+    assert len(reasons) > 90
+    assert (reasons == Stop.VALID_END).any() or parameters.stopping == "threshold"
+    for prepared, settings in ((few, {}), (every, {"threads": 1, "chunk_size": 41})):
+        digest, ends = tracked(prepared, step_mm, **settings)
+        assert digest == expected, settings
+        assert np.array_equal(ends, reasons), settings
+
+
+@pytest.mark.parametrize("case", [("prob", "act", 0.7, PFT), ("ptt", "act", 0.7, PFT)], ids=str)
+def test_short_launches_change_nothing(case, monkeypatch):
+    """Halves are kept between launches of three steps, which a device takes with rows that lie as those of GPUs."""
+    parameters = parameters_of(*case)
+    step_mm, stop = parameters.step_mm(SIDES), stop_of(parameters.stopping, parameters)
+    prepared = tables(stop, parameters)
+    expected, reasons = tracked(prepared, step_mm)
+    monkeypatch.setattr(Pace, "steps", lambda *_: 3)
+    digest, ends = tracked(prepared, step_mm, queued_device(monkeypatch))
     assert digest == expected
-    assert np.array_equal(reasons, all_reasons)
+    assert np.array_equal(ends, reasons)
