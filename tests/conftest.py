@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests, before pytest chooses by marks, and bring the files of FIRST to the front, in their order."""
     for item in items:
         name = item.nodeid.partition("::")[2].partition("[")[0]
-        if name in SLOW.get(place(item), ()):
+        if name in SLOW.get(place(item), ()) or item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: FIRST.index(place(item)) if place(item) in FIRST else len(FIRST))
 
@@ -69,6 +69,12 @@ class Head:
     def cache(self) -> str:
         """A folder for --cache-dir, so that several runs fit once."""
         return str(self.folder / "cache")
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of a run in Python on the CPU: the series, the mask and the cache."""
+        series = dict(zip(("dwi", "bvals", "bvecs"), self.series, strict=True))
+        return series | {"mask": self.mask, "arch": "cpu", "cache_dir": self.cache}
 
 
 @pytest.fixture(scope="session")
@@ -95,11 +101,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def track(run: Command, head: Head) -> Command:
-    """Track the head on the CPU: ``track(output, *options)``."""
+    """Track the head on the CPU: ``track(output, *options)``; several runs fit once."""
 
     def call(output: object, *options: object) -> Outcome:
         seeds = () if {"--nseeds", "--seeds"} & set(options) else ("--nseeds", 300)
-        return run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "-o", output, *seeds, *options)
+        cache = () if "--cache-dir" in options else ("--cache-dir", head.cache)
+        common = ("--mask", head.mask, "--arch", "cpu", "-o", output)
+        return run("track", *head.series, *common, *seeds, *cache, *options)
 
     return call
 

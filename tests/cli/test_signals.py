@@ -116,8 +116,7 @@ def test_while_a_library_is_at_work(interrupted, number):
     assert interrupted(TRACKING + "command(lambda *_: stuck())", number) == (CODES[number], "Interrupted\n")
 
 
-@pytest.mark.parametrize("number", CODES)
-@pytest.mark.parametrize("outputs", [0, 1, 3])
+@pytest.mark.parametrize(("number", "outputs"), zip(CODES, (0, 1, 3), strict=True))
 def test_while_a_gpu_compiler_keeps_python_from_running(interrupted, tmp_path, number, outputs):
     """Files that reserve outputs do not stay."""
     code = f"""
@@ -220,8 +219,9 @@ def test_what_the_parent_has_had_ignored_stays_ignored(interrupted):
     assert interrupted(TRACKING + code, signal.SIGHUP, ignored=[signal.SIGHUP], go=True) == (0, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_while_it_tracks(head, tmp_path, number):
+    """With one signal by day, since a whole run takes long to start."""
     command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--arch", "cpu"]
     command += ["-o", tmp_path / "a.trx", "--nseeds", "50000000", "--chunk-size", "500"]
     # jobs in the background of a script are started with Ctrl-C ignored, and what is ignored stays so
