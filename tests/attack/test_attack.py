@@ -1,4 +1,4 @@
-"""A try of each kind of class; ``.ci/nightly`` makes 2,000 of all classes."""
+"""A try of some classes; ``.ci/nightly`` makes 2,000 of all classes."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from .damage import damage
 from .room import Outcome, spoken
 
 ROOT = Path(__file__).resolve().parents[2]
-# classes whose tries compile nothing
+# classes whose tries compile nothing, of each kind of attack
 QUICK = (
     "damage-packed", "damage-record", "fuzz-options", "fuzz-headers", "folders", "caches-results", "resume", "join",
     "product-options", "names", "lines-damaged", "weights-files",

@@ -77,7 +77,7 @@ class TestOutputs:
     @pytest.mark.parametrize("suffix", [".trx", ".trk", ".tck"])
     def test_files_and_records(self, track, head, tmp_path, suffix):
         output, stats_file = tmp_path / f"a{suffix}", tmp_path / "stats.json"
-        done = track(output, "--json-stats", stats_file)
+        done = track(output, "--json-stats", stats_file, "--cache-dir", tmp_path / "cache")  # which is empty
         assert done.code == 0, done.err
         assert "streamlines/s" in done.out
         streamlines = read(output)
@@ -142,7 +142,7 @@ class TestOutputs:
     def test_quiet_and_verbose(self, track, tmp_path):
         quiet = track(tmp_path / "a.trx", "-q")
         assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
-        verbose = track(tmp_path / "b.trx", "-v")
+        verbose = track(tmp_path / "b.trx", "-v", "--cache-dir", tmp_path / "cache")  # which is empty
         for word in ("Device: cpu", "Reading", "Preparing", "Compiling", "Tracking"):
             assert word in verbose.err
 
