@@ -70,6 +70,12 @@ class Head:
         """A folder for --cache-dir, so that several runs fit once."""
         return str(self.folder / "cache")
 
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of a run in Python on the CPU: the series, the mask and the cache."""
+        series = dict(zip(("dwi", "bvals", "bvecs"), self.series, strict=True))
+        return series | {"mask": self.mask, "arch": "cpu", "cache_dir": self.cache}
+
 
 @pytest.fixture(scope="session")
 def head(tmp_path_factory: pytest.TempPathFactory) -> Head:
@@ -95,11 +101,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def track(run: Command, head: Head) -> Command:
-    """Track the head on the CPU: ``track(output, *options)``."""
+    """Track the head on the CPU: ``track(output, *options)``; several runs fit once."""
 
     def call(output: object, *options: object) -> Outcome:
         seeds = () if {"--nseeds", "--seeds"} & set(options) else ("--nseeds", 300)
-        return run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "-o", output, *seeds, *options)
+        cache = () if "--cache-dir" in options else ("--cache-dir", head.cache)
+        common = ("--mask", head.mask, "--arch", "cpu", "-o", output)
+        return run("track", *head.series, *common, *seeds, *cache, *options)
 
     return call
 

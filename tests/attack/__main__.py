@@ -220,27 +220,27 @@ def main() -> int:
     parser.add_argument("--material", type=Path, help="folder that keeps what tries begin with for the next time")
     parser.add_argument("--out", type=Path, help="JSON file for the table")
     parser.add_argument("--tell", action="store_true", help="tell of each try what was done")
-    given = parser.parse_args()
+    options = parser.parse_args()
     command = " ".join(["python -m tests.attack", *sys.argv[1:]])  # which tries set to their own
-    names = given.only or list(CLASSES)
+    names = options.only or list(CLASSES)
     whole = sum(CLASSES[name].share for name in names)
-    chosen = {name: max(1, round(given.tries * CLASSES[name].share / whole)) for name in names}
+    chosen = {name: max(1, round(options.tries * CLASSES[name].share / whole)) for name in names}
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="attack-material-") as own:
-        material = (given.material or Path(own) / "material").absolute()
+    with tempfile.TemporaryDirectory(prefix="attack-material-") as folder:
+        material = (options.material or Path(folder) / "material").absolute()
         if not (material / "clean.json").exists():
             subprocess.run([sys.executable, "-m", f"{__package__}.material", str(material)], cwd=ROOT, check=True)
-        results = run_all(chosen, given.first, given.jobs, material)
+        results = run_all(chosen, options.first, options.jobs, material)
     rows = table(results)
     for row in rows:
         print(f"{row['class']:20} {row['tries']:5} tries from seed {row['first_seed']}  {row['failures']:4} failures")
     failures = sum(row["failures"] for row in rows)
     print(f"{'all':20} {len(results):5} tries in {time.perf_counter() - begun:.0f} s  {failures:4} failures")
-    if given.tell:
+    if options.tell:
         for result in results:
             print(f"{result['class']}, seed {result['seed']}: {'; '.join(result['did'])}")
-    if given.out:
-        given.out.write_text(json.dumps(report(rows, command, time.perf_counter() - begun), indent=1) + "\n")
+    if options.out:
+        options.out.write_text(json.dumps(report(rows, command, time.perf_counter() - begun), indent=1) + "\n")
     return 1 if failures else 0
 
 

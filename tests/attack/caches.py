@@ -18,13 +18,13 @@ STRANGER = 65534
 def results(rng: random.Random, room: Room) -> list[str]:
     """Change what --cache-dir keeps."""
     run = rng.choice(("boot", "det"))
-    _change(rng, room, sorted(room.own("tables").iterdir()), [_edited, _edited, _edited])
+    _change(rng, room, sorted(room.copy("tables").iterdir()), [_edited, _edited, _edited])
     return room.faults(room.track(run, "--cache-dir", "../tables"), run)
 
 
 def compiled(rng: random.Random, room: Room) -> list[str]:
     """Change compiled kernels, which are native code."""
-    paths = [path for path in room.own("cache").rglob("*") if path.suffix in (".bin", ".py")]
+    paths = [path for path in room.copy("cache").rglob("*") if path.suffix in (".bin", ".py")]
     _change(rng, room, sorted(paths), [])
     return room.faults(room.track("det", limit=COMPILING), "det")
 

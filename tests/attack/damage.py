@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from .material import track
-from .room import COMPILING, Room, some
+from .room import COMPILING, Room, number_up_to
 
 ENDS = 400  # bytes at each end that are hit more often: headers and checks are there
 # file -> the clean run that reads it, and the argument in whose place it is given
@@ -63,14 +63,14 @@ def record(rng: random.Random, room: Room) -> list[str]:
 def tables(rng: random.Random, room: Room) -> list[str]:
     """Damage what --cache-dir keeps."""
     run = rng.choice(("boot", "det"))
-    path = rng.choice(sorted(path for path in room.own("tables").iterdir()))
+    path = rng.choice(sorted(path for path in room.copy("tables").iterdir()))
     room.did.append(f"{damage(rng, path)} {path.name.split('-')[0]}")
     return room.faults(room.track(run, "--cache-dir", "../tables"), run)
 
 
 def kernels(rng: random.Random, room: Room) -> list[str]:
     """Damage compiled kernels, or the text that they are compiled from."""
-    path = rng.choice(sorted(path for path in room.own("cache").rglob("*.*") if path.is_file()))
+    path = rng.choice(sorted(path for path in room.copy("cache").rglob("*.*") if path.is_file()))
     room.did.append(f"{damage(rng, path)} {path.name}")
     return room.faults(room.track("det", limit=COMPILING), "det")
 
@@ -79,10 +79,10 @@ def damage(rng: random.Random, path: Path) -> str:
     """Damage a file; say how."""
     content = bytearray(path.read_bytes())
     place = _place(rng, len(content))
-    end = min(len(content), place + some(rng, 1024))
+    end = min(len(content), place + number_up_to(rng, 1024))
     how = rng.choice(("flip", "flip", "flip", "cut", "hole", "gap", "more"))
     if how == "flip":
-        bits = [(_place(rng, len(content)), rng.randrange(8)) for _ in range(some(rng, 4))]
+        bits = [(_place(rng, len(content)), rng.randrange(8)) for _ in range(number_up_to(rng, 4))]
         for byte, bit in bits:
             content[byte] ^= 1 << bit
         how = "flip " + ", ".join(f"bit {bit} of byte {byte}" for byte, bit in bits) + " of"
@@ -96,7 +96,7 @@ def damage(rng: random.Random, path: Path) -> str:
         del content[place:end]
         how = f"without bytes {place} to {end}"
     else:
-        content += rng.randbytes(some(rng, 1024))
+        content += rng.randbytes(number_up_to(rng, 1024))
         how = "bytes behind the end of"
     path.write_bytes(content)
     return how

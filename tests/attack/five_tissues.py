@@ -23,9 +23,9 @@ def inputs(rng: random.Random, room: Room) -> list[str]:
     else:
         room.did.append(f"{value} in {name}")
     maps = [word for file in FRACTIONS for word in (f"--{file[:-4].replace('_', '-')}", file)]
-    given = [name] if name.startswith("aseg") else [*maps, "--sgm", "sgm.nii"]
-    more = [one for one in ("--crop", "--sgm-amyg-hipp") if rng.random() < 0.3]
-    outcome = room.run(["5tt", *given, "-o", f"../out/{IMAGE}", *more])
+    words = [name] if name.startswith("aseg") else [*maps, "--sgm", "sgm.nii"]
+    more = [flag for flag in ("--crop", "--sgm-amyg-hipp") if rng.random() < 0.3]
+    outcome = room.run(["5tt", *words, "-o", f"../out/{IMAGE}", *more])
     return room.faults(outcome, name=IMAGE) + (_invalid(room) if outcome.code == 0 else [])
 
 
@@ -37,13 +37,14 @@ def _write(room: Room, odd: str, value: float | None) -> None:
     white = nib.load(room.inputs / FRACTIONS[0])
     labels = np.where(np.asarray(white.dataobj) > 0.5, 2, 0).astype(np.int32)
     labels[5:9, 6:9] = 10
-    made = {"aseg.mgz": nib.MGHImage, "aseg.mgh": nib.MGHImage, "aseg.nii": nib.Nifti1Image, "sgm.nii": nib.Nifti1Image}
-    for name, kind in made.items():
+    for name in ("aseg.mgz", "aseg.mgh", "aseg.nii", "sgm.nii"):
+        kind = nib.Nifti1Image if name.endswith(".nii") else nib.MGHImage
         kind(labels, white.affine).to_filename(room.inputs / name)
     if value is not None:
         values = np.array(nib.load(room.inputs / odd).dataobj, np.float32)  # a copy: the file is written anew
         values[6, 7, 8] = value
-        made.get(odd, nib.Nifti1Image)(values, white.affine).to_filename(room.inputs / odd)
+        kind = nib.MGHImage if odd.endswith((".mgz", ".mgh")) else nib.Nifti1Image
+        kind(values, white.affine).to_filename(room.inputs / odd)
 
 
 def _invalid(room: Room) -> list[str]:

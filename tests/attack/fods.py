@@ -51,7 +51,7 @@ def _invalid(room: Room) -> list[str]:
     import numpy as np
 
     if not (path := room.out / "fixels" / "index.nii").exists():
-        there = {one.name for one in (room.out / "fixels").iterdir()}
+        there = {file.name for file in (room.out / "fixels").iterdir()}
         return [] if {"index.mif", "directions.mif", "afd.mif"} <= there else ["lacks images"]
     index = np.asarray(nib.load(path).dataobj).reshape(-1, 2)
     directions = np.asarray(nib.load(path.with_name("directions.nii")).dataobj)[..., 0]

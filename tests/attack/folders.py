@@ -40,8 +40,8 @@ def owners(rng: random.Random, room: Room) -> list[str]:
     if outcome.code:
         outcome.changed[:] = [name for name in outcome.changed if not name.startswith("out/a.trx.unfinished")]
     codes = (FAILED,) if not may_write(user, owner, mode) else (0, FAILED) if stays else (0,)
-    found = room.faults(outcome, None if outcome.code else "det", codes=codes)
-    return found + (_left(room, user, owner, mode, umask) if not outcome.code else []) + _lost(room)
+    faults = room.faults(outcome, None if outcome.code else "det", codes=codes)
+    return faults + (_left(room, user, owner, mode, umask) if not outcome.code else []) + _lost(room)
 
 
 def become(user: int, umask: int) -> None:
@@ -60,15 +60,15 @@ def may_write(user: int, owner: int, mode: int) -> bool:
 
 def _left(room: Room, user: int, owner: int, mode: int, umask: int) -> list[str]:
     """What is wrong with the files of a run that went well."""
-    found = []
+    faults = []
     for name in OUTPUTS:
         is_now = (room.out / name).stat()
         if is_now.st_uid != user or is_now.st_mode & 0o777 != 0o666 & ~umask:
-            found.append(f"{name} of {is_now.st_uid} with mode {is_now.st_mode:o}")
+            faults.append(f"{name} of {is_now.st_uid} with mode {is_now.st_mode:o}")
         if mode & stat.S_ISGID and is_now.st_gid != GROUP:
-            found.append(f"{name} of group {is_now.st_gid}")
+            faults.append(f"{name} of group {is_now.st_gid}")
     hidden = {path.name for path in room.out.iterdir() if path.name.startswith(".")}
-    return found + [f"left {name}" for name in hidden - ({DRAFT} if user != ROOT else set())]
+    return faults + [f"left {name}" for name in hidden - ({DRAFT} if user != ROOT else set())]
 
 
 def _lost(room: Room) -> list[str]:
@@ -125,8 +125,8 @@ def _draft(rng: random.Random, room: Room, user: int, mode: int) -> tuple[str, b
     path, whose = room.out / DRAFT, rng.choice(OWNERS)
     path.mkdir(mode=0o700)
     (path / "half").touch()
-    for one in (path, path / "half"):
-        os.chown(one, whose, GROUP)
+    for place in (path, path / "half"):
+        os.chown(place, whose, GROUP)
     return f"a draft of {whose}", False
 
 

@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 
 from .material import MIF_OFFSET, track
-from .room import WRONG_USE, Room, some
+from .room import WRONG_USE, Room, number_up_to
 
 NUMBERS = (
     "0", "-1", "1", "2", "0.5", "-0", "nan", "inf", "-inf", "1e308", "-1e308", "1e-300", "1e-45", "1e400", "0x10",
@@ -112,15 +112,15 @@ def options(rng: random.Random, room: Room) -> list[str]:
     from tistreamlines.options import parameters
 
     known = parameters.options()
-    given: list[str] = []
-    for name in rng.sample(sorted(known), some(rng, 4)):
+    words: list[str] = []
+    for name in rng.sample(sorted(known), number_up_to(rng, 4)):
         kind = parameters.kind(name)
         if kind == "flag":
-            given.append(parameters.flag(name) + ("" if name not in COMPILED else rng.choice(("=", "=1", "=x"))))
+            words.append(parameters.flag(name) + ("" if name not in COMPILED else rng.choice(("=", "=1", "=x"))))
         else:
-            given += [parameters.flag(name), _value(rng, name, kind, known[name].choices)]
+            words += [parameters.flag(name), _value(rng, name, kind, known[name].choices)]
     output = rng.choice(NAMES) if rng.random() < 0.3 else "../out/a.trx"
-    arguments = [*track(rng.choice(("boot", "det")), output), *given]
+    arguments = [*track(rng.choice(("boot", "det")), output), *words]
     if rng.random() < 0.1:
         arguments.insert(rng.randrange(1, len(arguments)), rng.choice(WORDS + NUMBERS))
     return room.faults(room.run(arguments))
@@ -149,7 +149,7 @@ def gradients(rng: random.Random, room: Room) -> list[str]:
             (room.inputs / name).write_bytes(content)
             room.did.append(f"{name} of {len(content)} bytes")
         clear &= set(contents) == {whole}
-    arguments = [one for one in track("boot", "../out/a.trx") if one not in ("dwi.bval", "dwi.bvec")]
+    arguments = [word for word in track("boot", "../out/a.trx") if word not in ("dwi.bval", "dwi.bvec")]
     outcome = room.run(arguments)
     return room.faults(outcome, "boot", codes=(0,)) if clear else room.faults(outcome, codes=(1,))
 
@@ -157,43 +157,43 @@ def gradients(rng: random.Random, room: Room) -> list[str]:
 def rules(rng: random.Random, room: Room) -> list[str]:
     """Give the files of two stopping rules: the error names both options, whatever the getter."""
     files = {"--stop-map": "stop.nii.gz", "--stop-mask": "mask.nii.gz", "--act": "mask.nii.gz", "--pve": "mask.nii.gz"}
-    one, other = rng.sample(sorted(files), 2)
+    first, other = rng.sample(sorted(files), 2)
     getter = rng.choice(("boot", "prob", "det", "ptt", "ifod1", "ifod2", "sd_stream"))
-    room.did.append(f"{one} and {other} with {getter}")
-    given = [one, files[one], other, files[other]]
-    outcome = room.run(["track", "dwi.nii.gz", "--dg", getter, *given, "-o", "../out/a.trx"])
-    told = [] if one in outcome.err and other in outcome.err else ["names not both"]
-    return room.faults(outcome, codes=(WRONG_USE,)) + told
+    room.did.append(f"{first} and {other} with {getter}")
+    words = [first, files[first], other, files[other]]
+    outcome = room.run(["track", "dwi.nii.gz", "--dg", getter, *words, "-o", "../out/a.trx"])
+    silent = [] if first in outcome.err and other in outcome.err else ["names not both"]
+    return room.faults(outcome, codes=(WRONG_USE,)) + silent
 
 
 def kinds(rng: random.Random, room: Room) -> list[str]:
     """Give a file of another kind."""
     run = rng.choice(sorted(PLACES))
     arguments = track(run, "../out/a.trx")
-    for place in rng.sample(PLACES[run], some(rng, 2)):
+    for place in rng.sample(PLACES[run], number_up_to(rng, 2)):
         arguments[arguments.index(place)] = _other(rng, room)
     return room.faults(room.run(arguments))
 
 
 def _other(rng: random.Random, room: Room) -> str:
     """Name another file, which may have to be made first."""
-    made = room.inputs / f"other{rng.choice(SUFFIXES)}"
+    copy = room.inputs / f"other{rng.choice(SUFFIXES)}"
     how = rng.choice(("input", "input", *KINDS))
     if how == "input":
         return rng.choice(sorted(path.name for path in room.inputs.iterdir()))
     if how == "device":
         return rng.choice(DEVICES)
-    if made.exists() or made.is_symlink():
-        return made.name
+    if copy.exists() or copy.is_symlink():
+        return copy.name
     if how == "loop":
-        made.symlink_to(made)
+        copy.symlink_to(copy)
     elif how == "pipe":
-        os.mkfifo(made)
+        os.mkfifo(copy)
     elif how == "folder":
-        made.mkdir()
+        copy.mkdir()
     else:
-        made.write_bytes(_content(rng, room, how))
-    return made.name
+        copy.write_bytes(_content(rng, room, how))
+    return copy.name
 
 
 def _content(rng: random.Random, room: Room, how: str) -> bytes:
@@ -203,9 +203,9 @@ def _content(rng: random.Random, room: Room, how: str) -> bytes:
         return (room.inputs / rng.choice(PLACES["boot"])).read_bytes()
     if how == "text":
         numbers = rng.choice((1, 3, 34))
-        lines = [" ".join(rng.choices(NUMBERS + WORDS[:8], k=numbers)) for _ in range(some(rng, 34))]
+        lines = [" ".join(rng.choices(NUMBERS + WORDS[:8], k=numbers)) for _ in range(number_up_to(rng, 34))]
         return "\n".join(lines).encode(errors="surrogateescape")
-    content = b"" if how == "empty" else rng.randbytes(some(rng, 4096))
+    content = b"" if how == "empty" else rng.randbytes(number_up_to(rng, 4096))
     return gzip.compress(content) if how == "gzip" else content
 
 
@@ -214,7 +214,7 @@ def headers(rng: random.Random, room: Room) -> list[str]:
     run = rng.choice(sorted(PLACES))
     place = rng.choice([name for name in PLACES[run] if name.endswith(".nii.gz")])
     content = bytearray((room.inputs / place).with_suffix("").read_bytes())
-    for name in rng.sample(sorted(FIELDS), some(rng, 5)):
+    for name in rng.sample(sorted(FIELDS), number_up_to(rng, 5)):
         start, form = FIELDS[name]
         value = rng.choice(EXTREMES[form])
         content[start : start + struct.calcsize(form)] = struct.pack("<" + form, value)
@@ -230,7 +230,7 @@ def mif_headers(rng: random.Random, room: Room) -> list[str]:
     name = original.replace(".nii.gz", rng.choice((".mif", ".mif.gz")))
     whole = (room.inputs / original.replace(".nii.gz", ".mif")).read_bytes()
     lines = whole[: whole.index(b"\nEND\n")].decode().split("\n")
-    for _ in range(some(rng, 4)):
+    for _ in range(number_up_to(rng, 4)):
         place = rng.randrange(len(lines))
         key = lines[place].partition(":")[0]
         lines[place : place + 1] = rng.choice(([], [lines[place]] * 2, [_odd_line(rng, key, lines[place])]))
@@ -254,7 +254,7 @@ def tables(rng: random.Random, room: Room) -> list[str]:
     """Put odd words into b-values, directions or seeds."""
     name = rng.choice(("dwi.bval", "dwi.bvec", "seeds.txt"))
     lines = [line.split(" ") for line in (room.inputs / name).read_text().splitlines()]
-    for _ in range(some(rng, 4)):
+    for _ in range(number_up_to(rng, 4)):
         line = rng.choice(lines)
         word = rng.choice((*NUMBERS, "", " ", "\t", "\r", "\ufeff", "#", "\0", "é", "\udcff"))
         line[rng.randrange(len(line))] = word

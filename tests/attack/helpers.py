@@ -28,10 +28,10 @@ def planted(rng: random.Random, room: Room) -> list[str]:
     names = sorted({*sys.stdlib_module_names, *OTHERS})
     for name in names if rng.random() < 0.5 else rng.sample(names, 30):
         (room.inputs / f"{name}.py").write_text(PLANTED.format(trace=str(trace), name=name))
-    room.own("cache")
+    room.copy("cache")
     flags, env, program = rng.choice(FLAGS), rng.choice(VARIABLES), rng.choice(PROGRAMS)
     room.did.append(f"{' '.join(flags)} {env} {' '.join(program)}")
     start = partial(os.execv, sys.executable, [sys.executable, *flags, str(command), *program])
     outcome = room.run(start, env=env, limit=COMPILING)
-    found = room.faults(outcome, "det" if program[0] == "track" and "-o" in program else None)
-    return [*found, f"imported {trace.read_text()}"] if trace.exists() else found
+    faults = room.faults(outcome, "det" if program[0] == "track" and "-o" in program else None)
+    return [*faults, f"imported {trace.read_text()}"] if trace.exists() else faults

@@ -66,7 +66,7 @@ def _calls(material: Path, run: str, cold: str, before: Callable[[], object] = i
 def _forget(room: Room, cold: str) -> None:
     """Take kernels of a name from the cache, which a run then compiles."""
     if cold:
-        for path in room.own("cache").rglob(f"*{cold}*"):
+        for path in room.copy("cache").rglob(f"*{cold}*"):
             path.unlink()
 
 
@@ -84,7 +84,7 @@ def at_time(rng: random.Random, room: Room) -> list[str]:
     """Send a signal at a random moment, from outside; the process has imported nothing when it begins."""
     run = rng.choice(("boot", "det"))
     number, seconds = rng.choice(sorted(CODES)), rng.uniform(0, room.clean[run]["seconds"])
-    room.own("cache")
+    room.copy("cache")
     return _interrupted(room, run, number, f"{seconds:.3f} s", seconds=seconds)
 
 
@@ -99,15 +99,15 @@ def _interrupted(
         time.sleep(seconds)
         os.kill(started.process, number)
     outcome = room.finish(started)
-    found = []
+    faults = []
     if number != signal.SIGKILL:
         # before the program can say how to handle it, the system ends it: a shell shows the same code
-        found = room.faults(outcome, run, codes=(0, *CODES[number], -number))
-        found += [f"left {path.name} in the folder of tables" for path in (room.folder / "tables").glob(".*")]
+        faults = room.faults(outcome, run, codes=(0, *CODES[number], -number))
+        faults += [f"left {path.name} in the folder of tables" for path in (room.folder / "tables").glob(".*")]
     elif outcome.code not in (0, -number):
-        found = [f"exit code {outcome.code}"]
+        faults = [f"exit code {outcome.code}"]
     again = room.run([*track(run, "../out/again.trx"), *KEPT], limit=COMPILING)
-    return found + [f"the next run: {fault}" for fault in room.faults(again, run, name="again.trx")]
+    return faults + [f"the next run: {fault}" for fault in room.faults(again, run, name="again.trx")]
 
 
 def few() -> None:
@@ -121,20 +121,20 @@ def resumed(rng: random.Random, room: Room) -> list[str]:
     """Kill a run that keeps its pieces several times at random calls, and let it go on each time."""
     run = rng.choice(("boot", "det"))
     program, kills = [*track(run, "../out/a.trx"), *KEPT, "--resume"], 0
-    calls, found = _calls(room.material, run, "", few, "--resume"), []
+    calls, faults = _calls(room.material, run, "", few, "--resume"), []
     while not room.digest() and kills < 6:
         kills += 1
         number, at = rng.choice((signal.SIGTERM, signal.SIGKILL)), rng.randrange(calls)
         room.did.append(f"{signal.Signals(number).name} at call {at}")
         outcome = room.run(program, setup=AtCall(number, at, few), limit=COMPILING)
         if number == signal.SIGTERM:
-            found += spoken(outcome)
+            faults += spoken(outcome)
         if outcome.code not in (0, -number, 128 + number):
-            found.append(f"exit code {outcome.code}")
+            faults.append(f"exit code {outcome.code}")
     if not room.digest() or list(room.out.glob("*.unfinished")):
-        found += room.faults(room.run(program, setup=few, limit=COMPILING), run)
+        faults += room.faults(room.run(program, setup=few, limit=COMPILING), run)
     # a run that is killed once its output is there may leave hidden files, since there is nothing to go on with
     left = sorted(path.name for path in room.out.iterdir() if not path.name.startswith(".") or number == signal.SIGTERM)
     if left != ["a.json", "a.trx"]:
-        found.append(f"left {left}")
-    return found if room.digest() == room.clean[run]["sha256"] else [*found, "another result"]
+        faults.append(f"left {left}")
+    return faults if room.digest() == room.clean[run]["sha256"] else [*faults, "another result"]

@@ -27,6 +27,6 @@ def low(rng: random.Random, room: Room) -> list[str]:
     room.did.append(f"RLIMIT_{name} {value}, {command}")
     limit = partial(resource.setrlimit, getattr(resource, f"RLIMIT_{name}"), (value, value))
     outcome = room.run(COMMANDS[command], setup=limit, real=(), limit=COMPILING)
-    found = room.faults(outcome, codes=(0, 1, 2, 130), name="none")
+    faults = room.faults(outcome, codes=(0, 1, 2, 130), name="none")
     # OpenBLAS says in words of its own that it has no memory, in a line or several
-    return [] if "OpenBLAS" in outcome.err and outcome.code in (1, 130) else found
+    return [] if "OpenBLAS" in outcome.err and outcome.code in (1, 130) else faults

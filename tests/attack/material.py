@@ -127,7 +127,7 @@ def make(folder: Path) -> None:
         raise SystemExit("the clean table of targets is not there")
     _copy_kernels(folder / "cache")
     tables = {name: (folder / "out" / f"{name}.csv").read_bytes() for name in ("map", "targets")}
-    clean: dict[str, Any] = {name: {"sha256": sha256(one).hexdigest()} for name, one in tables.items()}
+    clean: dict[str, Any] = {name: {"sha256": sha256(content).hexdigest()} for name, content in tables.items()}
     os.environ |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": PATHS}
     for run in RUNS:
         begun = time.perf_counter()

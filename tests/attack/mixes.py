@@ -79,43 +79,43 @@ def _goes_on(room: Room, disturb: Callable[[], None]) -> list[str]:
     disturb()
     outcome = room.track("det", "--resume", setup=few)
     outcome.changed[:] = [name for name in outcome.changed if ".unfinished/" not in name or "/." in name]
-    found = room.faults(outcome, "det")
-    return found + ([] if precious.read_text() == "precious" else ["another file was changed"])
+    faults = room.faults(outcome, "det")
+    return faults + ([] if precious.read_text() == "precious" else ["another file was changed"])
 
 
 def _disturb(rng: random.Random, room: Room, folder: Path) -> None:
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    one, two = rng.sample(files, 2)
+    first, two = rng.sample(files, 2)
     how = rng.choice(("damage", "remove", "swap", "foreign", "replace", "open", "add"))
-    room.did.append(f"{how} {one.name}, {two.name}")
-    if how == "damage" and one.stat().st_size:
-        damage(rng, one)
+    room.did.append(f"{how} {first.name}, {two.name}")
+    if how == "damage" and first.stat().st_size:
+        damage(rng, first)
     elif how == "remove":
-        one.unlink()
+        first.unlink()
     elif how == "swap":
-        _swap(rng, one, two)
+        _swap(rng, first, two)
     elif how == "foreign":
         other = _begun(rng, room, "b", tuple(rng.choice(OTHERS)))
         for path in rng.sample(sorted(other.glob("*.*")), 2):
             shutil.copy(path, folder)
         shutil.rmtree(other)
     elif how == "replace":
-        _replace(rng, room, one)
+        _replace(rng, room, first)
     elif how == "open":
         folder.chmod(0o777)
     else:
         for name in ("9999999999.trx", "0000000005 .trx", "x.json", "-1.trx"):
-            shutil.copy(one, folder / name)
+            shutil.copy(first, folder / name)
 
 
-def _swap(rng: random.Random, one: Path, two: Path) -> None:
+def _swap(rng: random.Random, first: Path, two: Path) -> None:
     """Exchange two files, and perhaps what lies beside them."""
-    pairs = [(one, two)]
-    if rng.random() < 0.5 and one.suffix == two.suffix == ".trx":
-        pairs.append((one.with_suffix(".json"), two.with_suffix(".json")))
-    for first, second in pairs:
-        first.rename(first.with_name("kept"))
-        second.rename(first)
+    pairs = [(first, two)]
+    if rng.random() < 0.5 and first.suffix == two.suffix == ".trx":
+        pairs.append((first.with_suffix(".json"), two.with_suffix(".json")))
+    for path, second in pairs:
+        path.rename(path.with_name("kept"))
+        second.rename(path)
         first.with_name("kept").rename(second)
 
 
@@ -131,8 +131,8 @@ def _replace(rng: random.Random, room: Room, path: Path) -> None:
     elif kind == "socket":
         back = Path.cwd()
         os.chdir(path.parent)  # the names of sockets are short
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path.name)
         os.chdir(back)
     else:
         path.symlink_to({"link": room.folder / "precious", "dangling": "nowhere", "device": "/dev/zero"}[kind])
@@ -149,18 +149,18 @@ def _parts(room: Room, name: str = "p", count: int = PARTS, more: tuple[str, ...
 def _disturb_parts(rng: random.Random, room: Room, parts: list[Path]) -> None:
     how = rng.choice(("damage", "missing", "twice", "copy", "foreign", "split", "swap", "rename", "replace", "shuffle"))
     place = rng.randrange(PARTS)
-    one = parts[place]
-    room.did.append(f"{how} {one.name}")
+    part = parts[place]
+    room.did.append(f"{how} {part.name}")
     if how == "damage":
-        room.did.append(damage(rng, one.with_suffix(rng.choice((".trx", ".json")))))
+        room.did.append(damage(rng, part.with_suffix(rng.choice((".trx", ".json")))))
     elif how == "missing":
         del parts[place]
     elif how == "twice":
-        parts.append(one)
+        parts.append(part)
     elif how in ("copy", "rename"):
         new = room.out / f"{rng.choice(NAMES)}.trx"
         for suffix in (".trx", ".json"):
-            (shutil.copy if how == "copy" else shutil.move)(one.with_suffix(suffix), new.with_suffix(suffix))
+            (shutil.copy if how == "copy" else shutil.move)(part.with_suffix(suffix), new.with_suffix(suffix))
         parts[place : place + (how == "rename")] = [new]
     elif how in ("foreign", "split"):
         more, count = (tuple(rng.choice(OTHERS)), PARTS) if how == "foreign" else ((), PARTS + 1)
@@ -168,7 +168,7 @@ def _disturb_parts(rng: random.Random, room: Room, parts: list[Path]) -> None:
     elif how == "swap":
         _swap(rng, *rng.sample(parts, 2))
     elif how == "replace":
-        _replace(rng, room, one.with_suffix(rng.choice((".trx", ".json"))))
+        _replace(rng, room, part.with_suffix(rng.choice((".trx", ".json"))))
     else:
         rng.shuffle(parts)
 
@@ -181,16 +181,16 @@ def _output(rng: random.Random, room: Room, parts: list[Path]) -> list[str]:
     (room.out / "folder.trx").mkdir()
     stats = [None] * 3 + [first, f"{last}.json", "a.trx", "a.json", "foreign.json", "folder.trx", "s.json"]
     chosen = rng.choice(stats)
-    given = ["-o", f"../out/{rng.choice(names)}", *(["--json-stats", f"../out/{chosen}"] if chosen else [])]
-    return given + rng.choice(([], ["--force"], ["-q"]))
+    words = ["-o", f"../out/{rng.choice(names)}", *(["--json-stats", f"../out/{chosen}"] if chosen else [])]
+    return words + rng.choice(([], ["--force"], ["-q"]))
 
 
 def _joined(room: Room, parts: list[Path], options: list[str]) -> list[str]:
     """Join: the bytes of one run, or a clear error; the parts stay as they are."""
-    before = {path: _hash(path) for one in parts for path in (one, one.with_suffix(".json"))}
+    before = {path: _hash(path) for part in parts for path in (part, part.with_suffix(".json"))}
     outcome: Outcome = room.run(["join", *options, "--", *(f"../out/{part.name}" for part in parts)])
-    found = room.faults(outcome, "det" if options[1].endswith("/a.trx") else None)
-    return found + [f"changed {path.name}" for path, was in before.items() if _hash(path) != was]
+    faults = room.faults(outcome, "det" if options[1].endswith("/a.trx") else None)
+    return faults + [f"changed {path.name}" for path, was in before.items() if _hash(path) != was]
 
 
 def _hash(path: Path) -> str:
@@ -215,6 +215,6 @@ def _alter(rng: random.Random, room: Room, path: Path) -> None:
 def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """All fields of a JSON value, and what they contain."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, one in inner:
+    for name, item in inner:
         yield (*at, name)
-        yield from _places(one, (*at, name))
+        yield from _places(item, (*at, name))

@@ -7,7 +7,7 @@ import random
 import shutil
 
 from .material import LABELS, LINES
-from .room import COMPILING, Room, some
+from .room import COMPILING, Room, number_up_to
 
 LETTERS = ("\udcff", "\udc80", "é", "e\u0301", "☃", "\U0001f9e0", " ", "\n", "\t", "\x1b[31m", "%s", "{}", "[bold]",
            "'", '"', "\\", "*", "$HOME", "&lt;", "</script>", "-", ".", "~", "\u202e")
@@ -17,22 +17,22 @@ GRID = ("--density-grid", "stop.nii.gz")
 
 def odd(rng: random.Random, room: Room) -> list[str]:
     """Give one odd name to an input or an output."""
-    name = "".join(rng.choice(LETTERS) for _ in range(some(rng, 4))) * rng.choice((1, 1, 1, 40, 90))
+    name = "".join(rng.choice(LETTERS) for _ in range(number_up_to(rng, 4))) * rng.choice((1, 1, 1, 40, 90))
     name = rng.choice((name, "x" * rng.choice(LENGTHS), "y/" * rng.choice((3, 300, 3000)) + name))
     place, suffix = rng.choice((("tractogram", ".trx"), ("labels", ".nii.gz"), ("matrix", ".csv"), ("ends", ".nii.gz"),
                                 ("report", ".html"), ("page", ".html"), ("fixels", "")))
     names = {"tractogram": LINES, "labels": LABELS, "matrix": "../out/c.csv", "ends": "../out/e.nii.gz",
              "report": "../out/r.html", "page": "../out/v.html", "fixels": "../out/f"}
-    given = name + suffix
+    name_of_file = name + suffix
     if place in ("tractogram", "labels"):
         try:
-            shutil.copy(room.inputs / names[place], room.inputs / given)
+            shutil.copy(room.inputs / names[place], room.inputs / name_of_file)
         except (OSError, ValueError):
             room.did.append("no such file")
-        names[place] = given
+        names[place] = name_of_file
     else:
-        names[place] = f"../out/{given}"
-    room.did.append(f"{place} {given!r}")
+        names[place] = f"../out/{name_of_file}"
+    room.did.append(f"{place} {name_of_file!r}")
     if place == "page":
         program = ["view", "--", names["tractogram"]]
         program[1:1] = ["-o", names["page"]]

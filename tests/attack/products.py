@@ -86,27 +86,27 @@ PARCELLATIONS: dict[str, Case] = {
         "u1", "i1", "u2", "i4", "u4", "i8", "u8", "f4", "f8", ">i2",
     )},
     "stored with a slope": (_scaled, DONE, SAME),
-    "a background below 0": (lambda one, affine: _image(one - (one == 0), affine, "i2"), DONE, SAME),
-    "a single label": (lambda one, affine: _image((one > 0) * 1, affine, "u1"), DONE, OTHER),
-    "labels of 999": (lambda one, affine: _image(one + (one == 1) * 998, affine, "i2"), DONE, OTHER),
+    "a background below 0": (lambda image, affine: _image(image - (image == 0), affine, "i2"), DONE, SAME),
+    "a single label": (lambda image, affine: _image((image > 0) * 1, affine, "u1"), DONE, OTHER),
+    "labels of 999": (lambda image, affine: _image(image + (image == 1) * 998, affine, "i2"), DONE, OTHER),
     "sheared": (_on(_sheared), DONE, OTHER),
     "far away": (_on(_elsewhere), DONE, OTHER),
     "voxels of 0.008 mm": (_on(_minute), EITHER, OTHER),
-    "a volume of it": (lambda one, affine: _image(one[..., None], affine, "i2"), EITHER, SAME),
+    "a volume of it": (lambda image, affine: _image(image[..., None], affine, "i2"), EITHER, SAME),
     "an affine of two axes": (_on(_flat), REFUSED, OTHER),
     "an affine with NaN": (_on(_nowhere), EITHER, OTHER),
     **{f"a voxel of {value}": (_with(value), REFUSED, OTHER) for value in (
         float("nan"), float("inf"), 0.5, 1e-9, 2.0**31, 2.0**33, 1e30, 12175,
     )},
-    "no label": (lambda one, affine: _image(one * 0, affine, "i2"), REFUSED, OTHER),
-    "none above 0": (lambda one, affine: _image(-one, affine, "i2"), REFUSED, OTHER),
-    "halves": (lambda one, affine: _image(one / 2, affine, "f4"), REFUSED, OTHER),
-    "whole numbers of 64 bits": (lambda one, affine: _image(one.astype("u8") << 60, affine, "u8"), REFUSED, OTHER),
-    "labels that overflow": (lambda one, affine: _image(one.astype("i8") + -(2**63), affine, "i8"), REFUSED, OTHER),
+    "no label": (lambda image, affine: _image(image * 0, affine, "i2"), REFUSED, OTHER),
+    "none above 0": (lambda image, affine: _image(-image, affine, "i2"), REFUSED, OTHER),
+    "halves": (lambda image, affine: _image(image / 2, affine, "f4"), REFUSED, OTHER),
+    "whole numbers of 64 bits": (lambda image, affine: _image(image.astype("u8") << 60, affine, "u8"), REFUSED, OTHER),
+    "labels that overflow": (lambda image, affine: _image(image.astype("i8") + -(2**63), affine, "i8"), REFUSED, OTHER),
     "complex": (partial(_image, kind="c8"), REFUSED, OTHER),
     "colours": (_colours, REFUSED, OTHER),
-    "two volumes": (lambda one, affine: _image(one[..., None].repeat(2, axis=3), affine, "i2"), REFUSED, OTHER),
-    "a slice": (lambda one, affine: _image(one[..., 5], affine, "i2"), REFUSED, OTHER),
+    "two volumes": (lambda image, affine: _image(image[..., None].repeat(2, axis=3), affine, "i2"), REFUSED, OTHER),
+    "a slice": (lambda image, affine: _image(image[..., 5], affine, "i2"), REFUSED, OTHER),
 }
 STORED = {".nii": SAME, ".nii.gz": SAME, ".mif": SAME, ".mif.gz": SAME, ".mgz": SAME, ".img": SAME}
 # options beside a matrix, or in its place -> exit codes
@@ -199,7 +199,7 @@ def mapped(
     room: Room, labels: str = LABELS, *more: str, codes: tuple[int, ...], run: str | None = OTHER, **how: Any
 ) -> list[str]:
     """Make a matrix of the tractogram that is there, and judge what is left."""
-    outcome = room.run([labels if one == LABELS else one for one in [*MAP, f"../out/{MATRIX}"]] + list(more), **how)
+    outcome = room.run([labels if word == LABELS else word for word in [*MAP, f"../out/{MATRIX}"]] + list(more), **how)
     return judged(room, outcome, codes, run)
 
 
@@ -261,22 +261,22 @@ def _full(rng: random.Random, room: Room) -> list[str]:
         program = [*track("det", "")[:-2], *program[2:]]
     limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
     outcome = room.run(program, setup=limit)
-    made = sorted(path.name for path in room.out.iterdir())
-    whole = [name for name in made if not name.endswith(".json")]
-    found = [fault for fault in room.faults(outcome, codes=EITHER) if not fault.startswith("left out/")]
-    return found + ([f"left {whole}"] if len(whole) not in (0, 6) or any(".part" in name for name in made) else [])
+    names = sorted(path.name for path in room.out.iterdir())
+    whole = [name for name in names if not name.endswith(".json")]
+    faults = [fault for fault in room.faults(outcome, codes=EITHER) if not fault.startswith("left out/")]
+    return faults + ([f"left {whole}"] if len(whole) not in (0, 6) or any(".part" in name for name in names) else [])
 
 
 def files_that_are_none(rng: random.Random, room: Room) -> list[str]:
     """Give a folder, a pipe or a device as parcellation or table."""
-    made, kind = room.inputs / "other.nii", rng.choice(("folder", "pipe", "link", "device", "none"))
+    path, kind = room.inputs / "other.nii", rng.choice(("folder", "pipe", "link", "device", "none"))
     room.did.append(kind)
     if kind == "folder":
-        made.mkdir()
+        path.mkdir()
     elif kind == "pipe":
-        os.mkfifo(made)
+        os.mkfifo(path)
     elif kind != "none":
-        made.symlink_to({"link": made, "device": "/dev/zero"}[kind])
+        path.symlink_to({"link": path, "device": "/dev/zero"}[kind])
     if rng.random() < 0.5:
-        return mapped(room, made.name, codes=REFUSED)
-    return mapped(room, LABELS, "--connectome-nodes", made.name, codes=REFUSED)
+        return mapped(room, path.name, codes=REFUSED)
+    return mapped(room, LABELS, "--connectome-nodes", path.name, codes=REFUSED)

@@ -90,7 +90,7 @@ class Room:
     def out(self) -> Path:
         return self.folder / "out"
 
-    def own(self, name: str) -> Path:
+    def copy(self, name: str) -> Path:
         """Copy ``cache`` or ``tables`` into the room; kernels are taken from the copy then."""
         copy = shutil.copytree(self.material / name, self.folder / name)  # with times, by which Numba knows files
         if name == "cache":
@@ -178,16 +178,16 @@ class Room:
         """
         if outcome.code is None:
             return ["hangs"]
-        found = [f"exit code {outcome.code}"] if outcome.code not in codes else []
-        found += spoken(outcome)
+        faults = [f"exit code {outcome.code}"] if outcome.code not in codes else []
+        faults += spoken(outcome)
         if outcome.code:
             left = outcome.changed
         else:
             left = [path for path in outcome.changed if path.startswith("tmp") or ".part" in path]
             if run is not None and self.digest(name) != self.clean[run]["sha256"]:
-                found.append("another result in silence")
-            found += unbalanced((self.out / name).with_suffix(".json"))
-        return found + [f"left {path}" for path in left if not path.startswith(FALLBACK)][:3]
+                faults.append("another result in silence")
+            faults += unbalanced((self.out / name).with_suffix(".json"))
+        return faults + [f"left {path}" for path in left if not path.startswith(FALLBACK)][:3]
 
     def _print_files(self) -> tuple[Path, Path]:
         number = len(list(self.folder.glob("*.stdout")))
@@ -198,13 +198,13 @@ class Room:
 
     def _files(self) -> dict[str, str]:
         """Each file of the room but the caches, and a hash of it; folders have none."""
-        found = {}
+        files = {}
         for part in ("in", "out", "tmp"):
             for path in (self.folder / part).rglob("*"):
                 name = str(path.relative_to(self.folder)).encode(errors="replace").decode()
                 with suppress(FileNotFoundError):  # of another run, which goes on
-                    found[name] = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        return found
+                    files[name] = sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        return files
 
     def _enter(self, files: tuple[Path, Path], changes: Mapping[str, str | None]) -> None:
         """Make the new process one as a shell would have started it."""
@@ -238,9 +238,10 @@ def unbalanced(record: Path) -> list[str]:
 def spoken(outcome: Outcome) -> list[str]:
     """What is wrong with the words of a run: it should say one line if it fails, and nothing if it does not."""
     lines = [line for line in outcome.err.splitlines() if line.strip() and not line.startswith(TOLD)]
-    found = [f"says {word!r}: {lines[-1] if lines else ''}" for word in NEVER_SAID if word in outcome.err + outcome.out]
-    if found:
-        return found[:1]
+    said = outcome.err + outcome.out
+    faults = [f"says {word!r}: {lines[-1] if lines else ''}" for word in NEVER_SAID if word in said]
+    if faults:
+        return faults[:1]
     if outcome.code == WRONG_USE and lines and lines[0].startswith("Usage: "):
         lines = lines[-1:]  # click's three lines
     most = 1 if outcome.code else 0
@@ -265,6 +266,6 @@ def _call(program: list[str] | Callable[[], object], setup: Callable[[], object]
     return code if isinstance(code, int) else FAILED if code else 0
 
 
-def some(rng: random.Random, most: int) -> int:
+def number_up_to(rng: random.Random, most: int) -> int:
     """A number from 1 to ``most``, small ones more often."""
     return rng.randint(1, rng.randint(1, most))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from .material import track
-from .room import COMPILING, Outcome, Room, some, spoken
+from .room import COMPILING, Outcome, Room, number_up_to, spoken
 
 STRANGER = ("unshare", "--user", "--map-user=12345")  # a user without a name, who may not do what root may
 NOWHERE = "/nonexistent/folder"
@@ -53,22 +53,22 @@ HOMES: tuple[Mapping[str, str | None], ...] = (
 def variables(rng: random.Random, room: Room) -> list[str]:
     """Set one or two sets of variables."""
     env: dict[str, str | None] = {}
-    for chosen in rng.sample(VARIABLES, some(rng, 2)):
+    for chosen in rng.sample(VARIABLES, number_up_to(rng, 2)):
         env |= chosen
     room.did.append(" ".join(f"{name}={value}" if value is not None else f"-{name}" for name, value in env.items()))
-    room.own("cache")
+    room.copy("cache")
     run = rng.choice(("boot", "det"))
     outcome = room.track(run, env=env, real=(), limit=COMPILING)
-    found = room.faults(outcome, run)
+    faults = room.faults(outcome, run)
     # of a run that goes well, libraries may say what they think of their variables
-    return found if outcome.code else [fault for fault in found if fault not in spoken(outcome)]
+    return faults if outcome.code else [fault for fault in faults if fault not in spoken(outcome)]
 
 
 def strangers(rng: random.Random, room: Room) -> list[str]:
     """Run as a user without a name, where some folders may not be written to."""
     if not _may_be_strangers():
         return []
-    cache = room.own("cache")
+    cache = room.copy("cache")
     closed = rng.sample(("cache", "kernels", "tmp", "in", "out"), rng.randint(0, 3))
     folders = {"kernels": cache / "tistreamlines" / "kernels"}
     for name in closed:
@@ -96,7 +96,7 @@ def limits(rng: random.Random, room: Room) -> list[str]:
         "FSIZE": rng.choice((0, 1, 100, rng.randrange(30_000), rng.randrange(100_000))),
         "NOFILE": rng.randint(5, 60), "AS": rng.randrange(1 << 29, 1 << 31),
     }[name]
-    cache = room.own("cache")
+    cache = room.copy("cache")
     if rng.random() < 0.5:  # small kernels have to be compiled, and kept
         for path in cache.rglob("*place_seed*"):
             path.unlink()

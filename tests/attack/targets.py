@@ -77,9 +77,9 @@ def _seeded(
 ) -> list[str]:
     """Count, and judge what is left: all files, or none."""
     outcome = room.run([*command, f"../out/{table}", *more], **how)
-    found = room.faults(outcome, run if outcome.code == 0 else None, codes=codes, name=table)
+    faults = room.faults(outcome, run if outcome.code == 0 else None, codes=codes, name=table)
     left = sorted(path.name for path in room.out.iterdir())
-    return found + ([f"left {left}"] if outcome.code and left else [])
+    return faults + ([f"left {left}"] if outcome.code and left else [])
 
 
 def _full(rng: random.Random, room: Room) -> list[str]:

@@ -17,7 +17,7 @@ MODULES = ("unpack", "place_seed")
 
 def processes(rng: random.Random, room: Room) -> list[str]:
     """Start several processes that find the same kernels missing, or all of them, and the same tables."""
-    cache, count = room.own("cache"), rng.randint(2, 3)
+    cache, count = room.copy("cache"), rng.randint(2, 3)
     missing = rng.choice((*MODULES * 2, "all"))
     if missing == "all":
         shutil.rmtree(cache)
@@ -30,15 +30,15 @@ def processes(rng: random.Random, room: Room) -> list[str]:
     names = ["a.trx" if same else f"{number}.trx" for number in range(count)]
     kept = ("--cache-dir", "../tables", "--force")
     started = [room.start([*track("det", f"../out/{name}"), *kept], limit=COMPILING) for name in names]
-    found, ended = [], [(room.finish(one), name) for one, name in zip(started, names, strict=True)]
-    for one, name in ended:
-        one.changed.clear()  # by the others too, which go on
+    faults, ended = [], [(room.finish(process), name) for process, name in zip(started, names, strict=True)]
+    for process, name in ended:
+        process.changed.clear()  # by the others too, which go on
         # of several that would write one output at once, some may be refused, but not all
-        found += room.faults(one, "det", codes=(0, FAILED) if same and BUSY in one.err else (0,), name=name)
-    if all(one.code for one, _ in ended):
-        found.append("all of them were refused")
+        faults += room.faults(process, "det", codes=(0, FAILED) if same and BUSY in process.err else (0,), name=name)
+    if all(process.code for process, _ in ended):
+        faults.append("all of them were refused")
     left = [path for part in ("out", "tmp", "tables") for path in (room.folder / part).glob(".*")]
-    return found + [f"left {path.parent.name}/{path.name}" for path in left]
+    return faults + [f"left {path.parent.name}/{path.name}" for path in left]
 
 
 def threads(rng: random.Random, room: Room) -> list[str]:
@@ -47,10 +47,10 @@ def threads(rng: random.Random, room: Room) -> list[str]:
     room.did.append(f"threads: {', '.join(runs)}")
     outcome = room.run(lambda: _at_once(runs), limit=COMPILING)
     outcome.changed.clear()  # what the others made stays
-    found = []
+    faults = []
     for number, run in enumerate(runs):
-        found += room.faults(outcome, run, codes=(0,), name=f"{number}.trx")
-    return found
+        faults += room.faults(outcome, run, codes=(0,), name=f"{number}.trx")
+    return faults
 
 
 def _at_once(runs: list[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from .damage import damage
 from .material import LABELS, LINES
 from .products import DONE, EITHER, MATRIX, OTHER, REFUSED, SAME, judged
-from .room import Room, some
+from .room import Room, number_up_to
 
 GRID = ("--density-grid", "stop.nii.gz")
 Lines = list[Any]
@@ -128,7 +128,7 @@ def counts(rng: random.Random, room: Room) -> list[str]:
         starts.append(starts[-1] + 4 + 12 * len(line))
     kept, counted = rng.choice((len(lines), rng.randrange(len(lines)))), rng.choice((0, -1, None, rng.randrange(1, 99)))
     counted = kept if counted is None else counted
-    more = rng.choice((b"", b"", b"\0", rng.randbytes(some(rng, 40))))
+    more = rng.choice((b"", b"", b"\0", rng.randbytes(number_up_to(rng, 40))))
     content[988:992] = struct.pack("<i", counted)
     path.write_bytes(content[: starts[kept]] + more)
     room.did.append(f"{kept} of {len(lines)} streamlines, n_count {counted}, {len(more)} bytes behind them")
@@ -157,8 +157,8 @@ def members(rng: random.Random, room: Room) -> list[str]:
         held[stem if how in ("rename", "add") else name] = {"empty": b"", "shorten": content[:-3]}.get(how, content)
         held |= {name: content} if how == "add" else {}
     with zipfile.ZipFile(path, "w") as file:
-        for one, what in held.items():
-            file.writestr(one, what)
+        for member, what in held.items():
+            file.writestr(member, what)
     return _mapped(rng, room, path.name, EITHER, OTHER)
 
 
@@ -189,12 +189,12 @@ def write(path: Path, lines: Lines, kind: str) -> None:
         if path.suffix == ".trx":
             from trx.trx_file_memmap import TrxFile, save
 
-            made = TrxFile.from_tractogram(
+            file = TrxFile.from_tractogram(
                 nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), reference=stop,
                 dtype_dict={"positions": np.dtype(kind), "offsets": np.dtype("u8"), "dpv": {}, "dps": {}},
             )
-            save(made, str(path))
-            made.close()
+            save(file, str(path))
+            file.close()
             return
         header = nib.streamlines.trk.TrkFile.create_empty_header()
         header |= {"voxel_to_rasmm": stop.affine, "dimensions": stop.shape, "voxel_sizes": stop.header.get_zooms()[:3],

@@ -108,8 +108,8 @@ def foreign(rng: random.Random, room: Room) -> list[str]:
     path = room.inputs / ("odd" if form == "folder" else "odd.trx")
     below = {"below": "brain.trx/", "./": "./"}.get(form, "")
     with zipfile.ZipFile(path.with_suffix(".trx"), "w", zipfile.ZIP_DEFLATED if form == "deflated" else 0) as file:
-        for one, content in held.items():
-            file.writestr(below + one, content)
+        for array, content in held.items():
+            file.writestr(below + array, content)
     if form == "folder":
         with zipfile.ZipFile(path.with_suffix(".trx")) as file:
             file.extractall(path)

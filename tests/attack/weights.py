@@ -34,7 +34,7 @@ def files(rng: random.Random, room: Room) -> list[str]:
         room.did.append(f"a weight of {text[:20]!r}")
     elif how == "size":
         size = rng.uniform(-40, 40)
-        weights = [f"{float(one) * 10**size:.9g}" for one in weights]
+        weights = [f"{float(weight) * 10**size:.9g}" for weight in weights]
         codes = DONE if -26 < size < 26 else EITHER
         room.did.append(f"weights of the size 1e{size:.1f}")
     elif how == "zeros":
@@ -43,8 +43,8 @@ def files(rng: random.Random, room: Room) -> list[str]:
     content = text.encode() if how != "bytes" else bytes(rng.randrange(256) for _ in range(rng.randrange(2000)))
     (room.inputs / "w.txt").write_bytes(content)
     outcome = room.run(_map(rng, "odd.tck", ""))
-    found = room.faults(outcome, codes=codes if how != "bytes" else EITHER, name="c.csv")
-    return found + (_below_zero(room) if outcome.code == 0 else [])
+    faults = room.faults(outcome, codes=codes if how != "bytes" else EITHER, name="c.csv")
+    return faults + (_below_zero(room) if outcome.code == 0 else [])
 
 
 def streamlines(rng: random.Random, room: Room) -> list[str]:
@@ -55,27 +55,27 @@ def streamlines(rng: random.Random, room: Room) -> list[str]:
     weights = [f"{10 ** rng.uniform(-3, 1):.9g}" for _ in lines]
     seed = rng.randrange(2**32)
     for end, changed in (("", False), ("2", True)):
-        some = [(line, weight) for line, weight in zip(lines, weights, strict=True)]
+        pairs_of = [(line, weight) for line, weight in zip(lines, weights, strict=True)]
         if changed:
             for _ in range(rng.randrange(4)):
-                place, count = rng.choice((0, len(some), rng.randrange(len(some)))), rng.choice((1, 2, 40))
-                some[place:place] = [(lines[0][:0], "3")] * count
+                place, count = rng.choice((0, len(pairs_of), rng.randrange(len(pairs_of)))), rng.choice((1, 2, 40))
+                pairs_of[place:place] = [(lines[0][:0], "3")] * count
                 room.did.append(f"{count} streamlines without points before {place}")
             for _ in range(rng.randrange(5)):
-                k = rng.randrange(len(some))
-                line, weight = some[k]
+                k = rng.randrange(len(pairs_of))
+                line, weight = pairs_of[k]
                 again = np.random.default_rng(seed).integers(1, 4, len(line))
-                some[k] = np.repeat(line, again, axis=0), weight
+                pairs_of[k] = np.repeat(line, again, axis=0), weight
                 room.did.append(f"points of streamline {k} repeat")
-        _write(room, f"odd{end}.tck", [line for line, _ in some])
-        (room.inputs / f"w{end}.txt").write_text("\n".join(weight for _, weight in some))
+        _write(room, f"odd{end}.tck", [line for line, _ in pairs_of])
+        (room.inputs / f"w{end}.txt").write_text("\n".join(weight for _, weight in pairs_of))
         command = _map(random.Random(seed), f"odd{end}.tck", end)
         outcome = room.run(command)
-        if found := room.faults(outcome, codes=DONE, name=f"c{end}.csv"):
-            return found
+        if faults := room.faults(outcome, codes=DONE, name=f"c{end}.csv"):
+            return faults
     # but for rounding: units depend on the sum of all weights
     pairs = zip(_values(room, ""), _values(room, "2"), strict=True)
-    return [f"another {name}" for (name, one), (_, other) in pairs if not np.allclose(one, other, 1e-6, 1e-9)]
+    return [f"another {name}" for (name, values), (_, other) in pairs if not np.allclose(values, other, 1e-6, 1e-9)]
 
 
 def _map(rng: random.Random, name: str, end: str) -> list[str]:

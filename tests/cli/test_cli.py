@@ -53,7 +53,7 @@ class TestHelp:
     def test_the_help_of_track_shows_the_common_options_and_how_many_more_there_are(self, run):
         few, every = (run("track", asked) for asked in ("--help", "--help-all"))
         assert few.code == every.code == 0
-        named, all_named = (re.findall(r"^  (?:-\w, )?(--[\w-]+)", one.out, re.MULTILINE) for one in (few, every))
+        named, all_named = (re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown.out, re.MULTILINE) for shown in (few, every))
         assert {"--output", "--dg", "--mask", "--nseeds", "--arch", "--help-all"} <= set(named) < set(all_named)
         known = options()
         assert set(named) & set(map(flag, known)) == {flag(name) for name, option in known.items() if option.common}
@@ -77,7 +77,7 @@ class TestOutputs:
     @pytest.mark.parametrize("suffix", [".trx", ".trk", ".tck"])
     def test_files_and_records(self, track, head, tmp_path, suffix):
         output, stats_file = tmp_path / f"a{suffix}", tmp_path / "stats.json"
-        done = track(output, "--json-stats", stats_file)
+        done = track(output, "--json-stats", stats_file, "--cache-dir", tmp_path / "cache")  # which is empty
         assert done.code == 0, done.err
         assert "streamlines/s" in done.out
         streamlines = read(output)
@@ -142,7 +142,7 @@ class TestOutputs:
     def test_quiet_and_verbose(self, track, tmp_path):
         quiet = track(tmp_path / "a.trx", "-q")
         assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
-        verbose = track(tmp_path / "b.trx", "-v")
+        verbose = track(tmp_path / "b.trx", "-v", "--cache-dir", tmp_path / "cache")  # which is empty
         for word in ("Device: cpu", "Reading", "Preparing", "Compiling", "Tracking"):
             assert word in verbose.err
 
@@ -190,10 +190,10 @@ class TestOptions:
     def test_lengths(self, track, tmp_path):
         track(tmp_path / "all.tck")
         track(tmp_path / "some.tck", "--min-length", 40, "--max-length", 80)
-        everything, some = lengths(read(tmp_path / "all.tck")), lengths(read(tmp_path / "some.tck"))
+        everything, selected = lengths(read(tmp_path / "all.tck")), lengths(read(tmp_path / "some.tck"))
         within = (everything > 40 - 1e-2) & (everything < 80 + 1e-2)
         assert 0 < within.sum() < len(everything)
-        assert np.allclose(some, everything[within])
+        assert np.allclose(selected, everything[within])
 
     def test_step_angle_and_steps(self, track, tmp_path):
         track(tmp_path / "a.tck", "--step-size", "1.5", "--max-angle", 30, "--max-steps", 10)
@@ -246,12 +246,12 @@ class TestErrors:
         self.one_line(track(tmp_path / "a.trx", "--json-stats", tmp_path / "a.json"), 2, "--json-stats")
         assert not list(tmp_path.iterdir())
 
-    @pytest.mark.parametrize("given", [
+    @pytest.mark.parametrize("words", [
         ("--nseeds", "many"), ("--arch", "opencl"), ("--dg", "pft"), ("--dg", "x"), ("--cutoff", "many"),
         ("--max-angle", "30deg"), ("--stopping", "fa"),
     ])
-    def test_a_wrong_value_is_one_line(self, track, tmp_path, given):
-        self.one_line(track(tmp_path / "a.trx", *given), 2, given[0], given[1], ": ")
+    def test_a_wrong_value_is_one_line(self, track, tmp_path, words):
+        self.one_line(track(tmp_path / "a.trx", *words), 2, words[0], words[1], ": ")
 
     def test_typical_slips_are_told_what_to_do(self, run, head, tmp_path):
         dwi, bvals, bvecs = head.series
@@ -273,9 +273,9 @@ class TestErrors:
         self.one_line(run(*called), 2, "leaves no FA to stop at: give --stop-map, --stop-mask, --pve or --act")
         assert not list(tmp_path.glob("[ab].*"))
 
-    @pytest.mark.parametrize("given", [("--nope",), ("extra",)])
-    def test_usage(self, track, tmp_path, given):
-        done = track(tmp_path / "a.trx", *given)
+    @pytest.mark.parametrize("words", [("--nope",), ("extra",)])
+    def test_usage(self, track, tmp_path, words):
+        done = track(tmp_path / "a.trx", *words)
         assert done.code == 2
         assert "Usage:" in done.err
 

@@ -48,7 +48,8 @@ class TestGetters:
             assert len({tuple(np.abs(step).round(3)) for step in steps}) == 1
 
     def test_csd_by_default(self, track, tmp_path):
-        done = track(tmp_path / "a.trx", "--dg", "prob", "-v", "--json-stats", tmp_path / "s.json")
+        written = ("--json-stats", tmp_path / "s.json", "--cache-dir", tmp_path / "cache")  # which is empty
+        done = track(tmp_path / "a.trx", "--dg", "prob", "-v", *written)
         assert done.code == 0, done.err
         assert "Fitting the model" in done.err
         assert json.loads((tmp_path / "s.json").read_text())["seconds"]["fit"] > 0

@@ -22,7 +22,7 @@ KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *paramet
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         (("-backtrack",), ("-backtrack is not an option", "write --backtrack")),
         (("--avoid", "roi.nii.gz"), ("write --exclude",)),
@@ -48,8 +48,8 @@ KNOWN = {name for parameter in PARAMETERS for name in (*parameter.opts, *paramet
         (("-mask", "brain.nii.gz"), ("-mask is not an option", "write --mask with", "--limit-mask")),
     ],
 )
-def test_what_to_do_instead(run, tmp_path, given, words):
-    one_line(run("track", "dwi.nii", "bval", "bvec", "-o", tmp_path / "a.trx", *given), 2, *words)
+def test_what_to_do_instead(run, tmp_path, arguments, words):
+    one_line(run("track", "dwi.nii", "bval", "bvec", "-o", tmp_path / "a.trx", *arguments), 2, *words)
 
 
 def test_advice_about_tracking_is_not_given_where_an_option_means_something_else(run, tmp_path):
@@ -70,11 +70,11 @@ def test_hints_name_options_that_are_there():
 
 def test_the_programs_differ_in_no_advice():
     """A name that two programs have means the same in both."""
-    told: dict[str, set[str]] = {}
+    advice: dict[str, set[str]] = {}
     for hint in HINTS:
         for name in {name for program in PROGRAMS for name in hint.of(program)}:
-            told.setdefault(name, set()).add(hint.advice)
-    assert all(len(texts) == 1 for texts in told.values())
+            advice.setdefault(name, set()).add(hint.advice)
+    assert all(len(texts) == 1 for texts in advice.values())
 
 
 @pytest.mark.skipif(shutil.which("tckgen") is None, reason="tckgen is not installed: install mrtrix3")

@@ -65,10 +65,10 @@ def test_a_full_disk_is_told_of_once(buffered):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell closes the streams")
-@pytest.mark.parametrize(("closed", "told", "code"), [(1, f"Error: {LOST}", 1), (2, "", 0)])
-def test_a_stream_that_is_closed_from_the_start_is_one_line(closed, told, code):
+@pytest.mark.parametrize(("closed", "message", "code"), [(1, f"Error: {LOST}", 1), (2, "", 0)])
+def test_a_stream_that_is_closed_from_the_start_is_one_line(closed, message, code):
     command = f'exec "{sys.executable}" -m tistreamlines track --citations {closed}>&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == code
-    assert done.stderr.startswith(told)
-    assert done.stderr.count("\n") == bool(told)
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == bool(message)

@@ -196,8 +196,9 @@ def test_what_the_parent_has_had_ignored_stays_ignored(interrupted):
     assert interrupted(TRACKING + code, signal.SIGHUP, ignored=[signal.SIGHUP], go=True) == (0, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_while_it_tracks(head, tmp_path, number):
+    """With one signal by day, since a whole run takes long to start."""
     command = [sys.executable, "-m", "tistreamlines", "track", *head.series, "--mask", head.mask, "--arch", "cpu"]
     command += ["-o", tmp_path / "a.trx", "--nseeds", "50000000", "--chunk-size", "500"]
     # jobs in the background of a script are started with Ctrl-C ignored, and what is ignored stays so

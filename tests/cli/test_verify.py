@@ -45,10 +45,10 @@ def batches(head, **parameters):
 
 class TestVariants:
     def test_all(self):
-        found = verifying.variants()
-        assert found[0] == Variant("cpu")
-        assert {v.arch for v in found} == PRESENT
-        assert {v.chunk_size for v in found if v.arch == "cpu"} == {None, 137, 5000}
+        variants = verifying.variants()
+        assert variants[0] == Variant("cpu")
+        assert {v.arch for v in variants} == PRESENT
+        assert {v.chunk_size for v in variants if v.arch == "cpu"} == {None, 137, 5000}
 
     def test_named(self):
         assert {v.arch for v in verifying.variants(["cpu"])} == {"cpu"}
@@ -64,10 +64,10 @@ class TestVariants:
 
     def test_each_compiler(self, monkeypatch):
         monkeypatch.setattr(verifying, "compilers_for", lambda arch: ["a", "b"] * (arch == "vulkan"))
-        found = verifying.variants(["cpu", "vulkan"], None, True)
-        assert found[-2:] == [Variant("vulkan", compiler="a"), Variant("vulkan", compiler="b")]
-        assert found[0] == Variant("cpu")
-        assert found[-1].parameters()["compiler"] == "b"
+        variants = verifying.variants(["cpu", "vulkan"], None, True)
+        assert variants[-2:] == [Variant("vulkan", compiler="a"), Variant("vulkan", compiler="b")]
+        assert variants[0] == Variant("cpu")
+        assert variants[-1].parameters()["compiler"] == "b"
         monkeypatch.setattr(verifying, "compilers_for", lambda arch: ["a"] * (arch == "vulkan"))
         with pytest.raises(ParameterError, match=r"two compilers for it: pip install"):
             verifying.variants(["cpu", "vulkan"], None, True)
@@ -99,17 +99,25 @@ class TestEqual:
         assert {row["points"] for row in runs} == {len(batch.points)}
         assert {row["outcome"] for row in runs} == {"reference", "equal"}
 
-    @pytest.mark.slow
     @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
-    def test_every_arch_and_getter_on_the_phantom_that_it_makes(self, run, monkeypatch):
+    def test_every_arch_on_the_phantom_that_it_makes(self, run, monkeypatch):
+        self.compare_archs(run, monkeypatch, ["det"], "--dg", "det", "--nseeds", 8)
+
+    @pytest.mark.nightly
+    @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
+    def test_every_getter_too(self, run, monkeypatch):
+        """Nightly, since compilers of GPUs take long with each getter."""
+        apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
+        self.compare_archs(run, monkeypatch, WITH_PEAKS, *apart, "--nseeds", 20)
+
+    def compare_archs(self, run, monkeypatch, getters, *options):
         # chunks and threads of the CPU are varied in test_cpu, and with each getter in test_seeding
         chosen = [Variant("cpu"), *map(Variant, sorted(PRESENT - {"cpu"}))]
         monkeypatch.setattr(verifying, "variants", lambda *_: list(chosen))
-        apart = ("--min-separation-angle", 45)  # as the benchmark has it, whose kernels serve
-        done = run("verify", *apart, "--nseeds", 20, *(x for arch in sorted(PRESENT) for x in ("--arch", arch)))
+        done = run("verify", *options, *(word for arch in sorted(PRESENT) for word in ("--arch", arch)))
         assert done.code == 0, done.out + done.err
-        assert done.out.count("reference") == len(WITH_PEAKS)
-        for dg in WITH_PEAKS:
+        assert done.out.count("reference") == len(getters)
+        for dg in getters:
             for arch in PRESENT:
                 assert re.search(rf"^{dg} +{arch} ", done.out, re.MULTILINE)
 
@@ -120,17 +128,17 @@ class TestGetters:
         """Call verify without running anything; return the outcome and the getters that would have run."""
 
         def call(*arguments):
-            found = []
+            variants = []
 
             def compare(series, parameters, chosen, *_, **__):
-                found.extend(chosen)
+                variants.extend(chosen)
                 words = ["reference", *["equal"] * (len(chosen) - 1)]
                 return list(map(verifying.VerifiedRun, chosen, words))
 
             monkeypatch.setattr(verifying, "compare", compare)
             monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
             done = run("verify", "--arch", "cpu", *arguments)
-            return done, list(dict.fromkeys(variant.dg for variant in found))
+            return done, list(dict.fromkeys(variant.dg for variant in variants))
 
         return call
 
@@ -160,14 +168,14 @@ class TestGetters:
         assert ran("--pmf", "a.nii", "--dg", "det", *maps)[1] == ["det"]
 
     @pytest.mark.parametrize(
-        "given",
+        "options",
         [
             ("--dg", "prob", "--boot-rule", "dipy"), ("--det-rule", "max", "--boot-rule", "dipy"),
             ("--pmf", "a.nii"), ("--pmf", "a.nii", "--dg", "boot"), ("--dg", "pft"),
         ],
     )
-    def test_wrong_use(self, ran, given):
-        assert ran(*given)[0].code == 2
+    def test_wrong_use(self, ran, options):
+        assert ran(*options)[0].code == 2
 
 
 class TestDifferences:
@@ -179,28 +187,33 @@ class TestDifferences:
         start = np.linalg.norm(points - batch.seeds[row], axis=1).argmin()
         return points[start:] if half == "forward" else points[start::-1]
 
-    planted = (Variant("cpu"), Variant("cpu", others={"rng_seed": 1}), Variant("cpu", 7))
+    planted = (
+        Variant("cpu"), Variant("cpu", others={"rng_seed": 1}), Variant("cpu", others={"max_angle": 100}),
+        Variant("cpu", 7),
+    )
 
-    def test_other_draws(self, verify, head):
+    def test_other_draws_and_a_run_that_fails(self, verify, head):
+        """A failure does not stop the rest."""
         done, report = verify(self.planted)
         assert done.code == 1
-        first, second, third = report["runs"]
-        assert (first["outcome"], second["outcome"], third["outcome"]) == ("reference", "differs", "equal")
+        first, second = report["runs"][:2]
+        assert [row["outcome"] for row in report["runs"]] == ["reference", "differs", "failed", "equal"]
+        assert "exit code 1: --max-angle is 100" in done.out
         assert first["sha256"] != second["sha256"]
-        found = second["difference"]
+        planted = second["difference"]
         (a,), (b,) = batches(head), batches(head, rng_seed=1)
         keys = [set(zip(x.seed_number.tolist(), x.direction_number.tolist(), strict=True)) for x in (a, b)]
-        assert (found["seed"], found["direction"]) in keys[0] & keys[1]
-        half, step = found["half"], found["step"]
-        for word in (f"seed {found['seed']}", f"direction {found['direction']}", f"step {step} {half}"):
+        assert (planted["seed"], planted["direction"]) in keys[0] & keys[1]
+        half, step = planted["half"], planted["step"]
+        for word in (f"seed {planted['seed']}", f"direction {planted['direction']}", f"step {step} {half}"):
             assert word in done.out
-        ways = [self.from_the_seed(x, found["seed"], found["direction"], half) for x in (a, b)]
+        ways = [self.from_the_seed(x, planted["seed"], planted["direction"], half) for x in (a, b)]
         assert np.array_equal(ways[0][:step], ways[1][:step])
-        for way, point in zip(ways, found["points"], strict=True):
+        for way, point in zip(ways, planted["points"], strict=True):
             assert way[step].tolist() == point
         points = [set(map(tuple, x.points.tolist())) for x in (a, b)]
-        assert tuple(found["points"][0]) in points[0] - points[1]
-        assert tuple(found["points"][1]) in points[1] - points[0]
+        assert tuple(planted["points"][0]) in points[0] - points[1]
+        assert tuple(planted["points"][1]) in points[1] - points[0]
 
     def test_do_not_count_when_fast(self, verify):
         chosen = [Variant("cpu", others={"exact": True, "rng_seed": seed}) for seed in (0, 1)]  # compiled already
@@ -211,12 +224,6 @@ class TestDifferences:
 
 
 class TestFailures:
-    def test_one_does_not_stop_the_rest(self, verify):
-        done, report = verify([Variant("cpu"), Variant("cpu", others={"max_angle": 100}), Variant("cpu", 9)])
-        assert done.code == 1
-        assert [row["outcome"] for row in report["runs"]] == ["reference", "failed", "equal"]
-        assert "exit code 1: --max-angle is 100" in done.out
-
     def test_a_crash(self, verify, monkeypatch):
         words = "import os, sys; print('last words', file=sys.stderr); os.abort()"
         monkeypatch.setattr(verifying, "module_command", lambda *_: helper(words))
@@ -266,11 +273,11 @@ def batch(*halves):
 class TestFirstDifference:
     halves = ((2, 3), (4, 1), (3, 5))
 
-    def found(self, other):
+    def difference(self, other):
         return first_difference([batch(*self.halves)], [other])
 
     def test_none(self):
-        assert self.found(batch(*self.halves)) is None
+        assert self.difference(batch(*self.halves)) is None
 
     @pytest.mark.parametrize(
         ("streamline", "point", "half", "step"), [(0, 5, "forward", 3), (1, 1, "backward", 3), (2, 3, "forward", 0)]
@@ -278,17 +285,17 @@ class TestFirstDifference:
     def test_a_bit(self, streamline, point, half, step):
         other = batch(*self.halves)
         other.points.view(np.uint32)[other.offsets[streamline] + point, 1] ^= 1
-        first = self.found(other)
+        first = self.difference(other)
         assert (first.streamline, first.seed, first.half, first.step) == (streamline, 10 + streamline, half, step)
         assert first.points[0] != first.points[1]
 
     def test_minus_zero_is_another_bit(self):
         other = batch(*self.halves)
         other.points[8, 2] = -0.0
-        assert self.found(other).streamline == 1
+        assert self.difference(other).streamline == 1
 
     def test_a_longer_backward_half(self):
-        first = self.found(batch((2, 3), (5, 1), (3, 5)))
+        first = self.difference(batch((2, 3), (5, 1), (3, 5)))
         assert (first.streamline, first.half, first.step) == (1, "backward", 5)
         assert first.points[0] is None
         assert "no point against (-4.5 0.25 0) mm" in str(first)
@@ -296,16 +303,16 @@ class TestFirstDifference:
     def test_the_first_of_several(self):
         other = batch((2, 3), (4, 2), (3, 4))
         other.points[0, 0] += 1
-        assert self.found(other).streamline == 0
+        assert self.difference(other).streamline == 0
 
     def test_a_streamline_that_only_one_has(self):
-        first = self.found(batch(*self.halves[:2]))
+        first = self.difference(batch(*self.halves[:2]))
         assert (first.streamline, first.seed, first.step) == (2, 12, None)
         assert "only one run has" in str(first)
 
     def test_nothing_at_all(self):
         empty = Batch(np.empty((0, 3)), np.array([0]), *(np.empty(s) for s in ((0, 3), 0, 0, (0, 2))))
-        assert self.found(empty).streamline == 0
+        assert self.difference(empty).streamline == 0
 
     def test_in_a_later_batch(self):
         other = batch(*self.halves)

@@ -30,9 +30,9 @@ def test_every_damaged_byte_is_found(tmp_path):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8
         cache.path("fa", {}).write_bytes(damaged)
-        found = cache.load("fa", {}, lambda *both: both)
-        odd += found is None
-        assert found is None or (np.array_equal(found[0]["numbers"], kept["numbers"]) and found[1] == values)
+        entry = cache.load("fa", {}, lambda *both: both)
+        odd += entry is None
+        assert entry is None or (np.array_equal(entry[0]["numbers"], kept["numbers"]) and entry[1] == values)
     assert len(notes) == odd > len(whole) // 2
 
 
@@ -109,8 +109,8 @@ def test_an_array_that_was_exchanged_is_found(folder):
     exchange(path, numbers=np.arange(3))
     assert kept_numbers(folder)[:2] == ([0, 1, 2], [])
     exchange(path, numbers=np.arange(3) + 1)
-    found, (note,), _ = kept_numbers(folder)
-    assert found is None
+    numbers, (note,), _ = kept_numbers(folder)
+    assert numbers is None
     assert "not what was written under this name" in note
 
 
@@ -139,8 +139,8 @@ def test_others_cannot_write_to_what_is_kept(tmp_path, mask):
 @pytest.mark.parametrize("mode", [0o775, 0o757])
 def test_a_folder_in_which_others_can_write_is_not_used(folder, mode):
     folder.chmod(mode)
-    found, (note,), path = kept_numbers(folder)
-    assert found is None
+    numbers, (note,), path = kept_numbers(folder)
+    assert numbers is None
     assert f"{folder} can be written by other users" in note and "--shared-cache" in note
     path.unlink()
     Cache(folder).store("fa", {}, {"numbers": np.arange(3)}, {})
@@ -152,8 +152,8 @@ def test_a_folder_in_which_others_can_write_is_not_used(folder, mode):
 def test_a_file_that_others_can_write_is_made_again(folder, mode):
     path = kept_numbers(folder)[2]
     path.chmod(mode)
-    found, (note,), _ = kept_numbers(folder)
-    assert found is None
+    numbers, (note,), _ = kept_numbers(folder)
+    assert numbers is None
     assert "can be written by other users" in note and "computed again" in note
     assert kept_numbers(folder, shared=True)[:2] == ([0, 1, 2], [])
 
@@ -162,11 +162,11 @@ def test_a_file_that_others_can_write_is_made_again(folder, mode):
 def test_what_belongs_to_another_user_is_not_used(folder):
     path = kept_numbers(folder)[2]
     os.chown(path, STRANGER, -1)
-    found, (note,), _ = kept_numbers(folder)
-    assert found is None and "belongs to another user" in note
+    numbers, (note,), _ = kept_numbers(folder)
+    assert numbers is None and "belongs to another user" in note
     os.chown(folder, STRANGER, -1)
-    found, (note,), _ = kept_numbers(folder)
-    assert found is None and f"{folder} belongs to another user" in note
+    numbers, (note,), _ = kept_numbers(folder)
+    assert numbers is None and f"{folder} belongs to another user" in note
     assert kept_numbers(folder, shared=True)[:2] == ([0, 1, 2], [])
 
 
@@ -180,8 +180,8 @@ def test_a_disk_that_gives_files_another_owner(folder, monkeypatch):
 def test_a_folder_that_is_a_link_is_not_used(folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
     for shared in (False, True):
-        found, (note,), _ = kept_numbers(tmp_path / "link", shared=shared)
-        assert found is None and "is a link: give the folder itself" in note
+        numbers, (note,), _ = kept_numbers(tmp_path / "link", shared=shared)
+        assert numbers is None and "is a link: give the folder itself" in note
 
 
 def test_what_is_no_file_is_not_read(folder, monkeypatch):
@@ -195,8 +195,8 @@ def test_what_is_no_file_is_not_read(folder, monkeypatch):
     for make in ways:
         make()
         for shared in (False, True):
-            found, (note,), _ = kept_numbers(folder, shared=shared)
-            assert found is None and "cannot be used" in note
+            numbers, (note,), _ = kept_numbers(folder, shared=shared)
+            assert numbers is None and "cannot be used" in note
         path.rmdir() if path.is_dir() else path.unlink()
 
 
@@ -226,7 +226,7 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 def test_every_array_is_as_long_as_the_kernels_take_it_for(head, method):
     """Of each method; one of another length or type, and an index beyond the rows, are refused."""
-    plan = plan_of(head, **METHODS[method])
+    plan = plan_of(head, cache_dir=head.cache, **METHODS[method])
     arrays, values = pack_tables(plan.prepared, plan.space)
     unpack_tables(arrays, values)
     for name, array in arrays.items():
@@ -243,7 +243,7 @@ def test_every_array_is_as_long_as_the_kernels_take_it_for(head, method):
 
 
 def test_only_kernels_and_records_are_named(head):
-    plan = plan_of(head, dg="prob")
+    plan = plan_of(head, dg="prob", cache_dir=head.cache)
     arrays, values = pack_tables(plan.prepared, plan.space)
     kernels = "tistreamlines.kernels.orientation.pmf"
     for place in ("os:system", f"{kernels}:NONE", f"{kernels}:amplitudes"):

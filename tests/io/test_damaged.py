@@ -54,20 +54,20 @@ def test_garbage_behind_a_compressed_series(case):
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "told"),
+    ("place", "value", "message"),
     [
         (80, np.float32(-1), ""), (108, np.float32(128), "cannot be read"), (70, np.int16(255), "cannot be read"),
         (308, np.int32(0x7FA00001), "cannot be inverted"), (112, np.float32(3e38), "inf in voxel"),
     ],
     ids=["side below 0", "begin", "type", "affine", "slope"],
 )
-def test_one_line_is_said_of_a_header(case, caplog, recwarn, place, value, told):
+def test_one_line_is_said_of_a_header(case, caplog, recwarn, place, value, message):
     """nibabel logs what it mends or refuses, and NumPy warns."""
     path = case.image(signals(), name="dwi.nii")
     content = bytearray(path.read_bytes())
     content[place : place + value.nbytes] = value.tobytes()
     path.write_bytes(content)
-    with fails("dwi.nii", told) if told else nullcontext():
+    with fails("dwi.nii", message) if message else nullcontext():
         case.load("dwi.nii")
     assert not caplog.records
     assert not recwarn.list

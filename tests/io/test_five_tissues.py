@@ -76,23 +76,23 @@ def test_a_value_that_is_no_fraction_is_an_error(fractions, save, wrong, count, 
 
 def test_sums_that_are_neither_0_nor_1_are_an_error_or_a_warning(fractions, save):
     fractions[1, :, :2] *= np.float32(0.75)
-    path, told = save(fractions), []
+    path, notes = save(fractions), []
     message = "sum to neither 0 nor 1 in 10 of 90 voxels with tissue, such as 0.75 in voxel (1, 0, 0)"
     with pytest.raises(InputError, match=re.escape(message)):
         load_five_tissues(path)
-    values, _ = load_five_tissues(path, told.append)
+    values, _ = load_five_tissues(path, notes.append)
     np.testing.assert_array_equal(values, fractions)
-    assert len(told) == 1
-    assert message in told[0]
+    assert len(notes) == 1
+    assert message in notes[0]
     assert checked(path) == (True, True)
 
 
-@pytest.mark.parametrize(("change", "told"), [
+@pytest.mark.parametrize(("change", "message"), [
     (lambda values: values[..., :3], "shape \\(4, 5, 6, 3\\); give a five-tissue-type image"),
     (lambda values: values[..., 0], "shape \\(4, 5, 6\\); give"),
     (lambda values: values[..., None], "shape \\(4, 5, 6, 5, 1\\); give"),
     (lambda values: 0 * values, "has no tissue"),
 ])
-def test_other_images_are_refused(fractions, save, change, told):
-    with pytest.raises(InputError, match=told):
+def test_other_images_are_refused(fractions, save, change, message):
+    with pytest.raises(InputError, match=message):
         load_five_tissues(save(change(fractions)))

@@ -70,10 +70,10 @@ def files(tmp_path_factory):
 def test_a_map_without_its_record(files, tmp_path, there):
     """The map is smaller than the record."""
     options, folder = files
-    given = {"density": tmp_path / "d.nii.gz", "ends": tmp_path / "e.nii.gz", "force": True}
+    maps = {"density": tmp_path / "d.nii.gz", "ends": tmp_path / "e.nii.gz", "force": True}
     calls = [
-        lambda: ts.map_tractogram(folder / "a.tck", density_grid=options["stop_map"], **given),
-        lambda: ts.track(**options, **given),
+        lambda: ts.map_tractogram(folder / "a.tck", density_grid=options["stop_map"], **maps),
+        lambda: ts.track(**options, **maps),
     ]
     for call in calls:
         if there:

@@ -41,12 +41,12 @@ def test_a_note_says_which_were_taken_and_the_record_has_them(place, head, run):
     put(2, "bvecs")
     put(2, "dwi.bvec")  # the same directions once more are no question
     common = {"mask": head.mask, "nseeds": 100, "arch": "cpu"}
-    found = ts.track(folder / "dwi.nii.gz", **common)
-    assert [note for note in found.notes if "its gradients are dwi.bval and dwi.bvec beside it" in note]
-    assert found.record["inputs"]["bvecs"]["path"] == str(folder / "dwi.bvec")
+    result = ts.track(folder / "dwi.nii.gz", **common)
+    assert [note for note in result.notes if "its gradients are dwi.bval and dwi.bvec beside it" in note]
+    assert result.record["inputs"]["bvecs"]["path"] == str(folder / "dwi.bvec")
     expected = ts.track(*head.series, **common)
-    assert found.n_streamlines > 20
-    assert all(np.array_equal(*lines) for lines in zip(found, expected, strict=True))
+    assert result.n_streamlines > 20
+    assert all(np.array_equal(*lines) for lines in zip(result, expected, strict=True))
     done = run("track", folder / "dwi.nii.gz", "--mask", head.mask, "--nseeds", "10", "--arch", "cpu", "-o",
                folder / "a.trx")
     assert done.code == 0
@@ -91,7 +91,7 @@ def test_images_of_something_else_are_told_from_series():
         "": np.abs(draw.normal(size=(4, 4, 4, 28))),
     }
     for words, values in kinds.items():
-        told = other_kind("a.nii", nib.Nifti1Image(values.astype(np.float32), np.eye(4)))
-        assert words in told
-        assert bool(told) == bool(words)
+        doubt = other_kind("a.nii", nib.Nifti1Image(values.astype(np.float32), np.eye(4)))
+        assert words in doubt
+        assert bool(words) == bool(doubt)
     assert not other_kind("a.nii", nib.Nifti1Image(fods[..., :20], np.eye(4)))

@@ -60,9 +60,9 @@ def test_gradients_are_what_dipy_reads(case, bvals, bvecs):
     case.gradients(bvals, bvecs)
     read_bvals, read_bvecs = read_bvals_bvecs(case.folder / "dwi.bval", case.folder / "dwi.bvec")
     expected = gradient_table(read_bvals, bvecs=read_bvecs)
-    found = case.load().gtab
-    assert np.array_equal(found.bvals, expected.bvals)
-    assert np.array_equal(found.bvecs, expected.bvecs)
+    gtab = case.load().gtab
+    assert np.array_equal(gtab.bvals, expected.bvals)
+    assert np.array_equal(gtab.bvecs, expected.bvecs)
 
 
 def test_b0_without_direction_is_read(case):
@@ -123,10 +123,10 @@ def test_voxels_of_a_series_with_nan_have_no_signal(case):
     data = signals()
     data[1, 2, 3, 6] = data[0, 0, 0] = np.nan
     case.image(data)
-    found = case.load()
-    assert np.argwhere(found.missing).tolist() == [[0, 0, 0], [1, 2, 3]]
+    series = case.load()
+    assert np.argwhere(series.missing).tolist() == [[0, 0, 0], [1, 2, 3]]
     data[1, 2, 3] = data[0, 0, 0] = 0
-    assert np.array_equal(found.data, data)
+    assert np.array_equal(series.data, data)
     case.image(data)
     assert case.load().missing is None
 
@@ -260,10 +260,10 @@ def test_mask(case, dtype):
 
 def test_map(case):
     values = signals()[..., 0]
-    found = load_map(case.image(values, name="fa.nii.gz"), SPACE)
-    assert found.dtype == np.float32
-    assert found.flags.c_contiguous
-    assert np.array_equal(found, values)
+    loaded = load_map(case.image(values, name="fa.nii.gz"), SPACE)
+    assert loaded.dtype == np.float32
+    assert loaded.flags.c_contiguous
+    assert np.array_equal(loaded, values)
 
 
 def test_empty_mask(case):
@@ -297,8 +297,8 @@ class TestVolume:
         """As MRtrix3's tensor2metric writes where there is no tensor."""
         values, notes = np.ones(SHAPE, np.float32), []
         values[2, 0, :2] = np.nan
-        found = load(case.image(values, name="other.nii.gz"), SPACE, notes.append)
-        assert np.array_equal(found, np.nan_to_num(values))
+        loaded = load(case.image(values, name="other.nii.gz"), SPACE, notes.append)
+        assert np.array_equal(loaded, np.nan_to_num(values))
         assert len(notes) == 1
         assert f"2 of {values.size} values are NaN" in notes[0]
 

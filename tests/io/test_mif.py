@@ -35,13 +35,13 @@ def mrtrix(*arguments):
 
 def converted(path, *options):
     """What mrconvert makes of an image: NIfTI."""
-    out, given = path.parent / "out.nii", path
+    out, source = path.parent / "out.nii", path
     *strides, last = mrtrix("mrinfo", path, "-strides").split()
     if len(strides) == 3 and int(last) < 0:
         # mrconvert 3.0.3 writes the volumes of such an image to NIfTI in the wrong order, but not to its own format
-        given = path.parent / "between.mif"
-        mrtrix("mrconvert", path, given, "-force", "-strides", ",".join([*strides, last[1:]]))
-    mrtrix("mrconvert", given, out, "-force", *options)
+        source = path.parent / "between.mif"
+        mrtrix("mrconvert", path, source, "-force", "-strides", ",".join([*strides, last[1:]]))
+    mrtrix("mrconvert", source, out, "-force", *options)
     return nib.load(out)
 
 
@@ -55,20 +55,38 @@ def same(path):
         assert read_array(path, ours).astype(np.float32).tobytes() == values.astype(np.float32).tobytes()
     np.testing.assert_array_equal(read_array(path, ours), values)
     if len(ours.shape) == 4:
-        found = read_series(path, ours)
-        assert found.flags.c_contiguous
-        assert found.tobytes() == values.astype(np.float32).tobytes()
+        series = read_series(path, ours)
+        assert series.flags.c_contiguous
+        assert series.tobytes() == values.astype(np.float32).tobytes()
 
 
 # ---------------------------------------------------------------------------------------------- beside mrconvert
-@needs_mrtrix
-@pytest.mark.parametrize("transform", [OBLIQUE, UPRIGHT], ids=["oblique", "upright"])
-@pytest.mark.parametrize("places", sorted({layout.replace("+", "").replace("-", "") for layout in LAYOUTS}))
-def test_every_layout(tmp_path, places, transform):
+def layouts_of(places):
     """All signs of an order of the axes."""
     layouts = [layout for layout in LAYOUTS if layout.replace("+", "").replace("-", "") == places]
     assert len(layouts) == 16
-    for layout in layouts:
+    return layouts
+
+
+ORDERS = sorted({layout.replace("+", "").replace("-", "") for layout in LAYOUTS})
+
+
+@needs_mrtrix
+def test_every_order_of_the_axes(tmp_path):
+    """With three combinations of signs each, and all combinations among the orders."""
+    for number, places in enumerate(ORDERS):
+        layouts = layouts_of(places)
+        for transform, turn in ((OBLIQUE, 0), (OBLIQUE, 5), (UPRIGHT, 11)):
+            same(write(tmp_path / "a.mif", layout=layouts[(number + turn) % 16], transform=transform))
+
+
+@pytest.mark.nightly
+@needs_mrtrix
+@pytest.mark.parametrize("transform", [OBLIQUE, UPRIGHT], ids=["oblique", "upright"])
+@pytest.mark.parametrize("places", ORDERS)
+def test_every_layout(tmp_path, places, transform):
+    """Nightly, since mrconvert is called 768 times."""
+    for layout in layouts_of(places):
         same(write(tmp_path / "a.mif", layout=layout, transform=transform))
 
 
@@ -143,18 +161,18 @@ def test_gradients_are_those_of_mrconvert(tmp_path, name, transform):
         dim = f"5,4,3,{len(scheme)}"
         path = write(tmp_path / "a.mif", dim=dim, transform=transform, layout=layout, dw_scheme=rows)
         image = converted(path, "-export_grad_fsl", tmp_path / "bvec", tmp_path / "bval")
-        own = open_image(path)[1].gradients()
+        ours = open_image(path)[1].gradients()
         bvecs = np.loadtxt(tmp_path / "bvec").T
         if np.linalg.det(image.affine[:3, :3]) > 0:
             bvecs[:, 0] *= -1
-        np.testing.assert_array_equal(own.bvals, np.loadtxt(tmp_path / "bval"))
-        np.testing.assert_allclose(own.bvecs, bvecs, rtol=0, atol=3e-15)
+        np.testing.assert_array_equal(ours.bvals, np.loadtxt(tmp_path / "bval"))
+        np.testing.assert_allclose(ours.bvecs, bvecs, rtol=0, atol=3e-15)
 
 
 def test_lengths_of_directions_scale_b_values():
     """A shell as scanners store it: half the length is a quarter of the b-value."""
-    found = normalise_gradients(np.array([[0, 0, 0, 0], [0, 0.5, 0, 3000], [1, 0, 0, 3000.0]]))
-    np.testing.assert_array_equal(found, [[0, 0, 0, 0], [0, 1, 0, 750], [1, 0, 0, 3000]])
+    scheme = normalise_gradients(np.array([[0, 0, 0, 0], [0, 0.5, 0, 3000], [1, 0, 0, 3000.0]]))
+    np.testing.assert_array_equal(scheme, [[0, 0, 0, 0], [0, 1, 0, 750], [1, 0, 0, 3000]])
 
 
 @needs_mrtrix
@@ -167,10 +185,10 @@ def test_images_that_are_written_are_read_back(tmp_path, kind, shape):
     affine[:3, :3], affine[:3, 3] = turn * [2.0, -1.5, 2.5], (-20.25, 10, 5)
     values = np.random.default_rng(1).integers(0, 100, shape).astype(kind)
     (tmp_path / "a.mif").write_bytes(map_content(".mif", values, Space(affine, shape[:3]), keys={"nfixels": "7"}))
-    found = open_image(tmp_path / "a.mif").image
-    np.testing.assert_array_equal(read_array(tmp_path / "a.mif", found), values)
-    assert found.get_data_dtype() == np.dtype(kind)
-    np.testing.assert_allclose(found.affine, affine, atol=1e-5)
+    image = open_image(tmp_path / "a.mif").image
+    np.testing.assert_array_equal(read_array(tmp_path / "a.mif", image), values)
+    assert image.get_data_dtype() == np.dtype(kind)
+    np.testing.assert_allclose(image.affine, affine, atol=1e-5)
     same(tmp_path / "a.mif")
     assert mrtrix("mrinfo", "-property", "nfixels", tmp_path / "a.mif").strip() == "7"
 
@@ -186,9 +204,9 @@ def test_images_that_mrtrix_comes_with(tmp_path, name):
 
 @needs_mrtrix
 @needs_crop
-@pytest.mark.parametrize("strides", ["1,2,3,4", "-1,2,3,4", "-2,4,-3,1"])
-def test_a_real_series_and_its_streamlines(tmp_path, strides):
+def test_a_real_series_and_its_streamlines(tmp_path):
     """The tractogram from .mif is that of mrconvert's NIfTI, byte for byte."""
+    strides = "-2,4,-3,1"
     mif, mask = tmp_path / "dwi.mif.gz", tmp_path / "mask.mif"
     # the file's directions are along the voxel axes; FSL has x flipped
     np.savetxt(tmp_path / "fsl.bvec", np.loadtxt(CROP / "dwi.bvec") * [[-1], [1], [1]])
@@ -198,7 +216,7 @@ def test_a_real_series_and_its_streamlines(tmp_path, strides):
     same(mif)
     files = [tmp_path / name for name in ("out.nii", "out.bval", "out.bvec")]
     mrtrix("mrconvert", mif, files[0], "-force", "-export_grad_fsl", files[2], files[1])
-    common = {"mask": CROP / "mask.nii.gz", "arch": "cpu", "nseeds": 1000}
+    common = {"mask": CROP / "mask.nii.gz", "arch": "cpu", "nseeds": 300}
     ours = ts.track(mif, output=tmp_path / "a.tck", **common | {"mask": mask})
     theirs = ts.track(*files, output=tmp_path / "b.tck", **common)
     assert ours.n_streamlines == theirs.n_streamlines > 100
@@ -207,7 +225,7 @@ def test_a_real_series_and_its_streamlines(tmp_path, strides):
 
 # --------------------------------------------------------------------------------------------------------- damages
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"dim": None}, "no lines with 'dim'"), ({"dim": ["5,4,3,7", "5,4,3,7"]}, "2 lines with 'dim'"),
         ({"dim": "5,4,0,7"}, "dim is '5,4,0,7'"), ({"dim": "5,4,-3,7"}, "dim is '5,4,-3,7'"),
@@ -239,20 +257,20 @@ def test_a_real_series_and_its_streamlines(tmp_path, strides):
     ids=str,
 )
 @pytest.mark.parametrize("suffix", ["mif", "mif.gz"])
-def test_a_header_that_says_nonsense(tmp_path, recwarn, suffix, fields, told):
+def test_a_header_that_says_nonsense(tmp_path, recwarn, suffix, fields, message):
     path = write(tmp_path / f"a.{suffix}", np.zeros(SHAPE, np.float32).tobytes(), **fields)
     with pytest.raises(InputError) as caught:
         load_dwi(path)
     text = str(caught.value)
     assert str(tmp_path) in text
-    assert told in text
+    assert message in text
     assert "\n" not in text
     assert len(text) < 400
     assert not recwarn.list
 
 
 @pytest.mark.parametrize(
-    ("scheme", "told"),
+    ("scheme", "message"),
     [
         (B[:6], "dw_scheme has 6 rows, but the image 7 volumes"),
         ([[1, 0, 0, 1000]] * 7, "no b0"), ([*B[:6], [1, 0, 0, -5]], "b-value -5"),
@@ -261,11 +279,11 @@ def test_a_header_that_says_nonsense(tmp_path, recwarn, suffix, fields, told):
     ],
     ids=str,
 )
-def test_gradients_that_no_scanner_has(tmp_path, recwarn, scheme, told):
+def test_gradients_that_no_scanner_has(tmp_path, recwarn, scheme, message):
     path = write(tmp_path / "a.mif", dw_scheme=[",".join(map(repr, row)) for row in scheme])
     with pytest.raises(InputError, match=r"a\.mif: .*") as caught:
         load_dwi(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert not recwarn.list
 
 
@@ -274,7 +292,7 @@ def test_files_that_are_no_images(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     pack = gzip.compress if suffix == "mif.gz" else bytes
     whole = write(tmp_path / "b.mif").read_bytes()
-    for content, told in (
+    for content, message in (
         (pack(b""), "begins with b''"), (pack(b"mrtrix tracks\nEND\n"), "begins with b'mrtrix track'"),
         (pack(header()[:-5]), "has no line END"), (pack(whole[:-1]), "it is incomplete"),
         (pack(whole[:4000]), "has 0 bytes"),
@@ -283,7 +301,7 @@ def test_files_that_are_no_images(tmp_path, suffix):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"a\.mif") as caught:
             load_dwi(path)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 def test_a_damaged_value_of_a_compressed_image(tmp_path):

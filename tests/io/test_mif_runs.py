@@ -66,16 +66,16 @@ def test_a_series_with_its_own_gradients(head, files, tmp_path):
 
 def test_on_the_command_line(head, files, run, tmp_path):
     common = ["--mask", files / "mask.mif.gz", "--arch", "cpu", "--nseeds", 60, "-o"]
-    own = run("track", files / "dwi.mif", *common, tmp_path / "a.tck")
-    assert own.code == 0, own.err
-    assert "gradients of its own" not in own.err
-    given = run("track", files / "dwi.mif", *head.series[1:], *common, tmp_path / "b.tck", "-v")
-    assert "dwi.mif: has gradients of its own, which are not used, since BVALS and BVECS are given" in given.err
+    alone = run("track", files / "dwi.mif", *common, tmp_path / "a.tck")
+    assert alone.code == 0, alone.err
+    assert "gradients of its own" not in alone.err
+    beside = run("track", files / "dwi.mif", *head.series[1:], *common, tmp_path / "b.tck", "-v")
+    assert "dwi.mif: has gradients of its own, which are not used, since BVALS and BVECS are given" in beside.err
     assert (tmp_path / "a.tck").read_bytes() == (tmp_path / "b.tck").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "words"),
     [
         (["bare.mif"], 1, "bare.mif: has no gradients of its own; give BVALS and BVECS after it"),
         (["dwi.mif", "--bvecs-frame", "fsl"], 2, "dwi.mif has gradients of its own, along the scanner's axes"),
@@ -84,11 +84,11 @@ def test_on_the_command_line(head, files, run, tmp_path):
         (["none.mif"], 1, "none.mif: no such file"),
     ],
 )
-def test_one_line_says_what_to_do(files, run, monkeypatch, tmp_path, arguments, code, told):
+def test_one_line_says_what_to_do(files, run, monkeypatch, tmp_path, arguments, code, words):
     monkeypatch.chdir(files)
     done = run("track", *arguments, "--arch", "cpu", "-o", tmp_path / "a.tck")
     assert done.code == code
-    assert told in done.err.splitlines()[-1]
+    assert words in done.err.splitlines()[-1]
     assert not (tmp_path / "a.tck").exists()
 
 
@@ -109,49 +109,48 @@ def test_maps_and_masks(head, files, tmp_path, name):
     values[: 8 if name == "exclude" else 15] = 0
     nib.Nifti1Image(values, half.affine).to_filename(tmp_path / "half.nii")
     as_mif(tmp_path / "half.nii", tmp_path / "half.mif")
-    common = {"mask": head.mask} | ({"nseeds": 400} if name in ("include", "exclude") else {})
-    found = []
-    for suffix in ("nii", "mif"):
-        result = ts.track(*head.series, **COMMON | common | {name: tmp_path / f"half.{suffix}"})
-        found.append((result.n_streamlines, [line.tobytes() for line in result.to_sft().streamlines]))
-    assert found[0] == found[1]
-    assert found[0][0] > 0
+    common = head.options | {"nseeds": 400 if name in ("include", "exclude") else 60}
+    results = [ts.track(**common | {name: tmp_path / f"half.{suffix}"}) for suffix in ("nii", "mif")]
+    lines = [[line.tobytes() for line in result.streamlines] for result in results]
+    assert lines[0] == lines[1]
+    assert lines[0]
 
 
 def test_a_region_of_unknown_place_gets_a_warning(head, tmp_path):
     """MRtrix3 takes an image without a transform to lie around the origin."""
     as_mif(head.mask, tmp_path / "region.mif", transform=None)
     with pytest.warns(UserWarning, match="region.mif: the header does not say where the image lies"):
-        ts.track(*head.series, mask=head.mask, include=tmp_path / "region.mif", **COMMON)
+        ts.track(**head.options, include=tmp_path / "region.mif", nseeds=60)
 
 
 @pytest.mark.parametrize("stopping", ["act", "cmc"])
 def test_tissues(head, files, tmp_path, stopping):
-    found = []
+    counts = []
     for make in (lambda path, _: path, as_mif):
         maps = {f"pve_{t}": make(head.folder / f"pve_{t}.nii.gz", tmp_path / f"{t}.mif") for t in ("wm", "gm", "csf")}
-        result = ts.track(*head.series, mask=head.mask, stopping=stopping, **maps, **COMMON)
-        found.append((result.n_streamlines, result.stop_reasons))
-    assert found[0] == found[1]
+        result = ts.track(**head.options, stopping=stopping, nseeds=60, **maps)
+        counts.append((result.n_streamlines, result.stop_reasons))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("kind", ["sh", "odf", "pmf", "peaks"])
 def test_orientations(head, tmp_path, kind):
     """Functions of each voxel that are 1 in one direction, or the peak along it."""
     count = {"sh": 15, "odf": 362, "pmf": 362, "peaks": 3}[kind]
-    mask = nib.load(head.mask)
-    values = np.zeros((*mask.shape, count), np.float32)
-    values[..., :2] = np.asarray(mask.dataobj)[..., None] * [1, 0.5]
-    nib.Nifti1Image(values, mask.affine).to_filename(tmp_path / "some.nii")
-    as_mif(tmp_path / "some.nii", tmp_path / "some.mif.gz")
+    values = np.zeros((8, 9, 7, count), np.float32)
+    values[1:-1, 1:-1, 1:-1, :2] = 1, 0.5
+    affine = nib.load(head.mask).affine
+    for name, image in (("functions", values), ("inside", np.ones(values.shape[:3], np.uint8))):
+        nib.Nifti1Image(image, affine).to_filename(tmp_path / f"{name}.nii")
+    as_mif(tmp_path / "functions.nii", tmp_path / "functions.mif.gz")
+    inside = {name: tmp_path / "inside.nii" for name in ("stop_map", "seed_mask")}
     more = {"sh": {"sh_basis": "tournier07"}, "peaks": {"dg": "det"}}.get(kind, {})
-    found = []
+    lines = []
     for suffix in ("nii", "mif.gz"):
-        source = {kind: tmp_path / f"some.{suffix}"}
-        result = ts.track(**source, stop_map=head.mask, seed_mask=head.mask, min_length=0, **more, **COMMON)
-        found.append([line.tobytes() for line in result.to_sft().streamlines])
-    assert found[0] == found[1]
-    assert found[0]
+        result = ts.track(**inside, **{kind: tmp_path / f"functions.{suffix}"}, min_length=0, **more, **COMMON)
+        lines.append([line.tobytes() for line in result.streamlines])
+    assert lines[0] == lines[1]
+    assert lines[0]
 
 
 def test_a_header_with_its_values_beside_it(files, tmp_path):

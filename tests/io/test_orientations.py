@@ -1,6 +1,7 @@
 """Orientations from files: what is read, where peaks go, and the one line said about each file that does not fit."""
 
 from contextlib import contextmanager
+from functools import cache
 from types import SimpleNamespace
 
 import nibabel as nib
@@ -34,8 +35,10 @@ def random_directions(count, seed=1):
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def odfs(vertices):
-    """A crossing of two fibres in every voxel, at random angles: (x, y, z, n)."""
+@cache
+def odfs(sphere):
+    """A crossing of two fibres in every voxel, at random angles, at a sphere's vertices: (x, y, z, n)."""
+    vertices = VERTICES[sphere] if sphere in VERTICES else get_sphere(name=sphere).vertices
     angles = np.random.default_rng(4).uniform(0, 180, (np.prod(SHAPE), 2, 2))
     evals = np.array([[0.0017, 0.0003, 0.0003]] * 2)
     return np.array([multi_tensor_odf(vertices, evals, pair, [50, 50]) for pair in angles]).reshape(*SHAPE, -1)
@@ -45,7 +48,7 @@ def harmonics(basis, order=8):
     """Coefficients of these crossings, as DIPY fits them."""
     sphere = get_sphere(name="symmetric362")
     name, legacy, full = BASES[basis]
-    return sf_to_sh(odfs(sphere.vertices), sphere, sh_order_max=order, basis_type=name, full_basis=full, legacy=legacy)
+    return sf_to_sh(odfs("symmetric362"), sphere, sh_order_max=order, basis_type=name, full_basis=full, legacy=legacy)
 
 
 def some_peaks(count=3):
@@ -115,32 +118,32 @@ def test_importing_is_light():
 @pytest.mark.parametrize("basis", BASES)
 def test_harmonics_come_back_as_functions(save, basis):
     values = harmonics(basis)
-    found = load_sh(save(values), basis, SPACE)
-    assert (found.kind, found.basis, found.sphere) == ("sh", basis, None)
-    assert found.values.dtype == np.float32
-    assert found.values.flags.c_contiguous
-    assert np.array_equal(found.values, values.astype(np.float32))
+    loaded = load_sh(save(values), basis, SPACE)
+    assert (loaded.kind, loaded.basis, loaded.sphere) == ("sh", basis, None)
+    assert loaded.values.dtype == np.float32
+    assert loaded.values.flags.c_contiguous
+    assert np.array_equal(loaded.values, values.astype(np.float32))
     matrix = sampling_matrix(VERTICES["small"], order_of(values.shape[-1], BASES[basis].full), basis)
-    expected = odfs(VERTICES["small"])
-    assert np.abs(found.values @ matrix.T - expected).max() < 0.1 * expected.max()  # what order 8 leaves out
+    expected = odfs("small")
+    assert np.abs(loaded.values @ matrix.T - expected).max() < 0.1 * expected.max()  # what order 8 leaves out
 
 
 @pytest.mark.parametrize("sphere", SPHERES)
 @pytest.mark.parametrize(("load", "kind"), [(load_pmf, "pmf"), (load_odf, "odf")])
 def test_samples_come_back(save, load, kind, sphere):
-    values = odfs(VERTICES[sphere])
-    found = load(save(values), sphere, SPACE)
-    assert (found.kind, found.basis, found.sphere) == (kind, None, sphere)
-    assert found.values.dtype == np.float32
-    assert np.array_equal(found.values, values.astype(np.float32))
+    values = odfs(sphere)
+    loaded = load(save(values), sphere, SPACE)
+    assert (loaded.kind, loaded.basis, loaded.sphere) == (kind, None, sphere)
+    assert loaded.values.dtype == np.float32
+    assert np.array_equal(loaded.values, values.astype(np.float32))
 
 
 def test_space_is_that_of_the_file(save):
     path = save(some_peaks().reshape(*SHAPE, -1))
     for space in (None, SPACE, Space(AFFINE + 0.0005, SHAPE)):
-        found = load_peaks(str(path), space).space
-        assert found.shape == SHAPE
-        assert np.allclose(found.affine, AFFINE)
+        loaded = load_peaks(str(path), space).space
+        assert loaded.shape == SHAPE
+        assert np.allclose(loaded.affine, AFFINE)
 
 
 @pytest.mark.parametrize("reshape_dirs", [False, True], ids=["five axes", "four axes"])
@@ -153,20 +156,20 @@ def test_peaks_are_what_dipy_saved(tmp_path, reshape_dirs):
     names = {f"fname_{part}": tmp_path / f"{part}.nii.gz" for part in ("peaks_dir", "peaks_values", "peaks_indices")}
     pam_to_niftis(pam, **names, reshape_dirs=reshape_dirs)
     assert len(nib.load(names["fname_peaks_dir"]).shape) == (4 if reshape_dirs else 5)
-    found = load_peaks(names["fname_peaks_dir"], SPACE)
-    assert (found.kind, found.basis, found.sphere) == ("peaks", None, None)
-    assert found.values.dtype == np.float32
-    assert found.values.flags.c_contiguous
-    assert np.array_equal(found.values, reshape_peaks_for_visualization(pam))
-    pmf = peaks_to_pmf(found.values.reshape(*SHAPE, -1, 3), vertices)
+    loaded = load_peaks(names["fname_peaks_dir"], SPACE)
+    assert (loaded.kind, loaded.basis, loaded.sphere) == ("peaks", None, None)
+    assert loaded.values.dtype == np.float32
+    assert loaded.values.flags.c_contiguous
+    assert np.array_equal(loaded.values, reshape_peaks_for_visualization(pam))
+    pmf = peaks_to_pmf(loaded.values.reshape(*SHAPE, -1, 3), vertices)
     assert np.allclose(np.take_along_axis(pmf, pam.peak_indices, axis=3), 1, rtol=0, atol=1e-6)
     assert np.count_nonzero(pmf) == pam.peak_indices.size
 
 
 def test_lengths_of_peaks_are_kept(save):
     peaks = some_peaks()
-    found = load_peaks(save(peaks.reshape(*SHAPE, -1))).values
-    assert np.array_equal(found, peaks.reshape(*SHAPE, -1).astype(np.float32))
+    loaded = load_peaks(save(peaks.reshape(*SHAPE, -1))).values
+    assert np.array_equal(loaded, peaks.reshape(*SHAPE, -1).astype(np.float32))
 
 
 def closest_by_dipy(directions, vertices):
@@ -224,10 +227,10 @@ def test_dipy_starts_along_the_peaks():
     getter = DeterministicMaximumDirectionGetter.from_pmf(pmf.astype(float), 60, Sphere(xyz=vertices))
     bound = np.cos(np.radians(covering_angle(vertices)))
     for voxel in np.ndindex(2, 3, 4):  # DIPY has no direction at the far faces
-        found = getter.initial_direction(np.array(voxel, float))
+        directions = getter.initial_direction(np.array(voxel, float))
         unit = peaks[voxel][0] / np.linalg.norm(peaks[voxel])
-        assert len(found) == 1
-        assert abs(found[0] @ unit) >= bound
+        assert len(directions) == 1
+        assert abs(directions[0] @ unit) >= bound
 
 
 def test_no_peaks_give_an_empty_pmf():
@@ -377,9 +380,9 @@ def test_peaks_of_five_axes_are_checked_too(save):
     data[1, 2, 3, :, 1] = np.nan
     data[1, 1, 1, 2] = np.nan
     notes = []
-    found = load_peaks(save(data), note=notes.append)
+    loaded = load_peaks(save(data), note=notes.append)
     data[1, 2, 3] = data[1, 1, 1, 2] = 0
-    assert np.array_equal(found.values.reshape(data.shape), data)
+    assert np.array_equal(loaded.values.reshape(data.shape), data)
     assert "6 of 540 values are NaN" in notes[0]
     data[1, 2, 3] = np.inf
     path = save(data)
@@ -484,8 +487,8 @@ def test_the_sharpest_fibres_are_taken(save, basis):
     assert values[0].argmax() > 0
     if "tournier07_legacy" in basis:  # that basis is not orthonormal
         values[:, 1:] *= np.sqrt(2)
-    found = load_sh(save(values.reshape(*SHAPE, -1)), basis)
-    assert order_of(found.values.shape[3], full) == 12
+    loaded = load_sh(save(values.reshape(*SHAPE, -1)), basis)
+    assert order_of(loaded.values.shape[3], full) == 12
 
 
 def test_names_that_are_unknown(save):

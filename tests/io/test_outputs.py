@@ -60,8 +60,8 @@ def batch(space, lengths, rng=None):
 
 def save(path, space, batches, **options):
     with TractogramWriter(path, space, **options) as writer:
-        for one in batches:
-            writer.write(one)
+        for part in batches:
+            writer.write(part)
 
 
 def read(path):
@@ -77,7 +77,7 @@ def read(path):
 
 
 def lines(batches):
-    return [line for one in batches for line in np.split(one.points, one.offsets[1:-1]) if len(one)]
+    return [line for part in batches for line in np.split(part.points, part.offsets[1:-1]) if len(part)]
 
 
 BATCHES = {
@@ -93,16 +93,16 @@ BATCHES = {
 @pytest.mark.parametrize("lengths", BATCHES.values(), ids=BATCHES.keys())
 def test_round_trip(tmp_path, suffix, grid, lengths):
     path = tmp_path / f"out{suffix}"
-    batches = [batch(grid, some) for some in lengths]
+    batches = [batch(grid, counts) for counts in lengths]
     save(path, grid, batches)
-    found, data = read(path)
+    streamlines, data = read(path)
     expected = lines(batches)
-    assert [len(line) for line in found] == [len(line) for line in expected]
+    assert [len(line) for line in streamlines] == [len(line) for line in expected]
     tolerance = 1e-3 if suffix == ".trk" else 0
-    assert np.abs(np.concatenate(found) - np.concatenate(expected)).max() <= tolerance
+    assert np.abs(np.concatenate(streamlines) - np.concatenate(expected)).max() <= tolerance
     assert sorted(data) == ([] if suffix == ".tck" else sorted(DATA))
     for name, values in data.items():
-        stored = np.concatenate([getattr(one, name).reshape(-1, DATA[name]) for one in batches])
+        stored = np.concatenate([getattr(part, name).reshape(-1, DATA[name]) for part in batches])
         assert np.array_equal(values, stored), name
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
@@ -134,13 +134,13 @@ def test_mrtrix3_shows_the_header_and_keeps_it(tmp_path):
     def shown(name):
         return dict(re.findall(r"^    ([a-z_]+): +(.*)$", call(f"tckinfo {name}")[1], re.MULTILINE))
 
-    told = shown("a.tck")
-    assert {name: float(value) for name, value in told.items() if name not in ("method", "timestamp")} == {
+    words = shown("a.tck")
+    assert {name: float(value) for name, value in words.items() if name not in ("method", "timestamp")} == {
         "count": 2, "step_size": 0.25, "max_angle": 30, "min_dist": 9.5, "threshold": 0.2, "total_count": 5,
     }
-    assert told["method"] == "det"
+    assert words["method"] == "det"
     header = nib.streamlines.load(tmp_path / "a.tck", lazy_load=True).header
-    assert told.items() <= header.items()
+    assert words.items() <= header.items()
     assert call("tcksample -quiet a.tck ones.nii ones.tsf") == (0, "")
     assert call("tsfvalidate -quiet ones.tsf a.tck")[0] == 0
     assert call("tsfvalidate -quiet ones.tsf b.tck")[0] != 0
@@ -153,20 +153,20 @@ def test_tckmap_fills_in_between_points_by_the_step(tmp_path):
     """Along a diagonal, in steps of more than a voxel, it skips none."""
     line = np.linspace(1.0, 8.0, 6)[:, None] * [1, 1, 0] + [0, 0, 4.0]
     grid = Space(np.eye(4), (10, 10, 10))
-    one = Batch(line, [0, 6], line[:1], [0], [0], [[0, 0]])
+    single = Batch(line, [0, 6], line[:1], [0], [0], [[0, 0]])
     nib.save(nib.Nifti1Image(np.zeros(grid.shape, np.float32), grid.affine), tmp_path / "grid.nii")
-    found = {}
+    counts = {}
     for name, options in (("without", {}), ("with", {"step_mm": 1.4 * np.sqrt(2)})):
         path = tmp_path / f"{name}.tck"
-        save(path, grid, [one], **options)
+        save(path, grid, [single], **options)
         command = ["tckmap", "-quiet", "-template", tmp_path / "grid.nii", path, tmp_path / f"{name}.nii"]
         subprocess.run(command, check=True, capture_output=True)
-        found[name] = np.asarray(nib.load(tmp_path / f"{name}.nii").dataobj) > 0
-    told = subprocess.run(["tckinfo", tmp_path / "with.tck"], check=True, capture_output=True, text=True).stdout
-    assert re.search(r"step_size:\s+1\.979", told)
+        counts[name] = np.asarray(nib.load(tmp_path / f"{name}.nii").dataobj) > 0
+    info = subprocess.run(["tckinfo", tmp_path / "with.tck"], check=True, capture_output=True, text=True).stdout
+    assert re.search(r"step_size:\s+1\.979", info)
     diagonal = np.arange(1, 9)
-    assert found["with"][diagonal, diagonal, 4].all()
-    assert found["without"].sum() < found["with"].sum()
+    assert counts["with"][diagonal, diagonal, 4].all()
+    assert counts["without"].sum() < counts["with"].sum()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -185,14 +185,14 @@ def test_stateful_tractogram(tmp_path, suffix, lengths):
 
     path = tmp_path / f"out{suffix}"
     grid = SPACES["oblique"]
-    one = batch(grid, lengths)
-    save(path, grid, [one])
+    streamlines = batch(grid, lengths)
+    save(path, grid, [streamlines])
     loaded = load_tractogram(str(path), "same", bbox_valid_check=bool(lengths))
     assert np.allclose(loaded.affine, grid.affine)
     assert tuple(loaded.dimensions) == grid.shape
-    assert len(loaded) == len(one)
+    assert len(loaded) == len(streamlines)
     if lengths:
-        assert np.allclose(loaded.streamlines.get_data(), one.points, atol=1e-3)
+        assert np.allclose(loaded.streamlines.get_data(), streamlines.points, atol=1e-3)
 
 
 class TestTrx:
@@ -238,9 +238,9 @@ class TestTrx:
         path, grid = tmp_path / "out.trx", SPACES["oblique"]
         if limit:
             monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
-        batches = [batch(grid, some) for some in BATCHES["many"]]
+        batches = [batch(grid, counts) for counts in BATCHES["many"]]
         save(path, grid, batches)
-        content, expected = path.read_bytes(), np.concatenate([one.points for one in batches])
+        content, expected = path.read_bytes(), np.concatenate([part.points for part in batches])
         with zipfile.ZipFile(path) as archive:
             assert archive.testzip() is None
             for entry in archive.infolist():
@@ -256,14 +256,14 @@ class TestTrx:
 
     def test_points_are_written_in_place(self, tmp_path):
         grid = SPACES["plain"]
-        one = batch(grid, [9000, 8000])
+        whole = batch(grid, [9000, 8000])
         with TractogramWriter(tmp_path / "out.trx", grid) as writer:
-            writer.write(one)
-            files = [file for file in tmp_path.glob(".*/**/*") if file.stat().st_size >= one.points.nbytes]
+            writer.write(whole)
+            files = [file for file in tmp_path.glob(".*/**/*") if file.stat().st_size >= whole.points.nbytes]
             assert [file.name for file in files] == ["tractogram.trx"]
         with (tmp_path / "out.trx").open("rb") as file:
             file.seek(trx_format.POINTS_START)
-            assert file.read(one.points.nbytes) == one.points.tobytes()
+            assert file.read(whole.points.nbytes) == whole.points.tobytes()
 
     def test_longest_header_fits_before_the_points(self, tmp_path):
         from contextlib import ExitStack
@@ -299,9 +299,9 @@ class TestTrx:
 
     def test_seed_numbers_of_32_bits(self, tmp_path):
         grid = SPACES["plain"]
-        one = batch(grid, [2])
-        one.seed_number[:] = 0xFFFFFFFE
-        save(tmp_path / "out.trx", grid, [one])
+        pair = batch(grid, [2])
+        pair.seed_number[:] = 0xFFFFFFFE
+        save(tmp_path / "out.trx", grid, [pair])
         assert read(tmp_path / "out.trx")[1]["seed_number"] == 0xFFFFFFFE
 
 
@@ -324,15 +324,15 @@ def test_equal_tractograms_are_equal_files(tmp_path, suffix):
 
 def test_trk_and_tck_are_bytes_of_nibabel(tmp_path):
     grid = SPACES["permuted"]
-    one = batch(grid, [4, 1, 6])
-    save(tmp_path / "out.trk", grid, [one])
+    streamlines = batch(grid, [4, 1, 6])
+    save(tmp_path / "out.trk", grid, [streamlines])
     ours = nib.streamlines.load(tmp_path / "out.trk")
     nib.streamlines.save(ours.tractogram, str(tmp_path / "theirs.trk"), header=ours.header)
     theirs = nib.streamlines.load(tmp_path / "theirs.trk")
     assert all(np.array_equal(ours.header[key], theirs.header[key]) for key in ours.header)
     assert (tmp_path / "out.trk").stat().st_size == (tmp_path / "theirs.trk").stat().st_size
-    save(tmp_path / "out.tck", grid, [one])
-    theirs = nib.streamlines.Tractogram(lines([one]), affine_to_rasmm=np.eye(4))
+    save(tmp_path / "out.tck", grid, [streamlines])
+    theirs = nib.streamlines.Tractogram(lines([streamlines]), affine_to_rasmm=np.eye(4))
     nib.streamlines.save(theirs, str(tmp_path / "theirs.tck"))
     points = 4 * 3 * (11 + 3 + 1)
     assert (tmp_path / "out.tck").read_bytes()[-points:] == (tmp_path / "theirs.tck").read_bytes()[-points:]
@@ -437,6 +437,6 @@ def test_writing_outside_the_block(tmp_path):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_space_of_real_data(tmp_path, suffix):
     grid = load_dwi(CROP / "dwi.nii.gz", CROP / "dwi.bval", CROP / "dwi.bvec").space
-    one = batch(grid, [30, 20, 1])
-    save(tmp_path / f"out{suffix}", grid, [one])
-    assert np.abs(np.concatenate(read(tmp_path / f"out{suffix}")[0]) - one.points).max() < 1e-3
+    streamlines = batch(grid, [30, 20, 1])
+    save(tmp_path / f"out{suffix}", grid, [streamlines])
+    assert np.abs(np.concatenate(read(tmp_path / f"out{suffix}")[0]) - streamlines.points).max() < 1e-3

@@ -81,9 +81,9 @@ def share_without_direction(result):
 
 @pytest.mark.parametrize("dg", ["det", "prob"])
 def test_peaks_that_differ_are_followed(ring, dg):
-    found = followed(ring, dg=dg, max_directions=1)
-    assert share_without_direction(found) < 0.05
-    assert found.median_mm > 40
+    result = followed(ring, dg=dg, max_directions=1)
+    assert share_without_direction(result) < 0.05
+    assert result.median_mm > 40
     assert share_without_direction(followed(ring, dg=dg, max_directions=1, peak_width=0)) > 0.5
 
 

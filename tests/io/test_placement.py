@@ -60,9 +60,9 @@ CASES = {  # what is written, and what is said
 def test_each_case_is_said_once_and_the_affine_is_nibabels(tmp_path, case):
     what, said = CASES[case]
     path = saved(tmp_path / "image.nii", **what)
-    found = placement_doubts([path, str(path), tmp_path / "image.txt"])
-    assert len(found) == bool(said)
-    assert all(text.startswith(f"{path}: ") and said in text and "\n" not in text for text in found)
+    doubts = placement_doubts([path, str(path), tmp_path / "image.txt"])
+    assert len(doubts) == bool(said)
+    assert all(text.startswith(f"{path}: ") and said in text and "\n" not in text for text in doubts)
     np.testing.assert_array_equal(open_image(path).image.affine, nib.load(path).affine)
 
 
@@ -90,9 +90,9 @@ def test_other_formats_and_images_in_memory(tmp_path):
     lost = nib.Nifti1Image(values, None)
     lost.header["sform_code"] = lost.header["qform_code"] = 0
     names = ("analyze.hdr", "pair.hdr", "pair.img", "placed.mgz", "placed.mif", "unplaced.mif")
-    memory = [source_of("mask", one) for one in (lost, nib.Nifti1Image(values, AFFINE), values)]
-    found = placement_doubts([*(tmp_path / name for name in names), *memory[:1]])
-    wrong = [text.split(":")[0].split("/")[-1] for text in found]
+    memory = [source_of("mask", image) for image in (lost, nib.Nifti1Image(values, AFFINE), values)]
+    doubts = placement_doubts([*(tmp_path / name for name in names), *memory[:1]])
+    wrong = [text.split(":")[0].split("/")[-1] for text in doubts]
     assert wrong == ["analyze.hdr", "unplaced.mif", "mask (in memory)"]
     assert not placement_doubts(memory[1:])
 

@@ -59,10 +59,10 @@ def same(path, expected=None):
     """Compare with nibabel, or with given values."""
     with np.errstate(all="ignore"):
         values = np.asarray(nib.load(path).dataobj if expected is None else expected).astype(np.float32)
-    found = read_series(*open_image(path))
-    assert found.flags.c_contiguous
-    assert found.dtype == np.float32
-    assert found.tobytes() == values.tobytes()
+    series = read_series(*open_image(path))
+    assert series.flags.c_contiguous
+    assert series.dtype == np.float32
+    assert series.tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -95,10 +95,10 @@ def test_images_in_memory(tmp_path, block):
     layouts = data, np.asfortranarray(data), data[::-1, ::2], data.swapaxes(0, 1), numbers("i2").astype(">i2")
     for values in layouts:
         expected = values.astype(np.float32)
-        for given in (values, nib.Nifti1Image(values, np.eye(4))):
-            found = read_series(*open_image(source_of("dwi", given)))
-            assert found.tobytes() == expected.tobytes()
-            assert not np.shares_memory(found, values)
+        for image in (values, nib.Nifti1Image(values, np.eye(4))):
+            series = read_series(*open_image(source_of("dwi", image)))
+            assert series.tobytes() == expected.tobytes()
+            assert not np.shares_memory(series, values)
     path = save(tmp_path / "dwi.nii.gz", numbers("u2"), slope=0.07)
     same(source_of("dwi", nib.load(path)), nib.load(path).dataobj)
 

@@ -118,11 +118,11 @@ class TestScanner:
     def test_gifti(self, tmp_path, system, meta):
         path = save_gifti(tmp_path / "white.surf.gii", VERTICES, TRIANGLES, meta, system)
         vertices, note, warn = loaded(path)
-        told = system is not None and system[0] == SCANNER
-        stays = told or meta != fields(CENTRE)
+        in_scanner = system is not None and system[0] == SCANNER
+        stays = in_scanner or meta != fields(CENTRE)
         assert (np.abs(vertices - VERTICES).max() < 1e-5) == stays
         assert len(warn) == (not stays)
-        assert len(note) == (not told and meta != fields((0, 0, 0)))
+        assert len(note) == (not in_scanner and meta != fields((0, 0, 0)))
         assert not loaded(path, "scanner")[1]
 
     def test_a_matrix_that_reflects_turns_the_triangles_round(self, tmp_path):
@@ -142,7 +142,7 @@ def test_big_endian(tmp_path):
     path = save_gifti(tmp_path / "white.gii", VERTICES, TRIANGLES, encoding="B64BIN")
     text = path.read_text()
     for values in (VERTICES.astype("<f4"), TRIANGLES.astype("<i4")):
-        little, big = (base64.b64encode(one.tobytes()).decode() for one in (values, values.byteswap()))
+        little, big = (base64.b64encode(array.tobytes()).decode() for array in (values, values.byteswap()))
         assert little in text
         text = text.replace(little, big)
     path.write_text(text.replace("LittleEndian", "BigEndian"))
@@ -157,7 +157,7 @@ def changed(where, value):
 
 class TestRefused:
     @pytest.mark.parametrize(
-        ("given", "words"),
+        ("content", "words"),
         [
             ({"info": None}, r"has no valid geometry of its volume.* to-scanner .* surface_space scanner"),
             ({"info": footer(CENTRE, valid="0  # volume info invalid")}, "has no valid geometry of its volume"),
@@ -168,8 +168,8 @@ class TestRefused:
             ({"triangles": TRIANGLES - 1}, r"triangle \d+ is of the vertices .*-1"),
         ],
     )
-    def test_freesurfer(self, tmp_path, given, words):
-        known = {"vertices": VERTICES, "triangles": TRIANGLES, "info": footer(CENTRE)} | given
+    def test_freesurfer(self, tmp_path, content, words):
+        known = {"vertices": VERTICES, "triangles": TRIANGLES, "info": footer(CENTRE)} | content
         with pytest.raises(InputError, match=f"lh.white: {words}") as raised:
             load_surface(save_freesurfer(tmp_path / "lh.white", **known))
         assert "\n" not in str(raised.value)
@@ -187,7 +187,7 @@ class TestRefused:
             load_surface(gifti)
 
     @pytest.mark.parametrize(
-        ("given", "words"),
+        ("content", "words"),
         [
             ({"meta": fields(CENTRE), "system": (0, 1, np.eye(4))}, r"matrix .* VolGeom fields differ; say with"),
             ({"meta": fields(CENTRE), "about": WORKBENCH}, "Workbench has written it"),
@@ -199,8 +199,8 @@ class TestRefused:
             ({"triangles": TRIANGLES[:, :2]}, r"triangles have the shape \(80, 2\)"),
         ],
     )
-    def test_gifti(self, tmp_path, given, words):
-        known = {"vertices": VERTICES, "triangles": TRIANGLES} | given
+    def test_gifti(self, tmp_path, content, words):
+        known = {"vertices": VERTICES, "triangles": TRIANGLES} | content
         with pytest.raises(InputError, match=f"white.gii: .*{words}") as raised:
             load_surface(save_gifti(tmp_path / "white.gii", **known))
         assert "\n" not in str(raised.value)
@@ -215,9 +215,9 @@ class TestRefused:
         shape = nib.gifti.GiftiDataArray(np.ones(42, np.float32), "NIFTI_INTENT_SHAPE")
         nib.save(nib.gifti.GiftiImage(darrays=[shape, *image.darrays]), path)
         assert len(loaded(path)[0]) == 42
-        for arrays, told in (([shape], "0 sets of vertices and 0"), (image.darrays * 2, "2 sets of vertices and 2")):
+        for arrays, message in (([shape], "0 sets of vertices and 0"), (image.darrays * 2, "2 sets of vertices and 2")):
             nib.save(nib.gifti.GiftiImage(darrays=arrays), path)
-            with pytest.raises(InputError, match=told):
+            with pytest.raises(InputError, match=message):
                 load_surface(path)
 
     def test_other_files(self, tmp_path):

@@ -19,11 +19,11 @@ def written(path, *, order="LAS", data=False):
     """Write a TRK file with nibabel, and 30 streamlines."""
     rng = np.random.default_rng(0)
     lines = [rng.normal(size=(n, 3)).cumsum(axis=0).astype("f4") for n in rng.integers(1, 40, COUNT)]
-    more = {"data_per_point": {"fa": [np.ones((len(one), 2)) for one in lines]},
+    more = {"data_per_point": {"fa": [np.ones((len(line), 2)) for line in lines]},
             "data_per_streamline": {"w": np.ones((COUNT, 3))}} if data else {}
     header = {"voxel_to_rasmm": AFFINE, "dimensions": (91, 109, 91), "voxel_sizes": (2, 2, 2), "voxel_order": order}
-    made = nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4), **more)
-    nib.streamlines.save(made, str(path), header=header)
+    tractogram = nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4), **more)
+    nib.streamlines.save(tractogram, str(path), header=header)
     return path
 
 
@@ -130,8 +130,8 @@ def test_no_matrix(tmp_path, fields):
     assert np.array_equal(read(path).points, theirs.get_data().astype("f4"))
     (doubt,) = doubts_of_tractogram(path)
     assert "has no vox_to_ras" in doubt
-    made = ts.map_tractogram(path, ends=tmp_path / "e.nii")
-    assert made["warnings"] == [doubt]
+    result = ts.map_tractogram(path, ends=tmp_path / "e.nii")
+    assert result["warnings"] == [doubt]
 
 
 def test_no_voxel_order(tmp_path):
@@ -165,4 +165,4 @@ def test_a_grid_without_sizes(tmp_path, shape):
     assert len(read(path)) == COUNT
     with pytest.raises(InputError, match="dim"):
         ts.map_tractogram(path, density=tmp_path / "d.nii")
-    assert [one.name for one in tmp_path.iterdir()] == ["a.trk"]
+    assert [file.name for file in tmp_path.iterdir()] == ["a.trk"]

@@ -51,9 +51,9 @@ def read(path):
 
 
 def expect(path, kind="f4"):
-    found, right = read(path), np.split(POINTS.astype(kind).astype("f4"), OFFSETS[1:-1])
-    assert len(found) == len(right)
-    assert all(np.array_equal(a, b) for a, b in zip(found, right, strict=True))
+    lines, right = read(path), np.split(POINTS.astype(kind).astype("f4"), OFFSETS[1:-1])
+    assert len(lines) == len(right)
+    assert all(np.array_equal(a, b) for a, b in zip(lines, right, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
@@ -102,12 +102,12 @@ def test_what_trx_python_writes(tmp_path):
     image = nib.Nifti1Image(np.zeros(HEADER["DIMENSIONS"], "u1"), AFFINE)
     streams = nib.streamlines.Tractogram(np.split(POINTS, OFFSETS[1:-1]), affine_to_rasmm=np.eye(4))
     kinds = {"positions": np.dtype("f4"), "offsets": np.dtype("u8"), "dpv": {}, "dps": {}}
-    made = TrxFile.from_tractogram(streams, reference=image, dtype_dict=kinds)
-    made.groups = {"CST": np.array([1, 2], "u4")}
-    save(made, str(tmp_path / "a.trx"))
-    save(made, str(tmp_path / "b.trx"), compression_standard=zipfile.ZIP_DEFLATED)
-    save(made, str(tmp_path / "folder"))
-    made.close()
+    file = TrxFile.from_tractogram(streams, reference=image, dtype_dict=kinds)
+    file.groups = {"CST": np.array([1, 2], "u4")}
+    save(file, str(tmp_path / "a.trx"))
+    save(file, str(tmp_path / "b.trx"), compression_standard=zipfile.ZIP_DEFLATED)
+    save(file, str(tmp_path / "folder"))
+    file.close()
     for name in ("a.trx", "b.trx", "folder"):
         expect(tmp_path / name)
     assert len(files_of_trx(tmp_path / "folder")) == 4
@@ -123,8 +123,8 @@ def test_a_file_that_cannot_be_written(form):
         if form == "folder":
             zipfile.ZipFile(path).extractall(place / "folder")
             path = place / "folder"
-        for one in (*path.rglob("*"), path, place):
-            one.chmod(0o555 if one.is_dir() else 0o444)
+        for entry in (*path.rglob("*"), path, place):
+            entry.chmod(0o555 if entry.is_dir() else 0o444)
         if user == 0:
             os.seteuid(65534)
         expect(path)
@@ -276,8 +276,8 @@ def test_maps_of_a_folder(tmp_path):
     path = packed(tmp_path / "a.trx")
     zipfile.ZipFile(path).extractall(tmp_path / "folder")
     for place, name in ((path, "a.nii"), (tmp_path / "folder", "b.nii")):
-        made = ts.map_tractogram(place, density=tmp_path / name)
-        assert made["streamlines"] == len(LENGTHS)
+        result = ts.map_tractogram(place, density=tmp_path / name)
+        assert result["streamlines"] == len(LENGTHS)
     assert (tmp_path / "a.nii").read_bytes() == (tmp_path / "b.nii").read_bytes()
     record = json.loads((tmp_path / "b.json").read_text())
     assert len(record["inputs"]["tractogram"]["sha256"].split("+")) == 3

@@ -45,22 +45,22 @@ class Seen(Exception):
 
 def key_and_tables(monkeypatch, kind, **more):
     """The causes under which the tables of a run are cached, and a hash of the tables."""
-    found, causes = {}, vars(plan)["_causes"]
+    run, causes = {}, vars(plan)["_causes"]
 
     def start(series, parameters, *_, **__):
         prepared = plan.make_plan(series, parameters, Log(Watcher())).prepared
-        given = {n: one for n, one in parameters.inputs().items() if n.split()[0] in names_affecting("tables")}
-        found["key"] = json.dumps([plan.hashing(series | given)(), causes(parameters)], sort_keys=True)
+        inputs = {n: value for n, value in parameters.inputs().items() if n.split()[0] in names_affecting("tables")}
+        run["key"] = json.dumps([plan.hashing(series | inputs)(), causes(parameters)], sort_keys=True)
         content = b"".join(np.ascontiguousarray(array).tobytes() for _, array in sorted(prepared.arrays.items()))
         parts = {name: getattr(value, "__name__", value) for name, value in contents(prepared).items()}
-        found["tables"] = hashlib.sha256(content + str((parts, prepared.scalars)).encode()).hexdigest()
+        run["tables"] = hashlib.sha256(content + str((parts, prepared.scalars)).encode()).hexdigest()
         raise Seen
 
     with monkeypatch.context() as patch:
         patch.setattr(api, "start", start)
         with pytest.raises(Seen):
             ts.track(**idle.kinds()[kind] | more)
-    return found["key"], found["tables"]
+    return run["key"], run["tables"]
 
 
 def test_the_declarations_are_those_that_the_cache_has_had():

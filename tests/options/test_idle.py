@@ -7,8 +7,8 @@ import pytest
 
 from tistreamlines.options.definitions import options
 
-# a quarter of them, for time; the class fuzz-idle of tests.attack tries all
-KINDS = (*tuple(idle.kinds())[::6], "det of peaks, a surface")
+# a few of them, for time; all are tried at night, and by the class fuzz-idle of tests.attack
+BY_DAY = ("boot", "ptt of an odf", "det of peaks, a surface")
 
 
 def test_every_option_has_a_value(tmp_path):
@@ -16,16 +16,18 @@ def test_every_option_has_a_value(tmp_path):
     assert set(idle.SAME_STREAMLINES) < set(options())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in BY_DAY else pytest.param(kind, marks=pytest.mark.nightly) for kind in idle.kinds()]
+)
 def test_an_option_alone_does_something_or_is_refused(kind, tmp_path):
-    given, without, done = idle.kinds()[kind], [], 0
+    options, without, done = idle.kinds()[kind], [], 0
     for name, value in idle.values(tmp_path).items():
-        if name in given or name in idle.SAME_STREAMLINES:
+        if name in options or name in idle.SAME_STREAMLINES:
             continue
-        found = idle.effect(kind, name, value)
-        if found == "nothing":
+        effect = idle.effect(kind, name, value)
+        if effect == "nothing":
             without.append(name)
-        assert "\n" not in found, found
-        done += found in ("streamlines", "tables")
+        assert "\n" not in effect, effect
+        done += effect in ("streamlines", "tables")
     assert done > 10
     assert not without

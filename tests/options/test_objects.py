@@ -36,14 +36,14 @@ EQUAL = [
 def plain(parameters):
     """The options as the record has them, numbers of a sphere as they are meant."""
     return {
-        name: [[float(part) for part in str(one).split(",")] if "," in str(one) else one for one in value]
+        name: [[float(part) for part in str(item).split(",")] if "," in str(item) else item for item in value]
         if isinstance(value, list) else value
         for name, value in parameters.as_dict().items()
     }
 
 
 @pytest.mark.parametrize(("objects", "keywords"), EQUAL)
-@pytest.mark.parametrize("make", [ts.Parameters.given, lambda given: ts.Parameters(**given)])
+@pytest.mark.parametrize("make", [ts.Parameters.given, lambda named: ts.Parameters(**named)])
 def test_an_object_is_its_keywords(make, objects, keywords):
     chosen, same = make(objects), make(keywords)
     assert plain(chosen) == plain(same)
@@ -59,7 +59,7 @@ def test_objects_override_parameters():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         ({"dg": ts.Prob(max_angle=31), "max_angle": 30}, r"^dg is Prob\(max_angle=31\), but max_angle is 30: both"),
         ({"max_angle": 30, "dg": ts.Prob(max_angle=31)}, "^max_angle is 30, but dg is Prob.* both give max_angle"),
@@ -78,9 +78,9 @@ def test_objects_override_parameters():
         ({"dg": ts.Boot(), "model": ts.CSD()}, "^model csd needs dg prob, det, .*ifod2 or sd_stream, not boot$"),
     ],
 )
-def test_what_contradicts_or_is_out_of_place_is_refused(given, words):
+def test_what_contradicts_or_is_out_of_place_is_refused(options, words):
     with pytest.raises(ts.ParameterError, match=words):
-        ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", **given)
+        ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", **options)
 
 
 def test_an_unknown_option_is_refused_at_once():
@@ -104,21 +104,21 @@ class TestRows:
     def test_every_row_has_an_object_of_its_options(self):
         for option, table in TABLES.items():
             for name in table:
-                made = getattr(ts, class_name(option, name))
-                assert made is ts.choice(option, name)
-                shown = inspect.signature(made).parameters
+                kind = getattr(ts, class_name(option, name))
+                assert kind is ts.choice(option, name)
+                shown = inspect.signature(kind).parameters
                 assert list(shown) == arguments_of(option, name)
-                assert all(f"\n{key} : " in made.__doc__ for key in shown)
+                assert all(f"\n{key} : " in kind.__doc__ for key in shown)
         assert inspect.signature(ts.Prob).parameters["max_angle"].default == METHODS["prob"].defaults["max_angle"]
         assert set(inspect.signature(ts.CSD).parameters) == {"sh_order", "response", "fa_response", "csd_lambda"}
 
     def test_a_row_from_outside_has_one_too(self, monkeypatch):
         monkeypatch.setitem(METHODS, "straightest", STRAIGHTEST)
         monkeypatch.setitem(STOPPING_RULES, "fading", FADING)
-        made = ts.choice("dg", "straightest")(max_angle=12)
+        straightest = ts.choice("dg", "straightest")(max_angle=12)
         rule = ts.choice("stopping", "fading")(stop_map="a.nii")
-        assert repr(made) == "Straightest(max_angle=12)"
-        chosen = ts.Parameters(dg=made, stopping=rule)
+        assert repr(straightest) == "Straightest(max_angle=12)"
+        chosen = ts.Parameters(dg=straightest, stopping=rule)
         assert (chosen.dg, chosen.max_angle, chosen.stopping, str(chosen.stop_map)) == (
             "straightest", 12, "fading", "a.nii",
         )

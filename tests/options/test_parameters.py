@@ -101,10 +101,10 @@ class TestLengths:
 
     @pytest.mark.parametrize("dg", ["ifod1", "ifod2"])
     def test_tckgens_maximum(self, dg):
-        made, anatomical = Parameters(dg=dg), Parameters(dg=dg, act="5tt.nii")
-        assert made.max_length == anatomical.max_length == "100vox"
-        assert (made.too_long, anatomical.too_long) == ("truncate", "drop")
-        assert (made.min_length, anatomical.min_length) == ("5vox", "2vox")
+        plain, anatomical = Parameters(dg=dg), Parameters(dg=dg, act="5tt.nii")
+        assert plain.max_length == anatomical.max_length == "100vox"
+        assert (plain.too_long, anatomical.too_long) == ("truncate", "drop")
+        assert (plain.min_length, anatomical.min_length) == ("5vox", "2vox")
         assert (Parameters(dg="prob").max_length, Parameters(dg="prob").too_long) == (None, "drop")
         assert Parameters.given({"dg": dg, "too_long": "drop"}).too_long == "drop"
 
@@ -150,7 +150,7 @@ class TestSeveral:
     """Options that can be given several times."""
 
     @pytest.mark.parametrize(
-        ("given", "values"),
+        ("value", "values"),
         [
             ("1,2,3,4", ("1,2,3,4",)),
             (["1,2,3,4", "5,6,7,8"], ("1,2,3,4", "5,6,7,8")),
@@ -160,21 +160,21 @@ class TestSeveral:
             (Path("a.nii"), (Path("a.nii"),)),
         ],
     )
-    def test_one_or_more(self, given, values):
-        assert several(given) == values
-        assert check_value("regions", REGIONS, several(given), "list") == values
+    def test_one_or_more(self, value, values):
+        assert several(value) == values
+        assert check_value("regions", REGIONS, several(value), "list") == values
 
     def test_arrays_of_voxels_are_kept(self):
         image = np.ones((2, 2, 2))
         assert several(image)[0] is several([image])[0] is image
 
     @pytest.mark.parametrize(
-        ("given", "part"),
+        ("value", "part"),
         [(3, "is a int: give FILE|x,y,z,r"), ("", "is empty"), ([], "is an empty list"), (["a", None], "is a None")],
     )
-    def test_one_line_for_what_is_no_text(self, given, part):
+    def test_one_line_for_what_is_no_text(self, value, part):
         with pytest.raises(ParameterError, match=f"regions {re.escape(part)}"):
-            check_value("regions", REGIONS, several(given), "list")
+            check_value("regions", REGIONS, several(value), "list")
 
 
 class TestRelations:
@@ -244,9 +244,10 @@ class TestGetters:
         assert (prob.max_angle, prob.pmf_threshold) == (25, 0.2)
         boot, peaks = Parameters(), ("relative_peak_threshold", "min_separation_angle")
         assert (boot.model, boot.max_angle, boot.sm_lambda, boot.boot_rule) == ("csa", 30, 0.003, "cuslines")
-        assert {tuple(getattr(one, name) for name in peaks) for one in (boot, prob, det, ptt)} == {(0.5, 25)}
-        assert {one.min_length for one in (boot, prob, det, ptt)} == {"5vox"}
-        assert {one.csd_lambda for one in (prob, det, ptt)} == {"auto"}
+        for parameters in (boot, prob, det, ptt):
+            assert tuple(getattr(parameters, name) for name in peaks) == (0.5, 25)
+            assert parameters.min_length == "5vox"
+        assert {parameters.csd_lambda for parameters in (prob, det, ptt)} == {"auto"}
         assert Parameters().csd_lambda is Parameters(dg="prob", model="csa").csd_lambda is None
 
     @pytest.mark.parametrize(("text", "number"), [("1", 1.0), ("0.10", 0.1), (2, 2.0)])
@@ -304,15 +305,15 @@ class TestGetters:
                 assert name in STOPPING_RULES[rule_for({name})[0]].maps
         assert Parameters.given({"dg": "ifod2", "fa_threshold": 0.2}).stopping == "threshold"
 
-    @pytest.mark.parametrize(("one", "other"), [
+    @pytest.mark.parametrize(("file", "other"), [
         ("stop_map", "act"), ("stop_mask", "act"), ("stop_map", "stop_mask"), ("pve", "act"), ("stop_map", "pve"),
         ("fa_threshold", "act"),
     ])
-    def test_files_of_two_rules_are_one_error_that_names_both(self, one, other):
-        named = {name: 0.2 if name == "fa_threshold" else "map.nii" for name in (one, other)}
+    def test_files_of_two_rules_are_one_error_that_names_both(self, file, other):
+        named = {name: 0.2 if name == "fa_threshold" else "map.nii" for name in (file, other)}
         with pytest.raises(ParameterError, match="chooses the stopping rule") as raised:
             Parameters.given(named)
-        assert {one, other} <= set(re.findall(r"\w+", str(raised.value)))
+        assert {file, other} <= set(re.findall(r"\w+", str(raised.value)))
 
     @pytest.mark.parametrize(("named", "words"), [
         ({"dg": "ifod2", "pft": True}, "stopping binary, the default here: give one of these, or leave pft out"),

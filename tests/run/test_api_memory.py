@@ -63,18 +63,18 @@ class Given:
 
 
 @pytest.fixture(scope="module")
-def given(head, tmp_path_factory):
+def inputs(head, tmp_path_factory):
     return Given(head, tmp_path_factory.mktemp("given"))
 
 
 @pytest.fixture(scope="module")
-def result(given):
-    return ts.track(*given.series, **given.files("mask"), nseeds=1500, arch="cpu")
+def result(inputs):
+    return ts.track(*inputs.series, **inputs.files("mask"), nseeds=1500, arch="cpu")
 
 
 @pytest.fixture(scope="module")
-def batch(given):
-    (batch,) = ts.stream(*given.series, **given.files("mask"), **COMMON)
+def batch(inputs):
+    (batch,) = ts.stream(*inputs.series, **inputs.files("mask"), **COMMON)
     return batch
 
 
@@ -85,19 +85,19 @@ def points(result):
 
 class TestSameBits:
     @pytest.mark.parametrize("kind", ["gtab", "arrays", "columns", "image"])
-    def test_series(self, given, kind):
-        dwi, gradients = given.dwi, {"bvals": given.bvals, "bvecs": given.bvecs}
+    def test_series(self, inputs, kind):
+        dwi, gradients = inputs.dwi, {"bvals": inputs.bvals, "bvecs": inputs.bvecs}
         if kind == "gtab":
-            gradients = {"gtab": given.gtab}
+            gradients = {"gtab": inputs.gtab}
         elif kind == "columns":
-            gradients["bvecs"] = given.bvecs.T
-        affine = given.affine
+            gradients["bvecs"] = inputs.bvecs.T
+        affine = inputs.affine
         if kind == "image":
-            dwi, affine = nib.load(given.series[0]), None
-        ours = ts.track(dwi, **gradients, affine=affine, **given.memory("mask"), **COMMON)
-        files = ts.track(*given.series, **given.files("mask"), **COMMON)
+            dwi, affine = nib.load(inputs.series[0]), None
+        ours = ts.track(dwi, **gradients, affine=affine, **inputs.memory("mask"), **COMMON)
+        files = ts.track(*inputs.series, **inputs.files("mask"), **COMMON)
         assert np.array_equal(points(ours), points(files))
-        assert not np.array_equal(points(files)[:500], points(ts.track(*given.series, rng_seed=1, **COMMON))[:500])
+        assert not np.array_equal(points(files)[:500], points(ts.track(*inputs.series, rng_seed=1, **COMMON))[:500])
 
     @pytest.mark.parametrize(
         ("source", "more"),
@@ -107,39 +107,40 @@ class TestSameBits:
         ],
     )
     @pytest.mark.parametrize("seeded", ["seeds", "seed_mask"])
-    def test_orientations(self, given, source, more, seeded):
+    def test_orientations(self, inputs, source, more, seeded):
         names = (source, "stop_map", *(["seed_mask"] if seeded == "seed_mask" else []))
         more = {**more, "arch": "cpu"} | ({} if seeded == "seeds" else {"nseeds": 100})
         (in_memory, seeds_file) = ({}, {}) if seeded != "seeds" else (
-            {"seeds": given.seeds}, {"seeds": given.folder / "seeds.npy"}
+            {"seeds": inputs.seeds}, {"seeds": inputs.folder / "seeds.npy"}
         )
-        ours = ts.track(**given.memory(*names), **in_memory, affine=given.affine, **more)
-        assert np.array_equal(points(ours), points(ts.track(**given.files(*names), **seeds_file, **more)))
+        ours = ts.track(**inputs.memory(*names), **in_memory, affine=inputs.affine, **more)
+        assert np.array_equal(points(ours), points(ts.track(**inputs.files(*names), **seeds_file, **more)))
 
-    def test_arrays_lie_on_the_grid_of_the_images_beside_them(self, given):
-        expected = points(ts.track(*given.series, **given.files("mask", "stop_map"), **COMMON))
-        beside_a_file = ts.track(*given.series, **given.memory("mask", "stop_map"), **COMMON)
-        image = nib.Nifti1Image(given.arrays["stop_map"], given.affine)
-        mask = given.arrays["mask"]
-        beside_an_image = ts.track(given.dwi, gtab=given.gtab, mask=mask, stop_map=image, **COMMON)
+    def test_arrays_lie_on_the_grid_of_the_images_beside_them(self, inputs):
+        expected = points(ts.track(*inputs.series, **inputs.files("mask", "stop_map"), **COMMON))
+        beside_a_file = ts.track(*inputs.series, **inputs.memory("mask", "stop_map"), **COMMON)
+        image = nib.Nifti1Image(inputs.arrays["stop_map"], inputs.affine)
+        mask = inputs.arrays["mask"]
+        beside_an_image = ts.track(inputs.dwi, gtab=inputs.gtab, mask=mask, stop_map=image, **COMMON)
         assert np.array_equal(points(beside_a_file), expected)
         assert np.array_equal(points(beside_an_image), expected)
 
-    def test_the_cache_keeps_what_came_of_arrays(self, given, tmp_path, monkeypatch):
+    def test_the_cache_keeps_what_came_of_arrays(self, inputs, tmp_path, monkeypatch):
         def tracked(**changes):
-            inputs = {"dwi": given.dwi, "gtab": given.gtab, "affine": given.affine, **given.memory("mask"), **changes}
-            return points(ts.track(**inputs, cache_dir=tmp_path, **COMMON))
+            series = {"dwi": inputs.dwi, "gtab": inputs.gtab, "affine": inputs.affine}
+            return points(ts.track(**series | inputs.memory("mask") | changes, cache_dir=tmp_path, **COMMON))
 
         first = tracked()
         monkeypatch.setattr(plan, "read", None)
         assert np.array_equal(tracked(), first)
-        for changed in ({"mask": np.ones_like(given.arrays["mask"])}, {"affine": 2 * given.affine}):
+        for changed in ({"mask": np.ones_like(inputs.arrays["mask"])}, {"affine": 2 * inputs.affine}):
             with pytest.raises(TypeError):  # nothing is kept for other values: the inputs would be read
                 tracked(**changed)
 
-    def test_the_record_names_them(self, given, tmp_path):
+    def test_the_record_names_them(self, inputs, tmp_path):
         result = ts.track(
-            given.dwi, output=tmp_path / "a.tck", gtab=given.gtab, affine=given.affine, **given.memory("mask"), **COMMON
+            inputs.dwi, output=tmp_path / "a.tck", gtab=inputs.gtab, affine=inputs.affine, **inputs.memory("mask"),
+            **COMMON,
         )
         record = json.loads((tmp_path / "a.json").read_text())
         assert {row["path"] for row in record["inputs"].values()} == {
@@ -150,14 +151,14 @@ class TestSameBits:
 
 
 class TestParameters:
-    def test_keywords_override(self, given):
-        base = ts.Parameters(dg="prob", max_angle=30, nseeds=60, mask=given.arrays["mask"])
-        changed = ts.track(*given.series, parameters=base, dg="boot", arch="cpu").parameters
+    def test_keywords_override(self, inputs):
+        base = ts.Parameters(dg="prob", max_angle=30, nseeds=60, mask=inputs.arrays["mask"])
+        changed = ts.track(*inputs.series, parameters=base, dg="boot", arch="cpu").parameters
         assert (changed.dg, changed.model, changed.max_angle, changed.nseeds) == ("boot", "csa", 30, 60)
         assert base.dg == "prob"
         assert str(changed.mask) == "mask (in memory)"
         with pytest.raises(ts.ParameterError, match="exclude each other"):
-            ts.track(*given.series, parameters=base, seeds=given.seeds)
+            ts.track(*inputs.series, parameters=base, seeds=inputs.seeds)
 
     def test_an_editor_knows_every_keyword(self):
         """``Options`` has the fields of ``Parameters``, with their types or their words, in the order of the help.
@@ -202,9 +203,9 @@ class TestRefused:
             ({"max_angle": 200}, "^max_angle is 200"),
         ],
     )
-    def test_arguments(self, given, wrong, words):
-        arguments = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "affine": given.affine}
-        wrong = {name: given.gtab if value is GTAB else value for name, value in wrong.items()}
+    def test_arguments(self, inputs, wrong, words):
+        arguments = {"dwi": inputs.dwi, "bvals": inputs.bvals, "bvecs": inputs.bvecs, "affine": inputs.affine}
+        wrong = {name: inputs.gtab if value is GTAB else value for name, value in wrong.items()}
         with pytest.raises(ts.ParameterError, match=words) as raised:
             ts.track(**(arguments | wrong))
         assert "\n" not in str(raised.value)
@@ -212,9 +213,9 @@ class TestRefused:
             with pytest.raises(ts.ParameterError, match=words):
                 ts.stream(**(arguments | wrong))  # at the call, before the first batch is asked for
 
-    def test_an_affine_that_nothing_needs(self, given):
+    def test_an_affine_that_nothing_needs(self, inputs):
         with pytest.raises(ts.ParameterError, match=r"^affine is for arrays"):
-            ts.track(*given.series, affine=given.affine)
+            ts.track(*inputs.series, affine=inputs.affine)
 
     @pytest.mark.parametrize(
         ("wrong", "words"),
@@ -233,28 +234,28 @@ class TestRefused:
             ({"seeds": np.full((4, 3), 1e4)}, r"^seeds \(in memory\): as RASmm 4 of 4 seeds lie outside"),
         ],
     )
-    def test_values(self, given, wrong, words):
-        arguments = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "affine": given.affine}
+    def test_values(self, inputs, wrong, words):
+        arguments = {"dwi": inputs.dwi, "bvals": inputs.bvals, "bvecs": inputs.bvecs, "affine": inputs.affine}
         with pytest.raises(ts.InputError, match=words):
-            ts.track(**({**arguments, "mask": given.arrays["mask"], "arch": "cpu"} | wrong))
+            ts.track(**({**arguments, "mask": inputs.arrays["mask"], "arch": "cpu"} | wrong))
 
     @pytest.mark.parametrize("name", [
         "dwi", "bvals", "bvecs", "affine", "seeds", *(name for name in names_in_memory() if name != "seeds"),
         "image", "several",
     ])
-    def test_masked_values(self, given, name):
+    def test_masked_values(self, inputs, name):
         """NumPy forgets the mask of an array that is converted; one without masked values is taken as it is."""
-        known = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "affine": given.affine}
-        values = {**known, "seeds": given.seeds}.get(name, given.arrays["mask"].astype(np.float32))
+        known = {"dwi": inputs.dwi, "bvals": inputs.bvals, "bvecs": inputs.bvecs, "affine": inputs.affine}
+        values = {**known, "seeds": inputs.seeds}.get(name, inputs.arrays["mask"].astype(np.float32))
         holed = np.ma.masked_array(values, np.zeros(np.shape(values), bool))
         holed.mask.flat[0] = True
         for part, masked in (("1 masked", holed), ("all", np.ma.masked_all_like(values))):
             value = {
-                "image": lambda one: nib.Nifti1Image(one, given.affine), "several": lambda one: [values, one],
-                "connectome": lambda one: (one, "out.csv"), "seed_matrix": lambda one: (one, "out.npz"),
-                "seeds_to_targets": lambda one: (one, "out.csv"),
-                "voxel_matrix": lambda one: (one, "out.npz"), "sift2": lambda one: (one, "out.txt"),
-            }.get(name, lambda one: one)(masked)
+                "image": lambda array: nib.Nifti1Image(array, inputs.affine), "several": lambda array: [values, array],
+                "connectome": lambda array: (array, "out.csv"), "seed_matrix": lambda array: (array, "out.npz"),
+                "seeds_to_targets": lambda array: (array, "out.csv"),
+                "voxel_matrix": lambda array: (array, "out.npz"), "sift2": lambda array: (array, "out.txt"),
+            }.get(name, lambda array: array)(masked)
             option = {"image": "mask", "several": "exclude"}.get(name, name)
             words = rf"^{option} is a masked array .* with \.filled\(value\)"
             with pytest.raises(ts.ParameterError, match=words) as raised:
@@ -262,24 +263,24 @@ class TestRefused:
             assert "\n" not in str(raised.value)
             assert part == "all" or "with 1 masked value:" in str(raised.value)
 
-    def test_masked_arrays_without_masked_values(self, given):
-        plain = {"dwi": given.dwi, "bvals": given.bvals, "bvecs": given.bvecs, "mask": given.arrays["mask"],
-                 "stop_map": given.arrays["stop_map"], "seeds": given.seeds}
+    def test_masked_arrays_without_masked_values(self, inputs):
+        plain = {"dwi": inputs.dwi, "bvals": inputs.bvals, "bvecs": inputs.bvecs, "mask": inputs.arrays["mask"],
+                 "stop_map": inputs.arrays["stop_map"], "seeds": inputs.seeds}
         masked = {name: np.ma.masked_array(value) for name, value in plain.items()}
-        found, expected = (ts.track(**one, affine=given.affine, arch="cpu") for one in (masked, plain))
-        assert np.array_equal(points(found), points(expected))
+        result, expected = (ts.track(**arrays, affine=inputs.affine, arch="cpu") for arrays in (masked, plain))
+        assert np.array_equal(points(result), points(expected))
 
-    def test_an_image_whose_file_was_cut(self, given, tmp_path):
+    def test_an_image_whose_file_was_cut(self, inputs, tmp_path):
         path = tmp_path / "mask.nii.gz"
-        path.write_bytes((given.folder / "mask.nii.gz").read_bytes())
+        path.write_bytes((inputs.folder / "mask.nii.gz").read_bytes())
         image = nib.load(path)
         path.write_bytes(path.read_bytes()[:300])
         with pytest.raises(ts.InputError, match=r"^mask \(in memory\): cannot be read"):
-            ts.track(*given.series, mask=image, arch="cpu")
+            ts.track(*inputs.series, mask=image, arch="cpu")
 
 
 class TestResult:
-    def test_it_sums_up_the_batches(self, given, result):
+    def test_it_sums_up_the_batches(self, inputs, result):
         lines = [line for batch in result.batches for line in batch]
         assert result.n_streamlines == len(lines)
         assert result.points == sum(map(len, lines))
@@ -288,17 +289,17 @@ class TestResult:
         assert (result.arch, result.seeds, result.path) == ("cpu", 1500, None)
         assert sum(result.stop_reasons.values()) >= 2 * len(lines)
         assert 500 < len(np.unique(result.sample.seed_number)) <= 1000
-        streamed = ts.stream(*given.series, **given.files("mask"), nseeds=1500, arch="cpu", chunk_size=400)
+        streamed = ts.stream(*inputs.series, **inputs.files("mask"), nseeds=1500, arch="cpu", chunk_size=400)
         assert np.array_equal(ts.Batch.concatenate(streamed).points, points(result))
 
     @pytest.mark.parametrize("suffix", ["", ".trx", ".trk", ".tck"])
-    def test_to_sft(self, given, result, suffix, tmp_path):
+    def test_to_sft(self, inputs, result, suffix, tmp_path):
         path = tmp_path / f"a{suffix}" if suffix else None
-        same = ts.track(*given.series, path, **given.files("mask"), nseeds=1500, arch="cpu") if suffix else result
+        same = ts.track(*inputs.series, path, **inputs.files("mask"), nseeds=1500, arch="cpu") if suffix else result
         assert same.path == path
         sft = same.to_sft()
         assert sft.space == Frame.RASMM
-        assert np.allclose(sft.affine, given.affine)
+        assert np.allclose(sft.affine, inputs.affine)
         assert np.abs(sft.streamlines.get_data() - points(result)).max() < 1e-3
         assert suffix == ".tck" or np.array_equal(
             sft.data_per_streamline["seed_number"][:, 0], ts.Batch.concatenate(result.batches).seed_number
@@ -311,9 +312,9 @@ class TestResult:
     def test_in_a_line(self, result):
         assert re.fullmatch(r"<TrackResult: [\d,]+ streamlines from 1,500 seeds, [\d.]+ mm .* in memory>", repr(result))
 
-    def test_in_a_notebook(self, given, tmp_path):
+    def test_in_a_notebook(self, inputs, tmp_path):
         path = tmp_path / "a<b>&.trx"
-        shown = ts.track(*given.series, path, **given.files("mask"), **COMMON)._repr_html_()
+        shown = ts.track(*inputs.series, path, **inputs.files("mask"), **COMMON)._repr_html_()
         page = ElementTree.fromstring(f"<p>{shown}</p>".replace("></p>", "/></p>"))
         rows = {row.find("th").text: row.find("td").text for row in page.iter("tr")}
         assert rows["seeds"] == "60"
@@ -322,8 +323,8 @@ class TestResult:
         assert not re.search(r"https?:|<script", shown)
         assert len(shown) < 1_000_000
 
-    def test_of_no_streamline(self, given):
-        nothing = ts.track(*given.series, **given.files("mask"), **COMMON, min_length=1e6)
+    def test_of_no_streamline(self, inputs):
+        nothing = ts.track(*inputs.series, **inputs.files("mask"), **COMMON, min_length=1e6)
         assert nothing.n_streamlines == len(nothing.to_sft()) == 0
         assert "<img" in nothing._repr_html_()
 

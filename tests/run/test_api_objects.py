@@ -6,13 +6,12 @@ import pytest
 
 import tistreamlines as ts
 
-COMMON = {"nseeds": 300, "arch": "cpu", "min_length": 0}
+COMMON = {"nseeds": 300, "min_length": 0}
 
 
 @pytest.fixture(scope="module")
 def series(head):
-    names = ("dwi", "bvals", "bvecs")
-    return dict(zip(names, head.series, strict=True)) | {"mask": head.phantom.mask.astype(np.uint8)}
+    return head.options | {"mask": head.phantom.mask.astype(np.uint8)}
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +21,10 @@ def tissues(head):
     return np.stack([white, phantom.mask - white, np.zeros_like(white)], axis=-1).astype(np.float32)
 
 
-def same(one, other):
+def same(result, other):
     """The same streamlines, of which there are some."""
-    assert one.n_streamlines == other.n_streamlines > 20
-    a, b = (ts.Batch.concatenate(found.batches) for found in (one, other))
+    assert result.n_streamlines == other.n_streamlines > 20
+    a, b = (ts.Batch.concatenate(run.batches) for run in (result, other))
     assert np.array_equal(a.points, b.points)
     assert np.array_equal(a.offsets, b.offsets)
 
@@ -44,11 +43,11 @@ CASES = {
 @pytest.mark.parametrize("dg", CASES)
 def test_the_bits_are_those_of_keywords(series, dg):
     objects, keywords = CASES[dg]
-    one, other = (ts.track(**series, **COMMON, **given) for given in (objects, keywords))
-    same(one, other)
-    assert one.parameters.as_dict() == other.parameters.as_dict()
+    result, other = (ts.track(**series, **COMMON, **options) for options in (objects, keywords))
+    same(result, other)
+    assert result.parameters.as_dict() == other.parameters.as_dict()
     with pytest.raises(AssertionError):
-        same(one, ts.track(**series, **COMMON, dg=dg))
+        same(result, ts.track(**series, **COMMON, dg=dg))
 
 
 @pytest.mark.parametrize("rule", ["act", "cmc"])
@@ -66,28 +65,29 @@ def test_stopping_rules_and_regions(series, tissues, rule, head):
         "stopping": rule, "pve": tissues, "seed_sphere": f"{ball},40.0", "dg": "boot",
         "include": [f"{ball},60.0", nib.Nifti1Image(upper, affine)],
     }
-    one, other = (ts.track(**series, **COMMON, **given) for given in (objects, keywords))
-    same(one, other)
-    assert one.as_dict()["dropped"] != ts.track(**series, **COMMON, **keywords | {"include": None}).as_dict()["dropped"]
+    result, other = (ts.track(**series, **COMMON, **options) for options in (objects, keywords))
+    same(result, other)
+    everywhere = ts.track(**series, **COMMON, **keywords | {"include": None})
+    assert result.as_dict()["dropped"] != everywhere.as_dict()["dropped"]
 
 
 def test_density_is_a_product(series, tmp_path):
     paths = [tmp_path / name for name in ("a.nii.gz", "b.nii.gz")]
     ts.track(**series, **COMMON, products=[ts.Density(paths[0], voxel=4)])
     ts.track(**series, **COMMON, density=paths[1], density_voxel=4)
-    one, other = (np.asarray(nib.load(path).dataobj) for path in paths)
-    assert np.array_equal(one, other)
-    assert one.sum() > 100
+    density, other = (np.asarray(nib.load(path).dataobj) for path in paths)
+    assert np.array_equal(density, other)
+    assert density.sum() > 100
 
 
 def test_stream_and_estimate_take_them(series):
-    one, other = (
-        ts.Batch.concatenate(list(ts.stream(**series, **COMMON, **given))).points
-        for given in ({"dg": ts.Boot(max_angle=45)}, {"dg": "boot", "max_angle": 45})
+    points, other = (
+        ts.Batch.concatenate(list(ts.stream(**series, **COMMON, **options))).points
+        for options in ({"dg": ts.Boot(max_angle=45)}, {"dg": "boot", "max_angle": 45})
     )
-    assert len(one) > 100
-    assert np.array_equal(one, other)
+    assert len(points) > 100
+    assert np.array_equal(points, other)
     with pytest.raises(ts.ParameterError, match="density is written by track"):
         ts.stream(**series, **COMMON, products=[ts.Density("a.nii")])
-    found = [ts.estimate(**series, **COMMON, dg=dg).streamlines for dg in (ts.Boot(max_directions=1), ts.Boot())]
-    assert found[0] != found[1]
+    counts = [ts.estimate(**series, **COMMON, dg=dg).streamlines for dg in (ts.Boot(max_directions=1), ts.Boot())]
+    assert counts[0] != counts[1]

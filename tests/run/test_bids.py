@@ -23,28 +23,28 @@ def tracked(head, tmp_path_factory):
     """A run whose series has a BIDS name: the result and the folder."""
     folder = tmp_path_factory.mktemp("bids")
     series = [folder / f"{SERIES}{suffix}" for suffix in (".nii.gz", ".bval", ".bvec")]
-    for one, other in zip(head.series, series, strict=True):
-        shutil.copy(one, other)
-    result = ts.track(*series, bids_out=folder / "out", density="auto", mask=head.mask, arch="cpu", nseeds=50, dg="det",
-                      max_length=90)
+    for source, other in zip(head.series, series, strict=True):
+        shutil.copy(source, other)
+    options = {"mask": head.mask, "cache_dir": head.cache, "arch": "cpu", "nseeds": 50, "dg": "det", "max_length": 90}
+    result = ts.track(*series, bids_out=folder / "out", density="auto", **options)
     return result, folder
 
 
-@pytest.mark.parametrize(("given", "options", "name"), [
+@pytest.mark.parametrize(("file", "options", "name"), [
     (f"{SERIES}.nii.gz", {}, f"sub-01/ses-a/dwi/{START}_tract-wholebrain_track-boot_tractogram.trx"),
     ("sub-x2_dwi.mif", {"dg": "ptt"}, "sub-x2/dwi/sub-x2_tract-wholebrain_track-ptt_tractogram.trx"),
     # streamlines of a bundle are not those of the whole brain
     ("sub-1_dwi.nii", {"include": ["1,2,3,4"]}, "sub-1/dwi/sub-1_track-boot_tractogram.trx"),
 ])
-def test_names_have_the_entities_of_the_series(given, options, name):
-    found, _ = bids.named(f"/data/{given}", None, ts.Parameters.given({"bids_out": "out", **options}))
-    assert found == Path("out", name)
+def test_names_have_the_entities_of_the_series(file, options, name):
+    path, _ = bids.named(f"/data/{file}", None, ts.Parameters.given({"bids_out": "out", **options}))
+    assert path == Path("out", name)
 
 
-@pytest.mark.parametrize("given", ["dwi.nii.gz", "sub-01_bold.nii.gz", "sub-01_b0_dwi.nii.gz", "sub-_dwi.nii"])
-def test_other_names_are_one_line(given, run, tmp_path):
-    told = run("track", given, "a.bval", "a.bvec", "--bids-out", tmp_path / "out")
-    one_line(told, 2, given, "name it like sub-01_dwi.nii.gz")
+@pytest.mark.parametrize("file", ["dwi.nii.gz", "sub-01_bold.nii.gz", "sub-01_b0_dwi.nii.gz", "sub-_dwi.nii"])
+def test_other_names_are_one_line(file, run, tmp_path):
+    outcome = run("track", file, "a.bval", "a.bvec", "--bids-out", tmp_path / "out")
+    one_line(outcome, 2, file, "name it like sub-01_dwi.nii.gz")
     assert not (tmp_path / "out").exists()
 
 
@@ -59,9 +59,9 @@ def test_what_cannot_be_is_one_line(run, tmp_path):
 
 def test_files_are_where_they_belong(tracked):
     result, folder = tracked
-    found = sorted(str(path.relative_to(folder / "out")) for path in (folder / "out").rglob("*.*"))
+    paths = sorted(str(path.relative_to(folder / "out")) for path in (folder / "out").rglob("*.*"))
     stem = f"sub-01/ses-a/dwi/{START}"
-    assert found == sorted([
+    assert paths == sorted([
         "dataset_description.json", *(f"{stem}_tract-wholebrain_track-det_tractogram.{end}" for end in ("trx", "json")),
         *(f"{stem}_model-{result.parameters.model}_desc-det_param-density_dwimap.{end}" for end in ("nii.gz", "json")),
     ])
@@ -74,23 +74,23 @@ def test_files_are_where_they_belong(tracked):
 
 def test_the_sidecar_has_the_fields_of_the_proposal(tracked):
     result, folder = tracked
-    told = json.loads(next((folder / "out").rglob("*_tractogram.json")).read_text())
+    sidecar = json.loads(next((folder / "out").rglob("*_tractogram.json")).read_text())
     dwi = str(folder / f"{SERIES}.nii.gz")
-    assert told["made_by"] == "tistreamlines"  # it is the record as well
-    assert told["StreamlineSeeding"] == {
+    assert sidecar["made_by"] == "tistreamlines"  # it is the record as well
+    assert sidecar["StreamlineSeeding"] == {
         "Sources": [{"Type": "Random", "Source": dwi, "Unidirectional": False}],
         "AcceptanceCriteria": [{"Metric": "fractional anisotropy", "Source": dwi, "Threshold": 0.25}],
     }
-    propagation = told["StreamlinePropagation"]
+    propagation = sidecar["StreamlinePropagation"]
     assert {"Algorithm", "Interpolation", "InterpolationOrder", "Source"} <= set(propagation)
-    assert propagation["StepSize"] == told["step_mm"]
+    assert propagation["StepSize"] == sidecar["step_mm"]
     assert propagation["AnglePerStep"] == result.parameters.max_angle
-    assert told["StreamlineTermination"]["Anisotropy"] == [
+    assert sidecar["StreamlineTermination"]["Anisotropy"] == [
         {"Metric": "fractional anisotropy", "Source": dwi, "Threshold": 0.1}
     ]
-    assert told["StreamlineAcceptanceCriteria"]["MaximumLength"] == 90
-    assert told["StreamlineAcceptanceCriteria"]["MinimumLength"] == pytest.approx(5 * result.space.voxel_sizes.min())
-    assert told["StreamlineReconstructionDensity"] == {"Seeds": 50}
+    assert sidecar["StreamlineAcceptanceCriteria"]["MaximumLength"] == 90
+    assert sidecar["StreamlineAcceptanceCriteria"]["MinimumLength"] == pytest.approx(5 * result.space.voxel_sizes.min())
+    assert sidecar["StreamlineReconstructionDensity"] == {"Seeds": 50}
 
 
 @pytest.mark.parametrize(("options", "source"), [
@@ -106,14 +106,14 @@ def test_the_sidecar_has_the_fields_of_the_proposal(tracked):
 ])
 def test_seeding_is_told_in_the_words_of_the_proposal(options, source):
     parameters, space = ts.Parameters.given(options), Space(np.diag([2.0, 2.0, 2.0, 1.0]), (9, 9, 9))
-    told = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]
-    assert told == {"Sources": [source | {"Unidirectional": False}]}
+    seeding = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]
+    assert seeding == {"Sources": [source | {"Unidirectional": False}]}
 
 
 def test_each_surface_is_a_source():
     parameters, space = ts.Parameters.given({"seed_surface": ["lh.white", "rh.white"]}), Space(np.eye(4), (9, 9, 9))
-    told = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]["Sources"]
-    assert [one["Source"] for one in told] == ["lh.white", "rh.white"]
+    sources = bids.metadata(parameters, "dwi.nii.gz", space, 1.0)["StreamlineSeeding"]["Sources"]
+    assert [source["Source"] for source in sources] == ["lh.white", "rh.white"]
 
 
 @pytest.mark.parametrize(("options", "masks"), [
@@ -122,7 +122,7 @@ def test_each_surface_is_a_source():
 ])
 def test_masks_that_end_streamlines_are_told(options, masks):
     space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 4, 4))
-    told = bids.metadata(ts.Parameters.given(options), "dwi.nii", space, 0.5)
-    assert told["StreamlineTermination"].get("Masks") == masks
-    longest = told["StreamlineTermination"].get("MaximumLength")
+    sidecar = bids.metadata(ts.Parameters.given(options), "dwi.nii", space, 0.5)
+    assert sidecar["StreamlineTermination"].get("Masks") == masks
+    longest = sidecar["StreamlineTermination"].get("MaximumLength")
     assert longest == (200.0 if options["dg"] == "ifod2" else None)

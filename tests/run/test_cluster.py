@@ -22,8 +22,9 @@ from tistreamlines.devices import ARCHS, list_devices
 from tistreamlines.distributed import track, track_many
 from tistreamlines.run import cluster
 
-KILLS = int(os.environ.get("TISTREAMLINES_KILLS", "2"))  # more of them take longer
+KILLS = int(os.environ.get("TISTREAMLINES_KILLS", "1"))  # more of them take longer
 SEEDS = 12_000 * KILLS  # so that the run outlasts the kills
+FEW = 400
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +42,7 @@ def client():
 @pytest.fixture(scope="module")
 def options(head):
     """Arguments of a run."""
-    series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    return {**series, "mask": head.mask, "arch": "cpu", "nseeds": SEEDS}
+    return head.options | {"nseeds": FEW}
 
 
 @pytest.fixture(scope="module")
@@ -96,15 +96,16 @@ def left_in(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_killed_workers_change_no_byte(client, options, whole, tmp_path):
-    parts = max(8, 3 * KILLS)
+def test_killed_workers_change_no_byte(client, options, tmp_path_factory, tmp_path):
+    long, parts = options | {"nseeds": SEEDS}, max(8, 3 * KILLS)
+    whole = ts.track(output=tmp_path_factory.mktemp("long") / "a.trx", **long)
     watcher = Progress()
     with Kills(client, KILLS) as kills:
-        made = track(client, **options, output=tmp_path / "a.trx", parts=parts, retries=KILLS, watcher=watcher)
+        counts = track(client, **long, output=tmp_path / "a.trx", parts=parts, retries=KILLS, watcher=watcher)
     assert kills.done == KILLS
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
-    assert (made["seeds"], made["streamlines"]) == (SEEDS, whole.n_streamlines)
-    assert made["stop_reasons"] == whole.stop_reasons
+    assert (counts["seeds"], counts["streamlines"]) == (SEEDS, whole.n_streamlines)
+    assert counts["stop_reasons"] == whole.stop_reasons
     assert watcher.seen[-1] == (SEEDS, SEEDS, whole.n_streamlines)
     assert len(watcher.seen) == parts
     assert left_in(tmp_path) == {"a.json", "a.trx"}
@@ -112,29 +113,29 @@ def test_killed_workers_change_no_byte(client, options, whole, tmp_path):
 
 def test_a_worker_tracks_one_part_at_a_time_in_one_process(options, whole, tmp_path):
     common = {"n_workers": 1, "threads_per_worker": 3, "dashboard_address": ":0"}
-    with LocalCluster(**common, processes=True) as cluster, Client(cluster) as own:
-        track(own, **options, output=tmp_path / "b.trk", parts=3)
-        (before,) = own.run(os.getpid).values()
-        track(own, **options, output=tmp_path / "a.trx", parts=5)
-        assert (before,) == tuple(own.run(os.getpid).values())
+    with LocalCluster(**common, processes=True) as cluster, Client(cluster) as client:
+        track(client, **options, output=tmp_path / "b.trk", parts=3)
+        (before,) = client.run(os.getpid).values()
+        track(client, **options, output=tmp_path / "a.trx", parts=5)
+        assert (before,) == tuple(client.run(os.getpid).values())
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
     assert len(nib.streamlines.load(tmp_path / "b.trk").streamlines) == whole.n_streamlines
 
 
 def test_arrays_images_and_objects(client, options, whole, tmp_path):
     dwi, mask = nib.load(options["dwi"]), nib.load(options["mask"])
-    given = {
+    in_memory = {
         "dwi": np.asarray(dwi.dataobj), "bvals": np.loadtxt(options["bvals"]), "bvecs": np.loadtxt(options["bvecs"]),
         "mask": mask,
     }
     map_of_all = ts.Density(tmp_path / "map.nii.gz", voxel=5)
-    track(client, **{**options, **given}, dg=ts.Boot(), products=[map_of_all], output=tmp_path / "a.trx", parts=2)
+    track(client, **{**options, **in_memory}, dg=ts.Boot(), products=[map_of_all], output=tmp_path / "a.trx", parts=2)
     assert np.asarray(nib.load(map_of_all.options["path"]).dataobj).sum() > whole.n_streamlines
     assert (tmp_path / "a.trx").read_bytes() == whole.path.read_bytes()
 
 
 def test_many_subjects(client, options, whole, tmp_path):
-    seeds, lost = (300, SEEDS, 200), tmp_path / "lost.nii.gz"
+    seeds, lost = (300, FEW, 200), tmp_path / "lost.nii.gz"
     subjects = [options | {"nseeds": n, "output": tmp_path / f"{n}.trx"} for n in seeds]
     subjects += [options | {"mask": lost, "output": tmp_path / "lost.trx"}]
     subjects += [options | {"select": 150, "nseeds": None, "output": tmp_path / "select.trx", "include": "0,0,0,30"}]
@@ -143,7 +144,7 @@ def test_many_subjects(client, options, whole, tmp_path):
     assert isinstance(outcomes[3], ts.InputError)
     assert "lost.nii.gz" in str(outcomes[3])
     assert outcomes[4]["streamlines"] == 150
-    assert (tmp_path / f"{SEEDS}.trx").read_bytes() == whole.path.read_bytes()
+    assert (tmp_path / f"{FEW}.trx").read_bytes() == whole.path.read_bytes()
     names = {*map(str, seeds), "select"}
     assert left_in(tmp_path) == {f"{n}{s}" for n in names for s in (".trx", ".json")}
 
@@ -152,7 +153,7 @@ def test_errors_come_back_as_their_own_types(client, options, tmp_path):
     output = tmp_path / "a.trx"
     with pytest.raises(ts.InputError, match=r"no\.bval"):
         track(client, **options | {"bvals": tmp_path / "no.bval"}, output=output)
-    missing = [arch for arch in ARCHS if not any(one.arch == arch and one.available for one in list_devices())]
+    missing = [arch for arch in ARCHS if not any(device.arch == arch and device.available for device in list_devices())]
     with pytest.raises(ts.DeviceError, match=missing[0]):  # no computer has all
         track(client, **options | {"arch": missing[0]}, output=output, retries=0)
     assert not left_in(tmp_path)

@@ -54,7 +54,7 @@ def test_trx_python_reads_values_of_streamlines_and_points(sampled, fa, plain):
     assert set(trx.data_per_vertex) == {"FA", "sample"}
     assert np.allclose(trx.data_per_vertex["FA"]._data[:, 0], np.concatenate(expected), atol=1e-5)
     for which, of in zip(STATISTICS[1:], (np.median, np.min, np.max), strict=True):
-        assert np.allclose(trx.data_per_streamline[f"FA_{which}"][:, 0], [of(one) for one in expected], atol=1e-5)
+        assert np.allclose(trx.data_per_streamline[f"FA_{which}"][:, 0], [of(values) for values in expected], atol=1e-5)
     assert np.array_equal(trx.data_per_streamline["FA_mean"], trx.data_per_streamline["sample_mean"])
     record = json.loads(sampled.path.with_suffix(".json").read_text())
     assert record["samples"]["FA"] == str(fa)
@@ -71,12 +71,12 @@ def test_a_trk_file_holds_them_too(sampled, options, fa, tmp_path):
 
 
 def test_a_table_lies_beside_a_tck_file(sampled, options, fa, plain, tmp_path):
-    made = ts.track(output=tmp_path / "a.tck", **options, sample=fa, sample_table=tmp_path / "a.csv")
+    result = ts.track(output=tmp_path / "a.tck", **options, sample=fa, sample_table=tmp_path / "a.csv")
     assert filecmp.cmp(tmp_path / "a.csv", tmp_path / "a_samples.csv", False)
-    assert made.record["inputs"]["sample 1"]["path"] == str(fa)
+    assert result.record["inputs"]["sample 1"]["path"] == str(fa)
     table = np.genfromtxt(tmp_path / "a_samples.csv", np.float32, delimiter=",", names=True)
     trx = trx_file_memmap.load(str(sampled.path))
-    assert len(table) == plain.n_streamlines == len(made.products["sample_table"]["FA_mean"])
+    assert len(table) == plain.n_streamlines == len(result.products["sample_table"]["FA_mean"])
     for name in table.dtype.names:
         assert np.array_equal(table[name], trx.data_per_streamline[name][:, 0])
     with pytest.raises(ts.OutputError, match=r"a_samples\.csv: exists already"):
@@ -88,11 +88,11 @@ def test_a_table_lies_beside_a_tck_file(sampled, options, fa, plain, tmp_path):
 
 def test_a_table_needs_no_tractogram(sampled, options, fa, tmp_path):
     options = options | {"keep_streamlines": False}
-    made = ts.track(**options, sample=fa, sample_table=tmp_path / "a.tsv")
+    result = ts.track(**options, sample=fa, sample_table=tmp_path / "a.tsv")
     table = np.genfromtxt(tmp_path / "a.tsv", np.float32, delimiter="\t", names=True)
     trx = trx_file_memmap.load(str(sampled.path))
     assert np.array_equal(table["FA_median"], trx.data_per_streamline["FA_median"][:, 0])
-    assert (len(made.batches), made.record["inputs"]["sample 1"]["path"]) == (0, str(fa))
+    assert (len(result.batches), result.record["inputs"]["sample 1"]["path"]) == (0, str(fa))
     for more in ({"sample_points": True}, {"compress": 0.1}):
         with pytest.raises(ts.ParameterError, match="none is written"):
             ts.track(**options, sample=fa, sample_table=tmp_path / "b.csv", **more)
@@ -102,51 +102,51 @@ def test_a_table_needs_no_tractogram(sampled, options, fa, tmp_path):
 
 @pytest.mark.parametrize("more", REDUCED)
 def test_parts_pieces_and_saved_results_have_the_same_bytes(options, fa, tmp_path, monkeypatch, more):
-    given = {"sample": fa, "sample_points": True} | more
-    whole = ts.track(output=tmp_path / "a.trx", **options, **given)
-    ts.join(write_parts(tmp_path, options), tmp_path / "b.trx", **given)
-    ts.track(**options, **given).save(tmp_path / "c.trx")
+    content = {"sample": fa, "sample_points": True} | more
+    whole = ts.track(output=tmp_path / "a.trx", **options, **content)
+    ts.join(write_parts(tmp_path, options), tmp_path / "b.trx", **content)
+    ts.track(**options, **content).save(tmp_path / "c.trx")
     whole.save(tmp_path / "d.trx")
     monkeypatch.setattr(resume, "MOST", 40)
     monkeypatch.setattr(resume, "FEWEST", 40)
-    ts.track(output=tmp_path / "e.trx", **options | {"threads": 2}, **given, resume=True)
+    ts.track(output=tmp_path / "e.trx", **options | {"threads": 2}, **content, resume=True)
     assert all(filecmp.cmp(tmp_path / "a.trx", tmp_path / f"{name}.trx", False) for name in "bcde")
     assert whole.points > len(whole.streamlines._data)
     hashes = [json.loads((tmp_path / f"{name}.json").read_text())["inputs"]["sample 1"] for name in "abcde"]
-    assert all(one == hashes[0] for one in hashes)
+    assert all(digest == hashes[0] for digest in hashes)
 
 
 def test_ends_alone(options, fa, plain, tmp_path):
-    made = ts.track(output=tmp_path / "a.trx", **options, sample=fa, endpoints_only=True, density=tmp_path / "d.nii")
-    assert all(np.array_equal(two, line[[0, -1]]) for two, line in zip(made, plain, strict=True))
+    result = ts.track(output=tmp_path / "a.trx", **options, sample=fa, endpoints_only=True, density=tmp_path / "d.nii")
+    assert all(np.array_equal(two, line[[0, -1]]) for two, line in zip(result, plain, strict=True))
     whole = ts.track(**options, density=tmp_path / "e.nii", keep_streamlines=False)
-    assert np.array_equal(made.density, whole.density)
-    assert made.mean_mm == whole.mean_mm
+    assert np.array_equal(result.density, whole.density)
+    assert result.mean_mm == whole.mean_mm
 
 
 def test_dipys_compress_streamlines_leaves_the_same_points(options, plain, fa, tmp_path):
-    made = ts.track(output=tmp_path / "a.tck", **options, sample=fa, compress=0.1)
-    for ours, theirs in zip(made, compress_streamlines(list(plain), 0.1), strict=True):
+    result = ts.track(output=tmp_path / "a.tck", **options, sample=fa, compress=0.1)
+    for ours, theirs in zip(result, compress_streamlines(list(plain), 0.1), strict=True):
         assert np.array_equal(ours, theirs)
     assert "step_size" not in nib.streamlines.load(tmp_path / "a.tck").header
 
 
 @pytest.mark.parametrize("every", [2, 5, 1000])
 def test_every_nth_point_from_the_seed(options, plain, fa, tmp_path, every):
-    given = {"sample": fa, "sample_points": True, "downsample": every, "density": tmp_path / "d.nii"}
-    made = ts.track(output=tmp_path / "a.trx", **options, **given)
-    trx, (batch,) = trx_file_memmap.load(str(made.path)), [ts.Batch.concatenate(plain.batches)]
+    content = {"sample": fa, "sample_points": True, "downsample": every, "density": tmp_path / "d.nii"}
+    result = ts.track(output=tmp_path / "a.trx", **options, **content)
+    trx, (batch,) = trx_file_memmap.load(str(result.path)), [ts.Batch.concatenate(plain.batches)]
     values = values_from_volume(VALUES, plain.streamlines, np.diag([2.0, 2, 2, 1]))
     for line, seed, ours, sampled, all_values in zip(
-        batch, batch.seeds, made, trx.data_per_vertex["FA"], values, strict=True
+        batch, batch.seeds, result, trx.data_per_vertex["FA"], values, strict=True
     ):
         place, last = int(np.abs(line - seed).sum(axis=1).argmin()), len(line) - 1
         kept = [i for i in range(len(line)) if i in (0, last) or (i - place) % every == 0]
         assert np.array_equal(ours, line[kept])
         assert np.allclose(sampled[:, 0], np.array(all_values)[kept], atol=1e-5)
-    assert np.array_equal(made.density, ts.track(**options, density=tmp_path / "e.nii").density)
+    assert np.array_equal(result.density, ts.track(**options, density=tmp_path / "e.nii").density)
     assert np.array_equal(trx.data_per_streamline["seeds"], batch.seeds)
-    assert 0 < made.points / len(made.streamlines._data) <= every
+    assert 0 < result.points / len(result.streamlines._data) <= every
 
 
 @pytest.mark.skipif(shutil.which("tckresample") is None, reason="MRtrix3 is not installed")
@@ -157,25 +157,26 @@ def test_tckresample_leaves_the_same_points_where_the_seed_is_in_the_middle(opti
     ours, theirs = (nib.streamlines.load(tmp_path / name) for name in ("ours.tck", "theirs.tck"))
     assert float(ours.header["step_size"]) == pytest.approx(3 * plain.record["step_mm"])
     compared = 0
-    for seed, line, one, other in zip(
+    for seed, line, streamline, other in zip(
         ts.Batch.concatenate(plain.batches).seeds, plain, ours.streamlines, theirs.streamlines, strict=True
     ):
         if (np.abs(line - seed).sum(axis=1).argmin() - len(line) // 2) % 3 == 0:
-            assert np.array_equal(one, other)
+            assert np.array_equal(streamline, other)
             compared += 1
     assert compared > 20
 
 
 def test_float16_rounds_by_what_is_told(options, plain, tmp_path):
-    made = ts.track(output=tmp_path / "a.trx", **options, points="float16")
-    error = np.abs(made.streamlines._data.astype(float) - plain.streamlines._data).max()
-    assert made.streamlines._data.dtype == trx_file_memmap.load(str(made.path)).streamlines._data.dtype == np.float16
-    assert 0 < error <= rounding_mm(made.space)
-    assert f"{rounding_mm(made.space):.2g} mm" in made.notes[-1]
+    result = ts.track(output=tmp_path / "a.trx", **options, points="float16")
+    error = np.abs(result.streamlines._data.astype(float) - plain.streamlines._data).max()
+    stored = trx_file_memmap.load(str(result.path)).streamlines
+    assert result.streamlines._data.dtype == stored._data.dtype == np.float16
+    assert 0 < error <= rounding_mm(result.space)
+    assert f"{rounding_mm(result.space):.2g} mm" in result.notes[-1]
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("content", "match"),
     [
         ({"output": "a.trx", "downsample": 2, "compress": 0.1}, "exclude each other"),
         ({"density": "d.nii", "downsample": 2, "keep_streamlines": False}, "give an output"),
@@ -185,10 +186,10 @@ def test_float16_rounds_by_what_is_told(options, plain, tmp_path):
         ({"density": "d.nii", "keep_streamlines": False}, "give an output"),
     ],
 )
-def test_what_no_file_can_hold_is_refused(options, fa, tmp_path, monkeypatch, given, match):
+def test_what_no_file_can_hold_is_refused(options, fa, tmp_path, monkeypatch, content, match):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ts.TrackingError, match=match):
-        ts.track(**options, sample=fa, **given)
+        ts.track(**options, sample=fa, **content)
     assert not list(tmp_path.iterdir())
 
 
@@ -201,12 +202,12 @@ def test_a_trk_file_has_room_for_one_map_of_a_short_name(options, fa, tmp_path):
 
 
 def test_an_estimate_knows_the_size(options, fa, tmp_path):
-    given = {"sample": fa, "sample_points": True, "points": "float16"}
-    sizes = ts.estimate(**options, **given).file_bytes
+    content = {"sample": fa, "sample_points": True, "points": "float16"}
+    sizes = ts.estimate(**options, **content).file_bytes
     thinned = ts.estimate(**options, downsample=3).file_bytes[".tck"]
     ts.track(output=tmp_path / "thinned.tck", **options, downsample=3)
     assert (tmp_path / "thinned.tck").stat().st_size - 1024 == pytest.approx(thinned, rel=0.05)
-    for suffix, more in ((".trx", given), (".trk", {"sample": fa, "sample_points": True}), (".tck", {})):
+    for suffix, more in ((".trx", content), (".trk", {"sample": fa, "sample_points": True}), (".tck", {})):
         ts.track(output=tmp_path / f"a{suffix[1:]}{suffix}", **options, **more)
         # headers and names are not counted
         assert 0 < (tmp_path / f"a{suffix[1:]}{suffix}").stat().st_size - sizes[suffix] < 4096

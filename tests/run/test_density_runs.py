@@ -22,8 +22,8 @@ def options(tmp_path_factory):
 def whole(options, tmp_path_factory):
     """A run with a tractogram and its map, and another without."""
     folder = tmp_path_factory.mktemp("whole")
-    made = ts.track(output=folder / "a.trx", **options, density=folder / "a.nii.gz", **SIZE)
-    return folder, made
+    result = ts.track(output=folder / "a.trx", **options, density=folder / "a.nii.gz", **SIZE)
+    return folder, result
 
 
 def same(path, whole):
@@ -31,42 +31,43 @@ def same(path, whole):
 
 
 def test_the_map_counts_the_streamlines_of_the_result(whole, options):
-    folder, made = whole
+    folder, result = whole
     image = nib.load(folder / "a.nii.gz")
     kept = ts.track(**options)
     counts = Density(ts.Space(image.affine, image.shape), 5.0)
     for batch in kept.batches:
         counts.add(batch)
     assert image.get_data_dtype() == np.int32
-    assert np.array_equal(np.asarray(image.dataobj), made.density)
-    assert np.array_equal(counts.counts(), made.density)
-    assert 0 < made.density.max() <= made.n_streamlines
-    told = json.loads((folder / "a.json").read_text())["density"]
-    assert told["path"] == str(folder / "a.nii.gz")
-    assert len(told["sha256"]) == 64
+    assert np.array_equal(np.asarray(image.dataobj), result.density)
+    assert np.array_equal(counts.counts(), result.density)
+    assert 0 < result.density.max() <= result.n_streamlines
+    record = json.loads((folder / "a.json").read_text())["density"]
+    assert record["path"] == str(folder / "a.nii.gz")
+    assert len(record["sha256"]) == 64
 
 
 def test_streamlines_stay_in_memory_beside_a_map(whole, options, tmp_path):
     """Unless a user says otherwise; what is saved later is what the run would have written."""
-    made = ts.track(**options, density=tmp_path / "b.nii.gz", **SIZE)
+    result = ts.track(**options, density=tmp_path / "b.nii.gz", **SIZE)
     assert same(tmp_path / "b.nii.gz", whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json", "b.nii.gz"]
-    assert len(made.streamlines) == len(made.to_sft()) == made.n_streamlines == whole[1].n_streamlines
-    assert "<img" in made._repr_html_()
-    made.save(tmp_path / "c.trx")
+    assert len(result.streamlines) == len(result.to_sft()) == result.n_streamlines == whole[1].n_streamlines
+    assert "<img" in result._repr_html_()
+    result.save(tmp_path / "c.trx")
     assert (tmp_path / "c.trx").read_bytes() == (whole[0] / "a.trx").read_bytes()
 
 
 def test_only_the_map_is_written_if_no_streamline_is_kept(whole, options, tmp_path):
-    made = ts.track(**options, density=tmp_path / "b.nii.gz", keep_streamlines=False, **SIZE)
+    result = ts.track(**options, density=tmp_path / "b.nii.gz", keep_streamlines=False, **SIZE)
     assert same(tmp_path / "b.nii.gz", whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.json", "b.nii.gz"]
-    assert made.n_streamlines == whole[1].n_streamlines
-    assert made.batches == ()
-    assert "b.nii.gz" in repr(made)
-    assert "<img" not in made._repr_html_()
+    assert result.n_streamlines == whole[1].n_streamlines
+    assert result.batches == ()
+    assert "b.nii.gz" in repr(result)
+    assert "<img" not in result._repr_html_()
     # none of them may pass for those of a run without streamlines
-    for ask in (made.to_sft, lambda: made.streamlines, lambda: list(made), lambda: made.save(tmp_path / "c.trx")):
+    save = lambda: result.save(tmp_path / "c.trx")  # noqa: E731
+    for ask in (result.to_sft, lambda: result.streamlines, lambda: list(result), save):
         with pytest.raises(ts.InputError, match="is all that was kept"):
             ask()
     with pytest.raises(ts.OutputError, match="exists already"):
@@ -81,26 +82,26 @@ def test_a_result_is_saved_beside_its_map(whole, tmp_path):
 
 
 def test_a_selection_counts_what_is_selected(options, tmp_path):
-    made = ts.track(**options, select=5, density=tmp_path / "a.nii", keep_streamlines=False)
+    result = ts.track(**options, select=5, density=tmp_path / "a.nii", keep_streamlines=False)
     kept = ts.track(**options, select=5)
     counts = Density(kept.space, 5.0)
     for batch in kept.batches:
         counts.add(batch)
-    assert made.n_streamlines == 5
-    assert np.array_equal(made.density, counts.counts())
+    assert result.n_streamlines == 5
+    assert np.array_equal(result.density, counts.counts())
 
 
 def test_the_maps_of_parts_add_up(whole, options, tmp_path):
     parts = [tmp_path / f"part{k}.trx" for k in (1, 2, 3)]
     maps = [tmp_path / f"part{k}.nii.gz" for k in (1, 2, 3)]
-    for k, (part, one) in enumerate(zip(parts, maps, strict=True), 1):
-        ts.track(output=part, **options, part=f"{k}/3", density=one, **SIZE)
-    assert np.array_equal(sum(np.asarray(nib.load(one).dataobj) for one in maps), whole[1].density)
+    for k, (part, path) in enumerate(zip(parts, maps, strict=True), 1):
+        ts.track(output=part, **options, part=f"{k}/3", density=path, **SIZE)
+    assert np.array_equal(sum(np.asarray(nib.load(path).dataobj) for path in maps), whole[1].density)
     with pytest.raises(ts.OutputError, match="exists already"):
         ts.join(parts, tmp_path / "c.trx", density=maps[0])
-    for given in ({"part": "1/2"}, {"resume": True}):
-        with pytest.raises(ts.ParameterError, match=f"{next(iter(given))} needs an output"):
-            ts.track(**options, **given, density=tmp_path / "c.nii.gz")
+    for more in ({"part": "1/2"}, {"resume": True}):
+        with pytest.raises(ts.ParameterError, match=f"{next(iter(more))} needs an output"):
+            ts.track(**options, **more, density=tmp_path / "c.nii.gz")
 
 
 @pytest.mark.parametrize("kind", ["direction", "length", "mean-length", "sample"])
@@ -112,16 +113,16 @@ def test_kinds_and_ends_of_runs_and_parts(whole, options, tmp_path, kind):
     nib.save(nib.Nifti1Image(values, image.affine), tmp_path / "v.nii")
 
     def maps(name):
-        given = SIZE | {"density_sample": tmp_path / "v.nii"} if kind == "sample" else SIZE
+        size = SIZE | {"density_sample": tmp_path / "v.nii"} if kind == "sample" else SIZE
         files = {"density": tmp_path / f"{name}.nii", "ends": tmp_path / f"{name}-ends.nii"}
-        return given | files | {"density_kind": kind}
+        return size | files | {"density_kind": kind}
 
-    made = ts.track(**options, **maps("a"), keep_streamlines=False)
-    assert made.density.shape == (*shape, 3) if kind == "direction" else shape
-    assert made.density.dtype == np.float32
-    assert ((made.density > 0).reshape(*shape, -1).any(-1) <= (whole[1].density > 0)).all()
-    assert made.density.max() > 1
-    assert made.products["ends"].sum() == 2 * made.n_streamlines
+    result = ts.track(**options, **maps("a"), keep_streamlines=False)
+    assert result.density.shape == (*shape, 3) if kind == "direction" else shape
+    assert result.density.dtype == np.float32
+    assert ((result.density > 0).reshape(*shape, -1).any(-1) <= (whole[1].density > 0)).all()
+    assert result.density.max() > 1
+    assert result.products["ends"].sum() == 2 * result.n_streamlines
     assert json.loads((tmp_path / "a.json").read_text())["density"]["kind"] == kind
     parts = [tmp_path / f"part{k}.trx" for k in (1, 2)]
     for k, part in enumerate(parts, 1):
@@ -132,13 +133,13 @@ def test_kinds_and_ends_of_runs_and_parts(whole, options, tmp_path, kind):
 
 
 def test_the_ends_alone(whole, options, tmp_path):
-    given = {"products": [ts.Ends(tmp_path / "e.nii")], "density_grid": whole[0] / "a.nii.gz"}
-    made = ts.track(**options, **given, keep_streamlines=False)
+    ending = {"products": [ts.Ends(tmp_path / "e.nii")], "density_grid": whole[0] / "a.nii.gz"}
+    result = ts.track(**options, **ending, keep_streamlines=False)
     ends = np.asarray(nib.load(tmp_path / "e.nii").dataobj)
     assert ends.shape == whole[1].density.shape
     assert (ends[whole[1].density == 0] == 0).all()
-    assert ends.sum() == 2 * made.n_streamlines
-    assert made.batches == ()
+    assert ends.sum() == 2 * result.n_streamlines
+    assert result.batches == ()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.json", "e.nii"]
 
 
@@ -146,8 +147,8 @@ def test_any_grid(options, tmp_path):
     turned = np.array([[0.8, -0.9, 0.1, -3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, -4], [0, 0, 0, 1.0]])
     nib.save(nib.Nifti1Image(np.zeros((12, 11, 9), np.uint8), turned), tmp_path / "grid.nii")
     named = {"density": tmp_path / "a.nii", "density_grid": tmp_path / "grid.nii"}
-    made = ts.track(**options, **named, keep_streamlines=False)
-    assert made.density.shape == (12, 11, 9)
+    result = ts.track(**options, **named, keep_streamlines=False)
+    assert result.density.shape == (12, 11, 9)
     assert np.allclose(nib.load(tmp_path / "a.nii").affine, turned)
     nib.save(nib.Nifti1Image(np.zeros((12, 11), np.uint8), turned), tmp_path / "flat.nii")
     with pytest.raises(ts.InputError, match="has 2 axes"):
@@ -157,9 +158,9 @@ def test_any_grid(options, tmp_path):
 
 
 def test_names_that_are_refused(options, tmp_path):
-    def refused(match, kind=ts.OutputError, **given):
+    def refused(match, kind=ts.OutputError, **more):
         with pytest.raises(kind, match=match):
-            ts.track(**options | given)
+            ts.track(**options | more)
 
     refused("unknown suffix", density=tmp_path / "a.mif")
     refused("no folder", density=tmp_path / "none" / "a.nii")
@@ -184,17 +185,17 @@ def test_streamlines_in_memory_have_what_was_asked_for(options, tmp_path):
     nib.save(nib.Nifti1Image(values, peaks.affine), tmp_path / "values.nii")
     nib.save(nib.Nifti1Image(1 + (values > 2000).astype(np.int16), peaks.affine), tmp_path / "labels.nii")
 
-    def made(name):
+    def asked(name):
         (folder := tmp_path / name).mkdir()
         return {
             "density": folder / "d.nii", "connectome": (tmp_path / "labels.nii", folder / "c.csv"),
             "groups": True, "sample": tmp_path / "values.nii", "sample_points": True, "downsample": 3,
         }
 
-    in_memory, written = ts.track(**options, **made("a")), ts.track(output=tmp_path / "b.trx", **options, **made("b"))
+    in_memory, written = ts.track(**options, **asked("a")), ts.track(output=tmp_path / "b.trx", **options, **asked("b"))
     assert in_memory.points == written.points > 2 * len(in_memory.streamlines.get_data())
     in_memory.save(tmp_path / "saved.trx")
     assert (tmp_path / "saved.trx").read_bytes() == (tmp_path / "b.trx").read_bytes()
     assert {path.name for path in (tmp_path / "a").iterdir()} > {"d.nii", "d.json", "c.csv"}
     with pytest.raises(ts.ParameterError, match="none is written"):
-        ts.track(**options, **made("c"), keep_streamlines=False)
+        ts.track(**options, **asked("c"), keep_streamlines=False)

@@ -43,8 +43,8 @@ def tracked(head, tmp_path_factory):
 
 def same(tracked, place):
     for name in FILES:
-        one, other = (tracked.folder / which / name for which in ("run", place))
-        assert one.read_bytes() == other.read_bytes(), name
+        mine, other = (tracked.folder / which / name for which in ("run", place))
+        assert mine.read_bytes() == other.read_bytes(), name
     tractogram = tracked.folder / f"{place}.trx"
     assert not tractogram.exists() or tractogram.read_bytes() == (tracked.folder / "run.trx").read_bytes()
     return True
@@ -64,8 +64,8 @@ def test_of_parts(tracked, head):
 def test_of_pieces(tracked, head, monkeypatch):
     monkeypatch.setattr(resume, "FEWEST", 100)
     monkeypatch.setattr(resume, "MOST", 100)
-    given = tracked.options | tracked.named("pieces") | {"groups": True, "resume": True}
-    ts.track(*head.series, tracked.folder / "pieces.trx", **given)
+    options = tracked.options | tracked.named("pieces") | {"groups": True, "resume": True}
+    ts.track(*head.series, tracked.folder / "pieces.trx", **options)
     assert same(tracked, "pieces")
 
 
@@ -73,7 +73,7 @@ def test_of_the_tractogram_or_without_one(tracked, head, monkeypatch):
     ts.map_tractogram(tracked.folder / "run.trx", **tracked.named("mapped"))
     assert same(tracked, "mapped")
     read, parcellation = [], connectome.Parcellation
-    monkeypatch.setattr(connectome, "Parcellation", lambda *given: read.append(given) or parcellation(*given))
+    monkeypatch.setattr(connectome, "Parcellation", lambda *labels: read.append(labels) or parcellation(*labels))
     alone = ts.track(*head.series, **tracked.options, **tracked.named("alone"))
     assert same(tracked, "alone")
     assert len(read) == 1
@@ -91,16 +91,16 @@ def test_groups_are_those_of_trx_python(tracked):
     lines = nib.streamlines.load(tracked.folder / "saved_too.tck").streamlines
     to_voxel = np.linalg.inv(tracked.result.space.affine)
     ends = [nib.affines.apply_affine(to_voxel, line[[0, -1]]) for line in lines]
-    found = tracked.labels[tuple(np.moveaxis(np.rint(ends).astype(int), -1, 0))]
+    labels = tracked.labels[tuple(np.moveaxis(np.rint(ends).astype(int), -1, 0))]
     names = ("m_Fornix__left_", "m_fornix__left__2", "m_Grau-wei_", "m_far", "m_six")
-    expected = dict(zip(names, (np.flatnonzero((found == label).any(axis=1)) for label in NODES), strict=True))
-    assert sum(len(one) > 0 for one in expected.values()) > 3
-    assert set(trx.groups) == {name for name, one in expected.items() if len(one)}
-    for name, one in trx.groups.items():
-        assert one.dtype == np.uint32
-        np.testing.assert_array_equal(one, expected[name])
-    some = trx.get_group("m_six")
-    assert len(some.streamlines) == len(expected["m_six"])
+    expected = dict(zip(names, (np.flatnonzero((labels == label).any(axis=1)) for label in NODES), strict=True))
+    assert sum(len(numbers) > 0 for numbers in expected.values()) > 3
+    assert set(trx.groups) == {name for name, numbers in expected.items() if len(numbers)}
+    for name, numbers in trx.groups.items():
+        assert numbers.dtype == np.uint32
+        np.testing.assert_array_equal(numbers, expected[name])
+    group = trx.get_group("m_six")
+    assert len(group.streamlines) == len(expected["m_six"])
 
 
 def test_so_many_groups_that_trx_python_may_not_open_them():
@@ -118,7 +118,7 @@ def test_so_many_groups_that_trx_python_may_not_open_them():
     ],
 )
 def test_groups_that_no_file_can_hold(head, tmp_path, output, more, words):
-    given = {"connectome": (head.mask, tmp_path / "m.csv"), "groups": True, "mask": head.mask} | more
+    options = {"connectome": (head.mask, tmp_path / "m.csv"), "groups": True, "mask": head.mask} | more
     with pytest.raises(ts.TrackingError, match=words):
-        ts.track(*head.series, output and tmp_path / output, **given)
+        ts.track(*head.series, output and tmp_path / output, **options)
     assert not list(tmp_path.iterdir())

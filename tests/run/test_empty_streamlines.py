@@ -17,7 +17,7 @@ from tistreamlines.io.tractograms import stored_batches
 from tistreamlines.viewer.scene import Sample
 
 SIDE, AFFINE = 8, np.diag([2.0, 2.0, 2.0, 1.0])
-PRESENT = {one.arch for one in list_devices() if one.available}
+PRESENT = {device.arch for device in list_devices() if device.available}
 # numbers of streamlines of 60 before which there are so many without points
 PLACES = {"start": {0: 1}, "end": {60: 2}, "everywhere": {0: 2, 1: 1, 30: 2, 59: 1, 60: 3}}
 
@@ -51,7 +51,7 @@ def mapped(place, suffix, lines, folder, **more):
     """Make all that can be made of any tractogram; return values, and the bytes of maps and matrices."""
     folder.mkdir()
     path = write(folder / f"a{suffix}", lines, AFFINE, (SIDE,) * 3)
-    made = ts.map_tractogram(
+    result = ts.map_tractogram(
         path, connectome=(place / "labels.nii.gz", folder / "c.csv"), connectome_pairs=True,
         connectome_measure=("count", "mean-length"), connectome_sample=place / "map.nii.gz",
         density=folder / "d.nii", ends=folder / "e.nii", density_grid=place / "map.nii.gz", sample=place / "map.nii.gz",
@@ -59,25 +59,38 @@ def mapped(place, suffix, lines, folder, **more):
         waytotal=folder / "n.txt", sift2=(place / "fod.nii.gz", folder / "w.txt"), sift2_basis="tournier07",
         report=folder / "r.html", **more,
     )
-    names = [one.name for one in folder.glob("c_*.csv") if "error" not in one.name]
-    return made, {name: (folder / name).read_bytes() for name in [*names, "d.nii", "e.nii", "v.npz"]}
+    names = [file.name for file in folder.glob("c_*.csv") if "error" not in file.name]
+    return result, {name: (folder / name).read_bytes() for name in [*names, "d.nii", "e.nii", "v.npz"]}
 
 
-@pytest.mark.parametrize("suffix", [".tck", ".trk", ".trx"])
-def test_they_keep_their_places(place, tmp_path, suffix):
+@pytest.fixture(scope="module")
+def whole(place, tmp_path_factory):
+    """What is made of the streamlines that have points: the folder and the files."""
+    folder = tmp_path_factory.mktemp("all") / "whole"
+    return folder, mapped(place[0], ".tck", place[1], folder)[1]
+
+
+CASES = [*((".tck", where) for where in PLACES), (".trk", "end"), (".trx", "end")]
+
+
+@pytest.mark.parametrize(("suffix", "where"), CASES)
+def test_they_keep_their_places(place, whole, tmp_path, suffix, where):
+    """In all places of one format, and at the end of the others; those of a .trk file have points of their own."""
     folder, lines = place
-    _, whole = mapped(folder, suffix, lines, tmp_path / "whole")
-    for where, places in PLACES.items():
-        more, there = with_empties(lines, places)
-        made, files = mapped(folder, suffix, more, tmp_path / where)
-        assert files == whole and len(files) == 5
-        check_places(made, tmp_path / where, tmp_path / "whole", there)
+    more, there = with_empties(lines, PLACES[where])
+    result, files = mapped(folder, suffix, more, tmp_path / where)
+    other, expected = whole
+    if suffix == ".trk":
+        other = tmp_path / "whole"
+        expected = mapped(folder, suffix, lines, other)[1]
+    assert files == expected and len(files) == 5
+    check_places(result, tmp_path / where, other, there)
 
 
-def check_places(made, folder, other, there):
+def check_places(result, folder, other, there):
     """Compare tables and weights with those of the streamlines that have points."""
-    assert made["streamlines"] == len(there) == int((folder / "n.txt").read_text())
-    assert any(f"{(~there).sum()} of {len(there)} streamlines have no points" in text for text in made["warnings"])
+    assert result["streamlines"] == len(there) == int((folder / "n.txt").read_text())
+    assert any(f"{(~there).sum()} of {len(there)} streamlines have no points" in text for text in result["warnings"])
     for name, kept, value in (("c_pairs.tsv", there, "0"), ("s.csv", there, "nan"), ("w.txt", there, "1")):
         more, whole = ((run / name).read_text().splitlines() for run in (folder, other))
         head = len(whole) - there.sum()
@@ -97,13 +110,14 @@ def test_nothing_but_empty_streamlines(place, tmp_path, suffix):
     """Of a file and of a batch."""
     folder, _ = place
     path = write(tmp_path / f"a{suffix}", [np.zeros((0, 3))] * 3, AFFINE, (SIDE,) * 3)
-    made = ts.map_tractogram(
+    result = ts.map_tractogram(
         path, connectome=(folder / "labels.nii.gz", tmp_path / "c.csv"), density=tmp_path / "d.nii",
         density_grid=folder / "map.nii.gz", sample=folder / "map.nii.gz", sample_table=tmp_path / "s.csv",
         ends=tmp_path / "e.nii", report=tmp_path / "r.html",
     )
-    assert made["streamlines"] == 3 == made["products"]["connectome"][0].unassigned
-    assert not made["products"]["density"].any() and np.isnan(made["products"]["sample_table"]["map_mean"]).all()
+    products = result["products"]
+    assert result["streamlines"] == 3 == products["connectome"][0].unassigned
+    assert not products["density"].any() and np.isnan(products["sample_table"]["map_mean"]).all()
 
 
 @pytest.mark.parametrize("kind", ["count", "direction", "length", "mean-length", "sample"])
@@ -111,14 +125,14 @@ def test_their_weights_count_for_nothing(place, tmp_path, kind):
     folder, lines = place
     more, there = with_empties(lines, PLACES["everywhere"])
     weights = np.random.default_rng(0).uniform(0.5, 2, len(more))
-    given = {"density_grid": folder / "map.nii.gz", "density_kind": kind}
-    given |= {"density_sample": folder / "map.nii.gz"} if kind == "sample" else {}
-    for name, some, own in (("more", more, weights), ("whole", lines, weights[there])):
-        np.savetxt(tmp_path / f"{name}.txt", own, "%.17g")
-        path = write(tmp_path / f"{name}.tck", some, AFFINE, (SIDE,) * 3)
+    options = {"density_grid": folder / "map.nii.gz", "density_kind": kind}
+    options |= {"density_sample": folder / "map.nii.gz"} if kind == "sample" else {}
+    for name, streamlines, their_weights in (("more", more, weights), ("whole", lines, weights[there])):
+        np.savetxt(tmp_path / f"{name}.txt", their_weights, "%.17g")
+        path = write(tmp_path / f"{name}.tck", streamlines, AFFINE, (SIDE,) * 3)
         ts.map_tractogram(
             path, density=tmp_path / f"{name}.nii", weights=tmp_path / f"{name}.txt", ends=tmp_path / f"{name}_e.nii",
-            connectome=(folder / "labels.nii.gz", tmp_path / f"{name}.csv"), **given,
+            connectome=(folder / "labels.nii.gz", tmp_path / f"{name}.csv"), **options,
         )
     for end in (".nii", "_e.nii"):  # their units depend on the sum of all weights
         more, whole = (np.asarray(nib.load(tmp_path / f"{name}{end}").dataobj) for name in ("more", "whole"))
@@ -183,8 +197,8 @@ def test_weights_are_those_of_tcksift2(phantom, monkeypatch):
     ts.map_tractogram("a.tck", connectome=("parc.nii.gz", "c.csv"), weights="t.txt", connectome_pairs=True)
     call("tck2connectome a.tck SIFT_phantom/parc.mif t.csv -out_assignments pairs.txt -nthreads 0")
     pairs = np.loadtxt("pairs.txt", int)  # MRtrix3 3.0.3 takes an end of the streamline before for one of an empty one
-    found = read_pairs("c_pairs.tsv")
-    assert np.array_equal(found[counts > 0], pairs[counts > 0]) and not found[counts == 0].any()
+    ours = read_pairs("c_pairs.tsv")
+    assert np.array_equal(ours[counts > 0], pairs[counts > 0]) and not ours[counts == 0].any()
 
 
 def read_pairs(name):

@@ -30,10 +30,10 @@ from tistreamlines.tracking.registry import METHODS
 class TestRuns:
     @pytest.fixture(scope="class")
     def series(self, head):
-        return {"dwi": head.series[0], "bvals": head.series[1], "bvecs": head.series[2], "mask": head.mask}
+        return head.options
 
     def track(self, series, **options):
-        return ts.track(**series, nseeds=150, dg="det", model="csa", arch="cpu", **options).warnings
+        return ts.track(**series, nseeds=150, dg="det", model="csa", **options).warnings
 
     def test_ordinary(self, series):
         assert self.track(series) == ()
@@ -48,7 +48,7 @@ class TestRuns:
     def test_a_mistake(self, series, options, words):
         *empty, said = self.track(series, **options)
         assert all(word in said for word in words)
-        assert all("no streamline was accepted" in one for one in empty)
+        assert all("no streamline was accepted" in text for text in empty)
 
     def test_fa_times_1000(self, series, head, tmp_path):
         white = np.sum([bundle.membership for bundle in head.phantom.bundles], axis=0) * 0.6 + 0.05 * head.phantom.mask
@@ -81,28 +81,28 @@ class TestNothing:
 
     @pytest.mark.parametrize("form", FORMS, ids=" ".join)
     def test_every_form_of_output(self, run, head, tmp_path, form):
-        words = [tmp_path / one if "." in one else one for one in form]
+        words = [tmp_path / word if "." in word else word for word in form]
+        common = ("--mask", head.mask, "--cache-dir", head.cache)
         words += ["--max-seeds", 40] if "--select" in form else ["--nseeds", 40]
-        done = run("track", *head.series, "--mask", head.mask, "--arch", "cpu", "--min-length", 1000, "-q", *words)
+        done = run("track", *head.series, *common, "--arch", "cpu", "--min-length", 1000, "-q", *words)
         assert done.code == 0
         assert done.err.count("no streamline was accepted") == 1
         assert all(word in done.err for word in self.WORDS)
-        (record,) = (json.loads(one.read_text()) for one in tmp_path.glob("[ade].json"))
+        (record,) = (json.loads(file.read_text()) for file in tmp_path.glob("[ade].json"))
         assert record["result"]["streamlines"] == 0
         assert any("no streamline was accepted" in text for text in record["warnings"])
 
     def test_python_streams_and_joined_parts(self, run, head, tmp_path):
-        given = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True)) | {"mask": head.mask, "arch": "cpu"}
-        given |= {"nseeds": 40, "min_length": 1000}
+        options = head.options | {"nseeds": 40, "min_length": 1000}
         with pytest.warns(UserWarning, match="no streamline was accepted from 40 seeds; .*lower min_length"):
-            made = ts.track(**given)
-        assert "no streamline" in made.warnings[0]
+            result = ts.track(**options)
+        assert "no streamline" in result.warnings[0]
         with pytest.warns(UserWarning, match="no streamline was accepted from 40 seeds"):
-            assert not sum(len(batch) for batch in ts.stream(**given))
+            assert not sum(len(batch) for batch in ts.stream(**options))
         parts = [tmp_path / f"{number}.trx" for number in (1, 2)]
         for number, path in enumerate(parts, 1):
             with pytest.warns(UserWarning, match=f"part {number}/2: no streamline was accepted from 20 seeds"):
-                ts.track(**given, output=path, part=f"{number}/2")
+                ts.track(**options, output=path, part=f"{number}/2")
         with pytest.warns(UserWarning, match="^no streamline was accepted from 40 seeds; most were dropped: shorter"):
             ts.join(parts, tmp_path / "whole.trx")
         assert "no streamline was accepted from 40" in json.loads((tmp_path / "whole.json").read_text())["warnings"][-1]
@@ -120,8 +120,8 @@ class TestNothing:
 
     def test_a_run_that_the_clock_ends_before_a_seed_says_only_that(self, head):
         with pytest.warns(UserWarning, match="0 of 40 seeds were tracked") as said:
-            ts.track(*head.series, mask=head.mask, arch="cpu", nseeds=40, time_limit=1e-9)
-        assert not [one for one in said if "no streamline" in str(one.message)]
+            ts.track(**head.options, nseeds=40, time_limit=1e-9)
+        assert not [warning for warning in said if "no streamline" in str(warning.message)]
 
 
 def test_the_least_angle_between_vertices():
@@ -196,8 +196,8 @@ def test_halves_that_one_way_tracking_does_not_grow_are_not_counted():
 
 def test_causes_fit_the_source():
     said = {}
-    for given in ({}, {"peaks": "a.nii"}, {"sh": "a.nii", "sh_basis": "tournier07"}, {"odf": "a.nii"}):
-        said[next(iter(given), "")] = doubt(ends(Stop.NO_DIRECTION, 1), Parameters.given(given), 1.0)
+    for options in ({}, {"peaks": "a.nii"}, {"sh": "a.nii", "sh_basis": "tournier07"}, {"odf": "a.nii"}):
+        said[next(iter(options), "")] = doubt(ends(Stop.NO_DIRECTION, 1), Parameters.given(options), 1.0)
     assert "--peak-width" in said["peaks"] and "--peaks-frame" in said["peaks"]
     assert "--sh-frame" in said["sh"] and "--peak-width" not in said["sh"]
     assert "--bvecs-frame" in said[""] and "frame" not in said["odf"]

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from small_runs import write_inputs
 
 import tistreamlines as ts
 from tistreamlines.devices import choose
@@ -13,21 +14,19 @@ from tistreamlines.tracking.seeding.files import PointSeeds
 from tistreamlines.tracking.seeding.more_seeds import GridSeeds, SeedsPerVoxel
 from tistreamlines.tracking.seeding.seeds import Draw
 
-MANY = 50_000
+MANY = 20_000
 SUFFIXES = (".trx", ".trk", ".tck")
 
 
 @pytest.fixture(scope="module")
-def options(head, tmp_path_factory):
+def options(head):
     """Arguments of the runs."""
-    kept = tmp_path_factory.mktemp("cache")
-    series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    return {**series, "mask": head.mask, "arch": "cpu", "cache_dir": kept}
+    return head.options
 
 
 @pytest.fixture(scope="module")
 def whole(options, tmp_path_factory):
-    """A run of 50,000 seeds, and its tractogram."""
+    """A run of many seeds, and its tractogram."""
     return ts.track(output=tmp_path_factory.mktemp("whole") / "a.trx", nseeds=MANY, **options)
 
 
@@ -39,73 +38,76 @@ def shorter(monkeypatch):
 
 class TestRuns:
     def test_a_pilot_tells_what_a_run_gives(self, options, whole, shorter, tmp_path):
-        made = ts.estimate(output=tmp_path / "a.trx", nseeds=MANY, **options)
-        assert (made.seeds, made.pilot_seeds) == (MANY, 2000)
-        assert made.streamlines == pytest.approx(whole.n_streamlines, rel=0.05)
-        assert made.points == pytest.approx(whole.points, rel=0.05)
-        assert made.file_bytes == {".trx": pytest.approx(whole.path.stat().st_size, rel=0.05)}
-        assert 0 < made.spread["streamlines"] < made.spread["points"] < 0.1
-        assert abs(made.points / whole.points - 1) < 1.5 * made.spread["points"]
-        assert made.device_bytes > 1e5
-        assert made.process_bytes > 1e8
-        assert made.track_seconds == pytest.approx(MANY * made.pilot_seconds / 2000)
+        estimate = ts.estimate(output=tmp_path / "a.trx", nseeds=MANY, **options)
+        assert (estimate.seeds, estimate.pilot_seeds) == (MANY, 2000)
+        assert estimate.streamlines == pytest.approx(whole.n_streamlines, rel=0.05)
+        assert estimate.points == pytest.approx(whole.points, rel=0.05)
+        assert estimate.file_bytes == {".trx": pytest.approx(whole.path.stat().st_size, rel=0.05)}
+        assert 0 < estimate.spread["streamlines"] < estimate.spread["points"] < 0.1
+        assert abs(estimate.points / whole.points - 1) < 1.5 * estimate.spread["points"]
+        assert estimate.device_bytes > 1e5
+        assert estimate.process_bytes > 1e8
+        assert estimate.track_seconds == pytest.approx(MANY * estimate.pilot_seconds / 2000)
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize("suffix", SUFFIXES)
     def test_all_seeds_of_a_short_run_are_tracked(self, options, suffix, tmp_path):
-        made = ts.estimate(nseeds=700, **options)
+        estimate = ts.estimate(nseeds=700, **options)
         done = ts.track(output=tmp_path / f"a{suffix}", nseeds=700, **options)
-        assert (made.seeds, made.streamlines, made.points) == (700, done.n_streamlines, done.points)
-        assert set(made.spread.values()) == {0.0}
-        assert done.path.stat().st_size - made.file_bytes[suffix] in range(3000)  # headers
-        assert set(made.file_bytes) == set(SUFFIXES)
+        assert (estimate.seeds, estimate.streamlines, estimate.points) == (700, done.n_streamlines, done.points)
+        assert set(estimate.spread.values()) == {0.0}
+        assert done.path.stat().st_size - estimate.file_bytes[suffix] in range(3000)  # headers
+        assert set(estimate.file_bytes) == set(SUFFIXES)
 
-    def test_of_a_run_on_a_gpu_that_can_go_on(self, options, tmp_path):
+    def test_of_a_run_on_a_gpu_that_can_go_on(self, tmp_path):
         """The run itself would track in another process."""
         try:
             choose("vulkan")
         except DeviceError as error:
             pytest.skip(str(error))
-        chosen = options | {"arch": "vulkan", "resume": True, "output": tmp_path / "a.trx"}
-        assert ts.estimate(nseeds=60, **chosen).streamlines == ts.track(nseeds=60, **options).n_streamlines
-        assert not list(tmp_path.iterdir())
+        (tmp_path / "out").mkdir()
+        options = write_inputs(tmp_path)
+        chosen = options | {"arch": "vulkan", "resume": True, "output": tmp_path / "out" / "a.trx"}
+        assert ts.estimate(**chosen).streamlines == ts.track(**options).n_streamlines
+        assert not list((tmp_path / "out").iterdir())
 
     def test_seeds_in_a_grid_are_spread(self, options, head, shorter):
-        grid = {"seed_grid": 2, "seed_mask": head.mask, "max_angle": 30}
+        mask = head.phantom.mask & (np.indices(head.phantom.mask.shape)[2] % 4 == 0)
+        grid = {"seed_grid": 2, "seed_mask": mask.astype(np.uint8), "max_angle": 30}
         done = ts.track(**grid, **options)
-        made = ts.estimate(**grid, **options)
-        assert made.pilot_seeds == 2000 < made.seeds / 5
-        assert made.seeds == done.seeds
-        assert made.points == pytest.approx(done.points, rel=2 * made.spread["points"])
-        assert made.points == pytest.approx(done.points, rel=0.1)
+        estimate = ts.estimate(**grid, **options)
+        assert estimate.pilot_seeds == 2000 < estimate.seeds / 5
+        assert estimate.seeds == done.seeds
+        assert estimate.points == pytest.approx(done.points, rel=2 * estimate.spread["points"])
+        assert estimate.points == pytest.approx(done.points, rel=0.1)
 
     def test_a_part_has_its_share(self, options):
-        made = ts.estimate(nseeds=3 * MANY, part="2/3", **options)
-        assert made.seeds == MANY
+        estimate = ts.estimate(nseeds=3 * MANY, part="2/3", **options)
+        assert estimate.seeds == MANY
 
     def test_a_selection_tells_the_seeds_that_it_needs(self, options, shorter):
         chosen = {"select": 5000, "min_length": 60}
-        made, done = ts.estimate(**chosen, **options), ts.track(**chosen, **options)
-        assert made.streamlines == done.n_streamlines == 5000
-        assert made.seeds == pytest.approx(done.seeds, rel=0.1)
-        assert made.points == pytest.approx(done.points, rel=0.05)
-        assert made.spread["streamlines"] == 0 < made.spread["seeds"]
+        estimate, done = ts.estimate(**chosen, **options), ts.track(**chosen, **options)
+        assert estimate.streamlines == done.n_streamlines == 5000
+        assert estimate.seeds == pytest.approx(done.seeds, rel=0.1)
+        assert estimate.points == pytest.approx(done.points, rel=0.05)
+        assert estimate.spread["streamlines"] == 0 < estimate.spread["seeds"]
 
     def test_a_selection_that_is_out_of_reach(self, options):
-        made = ts.estimate(select=5000, max_seeds=1000, **options)
-        assert made.seeds == 1000
-        assert made.streamlines < 5000
+        estimate = ts.estimate(select=5000, max_seeds=1000, **options)
+        assert estimate.seeds == 1000
+        assert estimate.streamlines < 5000
 
     def test_a_time_limit_ends_the_run(self, options):
-        made = ts.estimate(nseeds=10**9, time_limit=10, **options)
-        assert made.seeds < 10**8
-        assert made.track_seconds == pytest.approx(10, rel=0.01)
+        estimate = ts.estimate(nseeds=10**9, time_limit=10, **options)
+        assert estimate.seeds < 10**8
+        assert estimate.track_seconds == pytest.approx(10, rel=0.01)
 
     def test_no_streamline(self, options, shorter, monkeypatch):
         monkeypatch.setattr("tistreamlines.run.estimate.PATIENCE", 0.0)
-        made = ts.estimate(nseeds=MANY, min_length=900, **options)
-        assert made.streamlines == made.points == 0
-        assert made.table()["streamlines"] == "none in the pilot, so less than one in 666 seeds"
+        estimate = ts.estimate(nseeds=MANY, min_length=900, **options)
+        assert estimate.streamlines == estimate.points == 0
+        assert estimate.table()["streamlines"] == "none in the pilot, so less than one in 666 seeds"
 
 
 class TestCommand:
@@ -157,10 +159,10 @@ class TestPilots:
     def test_samples_are_the_seeds_of_their_numbers(self):
         voxels = np.argwhere(np.ones((3, 4, 5))).astype(np.int32)
         numbers = np.sort(np.random.default_rng(1).choice(480, 40, replace=False))
-        grid, given = GridSeeds(voxels, 2), PointSeeds(np.arange(1440.0).reshape(-1, 3), np.ones((480, 3)))
-        for seeds in (grid, given):
+        grid, listed = GridSeeds(voxels, 2), PointSeeds(np.arange(1440.0).reshape(-1, 3), np.ones((480, 3)))
+        for seeds in (grid, listed):
             assert np.array_equal(seeds.sample(numbers)[0], seeds.points(0, 480)[numbers])
-        assert np.array_equal(given.sample(numbers)[1], given.along[numbers])
+        assert np.array_equal(listed.sample(numbers)[1], listed.along[numbers])
         each = SeedsPerVoxel(voxels, 8, Draw(0, 1))
         assert np.array_equal(np.rint(each.sample(numbers)[0]), voxels[numbers % len(voxels)])
 
@@ -168,12 +170,12 @@ class TestPilots:
         rng = np.random.default_rng(2)
         every = rng.poisson(1.3, 20_000), rng.exponential(50, 20_000)
         pilots = [
-            Pilot(1.0, every[0][some], (every[0] * every[1])[some])
-            for some in (rng.choice(20_000, 500, replace=False) for _ in range(400))
+            Pilot(1.0, every[0][seeds], (every[0] * every[1])[seeds])
+            for seeds in (rng.choice(20_000, 500, replace=False) for _ in range(400))
         ]
-        sums = np.array([one.streamlines.mean() for one in pilots])
-        told = np.mean([one.spread(one.streamlines, 20_000) for one in pilots])
-        assert told == pytest.approx(2 * sums.std() / sums.mean(), rel=0.1)
-        means = np.array([one.points.sum() / one.streamlines.sum() for one in pilots])
-        told = np.mean([one.spread_per_streamline() for one in pilots])
-        assert told == pytest.approx(2 * means.std() / means.mean(), rel=0.1)
+        sums = np.array([pilot.streamlines.mean() for pilot in pilots])
+        spread = np.mean([pilot.spread(pilot.streamlines, 20_000) for pilot in pilots])
+        assert spread == pytest.approx(2 * sums.std() / sums.mean(), rel=0.1)
+        means = np.array([pilot.points.sum() / pilot.streamlines.sum() for pilot in pilots])
+        spread = np.mean([pilot.spread_per_streamline() for pilot in pilots])
+        assert spread == pytest.approx(2 * means.std() / means.mean(), rel=0.1)

@@ -27,7 +27,7 @@ needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes wit
 
 class TestNumbers:
     @pytest.mark.parametrize(
-        "given",
+        "options",
         [
             ("--memory-limit", 1e308), ("--min-signal", 1e39), ("--stop-threshold", -1e39, "--stop-map", "map.nii"),
             ("--data-support-exponent", 1e308, "--dg", "ptt"), ("--data-support-exponent", 200, "--dg", "ptt"),
@@ -35,8 +35,8 @@ class TestNumbers:
             ("--step-size", 1e-6), ("--step-size", 1e300), ("--step-size", "100vox"), ("--mask", ""),
         ],
     )
-    def test_one_line(self, track, tmp_path, given):
-        one_line(track(tmp_path / "a.trx", *given), 2, given[0], ": give")
+    def test_one_line(self, track, tmp_path, options):
+        one_line(track(tmp_path / "a.trx", *options), 2, options[0], ": give")
         assert not list(tmp_path.iterdir())
 
     def test_the_smallest_step_still_leads_somewhere(self, head):
@@ -61,12 +61,12 @@ class TestNumbers:
     def test_threads_that_the_system_does_not_start(self, track, tmp_path, monkeypatch):
         start = threading.Thread.start
 
-        def some(thread):
+        def start_others(thread):
             if thread.name.startswith("kernels"):
                 raise RuntimeError("can't start new thread")
             start(thread)
 
-        monkeypatch.setattr(threading.Thread, "start", some)
+        monkeypatch.setattr(threading.Thread, "start", start_others)
         one_line(track(tmp_path / "a.trx", "--threads", 3999), 1, "--threads 3999", "give fewer")
         assert not list(tmp_path.iterdir())
 
@@ -142,8 +142,8 @@ class TestOutputsOverInputs:
             ["a.trx", "--json-stats", tmp_path / ".." / tmp_path.name / "dwi.bval"], ["b.trx"],
             ["seeds.tck", "--seeds", tmp_path / "seeds.tck"],
         ):
-            given = (*paths[:2], bvecs, "-o", tmp_path / output, "--force", *options)
-            one_line(run("track", *given), 1, "is an input, and is not replaced")
+            arguments = (*paths[:2], bvecs, "-o", tmp_path / output, "--force", *options)
+            one_line(run("track", *arguments), 1, "is an input, and is not replaced")
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -161,26 +161,26 @@ class TestPipes:
         expected = make_plan(series, chosen, Log())
         for name, content in zip(("bvals", "bvecs"), contents[1:], strict=True):
             series[name] = self.fed(tmp_path / name, content)
-        found = make_plan(series, chosen, Log())
-        assert found.hashes == expected.hashes
-        assert found.hashes["bvals"] == hashlib.sha256(contents[1]).hexdigest()
-        assert np.array_equal(found.prepared.arrays["volume_rows"], expected.prepared.arrays["volume_rows"])
+        plan = make_plan(series, chosen, Log())
+        assert plan.hashes == expected.hashes
+        assert plan.hashes["bvals"] == hashlib.sha256(contents[1]).hexdigest()
+        assert np.array_equal(plan.prepared.arrays["volume_rows"], expected.prepared.arrays["volume_rows"])
 
     def test_an_error_names_the_pipe(self, run, head, tmp_path):
-        given = (head.series[0], self.fed(tmp_path / "pipe", b"0 1000 1000"), head.series[2])
-        one_line(run("track", *given, "-o", tmp_path / "a.trx"), 1, "pipe: 3 b-values, but")
+        series = (head.series[0], self.fed(tmp_path / "pipe", b"0 1000 1000"), head.series[2])
+        one_line(run("track", *series, "-o", tmp_path / "a.trx"), 1, "pipe: 3 b-values, but")
 
     def test_nobody_writes(self, run, head, tmp_path, monkeypatch):
         """To open such a pipe would take for ever."""
         monkeypatch.setattr(gradients, "PATIENCE", 0.05)
         os.mkfifo(tmp_path / "pipe")
-        given = (head.series[0], tmp_path / "pipe", head.series[2])
-        one_line(run("track", *given, "-o", tmp_path / "a.trx"), 1, "pipe: nobody writes")
+        series = (head.series[0], tmp_path / "pipe", head.series[2])
+        one_line(run("track", *series, "-o", tmp_path / "a.trx"), 1, "pipe: nobody writes")
 
     def test_more_than_gradients_take(self, run, head, tmp_path, monkeypatch):
         monkeypatch.setattr(gradients, "MOST", 10)
-        given = (head.series[0], self.fed(tmp_path / "pipe", bytes(20)), head.series[2])
-        one_line(run("track", *given, "-o", tmp_path / "a.trx"), 1, "pipe: more than 10 bytes")
+        series = (head.series[0], self.fed(tmp_path / "pipe", bytes(20)), head.series[2])
+        one_line(run("track", *series, "-o", tmp_path / "a.trx"), 1, "pipe: more than 10 bytes")
 
     @pytest.mark.parametrize("option", ["dwi", "--mask", "--seed-mask", "--stop-map", "--seeds", "--peaks"])
     def test_what_is_no_file_is_refused(self, run, head, tmp_path, option):
@@ -188,8 +188,8 @@ class TestPipes:
         os.mkfifo(tmp_path / "pipe.nii")
         for path in (tmp_path / "pipe.nii", "/dev/zero"):
             series = [path if option == "dwi" else head.series[0], *head.series[1:]]
-            given = () if option == "dwi" else (option, path)
-            done = run("track", *series, "-o", tmp_path / "a.trx", "--arch", "cpu", *given)
+            more = () if option == "dwi" else (option, path)
+            done = run("track", *series, "-o", tmp_path / "a.trx", "--arch", "cpu", *more)
             one_line(done, 1, str(path), "is a pipe or a device")
 
     def test_a_pipe_in_the_place_of_the_record(self, track, tmp_path):

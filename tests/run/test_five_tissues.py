@@ -48,9 +48,9 @@ def assert_accepted(path):
 def test_labels_belong_to_the_tissues_of_5ttgen(deep):
     pairs = [(label, tissue) for tissue, labels in KNOWN.items() for label in labels]
     values = fractions_of(ts.five_tissues(image_of([label for label, _ in pairs]), sgm_amyg_hipp=deep))[1:-1, 0, 0]
-    for (label, tissue), found in zip(pairs, values, strict=True):
+    for (label, tissue), value in zip(pairs, values, strict=True):
         expected = DEEP if deep and label in (17, 18, 53, 54) else tissue
-        assert found.tolist() == np.eye(5)[expected].tolist(), label
+        assert value.tolist() == np.eye(5)[expected].tolist(), label
 
 
 @pytest.mark.skipif(SCRIPT_DATA is None, reason="MRTRIX3_SCRIPT_DATA names no copy of MRtrix3's script_test_data")
@@ -59,10 +59,10 @@ def test_labels_belong_to_the_tissues_of_5ttgen(deep):
 ])
 def test_images_are_those_of_5ttgen(name, options):
     """The stored results of ``testing/scripts/tests/5ttgen`` in MRtrix3."""
-    made = ts.five_tissues(Path(SCRIPT_DATA) / "BIDS/sub-01/anat/aparc+aseg.mgz", **options)
+    image = ts.five_tissues(Path(SCRIPT_DATA) / "BIDS/sub-01/anat/aparc+aseg.mgz", **options)
     values, space = load_five_tissues(Path(SCRIPT_DATA) / f"5ttgen/freesurfer/{name}.mif.gz")
-    np.testing.assert_array_equal(fractions_of(made), values)
-    np.testing.assert_allclose(made.affine, space.affine, atol=1e-4)
+    np.testing.assert_array_equal(fractions_of(image), values)
+    np.testing.assert_allclose(image.affine, space.affine, atol=1e-4)
 
 
 def test_the_command_writes_what_the_function_returns(tmp_path, run):
@@ -108,7 +108,7 @@ def parts():
 
 def images(parts):
     three, deep = parts
-    maps = {name: nib.Nifti1Image(three[..., one], AFFINE) for one, name in enumerate(MAPS)}
+    maps = {name: nib.Nifti1Image(three[..., number], AFFINE) for number, name in enumerate(MAPS)}
     return maps, nib.Nifti1Image(deep, AFFINE)
 
 
@@ -126,8 +126,8 @@ def test_fractions_are_combined_as_by_5ttgen(parts, tmp_path):
     total = parts[0].sum(axis=-1, keepdims=True)
     # 5ttgen takes the fractions of FAST, which sum to 1
     three = np.where(brain[..., None], parts[0] / np.where(total > 0, total, 1), 0)
-    for name, one in zip((*MAPS, "deep"), (*np.moveaxis(three, -1, 0), parts[1] * brain), strict=True):
-        nib.save(nib.Nifti1Image(one.astype(np.float32), AFFINE), tmp_path / f"{name}.nii")
+    for name, fractions in zip((*MAPS, "deep"), (*np.moveaxis(three, -1, 0), parts[1] * brain), strict=True):
+        nib.save(nib.Nifti1Image(fractions.astype(np.float32), AFFINE), tmp_path / f"{name}.nii")
 
     def mrcalc(words, name):
         subprocess.run(["mrcalc", "-quiet", *words.split(), name], cwd=tmp_path, check=True)
@@ -145,8 +145,8 @@ def test_fractions_are_combined_as_by_5ttgen(parts, tmp_path):
 def test_fractions_of_the_phantom(head, tmp_path, run):
     """Without subcortical grey matter a warning says so, and fractions that are exchanged are found."""
     files = [head.folder / f"{name}.nii.gz" for name in MAPS]
-    given = [word for name, file in zip(MAPS, files, strict=True) for word in (f"--{name.replace('_', '-')}", file)]
-    done = run("5tt", *given, "-o", tmp_path / "5tt.nii.gz")
+    words = [word for name, file in zip(MAPS, files, strict=True) for word in (f"--{name.replace('_', '-')}", file)]
+    done = run("5tt", *words, "-o", tmp_path / "5tt.nii.gz")
     assert done.code == 0, done
     assert done.err.startswith("Warning: no subcortical grey matter is given")
     assert done.err.count("\n") == 1
@@ -154,8 +154,8 @@ def test_fractions_of_the_phantom(head, tmp_path, run):
     values, _ = load_five_tissues(tmp_path / "5tt.nii.gz")
     wm, gm, csf = (fractions_of(nib.load(file)) for file in files)
     np.testing.assert_allclose(values[..., [WHITE, CORTICAL, FLUID]], np.stack([wm, gm, csf], axis=-1), atol=1e-4)
-    given[1], given[3] = given[3], given[1]
-    done = run("5tt", *given, "-o", tmp_path / "swapped.nii.gz")
+    words[1], words[3] = words[3], words[1]
+    done = run("5tt", *words, "-o", tmp_path / "swapped.nii.gz")
     assert "may be exchanged" in done.err
 
 
@@ -181,7 +181,7 @@ def test_inputs_stay_as_they_are(parts):
     np.testing.assert_array_equal(maps["pve_wm"].dataobj, (before - 5e-4).astype(np.float32))
 
 
-@pytest.mark.parametrize(("change", "error", "told"), [
+@pytest.mark.parametrize(("change", "error", "message"), [
     ({"pve_csf": None}, ParameterError, "give a segmentation, or all of"),
     ({"segmentation": image_of([2])}, ParameterError, "cannot be combined"),
     ({"pve_gm": np.zeros((9, 10, 11))}, ParameterError, "is an array"),
@@ -196,9 +196,9 @@ def test_inputs_stay_as_they_are(parts):
     ({name: nib.Nifti1Image(np.full((9, 10, 11), 0.1), AFFINE) for name in MAPS}, InputError, "in no voxel"),
 ])
 @pytest.mark.filterwarnings("ignore")
-def test_inputs_that_cannot_be_used(parts, change, error, told):
+def test_inputs_that_cannot_be_used(parts, change, error, message):
     maps, deep = images(parts)
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         ts.five_tissues(**{**maps, "sgm": deep, **change})
 
 

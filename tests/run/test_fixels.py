@@ -38,11 +38,11 @@ def image_of(functions, affine=None):
 @pytest.fixture(scope="module")
 def functions():
     """FODs of order 8, of which the first voxels have none."""
-    made, _ = random_fods(int(np.prod(SHAPE)), seed=12)
-    made[:20] = 0
-    made[20:25, 0] *= -1
-    made[25:30, 1:] *= -2  # their greatest sizes are those of negative amplitudes
-    return made
+    coefficients, _ = random_fods(int(np.prod(SHAPE)), seed=12)
+    coefficients[:20] = 0
+    coefficients[20:25, 0] *= -1
+    coefficients[25:30, 1:] *= -2  # their greatest sizes are those of negative amplitudes
+    return coefficients
 
 
 @pytest.fixture(scope="module")
@@ -57,46 +57,54 @@ def read(folder, name):
     return read_array(path, opened)
 
 
+@pytest.fixture(scope="module")
+def their_folder(image, tmp_path_factory):
+    """A folder that fod2fixel has written."""
+    folder = tmp_path_factory.mktemp("fixels") / "theirs"
+    theirs(image, folder)
+    return folder
+
+
 def theirs(path, folder, *options):
     """What fod2fixel makes."""
     images = ("-afd", "afd.mif", "-peak_amp", "peak_amp.mif", "-disp", "disp.mif")
     subprocess.run(["fod2fixel", path, folder, *images, "-quiet", "-force", *options], check=True)
     # MRtrix3 stores the rows of fixels in the order and sense of the axes of the voxels
-    made = {"index": read(folder, "index")}
+    fixels = {"index": read(folder, "index")}
     for name in NAMES[1:]:
         straight = folder.parent / f"{name}.nii"
         call = ["mrconvert", folder / f"{name}.mif", straight, "-strides", "1,2,3", "-quiet", "-force"]
         subprocess.run(call, check=True)
-        made[name] = np.asarray(nib.load(straight).dataobj)
-    return made
+        fixels[name] = np.asarray(nib.load(straight).dataobj)
+    return fixels
 
 
 def compare(path, folder, options=(), **ours):
     """Compare fixels with those of fod2fixel, whose voxels follow each other in any order."""
-    made, expected = ts.fixels(path, sh_basis="tournier07", **ours), theirs(path, folder, *options)
+    fixels, expected = ts.fixels(path, sh_basis="tournier07", **ours), theirs(path, folder, *options)
     counts = expected["index"][..., 0].astype(int)
-    same = made.index[..., 0] == counts
+    same = fixels.index[..., 0] == counts
     assert same.mean() >= 0.99
     assert counts.sum() > 100
     inside = same & (counts > 0)
     numbers = np.concatenate([first + np.arange(n) for n, first in expected["index"][inside].astype(int)])
-    own = np.concatenate([first + np.arange(n) for n, first in made.index[inside].astype(int)])
+    ours_of = np.concatenate([first + np.arange(n) for n, first in fixels.index[inside].astype(int)])
     densities = expected["afd"].ravel()[numbers]
     directions = expected["directions"][numbers, :, 0]
-    cosine = np.abs((directions * made.directions[own]).sum(axis=1))
+    cosine = np.abs((directions * fixels.directions[ours_of]).sum(axis=1))
     if ours.get("dirpeak"):  # where its search of a peak fails, fod2fixel keeps the direction with which that began
         converged = np.abs(directions @ half_sphere()[0].T).max(axis=1) < 1 - 1e-6
         assert converged.mean() > 0.5
         cosine = cosine[converged]
     assert (cosine > np.cos(np.radians(1))).mean() >= 0.99
-    np.testing.assert_allclose(made.densities[own], densities, atol=2e-3 * densities.max())
+    np.testing.assert_allclose(fixels.densities[ours_of], densities, atol=2e-3 * densities.max())
     if np.ptp(densities):
-        assert np.corrcoef(made.densities[own], densities)[0, 1] >= 0.999
-    away = np.abs(made.peaks[own] - expected["peak_amp"].ravel()[numbers])
-    assert (away < 1e-3 * made.peaks.max()).mean() >= 0.99
-    away = np.abs(made.dispersions[own] - expected["disp"].ravel()[numbers])
-    assert (away < 5e-3 * made.dispersions.max()).mean() >= 0.99
-    return made
+        assert np.corrcoef(fixels.densities[ours_of], densities)[0, 1] >= 0.999
+    away = np.abs(fixels.peaks[ours_of] - expected["peak_amp"].ravel()[numbers])
+    assert (away < 1e-3 * fixels.peaks.max()).mean() >= 0.99
+    away = np.abs(fixels.dispersions[ours_of] - expected["disp"].ravel()[numbers])
+    assert (away < 5e-3 * fixels.dispersions.max()).mean() >= 0.99
+    return fixels
 
 
 @MRTRIX
@@ -122,53 +130,52 @@ def test_fixels_are_those_of_fod2fixel(image, tmp_path, options, ours):
 def test_a_mask_is_that_of_fod2fixel(image, tmp_path):
     mask = (np.random.default_rng(3).uniform(size=SHAPE) < 0.5).astype(np.uint8)
     nib.save(nib.Nifti1Image(mask, oblique()), tmp_path / "mask.nii")
-    made = compare(image, tmp_path / "theirs", ("-mask", tmp_path / "mask.nii"), mask=tmp_path / "mask.nii")
-    assert not made.index[mask == 0].any()
+    fixels = compare(image, tmp_path / "theirs", ("-mask", tmp_path / "mask.nii"), mask=tmp_path / "mask.nii")
+    assert not fixels.index[mask == 0].any()
 
 
 @MRTRIX
 @pytest.mark.parametrize("suffix", ["mif", "nii", "nii.gz"])
-def test_mrtrix_reads_the_folder(image, tmp_path, run, suffix):
+def test_mrtrix_reads_the_folder(image, their_folder, tmp_path, run, suffix):
     """Sums and directions of fixels in a voxel, which MRtrix3 makes of a folder, whatever program wrote it."""
-    theirs(image, tmp_path / "theirs")
     done = run("fixels", image, tmp_path / "ours", "--sh-basis", "tournier07", "--format", suffix, "--disp")
     assert done.code == 0, done
     assert {path.name for path in (tmp_path / "ours").iterdir()} == {
         f"{name}.{suffix}" for name in NAMES if name != "peak_amp"
     }
     for operation, name in (("sum", "afd"), ("mean", "disp"), ("complexity", "afd")):
-        found = []
-        for folder, end in (("theirs", "mif"), ("ours", suffix)):
-            out = tmp_path / f"{folder}.nii"
-            given = tmp_path / folder / f"{name}.{end}"
-            subprocess.run(["fixel2voxel", given, operation, out, "-quiet", "-force"], check=True)
-            found.append(nib.load(out).get_fdata())
-        np.testing.assert_allclose(found[1], found[0], atol=0.01 * found[0].max())
+        images = []
+        for folder, end in ((their_folder, "mif"), (tmp_path / "ours", suffix)):
+            out = tmp_path / f"{folder.name}.nii"
+            source = folder / f"{name}.{end}"
+            subprocess.run(["fixel2voxel", source, operation, out, "-quiet", "-force"], check=True)
+            images.append(nib.load(out).get_fdata())
+        np.testing.assert_allclose(images[1], images[0], atol=0.01 * images[0].max())
 
 
 def test_the_command_writes_what_the_function_returns(image, tmp_path, run):
     done = run("fixels", image, tmp_path / "out", "--sh-basis", "tournier07", "--peak-amp", "--disp")
     assert done.code == 0, done
-    made = ts.fixels(image, sh_basis="tournier07")
-    voxels = np.count_nonzero(made.index[..., 0])
-    assert done.out.strip().endswith(f"{len(made):,} fixels in {voxels:,} voxels")
-    np.testing.assert_array_equal(read(tmp_path / "out", "index"), made.index)
-    np.testing.assert_array_equal(read(tmp_path / "out", "directions")[..., 0], made.directions)
-    for name, values in (("afd", made.densities), ("peak_amp", made.peaks), ("disp", made.dispersions)):
+    fixels = ts.fixels(image, sh_basis="tournier07")
+    voxels = np.count_nonzero(fixels.index[..., 0])
+    assert done.out.strip().endswith(f"{len(fixels):,} fixels in {voxels:,} voxels")
+    np.testing.assert_array_equal(read(tmp_path / "out", "index"), fixels.index)
+    np.testing.assert_array_equal(read(tmp_path / "out", "directions")[..., 0], fixels.directions)
+    for name, values in (("afd", fixels.densities), ("peak_amp", fixels.peaks), ("disp", fixels.dispersions)):
         np.testing.assert_array_equal(read(tmp_path / "out", name).ravel(), values)
     affine = open_image(tmp_path / "out" / "index.mif").image.affine
     np.testing.assert_allclose(affine, nib.load(image).affine, atol=1e-5)
-    assert b"nfixels: %d\n" % len(made) in (tmp_path / "out" / "index.mif").read_bytes()
+    assert b"nfixels: %d\n" % len(fixels) in (tmp_path / "out" / "index.mif").read_bytes()
 
 
 def test_fixels_are_numbered_voxel_by_voxel(image):
-    made = ts.fixels(image, sh_basis="tournier07", directions_table=True)
-    counts, firsts = made.index.reshape(-1, 2).T.astype(int)
+    fixels = ts.fixels(image, sh_basis="tournier07", directions_table=True)
+    counts, firsts = fixels.index.reshape(-1, 2).T.astype(int)
     assert not counts[:30].any()
-    assert counts.sum() == len(made) == len(made.directions) == len(made.peaks)
+    assert counts.sum() == len(fixels) == len(fixels.directions) == len(fixels.peaks)
     np.testing.assert_array_equal(firsts[counts > 0], (np.cumsum(counts) - counts)[counts > 0])
-    assert made.lobe_of_direction.shape == (np.count_nonzero(counts), 1281)
-    assert (made.lobe_of_direction < counts[counts > 0][:, None]).all()
+    assert fixels.lobe_of_direction.shape == (np.count_nonzero(counts), 1281)
+    assert (fixels.lobe_of_direction < counts[counts > 0][:, None]).all()
 
 
 @pytest.mark.parametrize("flip", [1.0, -1.0])
@@ -181,10 +188,10 @@ def test_harmonics_along_the_voxel_axes_are_turned(functions, flip):
     turned = ts.fixels(image_of(functions, affine), sh_basis="tournier07", sh_frame="voxel", fmls_peak_value=0.3)
     same = turned.index[..., 0] == upright.index[..., 0]
     assert same.mean() > 0.97
-    one = same & (upright.index[..., 0] == 1)
-    here, there = upright.index[one][:, 1], turned.index[one][:, 1]
+    single = same & (upright.index[..., 0] == 1)
+    here, there = upright.index[single][:, 1], turned.index[single][:, 1]
     cosine = np.abs((upright.directions[here] @ axes.T * turned.directions[there]).sum(axis=1))
-    assert np.count_nonzero(one) > 20
+    assert np.count_nonzero(single) > 20
     assert (cosine > np.cos(np.radians(1))).all()
     np.testing.assert_allclose(turned.densities[there], upright.densities[here], rtol=0.02)
 
@@ -205,9 +212,9 @@ def test_many_fixels_are_written_as_nifti_2(tmp_path):
     write_fixels(tmp_path / "out", index, {"directions": directions}, space, "nii", force=False)
     assert nib.load(tmp_path / "out/directions.nii").shape == (count, 3, 1)
     if shutil.which("mrinfo"):
-        found = subprocess.run(["mrinfo", "-size", tmp_path / "out/directions.nii"], capture_output=True, text=True,
+        done = subprocess.run(["mrinfo", "-size", tmp_path / "out/directions.nii"], capture_output=True, text=True,
                                check=True)
-        assert found.stdout.split() == [str(count), "3", "1"]
+        assert done.stdout.split() == [str(count), "3", "1"]
 
 
 # ------------------------------------------------------------------------------------------------------------- errors

@@ -38,8 +38,8 @@ def test_seeds_in_lists_are_those_of_an_array(options):
     points = np.load(options["seeds"])[:9]
     expected = ts.track(**options | {"seeds": points})
     for seeds in (points.tolist(), tuple(map(tuple, points)), list(points)):
-        found = ts.track(**options | {"seeds": seeds})
-        assert np.array_equal(found.streamlines.get_data(), expected.streamlines.get_data())
+        result = ts.track(**options | {"seeds": seeds})
+        assert np.array_equal(result.streamlines.get_data(), expected.streamlines.get_data())
     directed = [[*point, 0, 1, 0] for point in points.tolist()]
     assert ts.track(**options | {"seeds": directed}).n_streamlines == 9
 
@@ -111,10 +111,10 @@ def test_so_can_a_result_with_products(options, tmp_path):
 
 @pytest.mark.parametrize(("option", "name"), [(option, name) for option, rows in TABLES.items() for name in rows])
 def test_objects(option, name):
-    made = choice(option, name)
-    some = made("file.nii") if option == "products" else made()
-    assert repr(returned(some)) == repr(some)
-    assert type(returned(some)) is made
+    kind = choice(option, name)
+    example = kind("file.nii") if option == "products" else kind()
+    assert repr(returned(example)) == repr(example)
+    assert type(returned(example)) is kind
 
 
 def test_other_objects(options):

@@ -24,7 +24,7 @@ from tistreamlines.tracking.products.density import density
 from tistreamlines.tracking.products.density.map import grid_of_map
 
 TRACKS = DATA / "mrtrix_sift_phantom" / "tracks.tck"
-PRESENT = {one.arch for one in list_devices() if one.available}
+PRESENT = {device.arch for device in list_devices() if device.available}
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def tracked(head, tmp_path_factory):
 def test_files_are_those_of_the_run(tracked, suffix):
     folder, result = tracked
     grid = {"density_grid": folder / "labels.nii.gz"} if suffix == "tck" else {}
-    made = ts.map_tractogram(
+    mapped = ts.map_tractogram(
         folder / f"copy_{suffix}.{suffix}", connectome=(folder / "labels.nii.gz", folder / f"{suffix}.csv"),
         connectome_pairs=True, density=folder / f"{suffix}.nii.gz", **grid,
     )
-    assert made["streamlines"] == result.n_streamlines > 100
+    assert mapped["streamlines"] == result.n_streamlines > 100
     assert (folder / f"{suffix}.csv").read_bytes() == (folder / "run.csv").read_bytes()
     assert (folder / f"{suffix}_pairs.tsv").read_bytes() == (folder / "run_pairs.tsv").read_bytes()
     if suffix == "trx":  # other formats have no numbers of seeds
@@ -69,21 +69,21 @@ def test_vulkan_has_the_same_bytes(tracked, tmp_path, monkeypatch):
     monkeypatch.setattr(grid, "LISTED", points)
     kind = program_class(choose("vulkan"))
     listed, run, ran = grid.in_parts, kind.run, set()
-    monkeypatch.setattr(grid, "in_parts", lambda *given: (parts := listed(*given), batches.append(len(parts)))[0])
-    monkeypatch.setattr(kind, "run", lambda self, name, *given: (ran.add(name), run(self, name, *given)))
-    made = {}
+    monkeypatch.setattr(grid, "in_parts", lambda *call: (parts := listed(*call), batches.append(len(parts)))[0])
+    monkeypatch.setattr(kind, "run", lambda self, name, *arguments: (ran.add(name), run(self, name, *arguments)))
+    files = {}
     for arch in ("cpu", "vulkan"):
-        made[arch] = {
+        files[arch] = {
             "connectome": (folder / "labels.nii.gz", tmp_path / f"{arch}.csv"), "connectome_measure": "mean-length",
             "density": tmp_path / f"{arch}.nii", "ends": tmp_path / f"{arch}_ends.nii", "density_voxel": 1.5,
         }
-        ts.map_tractogram(folder / "run.trx", arch=arch, **made[arch])
+        ts.map_tractogram(folder / "run.trx", arch=arch, **files[arch])
     assert len(batches) >= 3 * 4  # of two maps on two devices
     assert max(batches) > 1
     assert ran >= {"count_points", "count_end_points", "measure_points"}
     for name in ("density", "ends"):
-        assert made["cpu"][name].read_bytes() == made["vulkan"][name].read_bytes()
-        assert nib.load(made["cpu"][name]).get_fdata().max() > 1
+        assert files["cpu"][name].read_bytes() == files["vulkan"][name].read_bytes()
+        assert nib.load(files["cpu"][name]).get_fdata().max() > 1
     for end in (".csv", "_error.csv"):
         assert (tmp_path / f"cpu{end}").read_bytes() == (tmp_path / f"vulkan{end}").read_bytes()
     recorded = json.loads((tmp_path / "vulkan.json").read_text())
@@ -102,23 +102,23 @@ class Full:
 
 
 def test_a_device_without_memory(tracked):
-    made = density.Density(ts.Space(np.eye(4), (9, 9, 9)), 5.0)
-    made.move_to(Full())
-    made.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
+    counts = density.Density(ts.Space(np.eye(4), (9, 9, 9)), 5.0)
+    counts.move_to(Full())
+    counts.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
     with pytest.raises(DeviceMemoryError, match=r"points of [\d,]+ streamlines: give arch cpu"):
-        made.counts()
+        counts.counts()
 
 
 def test_a_large_map_stays_on_the_host(tracked, monkeypatch):
     monkeypatch.setattr(density, "MOST_BYTES", 4 * density.LISTED)
-    made = density.Density(ts.Space(np.eye(4), (50, 50, 50)), 5.0)
-    made.move_to(Full())
-    made.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
-    assert made.counts().max() > 1
+    counts = density.Density(ts.Space(np.eye(4), (50, 50, 50)), 5.0)
+    counts.move_to(Full())
+    counts.add(next(tractograms.stored_batches(tracked[0] / "run.trx")))
+    assert counts.counts().max() > 1
 
 
 def test_a_device_that_is_not_there(tracked, tmp_path):
-    arch = next(one for one in ("metal", "cuda", "amdgpu") if one not in PRESENT)
+    arch = next(arch for arch in ("metal", "cuda", "amdgpu") if arch not in PRESENT)
     with pytest.raises(DeviceError, match=arch):
         ts.map_tractogram(tracked[0] / "run.trx", arch=arch, ends=tmp_path / "e.nii")
     assert not list(tmp_path.iterdir())
@@ -138,9 +138,9 @@ def test_values_are_those_of_tcksample(tmp_path, run, monkeypatch):
     table = np.genfromtxt(tmp_path / "a.csv", delimiter=",", names=True)
     assert len(table) == 5000
     for which in ("mean", "median", "min", "max"):
-        found = tmp_path / f"{which}.txt"
-        subprocess.run(["tcksample", "-quiet", "-stat_tck", which, TRACKS, tmp_path / "random.nii", found], check=True)
-        assert np.allclose(table[f"random_{which}"], np.loadtxt(found), atol=2e-5)
+        text = tmp_path / f"{which}.txt"
+        subprocess.run(["tcksample", "-quiet", "-stat_tck", which, TRACKS, tmp_path / "random.nii", text], check=True)
+        assert np.allclose(table[f"random_{which}"], np.loadtxt(text), atol=2e-5)
     assert np.ptp(table["mask_mean"]) > 0.3
 
 
@@ -159,11 +159,11 @@ def page(tracked, head):
 
 def test_a_page_shows_what_is_known(tracked, page):
     folder, result = tracked
-    told = json.loads((folder / "page_stats.json").read_text())
-    assert (told["streamlines"], told["points"]) == (result.n_streamlines, result.points)
-    assert told["mean_mm"] == pytest.approx(result.mean_mm, rel=1e-5)
-    assert told["median_mm"] == pytest.approx(result.median_mm, abs=0.01)
-    assert [one["nodes"] for one in told["connectomes"]] == [11]
+    stats = json.loads((folder / "page_stats.json").read_text())
+    assert (stats["streamlines"], stats["points"]) == (result.n_streamlines, result.points)
+    assert stats["mean_mm"] == pytest.approx(result.mean_mm, rel=1e-5)
+    assert stats["median_mm"] == pytest.approx(result.median_mm, abs=0.01)
+    assert [matrix["nodes"] for matrix in stats["connectomes"]] == [11]
     titles = re.findall(r"<h[123]>(.*?)</h[123]>", page)
     assert titles == [
         "copy_tck.tck", "Streamlines", "Density", "Lengths", "Connectome", "What was run", "Inputs", "Written",
@@ -188,9 +188,9 @@ def test_the_command_of_a_page_makes_it_again(tracked, page, run):
 
 
 def test_a_page_alone(tracked, tmp_path):
-    made = ts.map_tractogram(tracked[0] / "run.trx", report=tmp_path / "a.html")
-    assert made["products"] == {}
-    assert {one.name for one in tmp_path.iterdir()} == {"a.html", "a_mqc.png", "a_stats.json"}
+    result = ts.map_tractogram(tracked[0] / "run.trx", report=tmp_path / "a.html")
+    assert result["products"] == {}
+    assert {path.name for path in tmp_path.iterdir()} == {"a.html", "a_mqc.png", "a_stats.json"}
     with pytest.raises(ts.OutputError, match=r"a\.html: exists already"):
         ts.map_tractogram(tracked[0] / "run.trx", report=tmp_path / "a.html")
 
@@ -239,7 +239,7 @@ def test_a_leap_is_refused(tracked, tmp_path):
     nib.streamlines.save(nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), str(tmp_path / "leap.tck"))
     with pytest.raises(InputError, match="a step of 5000 mm"):
         ts.map_tractogram(tmp_path / "leap.tck", connectome=(tracked[0] / "labels.nii.gz", tmp_path / "leap.csv"))
-    assert [one.name for one in tmp_path.iterdir()] == ["leap.tck"]
+    assert [path.name for path in tmp_path.iterdir()] == ["leap.tck"]
 
 
 def test_no_grid_covers_no_streamlines(tmp_path):
@@ -247,4 +247,4 @@ def test_no_grid_covers_no_streamlines(tmp_path):
     nib.streamlines.save(empty, str(tmp_path / "empty.tck"))
     with pytest.raises(InputError, match="no streamline that a grid could cover"):
         ts.map_tractogram(tmp_path / "empty.tck", ends=tmp_path / "ends.nii", density_voxel=2)
-    assert [one.name for one in tmp_path.iterdir()] == ["empty.tck"]
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.tck"]

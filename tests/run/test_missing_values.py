@@ -26,18 +26,18 @@ def saved(path, values, affine=AFFINE):
 
 def tracked(head, dwi, mask, **options):
     return ts.track(
-        dwi, *head.series[1:], mask=mask, dg="det", nseeds=150, seed_mask=head.mask, arch="cpu", **options
+        dwi, *head.series[1:], mask=mask, dg="det", model="csa", nseeds=150, seed_mask=head.mask, arch="cpu", **options
     )
 
 
 def test_nan_outside_the_mask_changes_nothing(head, tmp_path):
     data = head.phantom.data.copy()
     data[~head.phantom.mask] = np.nan
-    found = tracked(head, saved(tmp_path / "dwi.nii.gz", data, head.phantom.affine), head.mask)
-    assert np.array_equal(points(found), points(tracked(head, head.series[0], head.mask)))
+    result = tracked(head, saved(tmp_path / "dwi.nii.gz", data, head.phantom.affine), head.mask)
+    assert np.array_equal(points(result), points(tracked(head, head.series[0], head.mask)))
     count, size = (~head.phantom.mask).sum(), head.phantom.mask.size
-    assert any(f"dwi.nii.gz: {count} of {size} voxels have NaN and count as without signal" in n for n in found.notes)
-    assert not found.warnings
+    assert any(f"dwi.nii.gz: {count} of {size} voxels have NaN and count as without signal" in n for n in result.notes)
+    assert not result.warnings
 
 
 @pytest.mark.filterwarnings("ignore:.*voxels of the mask have NaN")
@@ -45,12 +45,12 @@ def test_voxels_of_the_mask_with_nan_are_left_out_of_it(head, tmp_path):
     data, mask = head.phantom.data.copy(), head.phantom.mask.copy()
     places = np.argwhere(mask)[[900, 3000, 5000, 7000]]
     data[(*places.T, np.array([0, 5, 9, 20]))] = np.nan  # a volume each
-    found = tracked(head, saved(tmp_path / "dwi.nii.gz", data, head.phantom.affine), head.mask)
+    result = tracked(head, saved(tmp_path / "dwi.nii.gz", data, head.phantom.affine), head.mask)
     mask[tuple(places.T)], data[tuple(places.T)] = False, 0
     files = (saved(tmp_path / f"{name}.nii.gz", values, head.phantom.affine) for name, values in
              (("zero", data), ("fewer", mask)))
-    assert np.array_equal(points(found), points(tracked(head, *files)))
-    (warning,) = (text for text in found.warnings if "NaN" in text)
+    assert np.array_equal(points(result), points(tracked(head, *files)))
+    (warning,) = (text for text in result.warnings if "NaN" in text)
     first = tuple(map(int, places[0]))
     assert f"4 of {head.phantom.mask.sum()} voxels of the mask have NaN, the first is {first}; they are left" in warning
 
@@ -60,9 +60,9 @@ def test_a_mask_that_is_made_leaves_them_out_too(head, tmp_path):
     inside = tuple(np.argwhere(head.phantom.mask)[4000])
     data[inside] = np.nan
     path = saved(tmp_path / "dwi.nii.gz", data, head.phantom.affine)
-    found = ts.track(path, *head.series[1:], dg="det", nseeds=50, arch="cpu")
-    assert found.n_streamlines
-    assert any(f"1 of {head.phantom.mask.size} voxels have NaN" in note for note in found.notes)
+    result = ts.track(path, *head.series[1:], dg="det", model="csa", nseeds=50, arch="cpu")
+    assert result.n_streamlines
+    assert any(f"1 of {head.phantom.mask.size} voxels have NaN" in note for note in result.notes)
 
 
 def test_a_mask_of_nan_alone_is_an_error(head, tmp_path):
@@ -97,9 +97,9 @@ def followed(fods, name, dg="ifod2"):
 def test_voxels_of_fods_with_nan_have_no_function(fods, dg):
     expected = points(followed(fods, "zero", dg))
     for name in ("nan", "some"):
-        found = followed(fods, name, dg)
-        assert np.array_equal(points(found), expected)
-        assert any(f"{name}.nii.gz: " in note and "values are NaN and are set to 0" in note for note in found.notes)
+        result = followed(fods, name, dg)
+        assert np.array_equal(points(result), expected)
+        assert any(f"{name}.nii.gz: " in note and "values are NaN and are set to 0" in note for note in result.notes)
 
 
 @pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3's tckgen is not installed")
@@ -119,10 +119,10 @@ def test_streamlines_end_there_as_tckgens_do(fods, tmp_path):
 def test_fixels_and_weights_of_fods_with_nan(fods, tmp_path):
     tracks = tmp_path / "a.trx"
     followed(fods, "zero").save(tracks)
-    found = {}
+    contents = {}
     for name in ("zero", "nan", "some"):
         ts.fixels(fods[name], tmp_path / name, sh_basis="tournier07")
         ts.map_tractogram(tracks, sift2=(fods[name], tmp_path / f"{name}.txt"), sift2_basis="tournier07")
         files = [*sorted((tmp_path / name).glob("*.mif")), tmp_path / f"{name}.txt"]
-        found[name] = [file.read_bytes() for file in files]
-    assert found["zero"] == found["nan"] == found["some"]
+        contents[name] = [file.read_bytes() for file in files]
+    assert contents["zero"] == contents["nan"] == contents["some"]

@@ -27,15 +27,25 @@ main()
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("arch", ["cpu", "vulkan"])
-def test_the_bytes_of_several_processes(tmp_path, monkeypatch, arch):
-    """With a cold cache, so that all is compiled."""
+def test_all_is_compiled_in_it(tmp_path, monkeypatch, arch):
+    """With a cold cache, which takes long."""
     if arch not in PRESENT:
         pytest.skip(f"no {arch} device")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    compare(tmp_path, monkeypatch, arch)
+
+
+def test_the_bytes_of_several_processes(tmp_path, monkeypatch):
+    compare(tmp_path, monkeypatch, "cpu")
+
+
+def compare(tmp_path, monkeypatch, arch):
+    """Track with and without other processes, and compare what is written."""
     options = write_inputs(tmp_path) | {"arch": arch}
     ts.track(output=tmp_path / "several.tck", **options | {"density": tmp_path / "several.nii"})
     monkeypatch.setenv("TISTREAMLINES_ONE_PROCESS", "1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     named = options | {"output": tmp_path / "one.tck", "density": tmp_path / "one.nii"}
     words = [word for name, value in named.items() for word in (f"--{name.replace('_', '-')}", value)]
     done = python("-c", ALONE, "track", *words)

@@ -32,15 +32,15 @@ def options(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(options, tmp_path_factory):
+def part_files(options, tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     write_parts(folder, options, 2)
     return folder
 
 
 @pytest.fixture
-def parts(made, tmp_path):
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+def parts(part_files, tmp_path):
+    shutil.copytree(part_files, tmp_path, dirs_exist_ok=True)
     return [tmp_path / "part1.trx", tmp_path / "part2.trx"]
 
 
@@ -51,9 +51,9 @@ def contents(folder):
 def refused(match, call, folder, error=ts.TrackingError):
     """Nothing must be written, replaced or left."""
     before = contents(folder)
-    with pytest.raises(error, match=match) as found:
+    with pytest.raises(error, match=match) as caught:
         call()
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
     assert contents(folder) == before
 
 
@@ -143,9 +143,9 @@ class TestTogether:
 
     @pytest.mark.parametrize("name", ["a.trx", "a.tck"])
     def test_another_process_writes_it(self, options, parts, tmp_path, holding, name):
-        told = rf"{name}: another run is writing it"
-        refused(told, lambda: ts.track(output=tmp_path / name, **options, force=True), tmp_path, BusyError)
-        refused(told, lambda: ts.join(parts, tmp_path / name, force=True), tmp_path, BusyError)
+        message = rf"{name}: another run is writing it"
+        refused(message, lambda: ts.track(output=tmp_path / name, **options, force=True), tmp_path, BusyError)
+        refused(message, lambda: ts.join(parts, tmp_path / name, force=True), tmp_path, BusyError)
         ts.track(output=tmp_path / "b.trx", **options)
         holding.communicate(timeout=20)
         ts.track(output=tmp_path / name, **options)

@@ -101,18 +101,19 @@ def test_tables_from_the_cache_bring_no_warning_twice(options, tmp_path):
 @pytest.mark.parametrize("through", ["track", "map", "join"])
 def test_what_lies_off_all_streamlines_is_warned_of(options, tmp_path, product, through):
     nib.save(image(inside(), AWAY @ AFFINE), tmp_path / "away.nii")
-    made, away = tmp_path / "made.nii.gz", tmp_path / "away.nii"
+    product_file, away = tmp_path / "made.nii.gz", tmp_path / "away.nii"
     asked = {
-        "density": {"density": made, "density_grid": away}, "ends": {"ends": made, "density_grid": away},
+        "density": {"density": product_file, "density_grid": away},
+        "ends": {"ends": product_file, "density_grid": away},
         "sample": {"sample": away}, "sample_table": {"sample": away, "sample_table": tmp_path / "made.tsv"},
-        "density_sample": {"density": made, "density_kind": "sample", "density_sample": away},
+        "density_sample": {"density": product_file, "density_kind": "sample", "density_sample": away},
     }[product]
     if through == "track":
         with pytest.warns(UserWarning, match=r"away.nii"):
-            told = ts.track(output=tmp_path / "a.trx", **options, **asked).warnings
+            warnings = ts.track(output=tmp_path / "a.trx", **options, **asked).warnings
     elif through == "map":
         ts.track(output=tmp_path / "a.trx", **options)
-        told = ts.map_tractogram(tmp_path / "a.trx", **asked | {"sample_table": tmp_path / "s.tsv"} if
+        warnings = ts.map_tractogram(tmp_path / "a.trx", **asked | {"sample_table": tmp_path / "s.tsv"} if
                                  product == "sample" else asked)["warnings"]
     else:
         parts = [tmp_path / f"part{number}.trx" for number in (1, 2)]
@@ -120,10 +121,10 @@ def test_what_lies_off_all_streamlines_is_warned_of(options, tmp_path, product, 
             ts.track(output=part, part=f"{number}/2", **options)
         with pytest.warns(UserWarning, match=r"away.nii"):
             ts.join(parts, tmp_path / "b.trx", **asked)
-        told = json.loads((tmp_path / "b.json").read_text())["warnings"]
-    assert len(told) == 1, told
-    assert "away.nii" in told[0]
-    assert "the space of" in told[0] or "in their space" in told[0]
+        warnings = json.loads((tmp_path / "b.json").read_text())["warnings"]
+    assert len(warnings) == 1, warnings
+    assert "away.nii" in warnings[0]
+    assert "the space of" in warnings[0] or "in their space" in warnings[0]
 
 
 def test_maps_that_devices_count_are_warned_of_and_others_are_not(options, tmp_path):
@@ -152,12 +153,12 @@ def notes_of(result, word):
 def test_a_stop_map_on_another_grid_is_interpolated_with_a_note(options, tmp_path):
     nib.save(finer(), tmp_path / "finer.nii.gz")
     expected = ts.track(**options)
-    found = ts.track(**options | {"stop_map": tmp_path / "finer.nii.gz", "stop_threshold": 0.5})
-    (note,) = notes_of(found, "finer.nii.gz")
+    result = ts.track(**options | {"stop_map": tmp_path / "finer.nii.gz", "stop_threshold": 0.5})
+    (note,) = notes_of(result, "finer.nii.gz")
     assert "values are interpolated" in note
     assert "50 x 52 x 48 voxels of 1.1 x 1.1 x 1.1 mm" in note
-    assert found.n_streamlines == expected.n_streamlines > 50
-    lengths = [float(np.mean([len(line) for line in one])) for one in (expected, found)]
+    assert result.n_streamlines == expected.n_streamlines > 50
+    lengths = [float(np.mean([len(line) for line in run])) for run in (expected, result)]
     assert lengths[1] == pytest.approx(lengths[0], rel=0.1)
 
 
@@ -174,25 +175,25 @@ def test_resampling_by_mrtransform_gives_the_same_streamlines(options, tmp_path)
 
 
 def test_masks_take_the_nearest_voxel(options):
-    found = ts.track(**options | {"stop_map": None, "stopping": "binary", "stop_mask": finer()})
-    (note,) = notes_of(found, "stop_mask (in memory)")
+    result = ts.track(**options | {"stop_map": None, "stopping": "binary", "stop_mask": finer()})
+    (note,) = notes_of(result, "stop_mask (in memory)")
     assert "values are taken from the nearest voxel" in note
-    assert len(found) > 50
+    assert len(result) > 50
 
 
 def test_tissue_fractions_may_have_grids_of_their_own(options, tmp_path):
     white = finer()
     rest = np.asarray(white.dataobj)
     maps = {"pve_wm": white, "pve_gm": image(1 - rest, white.affine), "pve_csf": image(0 * inside())}
-    found = ts.track(**options | {"stop_map": None, "stopping": "act", **maps})
-    assert {text.split()[0] for text in found.notes if "another grid" in text} == {"pve_wm", "pve_gm"}
-    assert len(found) > 50
+    result = ts.track(**options | {"stop_map": None, "stopping": "act", **maps})
+    assert {text.split()[0] for text in result.notes if "another grid" in text} == {"pve_wm", "pve_gm"}
+    assert len(result) > 50
 
 
 def test_a_map_that_covers_a_part_says_how_much(options):
     part = image(inside()[:, :, :8])
-    found = ts.track(**options | {"stop_map": part})
-    (note,) = notes_of(found, "stop_map")
+    result = ts.track(**options | {"stop_map": part})
+    (note,) = notes_of(result, "stop_map")
     assert "and 0 in the 43% that lies outside it" in note
 
 

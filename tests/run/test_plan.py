@@ -74,28 +74,27 @@ def without_series(files, source, **named):
 
 class TestModels:
     def test_csd_is_dipys_in_the_mask(self, head, gtab):
-        told, notes = [], []
+        shares, notes = [], []
         parameters = ts.Parameters(dg="prob", like="dipy", sh_order=ORDER)
         dwi = nifti.load_dwi(*head.series)
         mask = np.zeros(dwi.space.shape, bool)
         mask[12:18, 16:20, 12:15] = head.phantom.mask[12:18, 16:20, 12:15]
         mask |= (np.indices(mask.shape).sum(axis=0) % 6 == 0) & head.phantom.mask
-        fitted = Fits(dwi, mask, note=notes.append, progress=told.append).coefficients("csd", parameters)
-        assert told[-1] == 1
-        assert told == sorted(told)
+        fitted = Fits(dwi, mask, note=notes.append, progress=shares.append).coefficients("csd", parameters)
+        assert shares[-1] == 1
+        assert shares == sorted(shares)
         assert not notes
         assert not fitted[~mask].any()
         response, _ = csd_response(dwi.data, gtab, mask)
         model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=ORDER)
-        some = np.argwhere(mask)[::40]
-        for voxel in map(tuple, some):
+        for voxel in map(tuple, np.argwhere(mask)[::40]):
             assert np.allclose(fitted[voxel], model.fit(dwi.data[voxel]).shm_coeff, atol=1e-4)
 
     def test_the_response_is_dipys(self, head, gtab):
         mask = np.ones(head.phantom.mask.shape, bool)
-        found, _ = csd_response(head.phantom.data.astype(np.float32), gtab, mask)
+        response, _ = csd_response(head.phantom.data.astype(np.float32), gtab, mask)
         expected, _ = auto_response_ssst(gtab, head.phantom.data, roi_radii=10, fa_thr=0.7)
-        assert np.allclose(found[0], expected[0], rtol=1e-4)
+        assert np.allclose(response[0], expected[0], rtol=1e-4)
 
     @pytest.mark.parametrize(("model", "of_dipy"), [("opdt", OpdtModel), ("csa", CsaOdfModel)])
     def test_odfs_are_dipys(self, head, gtab, model, of_dipy):
@@ -119,18 +118,18 @@ class TestModels:
 
 class TestOptions:
     @pytest.mark.parametrize(
-        ("given", "field", "value"),
+        ("options", "field", "value"),
         [
             ({"pmf_rows": "sampled"}, "half_order", 0),
             ({"dg": "det"}, "pick", det.greatest_vertex),
             ({"sh_order": 4}, "half_order", 2),
         ],
     )
-    def test_words_reach_the_kernels(self, head, given, field, value):
-        plain = plan_of(head, model="csa", sh_order=6).prepared.getter
+    def test_words_reach_the_kernels(self, head, options, field, value):
+        plain = plan_of(head, model="csa", sh_order=6, cache_dir=head.cache).prepared.getter
         assert plain.pick is prob.draw_vertex
         assert getattr(plain, field) != value
-        assert getattr(plan_of(head, model="csa", **given).prepared.getter, field) == value
+        assert getattr(plan_of(head, model="csa", cache_dir=head.cache, **options).prepared.getter, field) == value
 
     def test_so_do_numbers(self, files):
         named = {"max_angle": 35, "pmf_threshold": 0.2, "relative_peak_threshold": 0.3, "min_separation_angle": 40}

@@ -45,59 +45,80 @@ def place(tmp_path_factory):
 
 def files_of(name):
     """Options that ask for a product, whatever it is, and name its files."""
-    if name in PRODUCTS:
-        row, wanted = PRODUCTS[name], next(one for one in fields(PRODUCTS[name].options) if one.name == name)
-        file = f"{name}{row.suffixes[0]}"
-        return {name: (LISTED, file) if "ImageLike" in str(wanted.type) else file} | OPTIONS.get(name, {})
-    return OPTIONS[name]
+    if name not in PRODUCTS:
+        return OPTIONS[name]
+    row = PRODUCTS[name]
+    annotation = next(field.type for field in fields(row.options) if field.name == name)
+    file = f"{name}{row.suffixes[0]}"
+    return {name: (LISTED, file) if "ImageLike" in str(annotation) else file} | OPTIONS.get(name, {})
 
 
-def made(make, folder, names, monkeypatch):
+def contents(make, folder, names, monkeypatch):
     """Make products in a new folder; return the bytes of their files, but for records, and of the page."""
     folder.mkdir()
     for image in folder.parent.glob("*.nii.gz"):
         (folder / image.name).symlink_to(image)
     monkeypatch.chdir(folder)
     make(**{key: value for name in names for key, value in files_of(name).items()})
-    own = [path for path in folder.iterdir() if not path.is_symlink() and path.suffix != ".json"]
-    return {path.name: path.read_bytes() for path in own if not path.name.startswith("report")}
+    written = [path for path in folder.iterdir() if not path.is_symlink() and path.suffix != ".json"]
+    return {path.name: path.read_bytes() for path in written if not path.name.startswith("report")}
 
 
-def check_pairs(make, folder, names, monkeypatch, among, *others):
-    """Make each product alone, and all pairs of which one is ``among`` some names; compare their files."""
-    alone = {name: made(make, folder / name, (name,), monkeypatch) for name in names}
+def groups_of(names):
+    """Return groups such that any two names are together in a group, and that one has each of them without the other.
+
+    All names, and for each digit of their numbers those that have a 1 there, and those that have a 0.
+    """
+    numbers = range((len(names) - 1).bit_length())
+    halves = [[name for k, name in enumerate(names) if (k >> n & 1) == digit] for n in numbers for digit in (0, 1)]
+    return [names, *halves]
+
+
+def check(make, folder, names, monkeypatch, groups):
+    """Make each product alone, and groups of them; compare their files."""
+    alone = {name: contents(make, folder / name, (name,), monkeypatch) for name in names}
     assert all(alone[name] for name in names if name != "report")
-    for one, other in combinations([*names, *others], 2):
-        if not {one, other} & set(among):
-            continue
-        both = made(make, folder / f"{one}_{other}", (one, other), monkeypatch)
-        for name in {one, other} & alone.keys():
-            for file, content in alone[name].items():
-                assert both[file] == content, f"{file} beside {one} and {other}"
+    for number, group in enumerate(groups):
+        together = contents(make, folder / str(number), group, monkeypatch)
+        for name in group:
+            for file, content in alone.get(name, {}).items():
+                assert together[file] == content, f"{file} beside {group}"
 
 
-@pytest.mark.parametrize("kind", ["tck", "trx"])
-def test_map(place, kind, monkeypatch):
-    names = [name for name, row in PRODUCTS.items() if kind == "trx" or not row.needs_seeds]
-    among = [name for name in names if kind == "tck" or PRODUCTS[name].needs_seeds]
-    if kind == "trx":
-        track(place, output=place / "lines.trx")
-
-    def make(**asked):
-        ts.map_tractogram(place / f"lines.{kind}", threads=1, **asked)
-
-    (folder := place / kind).mkdir()
+def linked(place, name):
+    """A new folder with the images of another one."""
+    (folder := place / name).mkdir()
     for image in place.glob("*.nii.gz"):
         (folder / image.name).symlink_to(image)
-    check_pairs(make, folder, [*names, "report"], monkeypatch, among)
+    return folder
 
 
-def test_track(place, monkeypatch):
-    (folder := place / "track").mkdir()
-    for image in place.glob("*.nii.gz"):
-        (folder / image.name).symlink_to(image)
+@pytest.fixture(scope="module")
+def makers(place):
+    """What makes products of streamlines without seeds, with seeds, and while they are tracked, and of which names."""
+    track(place, output=place / "lines.trx")
+    without_seeds = [name for name, row in PRODUCTS.items() if not row.needs_seeds]
+    return {
+        "tck": (lambda **asked: ts.map_tractogram(place / "lines.tck", threads=1, **asked), [*without_seeds, "report"]),
+        "trx": (lambda **asked: ts.map_tractogram(place / "lines.trx", threads=1, **asked), [*PRODUCTS, "report"]),
+        "track": (lambda **asked: track(place, **asked), [*PRODUCTS, "report"]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["tck", "trx", "track"])
+def test_products_do_not_depend_on_each_other(place, makers, kind, monkeypatch):
     monkeypatch.setitem(OPTIONS, "tractogram", {"output": "lines.trx"})
-    check_pairs(lambda **asked: track(place, **asked), folder, [*PRODUCTS], monkeypatch, [*PRODUCTS], "tractogram")
+    make, names = makers[kind]
+    beside = [*names, "tractogram"] if kind == "track" else names
+    check(make, linked(place, kind), names, monkeypatch, groups_of(beside))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["tck", "trx", "track"])
+def test_all_pairs(place, makers, kind, monkeypatch):
+    """Nightly, since there are hundreds of pairs."""
+    make, names = makers[kind]
+    check(make, linked(place, f"{kind} pairs"), names, monkeypatch, combinations(names, 2))
 
 
 def track(place, **asked):

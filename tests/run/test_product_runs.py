@@ -15,7 +15,7 @@ from tistreamlines.devices import choose, list_devices
 from tistreamlines.run import resume, setup
 from tistreamlines.tracking.products.connectome.matrix import MEASURES
 
-PRESENT = {one.arch for one in list_devices() if one.available}
+PRESENT = {device.arch for device in list_devices() if device.available}
 # products that devices make, and some that need points
 KINDS = {"devices": ("count", "radial"), "points": ("direction", "reverse")}
 SUFFIXES = (".nii", ".gz", ".csv", ".tsv", ".npy")
@@ -24,13 +24,13 @@ SUFFIXES = (".nii", ".gz", ".csv", ".tsv", ".npy")
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
     folder = tmp_path_factory.mktemp("in")
-    given = write_inputs(folder)
+    inputs = write_inputs(folder)
     x, y, _ = np.indices(SHAPE)
     for name, labels in (("slabs", 1 + y // 5), ("blocks", 1 + y // 8 + 3 * (x // 6))):
         nib.save(nib.Nifti1Image(labels.astype(np.int16), np.diag([2.0, 2, 2, 1])), folder / f"{name}.nii")
     for name, inside in (("seeds", x > 3), ("front", y < 10), ("back", (y > 7) & (x < 9))):
         nib.save(nib.Nifti1Image(inside.astype(np.uint8), np.diag([2.0, 2, 2, 1])), folder / f"{name}.nii")
-    return given, folder
+    return inputs, folder
 
 
 @pytest.fixture(params=KINDS)
@@ -60,13 +60,13 @@ def check(request, options, asked, tmp_path_factory):
     name = request.node.callspec.params["asked"]
     if name not in wholes:
         folder = tmp_path_factory.mktemp("whole")
-        made = ts.track(output=folder / "a.trx", **options[0], **asked(folder))
-        assert made.products["connectome"][0].values["count"].sum() > 50
+        result = ts.track(output=folder / "a.trx", **options[0], **asked(folder))
+        assert result.products["connectome"][0].values["count"].sum() > 50
         wholes[name] = written(folder)
 
     def equal(folder):
         assert written(folder).keys() == wholes[name].keys()
-        assert [one for one, content in written(folder).items() if content != wholes[name][one]] == []
+        assert [file for file, content in written(folder).items() if content != wholes[name][file]] == []
 
     return equal
 
@@ -77,15 +77,16 @@ def written(folder):
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_without_a_tractogram_in_other_chunks_and_threads(check, asked, options, tmp_path, keep):
-    made = ts.track(**options[0] | {"chunk_size": 7, "threads": 2}, **asked(tmp_path), keep_streamlines=keep)
-    assert bool(made.batches) == keep
+    result = ts.track(**options[0] | {"chunk_size": 7, "threads": 2}, **asked(tmp_path), keep_streamlines=keep)
+    assert bool(result.batches) == keep
     check(tmp_path)
 
 
 @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+@pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_vulkan(check, asked, options, tmp_path):
-    given = options[0] | {"arch": "vulkan", "keep_streamlines": False} | asked(tmp_path)
-    subprocess.run([sys.executable, "-c", f"import tistreamlines as ts; ts.track(**{given!r})"], check=True)
+    named = options[0] | {"arch": "vulkan", "keep_streamlines": False} | asked(tmp_path)
+    subprocess.run([sys.executable, "-c", f"import tistreamlines as ts; ts.track(**{named!r})"], check=True)
     check(tmp_path)
 
 
@@ -103,39 +104,40 @@ def test_a_run_that_goes_on(check, asked, options, tmp_path, monkeypatch):
     monkeypatch.setattr(resume, "MOST", 25)
     track_piece, done = resume._track_piece, []
 
-    def broken(*given):
+    def broken(*arguments):
         if len(done) == 3:
             raise KeyboardInterrupt
-        done.append(track_piece(*given))
+        done.append(track_piece(*arguments))
         return done[-1]
 
-    given = options[0] | {"output": tmp_path / "a.trx", "resume": True} | asked(tmp_path)
+    arguments = options[0] | {"output": tmp_path / "a.trx", "resume": True} | asked(tmp_path)
     with monkeypatch.context() as within, pytest.raises(KeyboardInterrupt):
         within.setattr(resume, "_track_piece", broken)
-        ts.track(**given)
+        ts.track(**arguments)
     assert not written(tmp_path)
-    ts.track(**given)
+    ts.track(**arguments)
     check(tmp_path)
 
 
+@pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_several_devices_of_which_one_is_lost(check, asked, options, tmp_path, monkeypatch):
     """Two workers on the CPU stand for two GPUs."""
     monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
     plant_in_workers(monkeypatch, worker=0, at="advance", how="lost", number=4)
-    given = {name: value for name, value in options[0].items() if name != "threads"}
-    made = ts.track(**given, devices="all", chunk_size=20, keep_streamlines=False, **asked(tmp_path))
-    assert any("was lost" in note and "started anew" in note for note in made.notes)
+    named = {name: value for name, value in options[0].items() if name != "threads"}
+    result = ts.track(**named, devices="all", chunk_size=20, keep_streamlines=False, **asked(tmp_path))
+    assert any("was lost" in note and "started anew" in note for note in result.notes)
     check(tmp_path)
 
 
 def test_a_lookup_table_is_recorded_and_not_replaced(options, tmp_path):
     table = tmp_path / "nodes.tsv"
     table.write_text("index\tname\n4\tfour\n1\tone\n")
-    given = options[0] | {"connectome_nodes": table, "force": True}
+    named = options[0] | {"connectome_nodes": table, "force": True}
     with pytest.raises(ts.OutputError, match="is an input"):
-        ts.track(**given, connectome=(options[1] / "slabs.nii", table))
-    made = ts.track(**given, connectome=(options[1] / "slabs.nii", tmp_path / "c.csv"))
-    assert made.record["inputs"]["connectome_nodes 1"]["sha256"] == hashlib.sha256(table.read_bytes()).hexdigest()
+        ts.track(**named, connectome=(options[1] / "slabs.nii", table))
+    result = ts.track(**named, connectome=(options[1] / "slabs.nii", tmp_path / "c.csv"))
+    assert result.record["inputs"]["connectome_nodes 1"]["sha256"] == hashlib.sha256(table.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("asked", ["devices"], indirect=True)
@@ -143,7 +145,7 @@ def test_a_disk_that_is_full_leaves_no_file(asked, options, tmp_path, monkeypatc
     """Also of the products that were written before the one that has no room."""
     from tistreamlines.tracking.products.connectome import matrix
 
-    def full(*given, **more):
+    def full(*arguments, **more):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(matrix, "write_nodes", full)

@@ -72,38 +72,40 @@ def weighed(fod, folder):
 # ------------------------------------------------------------------------------------------------- stages
 @pytest.mark.parametrize("output", [None, "a.trx", "a.tck"])
 def test_the_seconds_of_the_stages_are_those_of_the_whole(options, fod, tmp_path, output):
-    begun, told = time.perf_counter(), Told()
+    begun, watcher = time.perf_counter(), Told()
     path = None if output is None else tmp_path / output
-    made = ts.track(output=path, **options, **weighed(fod, tmp_path), watcher=told)
-    whole, seconds = time.perf_counter() - begun, made.seconds
+    result = ts.track(output=path, **options, **weighed(fod, tmp_path), watcher=watcher)
+    whole, seconds = time.perf_counter() - begun, result.seconds
     stages = {name: took for name, took in seconds.items() if name not in ("total", "kernels")}
     assert sum(stages.values()) == pytest.approx(seconds["total"], abs=1e-6)
     assert 0.8 * whole < seconds["total"] <= whole
-    assert set(told.stages) >= stages.keys() - {"fit"} >= {"load", "prepare", "compile", "fixels", "track", "weigh"}
-    assert set(told.stages) <= STAGES.keys()
+    assert set(watcher.stages) >= stages.keys() - {"fit"} >= {"load", "prepare", "compile", "fixels", "track", "weigh"}
+    assert set(watcher.stages) <= STAGES.keys()
 
 
 def test_sift2_prepares_in_a_stage_of_its_own(options, fod, tmp_path, monkeypatch):
     """Of a run, of its seeds, and of a tractogram that is there; its share rises to 1."""
     monkeypatch.setattr(lobes, "VOXELS", 500)
     runs = {
-        "track": lambda told: ts.track(
-            output=tmp_path / "a.trx", **options, **weighed(fod, tmp_path), watcher=told
+        "track": lambda watcher: ts.track(
+            output=tmp_path / "a.trx", **options, **weighed(fod, tmp_path), watcher=watcher
         ),
-        "map": lambda told: ts.map_tractogram(tmp_path / "a.trx", **weighed(fod, tmp_path), force=True, watcher=told),
-        "seeds": lambda told: ts.track(
+        "map": lambda watcher: ts.map_tractogram(
+            tmp_path / "a.trx", **weighed(fod, tmp_path), force=True, watcher=watcher
+        ),
+        "seeds": lambda watcher: ts.track(
             sh=fod, sh_basis="tournier07", dg="ifod1", stop_mask=options["stop_map"], seed_dynamic="tracked", nseeds=50,
-            arch="cpu", watcher=told,
+            arch="cpu", watcher=watcher,
         ),
     }
     for name, run in runs.items():
-        told = Told()
-        run(told)
+        watcher = Told()
+        run(watcher)
         before = {"track": "compile", "map": "load", "seeds": "compile"}[name]
-        assert told.stages[told.stages.index("fixels") - 1] == before, name
-        assert len(told.shares) > 5, name
-        assert told.shares == sorted(told.shares), name
-        assert told.shares[-1] == 1, name
+        assert watcher.stages[watcher.stages.index("fixels") - 1] == before, name
+        assert len(watcher.shares) > 5, name
+        assert watcher.shares == sorted(watcher.shares), name
+        assert watcher.shares[-1] == 1, name
 
 
 # ------------------------------------------------------------------------------------------------- logs
@@ -148,12 +150,12 @@ def test_one_that_asks_for_nothing_gets_none(log, kind):
 
 # ------------------------------------------------------------------------------------------------- Python
 def calls(options, folder):
-    made = ts.track(**options, output=folder / "a.trx")
+    result = ts.track(**options, output=folder / "a.trx")
     return {
         "track": lambda **more: ts.track(**options, **more).n_streamlines,
         "stream": lambda **more: sum(map(len, ts.stream(**options, **more))),
         "estimate": lambda **more: ts.estimate(**options, **more).seeds,
-        "map": lambda **more: ts.map_tractogram(made.path, ends=folder / "e.nii", force=True, **more)["streamlines"],
+        "map": lambda **more: ts.map_tractogram(result.path, ends=folder / "e.nii", force=True, **more)["streamlines"],
     }
 
 
@@ -196,16 +198,20 @@ def test_a_terminal_sees_a_bar(options, monkeypatch):
     assert "\x1b[" in shown.getvalue()
 
 
+@pytest.mark.nightly
 def test_a_notebook_sees_a_bar(options):
-    """In one output that is renewed, which needs no widgets; nothing is written to standard error."""
+    """In one output that is renewed, which needs no widgets; nothing is written to standard error.
+
+    Nightly, since Jupyter's kernel takes long to start.
+    """
     for name in ("nbclient", "ipykernel"):
         pytest.importorskip(name, reason=f"needs {name}, which runs a notebook")
     done = python("-W", "ignore", "-c", NOTEBOOK, CELL.format(options=json.dumps(options)), timeout=300)
     assert done.returncode == 0, done.stderr
     outputs = json.loads(done.stdout)
-    shown = [one for one in outputs if one["output_type"] == "display_data"]
+    shown = [output for output in outputs if output["output_type"] == "display_data"]
     assert len(shown) == 1, outputs
     assert "elapsed" in "".join(shown[0]["data"]["text/html"])
     assert re.search("Tracking|Writing|Finishing", "".join(shown[0]["data"]["text/plain"]))
-    (printed,) = [one["text"] for one in outputs if one["output_type"] == "stream"]
+    (printed,) = [output["text"] for output in outputs if output["output_type"] == "stream"]
     assert "".join(printed).strip() == "120"

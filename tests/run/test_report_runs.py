@@ -33,18 +33,18 @@ def whole(options, tmp_path_factory):
     return folder, ts.track(output=folder / "a.trx", **options, report=folder / "page.html")
 
 
-def made(folder):
+def asked(folder):
     return {path.name for path in Path(folder).iterdir()}
 
 
 def test_page_picture_and_numbers(whole):
     folder, result = whole
     page = (folder / "page.html").read_text(encoding="utf-8")
-    assert made(folder) == {"a.trx", "a.json"} | FILES
+    assert asked(folder) == {"a.trx", "a.json"} | FILES
     assert f"All {result.n_streamlines} streamlines" in page
     assert "directions in an axial slice" in page
     record = json.loads((folder / "a.json").read_text())
-    assert all(one["sha256"] in page for one in record["inputs"].values())
+    assert all(entry["sha256"] in page for entry in record["inputs"].values())
     assert json.loads((folder / "page_stats.json").read_text()) == record["result"]
     assert np.asarray(Image.open(folder / "page_mqc.png").convert("L")).max() > 100
 
@@ -52,7 +52,7 @@ def test_page_picture_and_numbers(whole):
 def test_without_a_tractogram(whole, options, tmp_path):
     """With products alone points come back, and in Python nothing but the report need be written."""
     ts.track(**options, density=tmp_path / "d.nii.gz", report=tmp_path / "page.html")
-    assert made(tmp_path) == {"d.nii.gz", "d.json"} | FILES
+    assert asked(tmp_path) == {"d.nii.gz", "d.json"} | FILES
     kept = ts.track(**options, report=tmp_path / "page.html", force=True)
     assert len(kept.streamlines) == whole[1].n_streamlines
     shown = (tmp_path / "page_mqc.png").read_bytes()
@@ -70,8 +70,8 @@ def test_parts_and_a_run_that_goes_on(whole, options, tmp_path):
 
 def test_two_devices_draw_what_one_does(whole, options, tmp_path, monkeypatch):
     monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
-    given = {name: one for name, one in options.items() if name != "threads"}
-    ts.track(output=tmp_path / "a.trx", **given, devices="all", report=tmp_path / "page.html")
+    named = {name: value for name, value in options.items() if name != "threads"}
+    ts.track(output=tmp_path / "a.trx", **named, devices="all", report=tmp_path / "page.html")
     pictures = [
         re.findall('src="(data:image/jpeg.*?)"', (folder / "page.html").read_text(encoding="utf-8"))
         for folder in (tmp_path, whole[0])
@@ -87,21 +87,21 @@ def test_a_page_is_written_when_no_device_is_left(whole, monkeypatch):
     shown = ReportScene(whole[1].space, np.ones(whole[1].space.shape, int), whole[1].sample, None, 1)
     arrays = {"volume_index": np.ones(whole[1].space.shape, int)}
     prepared = SimpleNamespace(arrays=arrays, getter=SimpleNamespace(aimed=False))
-    told = vars(reporting)["_peaks"](SimpleNamespace(initial_directions=lost), prepared, shown)
-    assert told == "The directions of a slice are not drawn: no device is left: check them."
+    peaks = vars(reporting)["_peaks"](SimpleNamespace(initial_directions=lost), prepared, shown)
+    assert peaks == "The directions of a slice are not drawn: no device is left: check them."
 
 
 @pytest.mark.parametrize(
-    ("page", "more", "told"),
+    ("page", "more", "message"),
     [("page.htm", {"json_stats": "page_stats.json"}, "page_stats.json is also the name of another output"),
      ("page.pdf", {}, "unknown suffix"), ("old.html", {}, "old_mqc.png: exists already")],
 )
-def test_names_are_checked_first(options, tmp_path, page, more, told):
+def test_names_are_checked_first(options, tmp_path, page, more, message):
     (tmp_path / "old_mqc.png").write_bytes(b"mine")
     named = {name: tmp_path / file for name, file in more.items()}
-    with pytest.raises(ts.TrackingError, match=told):
+    with pytest.raises(ts.TrackingError, match=message):
         ts.track(output=tmp_path / "a.trx", **options, **named, report=tmp_path / page)
-    assert made(tmp_path) == {"old_mqc.png"}
+    assert asked(tmp_path) == {"old_mqc.png"}
 
 
 def test_streams_write_no_report(options, tmp_path):
@@ -134,9 +134,9 @@ def test_directions_are_those_in_which_streamlines_start(whole, options):
 
 
 def test_the_mean_b0_lies_behind_also_with_tables_of_the_cache(head, tmp_path):
-    given = {"mask": head.mask, "arch": "cpu", "nseeds": 50, "cache_dir": head.cache}
+    named = {"mask": head.mask, "arch": "cpu", "nseeds": 50, "cache_dir": head.cache}
     for name in ("a", "b"):
-        ts.track(*head.series, **given, report=tmp_path / f"{name}.html")
+        ts.track(*head.series, **named, report=tmp_path / f"{name}.html")
         assert "a slice of the mean b0" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
     assert (tmp_path / "a_mqc.png").read_bytes() == (tmp_path / "b_mqc.png").read_bytes()
 
@@ -148,15 +148,15 @@ def test_directions_of_tckgens_algorithms_are_the_peaks_of_the_fods(dg, tmp_path
     nib.save(nib.Nifti1Image(functions.reshape(*SHAPE, -1), np.diag([2.0, 2, 2, 1])), tmp_path / "fod.nii")
     drawn = []
 
-    def keep(page, told, scene, peaks, *, force):
+    def keep(page, record, scene, peaks, *, force):
         drawn.append(peaks)
 
-    given = {"sh": tmp_path / "fod.nii", "sh_basis": "tournier07", "dg": dg, "arch": "cpu", "min_length": 0}
+    named = {"sh": tmp_path / "fod.nii", "sh_basis": "tournier07", "dg": dg, "arch": "cpu", "min_length": 0}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reporting, "write_report", keep)
         points = np.load(options["seeds"])
         for seed, seeds in enumerate((points, np.c_[points, np.tile([1, 0, 0], (len(points), 1))])):
-            ts.track(**given, stop_mask=options["stop_map"], seeds=seeds, rng_seed=seed, report=tmp_path / "page.html")
+            ts.track(**named, stop_mask=options["stop_map"], seeds=seeds, rng_seed=seed, report=tmp_path / "page.html")
     for peaks in drawn:  # also where seeds have directions
         assert 1 < peaks.ranks.max() < 6
         first = peaks.ranks == 0

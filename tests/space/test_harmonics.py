@@ -82,9 +82,9 @@ def test_other_counts_name_the_nearest(count, full, words):
 def test_degrees_lie_as_in_dipy(full):
     for order in range(0, 9, 1 if full else 2):
         m_values, l_values = shm.sph_harm_ind_list(order, full_basis=full)
-        found = degrees(order, full)
-        assert np.array_equal(found[0], l_values)
-        assert np.array_equal(found[1], m_values)
+        numbers = degrees(order, full)
+        assert np.array_equal(numbers[0], l_values)
+        assert np.array_equal(numbers[1], m_values)
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -125,12 +125,12 @@ def test_unknown_basis_names_the_known(call):
 def test_conversion_leaves_the_functions(name, order):
     values, vertices = coefficients(order), directions()
     before = values.copy()
-    found = to_descoteaux(values, name)
-    assert found.dtype == np.float64
+    converted = to_descoteaux(values, name)
+    assert converted.dtype == np.float64
     assert np.array_equal(values, before)
-    assert not np.shares_memory(found, values)
+    assert not np.shares_memory(converted, values)
     legacy = sampling_matrix(vertices, order, "descoteaux07_legacy")
-    assert np.allclose(found @ legacy.T, values @ sampling_matrix(vertices, order, name).T, rtol=0, atol=1e-12)
+    assert np.allclose(converted @ legacy.T, values @ sampling_matrix(vertices, order, name).T, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", [2, 8])
@@ -164,9 +164,9 @@ def test_bases_differ():
     """What makes a wrong name harmful: each pair gives other functions."""
     values, vertices = coefficients(4, shape=()), directions()
     odfs = [sampling_matrix(vertices, 4, name) @ values for name in SYMMETRIC]
-    for i, one in enumerate(odfs):
+    for i, odf in enumerate(odfs):
         for other in odfs[i + 1 :]:
-            assert np.abs(one - other).max() > 0.1
+            assert np.abs(odf - other).max() > 0.1
 
 
 @pytest.mark.parametrize("name", [name for name in BASES if not name.startswith("tournier07_legacy")])

@@ -58,10 +58,10 @@ def in_own_process(file: str, call: str, *arguments: object) -> str:
 
 def assert_same_bits(file: str, arch: str, folder: Path, expected: dict[str, np.ndarray]) -> None:
     """Assert that a test module's ``compute`` gives these arrays on an arch, bit for bit."""
-    found = computed(file, arch, folder)
-    assert found.keys() == expected.keys()
+    arrays = computed(file, arch, folder)
+    assert arrays.keys() == expected.keys()
     for name, values in expected.items():
-        np.testing.assert_array_equal(found[name].view(np.uint8), values.view(np.uint8), err_msg=name)
+        np.testing.assert_array_equal(arrays[name].view(np.uint8), values.view(np.uint8), err_msg=name)
 
 
 def computed(file: str, arch: str, folder: Path) -> dict[str, np.ndarray]:

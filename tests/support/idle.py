@@ -148,7 +148,7 @@ def kinds() -> dict[str, dict[str, Any]]:
     tissues = {"pve_wm": d["white"], "pve_gm": d["grey"], "pve_csf": d["fluid"]}
     sh = {"sh": d["sh"], "sh_basis": "descoteaux07_legacy"}
     stop, region = {"stop_map": d["stop"]}, {"seed_mask": d["seed"]}
-    made = {
+    runs = {
         "boot": series | {"nseeds": 30},
         "boot with maps": series | stop | {"seeds": d["seeds"]},
         "boot, act, particles": series | tissues | region | {"stopping": "act", "pft": True, "seeds_per_voxel": 1},
@@ -188,9 +188,9 @@ def kinds() -> dict[str, dict[str, Any]]:
             "dg": "prob", "seed_dynamic": fods(), "nseeds": 60, "seed_round": 20,
         },
     }
-    shortest: dict[str, Any] = {name: {"min_length": 0} for name in made} | {"prob of sh, directed": {"max_steps": 12}}
+    shortest: dict[str, Any] = {name: {"min_length": 0} for name in runs} | {"prob of sh, directed": {"max_steps": 12}}
     common = {"affine": d["affine"], "arch": "cpu", "max_steps": 9}
-    return {name: common | shortest[name] | kind for name, kind in made.items()}
+    return {name: common | shortest[name] | kind for name, kind in runs.items()}
 
 
 def values(folder: Path) -> dict[str, Any]:
@@ -275,9 +275,9 @@ def tracked_with(kind: str) -> dict[str, Any]:
     """What a kind is tracked with."""
     seen: dict[str, Any] = {}
 
-    def start(*given: Any, **more: Any) -> Any:
-        seen.update(_linked(*given))
-        return pipeline.start(*given, **more)
+    def start(*arguments: Any, **more: Any) -> Any:
+        seen.update(_linked(*arguments))
+        return pipeline.start(*arguments, **more)
 
     with patch.object(api, "start", start):
         ts.track(**kinds()[kind])
@@ -300,26 +300,26 @@ def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, A
     filters = setup.selection_of(parameters, log).filters(plan.space)
     selection = reduce(lambda demands, each: each.demand(demands), filters, Selection())
     layout = lay_out_halves(plan.prepared, choose("cpu"), plan.settings, selection)[0]
-    found = contents(plan.prepared) | filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
+    linked = contents(plan.prepared) | filling(layout.parts) | {"rows": hashlib.sha256(rows.tobytes()).hexdigest()}
     if parameters.source == "model":  # the mask has a say in which axes the gradients are taken along
-        found["coherence"] = plan.tables.frames["bvecs"]["coherence"]
-    return found
+        linked["coherence"] = plan.tables.frames["bvecs"]["coherence"]
+    return linked
 
 
 def effect(kind: str, name: str, value: Any) -> str:
     """Say what an option does in a run of a kind: 'streamlines', 'tables', 'nothing', or the line that refuses it."""
     expected = tracked_with(kind)
 
-    def start(*given: Any, **more: Any) -> Any:
-        if _linked(*given) != expected:
+    def start(*arguments: Any, **more: Any) -> Any:
+        if _linked(*arguments) != expected:
             raise Differs
-        return pipeline.start(*given, **more)
+        return pipeline.start(*arguments, **more)
 
     try:
         with patch.object(api, "start", start):
-            found = ts.track(**kinds()[kind] | {name: value})
+            result = ts.track(**kinds()[kind] | {name: value})
     except Differs:
         return "tables"
     except TrackingError as error:
         return f"Error: {error.on_command_line}"
-    return "nothing" if digest(found) == streamlines_of(kind) else "streamlines"
+    return "nothing" if digest(result) == streamlines_of(kind) else "streamlines"

@@ -37,8 +37,8 @@ def write(path, values=None, **fields):
         rng, ends = np.random.default_rng(3), np.iinfo(kind) if "f" not in kind else None
         # mrconvert scales there and back, and so changes larger integers
         most = 2**40 if ends is None else min(ends.max, 2**40)
-        some = rng.normal(size=SHAPE) if ends is None else rng.integers(max(ends.min, -most), most, SHAPE)
-        values = some.astype(kind).tobytes()
+        drawn = rng.normal(size=SHAPE) if ends is None else rng.integers(max(ends.min, -most), most, SHAPE)
+        values = drawn.astype(kind).tobytes()
     assert len(content) <= 4096
     content = content.ljust(4096, b"\0") + values
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)

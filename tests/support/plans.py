@@ -15,7 +15,8 @@ from tistreamlines.tracking.selection.criteria import Criteria
 
 def plan_of(head, note=lambda _: None, **named):
     series = dict(zip(("dwi", "bvals", "bvecs"), head.series, strict=True))
-    return make_plan(series, ts.Parameters.given({"mask": head.mask, **named}), noting(note))
+    options = {"mask": head.mask, "cache_dir": head.cache} | named
+    return make_plan(series, ts.Parameters.given(options), noting(note))
 
 
 def described(series: Series, parameters: ts.Parameters) -> tuple[Plan, KernelParts, Spec]:

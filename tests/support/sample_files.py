@@ -24,10 +24,10 @@ def fsl_angles(directions: np.ndarray, affine: np.ndarray) -> tuple[np.ndarray, 
 
     FSL's frame is left-handed in scanner space: of a right-handed grid the first axis is reversed.
     """
-    own = directions @ (affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0))
+    turned = directions @ (affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0))
     if np.linalg.det(affine[:3, :3]) > 0:
-        own = own * [-1, 1, 1]
-    _, polar, azimuth = cart2sphere(*np.moveaxis(own, -1, 0))
+        turned = turned * [-1, 1, 1]
+    _, polar, azimuth = cart2sphere(*np.moveaxis(turned, -1, 0))
     return polar, azimuth
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -485,10 +486,16 @@ def owners(name: str) -> dict[str, tuple[str, ...]]:
     """Return the methods ('dg') and stopping rules ('stopping') that have an option, unless all have it."""
     out = {}
     for chooser, table in (("dg", METHODS), ("stopping", STOPPING_RULES)):
-        having = tuple(key for key, row in table.items() if name in {f.name for f in fields(row.options)})
+        having = tuple(key for key, row in table.items() if name in _names_in(row.options))
         if having and len(having) < len(table):
             out[chooser] = having
     return out
+
+
+@cache
+def _names_in(options: type) -> frozenset[str]:
+    """Return the names of the options of a class."""
+    return frozenset(field.name for field in fields(options))
 
 
 def describe_default(name: str) -> str:
