@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests, before pytest chooses by marks, and bring the files of FIRST to the front, in their order."""
     for item in items:
         name = item.nodeid.partition("::")[2].partition("[")[0]
-        if name in SLOW.get(place(item), ()):
+        if name in SLOW.get(place(item), ()) or item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: FIRST.index(place(item)) if place(item) in FIRST else len(FIRST))
 
