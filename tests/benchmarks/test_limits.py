@@ -72,7 +72,7 @@ def test_numbers_begin_again():
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_chain_has_a_known_end(dialect):
     for turns in (0, 1, 5):
-        values = {"turns": turns, "one": 1.0, "nought": 0.0, "out": ints(64)}
+        values = {"turns": turns, "unity": 1.0, "nought": 0.0, "out": ints(64)}
         out = run(dialect, limits.multiply_add, 2, values)["out"].reshape(2, 32)
         assert np.array_equal(out, np.tile(limits.chain_sums(turns), (2, 1)))
 
@@ -80,7 +80,7 @@ def test_the_chain_has_a_known_end(dialect):
 def test_the_chains_factors_all_count():
     """The compiled chain with other factors is the interpreted one: none of its products has been dropped."""
     ends = [
-        run(dialect, limits.multiply_add, 1, {"turns": 3, "one": 0.75, "nought": -0.5, "out": ints(32)})["out"]
+        run(dialect, limits.multiply_add, 1, {"turns": 3, "unity": 0.75, "nought": -0.5, "out": ints(32)})["out"]
         for dialect in DIALECTS
     ]
     assert np.ptp(ends[0]) > 3
@@ -89,7 +89,7 @@ def test_the_chains_factors_all_count():
 
 def test_the_longest_chain_is_exact():
     assert limits.chain_sums(limits.MOST_TURNS).max() < 2**24
-    values = {"turns": limits.MOST_TURNS, "one": 1.0, "nought": 0.0, "out": ints(32)}
+    values = {"turns": limits.MOST_TURNS, "unity": 1.0, "nought": 0.0, "out": ints(32)}
     assert np.array_equal(run("numba32", limits.multiply_add, 1, values)["out"], limits.chain_sums(limits.MOST_TURNS))
 
 
