@@ -38,7 +38,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OTHERS = {
     "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
     "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"}, "uv": {"--resolution"},
-    "pytest": {"--durations"}, "mris_convert": {"--to-scanner"}, "Trekker": {"--seed"},
+    "pytest": {"--durations", "--collect-only", "--ignore"}, "mris_convert": {"--to-scanner"}, "Trekker": {"--seed"},
     "probtrackx2": {
         "--avoid", "--cthr", "--distthresh", "--distthresh1", "--distthresh3", "--fibthresh", "--fopd", "--loopcheck",
         "--lrtarget3", "--mask", "--modeuler", "--network", "--nsamples", "--nsteps", "--omatrix1", "--omatrix2",
