@@ -97,14 +97,14 @@ def engines(
     """Return an engine for all streamlines, and one that keeps those with two valid ends."""
     method, sides = problem.method, tuple(map(float, problem.space.voxel_sizes))
     row = STOPPING_RULES[rule]
-    own = {"dg": method.dg, "pft": True} if pft else {}
-    named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"} | own)
+    pft_options = {"dg": method.dg, "pft": True} if pft else {}
+    named = Parameters.given({"stopping": rule, "step_size": f"{problem.step_mm}mm"} | pft_options)
     stop = row.prepare({name: maps[name] for name in row.maps if name in maps}, lambda: problem.fa, named, sides)
     signals = "signals" in GETTERS[method.dg].follows
     follows = Signals(problem.data, problem.gtab) if signals else OrientationFunctions("sh", problem.csd, BASIS)
-    given = GetterInputs(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
+    content = GetterInputs(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
     options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)
-    prepared = GETTERS[method.dg].prepare(given, Parameters.given(options))
+    prepared = GETTERS[method.dg].prepare(content, Parameters.given(options))
     settings = Settings(problem.step_mm, max_steps=method.max_steps, rng_seed=rng_seed)
     device = choose(arch)
     return Engine(prepared, problem.space, device, settings), Engine(
@@ -112,23 +112,23 @@ def engines(
     )
 
 
-def dipys(problem: Problem, found: Any, number: np.ndarray, directions: np.ndarray, turn: int) -> dict[str, Any]:
+def dipys(problem: Problem, sc: Any, number: np.ndarray, directions: np.ndarray, turn: int) -> dict[str, Any]:
     """Track with DIPY's threaded tracker; its streamlines of a single point are left out, as this package does."""
     begun = time.perf_counter()
-    lines = list(peer.threaded_lines(problem, number, directions, turn, criterion=found))
+    lines = list(peer.threaded_lines(problem, number, directions, turn, criterion=sc))
     seconds = time.perf_counter() - begun
-    kept = peer.threaded_lines(problem, number, directions, turn, criterion=found, return_all=False)
+    kept = peer.threaded_lines(problem, number, directions, turn, criterion=sc, return_all=False)
     valid = sum(len(line) > 1 for line in kept)
     return measured([line for line in lines if len(line) > 1], valid, problem) | {"seconds": seconds}
 
 
-def filtered(problem: Problem, found: Any, turn: int) -> dict[str, Any]:
+def filtered(problem: Problem, sc: Any, turn: int) -> dict[str, Any]:
     """Track with DIPY's particle filtering, which is not threaded."""
     from dipy.tracking.local_tracking import ParticleFilteringTracking
 
     def lines_of(return_all: bool) -> Any:
         return ParticleFilteringTracking(
-            peer.dipy_getter(problem), found, problem.space.to_ras(problem.seeds), problem.space.affine,
+            peer.dipy_getter(problem), sc, problem.space.to_ras(problem.seeds), problem.space.affine,
             problem.step_mm, maxlen=problem.method.max_steps, random_seed=turn, return_all=return_all,
         )
 
@@ -149,13 +149,13 @@ def measured(lines: list[np.ndarray], valid: int, problem: Problem) -> dict[str,
 
 def compared(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str, pft: bool) -> dict[str, Any]:
     """Return the figures of this package and of two runs of DIPY, and how their densities correlate."""
-    found = criterion(rule, maps, problem)
+    sc = criterion(rule, maps, problem)
     runs = [ours(problem, rule, maps, arch, pft)]
     if pft:
-        runs += [filtered(problem, found, turn) for turn in (1, 2)]
+        runs += [filtered(problem, sc, turn) for turn in (1, 2)]
     else:
         number, directions = peer.initial_directions(problem, peer.dipy_getter(problem))
-        runs += [dipys(problem, found, number, directions, turn) for turn in (1, 2)]
+        runs += [dipys(problem, sc, number, directions, turn) for turn in (1, 2)]
     densities = [run.pop("density").ravel() for run in runs]
     matrix = np.corrcoef(densities)
     correlations = {"this and DIPY": round(matrix[0, 1], 4), "DIPY and DIPY": round(matrix[1, 2], 4)}
@@ -167,13 +167,13 @@ def compared(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str
 
 def drawn(problem: Problem, rule: str, maps: dict[str, np.ndarray], arch: str, draws: int) -> dict[str, Any]:
     """Compare mean counts of points and of valid streamlines over several RNG seeds."""
-    found = criterion(rule, maps, problem)
+    sc = criterion(rule, maps, problem)
     number, directions = peer.initial_directions(problem, peer.dipy_getter(problem))
     counts: dict[str, list[tuple[int, int]]] = {"this": [], "dipy": []}
     for turn in range(1, draws + 1):
         batches = list(engines(problem, rule, maps, arch, False, turn)[0].track(problem.seeds))
         counts["this"].append((sum(int(batch.offsets[-1]) for batch in batches), valid_of(batches)))
-        theirs = dipys(problem, found, number, directions, turn)
+        theirs = dipys(problem, sc, number, directions, turn)
         counts["dipy"].append((round(theirs["mean_points"] * theirs["streamlines"]), theirs["valid"]))
     values = {name: np.array(rows, float) for name, rows in counts.items()}
     means = {name: rows.mean(axis=0) for name, rows in values.items()}

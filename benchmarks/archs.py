@@ -37,9 +37,9 @@ def peers_phantom(peers: Path):
         sys.path.insert(0, str(peers.parent / "probes"))
         import stanford_shape_phantom as phantom
 
-        made = phantom.make()
-        fa = phantom.fa_map(*made[:4])
-        np.savez(cached, **dict(zip(names, (*made[:4], fa, made[4].sum(-1) > 0.5), strict=True)))
+        head = phantom.make()
+        fa = phantom.fa_map(*head[:4])
+        np.savez(cached, **dict(zip(names, (*head[:4], fa, head[4].sum(-1) > 0.5), strict=True)))
     with np.load(cached) as stored:
         return [stored[name] for name in names]
 

@@ -61,14 +61,14 @@ def _log_posterior(y, square, ball, sticks, f):
     free = 1.0 - f.sum()
     if free < 0.0 or f.min() < LEAST:
         return IMPOSSIBLE
-    cross, own = 0.0, 0.0
+    cross, power = 0.0, 0.0
     for i in range(n):
         model = free * ball[i]
         for k in range(fibres):
             model += f[k] * sticks[k, i]
         cross += y[i] * model
-        own += model * model
-    value = -0.5 * (n - 1) * math.log(max(square - cross * cross / own, 1e-9 * square)) - 0.5 * math.log(own)
+        power += model * model
+    value = -0.5 * (n - 1) * math.log(max(square - cross * cross / power, 1e-9 * square)) - 0.5 * math.log(power)
     for k in range(1, fibres):
         value -= math.log(f[k])
     return value
@@ -186,7 +186,7 @@ def degrees(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def against_truth(samples: np.ndarray, phantom: Phantom) -> list[tuple[str, float]]:
     """Compare with the phantom's fibres: one that fills 70 % of a voxel, or two of 30 % at 40 degrees or more."""
-    own, mean = dyads(samples), samples[..., 3].mean(axis=1)
+    axes, mean = dyads(samples), samples[..., 3].mean(axis=1)
     tubes = [tube(rows, sheet, phantom.mask.shape) for rows, sheet in anatomy().values()]
     shares = np.stack([bundle.membership[phantom.mask] for bundle in phantom.bundles], axis=1)
     directions = np.stack([t.direction[phantom.mask] for t in tubes], axis=1)
@@ -195,11 +195,11 @@ def against_truth(samples: np.ndarray, phantom: Phantom) -> list[tuple[str, floa
     true = np.take_along_axis(directions, order[..., None], axis=1)
     single = share[:, 0] > 0.7
     crossing = (share[:, 1] > 0.3) & (degrees(true[:, 0], true[:, 1]) > 40)
-    apart = degrees(true[crossing][:, :, None], own[crossing][:, None, :2]).min(axis=2)
+    apart = degrees(true[crossing][:, :, None], axes[crossing][:, None, :2]).min(axis=2)
     empty = shares.sum(axis=1) < 0.01
     return [
         ("single fibres: voxels", int(single.sum())),
-        ("single fibres: error of fibre 1", float(np.median(degrees(own[single][:, 0], true[single][:, 0])))),
+        ("single fibres: error of fibre 1", float(np.median(degrees(axes[single][:, 0], true[single][:, 0])))),
         ("single fibres: f of fibre 1", float(np.median(mean[single][:, 0]))),
         ("single fibres: f of fibre 2", float(np.median(mean[single][:, 1]))),
         ("crossings: voxels", int(crossing.sum())),

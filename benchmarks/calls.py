@@ -43,8 +43,8 @@ def ours(problem: Problem, arch: str, image: Any) -> Iterator[dict[str, Any]]:
         with drop_in.Tracker(
             drop_in.ProbDirectionGetter(), pmf, problem.fa, STOP, sphere.vertices, sphere.edges, arch=arch, **rules
         ) as tracker:
-            made = time.perf_counter()
-            yield {"target": arch, "call": call, **measured(begun, made, tracker.generate_trx(problem.seeds, image))}
+            opened = time.perf_counter()
+            yield {"target": arch, "call": call, **measured(begun, opened, tracker.generate_trx(problem.seeds, image))}
 
 
 def theirs(problem: Problem, target: str, image: Any) -> Iterator[dict[str, Any]]:
@@ -54,15 +54,15 @@ def theirs(problem: Problem, target: str, image: Any) -> Iterator[dict[str, Any]
     setup = time.perf_counter() - begun
     tracker.generate_trx(problem.seeds[: peer.CHUNK], image)
     begun = time.perf_counter()
-    found = measured(begun, begun, tracker.generate_trx(problem.seeds, image))
-    yield {"target": target, "call": "second", **found, "setup_seconds": round(setup, 2)}
+    row = measured(begun, begun, tracker.generate_trx(problem.seeds, image))
+    yield {"target": target, "call": "second", **row, "setup_seconds": round(setup, 2)}
 
 
-def measured(begun: float, made: float, trx: Any) -> dict[str, Any]:
+def measured(begun: float, opened: float, trx: Any) -> dict[str, Any]:
     """Return the seconds of a call that has just ended, and the size of its result."""
     ended = time.perf_counter()
     return {
-        "seconds": round(ended - made, 2), "setup_seconds": round(made - begun, 2),
+        "seconds": round(ended - opened, 2), "setup_seconds": round(opened - begun, 2),
         "streamlines": len(trx.streamlines), "points": len(trx.streamlines._data),
     }
 

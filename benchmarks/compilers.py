@@ -53,15 +53,15 @@ def work(folder: Path, arch: str, dg: str, repeat: int) -> Row:
             if run == 0:  # to warm up
                 hashed.update(batch.points)
         rates.append(points / (time.perf_counter() - begun) / 1e6)
-    told = {**backends.compiler_told(device), "device": device.name, "points": points, "sha256": hashed.hexdigest()}
-    return told | dict(zip(SECONDS, np.diff(times).tolist(), strict=True)) | {"mpoints_per_second": rates[1:]}
+    row = {**backends.compiler_told(device), "device": device.name, "points": points, "sha256": hashed.hexdigest()}
+    return row | dict(zip(SECONDS, np.diff(times).tolist(), strict=True)) | {"mpoints_per_second": rates[1:]}
 
 
 def process(folder: Path, cache: Path, compiler: str, arch: str, dg: str, repeat: int) -> Row:
     """Measure in a new process, whose compiled code is kept in ``cache``."""
     command = [sys.executable, __file__, "--work", str(folder), "--archs", arch, "--dgs", dg, "--repeat", str(repeat)]
-    given = {"TISTREAMLINES_COMPILER": compiler, "XDG_CACHE_HOME": str(cache)}
-    done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False)
+    changes = {"TISTREAMLINES_COMPILER": compiler, "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(command, env=os.environ | changes, capture_output=True, text=True, check=False)
     rows = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not rows:
         raise SystemExit(f"{compiler} on {arch}: {(done.stderr or done.stdout)[-2000:]}")
@@ -70,12 +70,12 @@ def process(folder: Path, cache: Path, compiler: str, arch: str, dg: str, repeat
 
 def summary(cold: list[Row], warm: list[Row]) -> Row:
     """Medians of the processes of a compiler."""
-    found: Row = {name: cold[0][name] for name in ("compiler", "device", "points", "sha256")}
+    medians: Row = {name: cold[0][name] for name in ("compiler", "device", "points", "sha256")}
     for name in SECONDS:
         for kind, rows in (("cold", cold), ("warm", warm)):
-            found[f"{name}_{kind}"] = round(float(np.median([row[name] for row in rows])), 3)
+            medians[f"{name}_{kind}"] = round(float(np.median([row[name] for row in rows])), 3)
     rates = [rate for row in cold + warm for rate in row["mpoints_per_second"]]
-    return found | {"mpoints_per_second": round(float(np.median(rates)), 2) if rates else None}
+    return medians | {"mpoints_per_second": round(float(np.median(rates)), 2) if rates else None}
 
 
 def compare(folder: Path, arch: str, dg: str, options: argparse.Namespace) -> list[Row]:
@@ -119,7 +119,7 @@ def main() -> None:
     if options.work:
         print(json.dumps(work(options.work, options.archs, options.dgs, options.repeat)))
         return
-    found: list[Row] = []
+    table: list[Row] = []
     with tempfile.TemporaryDirectory() as held:
         prepare(Path(held), options)
         for arch in options.archs.split(","):
@@ -128,11 +128,11 @@ def main() -> None:
                 for row in rows:
                     print(" ".join(str(row[name])[:16] for name in row if name not in ("device", "points")), flush=True)
                 print(dg, arch, "same bits" if len({row["sha256"] for row in rows}) == 1 else "OTHER BITS", flush=True)
-                found += rows
+                table += rows
     if options.out:
         from records import write_record
 
-        write_record(options.out, runs=found)
+        write_record(options.out, runs=table)
 
 
 if __name__ == "__main__":

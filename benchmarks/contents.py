@@ -48,25 +48,25 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("nseeds", type=int)
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    series, runs = [given.folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")], []
+    options = parser.parse_args()
+    series, runs = [options.folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")], []
     with tempfile.TemporaryDirectory() as work:
         to = Path(work)
-        fa = make_fa(given.folder, to)
-        options: dict[str, Any] = {"mask": given.folder / "mask.nii.gz", "nseeds": given.nseeds, "dg": "prob"}
-        options |= {"arch": "cpu", "force": True, "cache_dir": to / "cache"}
+        fa = make_fa(options.folder, to)
+        common: dict[str, Any] = {"mask": options.folder / "mask.nii.gz", "nseeds": options.nseeds, "dg": "prob"}
+        common |= {"arch": "cpu", "force": True, "cache_dir": to / "cache"}
         for content in CONTENTS:
             more = content | ({"sample": fa} if "sample" in content else {})
-            made = ts.track(*series, to / "a.trx", **options, **more)
+            result = ts.track(*series, to / "a.trx", **common, **more)
             size = (to / "a.trx").stat().st_size
-            runs.append({"content": content, "streamlines": len(made), "bytes": size})
-        ts.track(*series, to / "b.tck", **options, sample=fa)
+            runs.append({"content": content, "streamlines": len(result), "bytes": size})
+        ts.track(*series, to / "b.tck", **common, sample=fa)
         table = np.genfromtxt(to / "b_samples.csv", delimiter=",", names=True)
         for which in STATISTICS:
             mrtrix("tcksample", to / "b.tck", fa, to / "values.txt", "-stat_tck", which)
             difference = np.abs(np.loadtxt(to / "values.txt") - table[f"FA_{which}"]).max()
             runs.append({"statistic": which, "streamlines": len(table), "greatest_difference": float(difference)})
-    write_record(given.out, runs=runs)
+    write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

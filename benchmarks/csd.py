@@ -55,9 +55,9 @@ def main() -> None:
     mask = nifti.load_mask(options.folder / "mask.nii.gz", dwi.space)
     data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
     response, ratio = csd_response(data, gtab, mask)
-    one = np.zeros_like(mask)
-    one[tuple(np.argwhere(mask)[0])] = True
-    fit_csd(data, gtab, one, response, options.order)
+    single = np.zeros_like(mask)
+    single[tuple(np.argwhere(mask)[0])] = True
+    fit_csd(data, gtab, single, response, options.order)
     seconds, fitted = [], None
     for _ in range(options.repeat):
         begun = time.perf_counter()

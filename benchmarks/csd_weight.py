@@ -59,10 +59,10 @@ class Series:
     @classmethod
     def read(cls, folder: Path, response: str) -> Series:
         """Read the files of a folder."""
-        found = folder / "dwi.mif"
-        names = [found] if found.exists() else [folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")]
+        path = folder / "dwi.mif"
+        names = [path] if path.exists() else [folder / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")]
         dwi = nifti.load_dwi(*names)
-        mask = nifti.load_mask(folder / ("mask.mif" if found.exists() else "mask.nii.gz"), dwi.space)
+        mask = nifti.load_mask(folder / ("mask.mif" if path.exists() else "mask.nii.gz"), dwi.space)
         return cls(*on_shell(dwi.data, dwi.gtab, shell_of_models), mask, response)
 
     def fit(self) -> tuple[Any, int, float]:
@@ -117,8 +117,8 @@ def residuals(series: Series, rng: np.random.Generator) -> Series:
     part = series.boxed([(max(at - BOX // 2, 0), at + BOX // 2) for at in middle])
     rows, weighted = part.data[part.mask], ~np.asarray(series.gtab.b0s_mask)
     trial, halvings = Trial(rows, series.gtab, response, order, 1), -np.log2(weight)
-    found = trial.fit(halvings)
-    fitted = found.coefficients[:, 0, 0].astype(np.float64) @ found.system.design.T
+    fit = trial.fit(halvings)
+    fitted = fit.coefficients[:, 0, 0].astype(np.float64) @ fit.system.design.T
     apart = rows[:, weighted] - fitted
     # GCV over the mean square is (n / (n - tr H))^2; the variance of residuals is less than that of noise by its root
     smaller = np.exp(np.log((apart**2).mean(axis=1)).mean() - trial.cross_validation(halvings))
@@ -177,25 +177,26 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    sources = [*(f"folder={folder}" for folder in given.folders), "demo"]
-    if given.fibercup is not None:
-        sources.append(f"fibercup={given.fibercup}")
-    tasks = [(source, number) for source in sources for number in range(-1, given.tries)]
-    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-        found = [*pool.map(partial(weigh, given.seed, given.response), tasks, chunksize=8)]
+    options = parser.parse_args()
+    sources = [*(f"folder={folder}" for folder in options.folders), "demo"]
+    if options.fibercup is not None:
+        sources.append(f"fibercup={options.fibercup}")
+    tasks = [(source, number) for source in sources for number in range(-1, options.tries)]
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        weights = [*pool.map(partial(weigh, options.seed, options.response), tasks, chunksize=8)]
     rows = []
     for source in sources:
-        own = [(kind, weight) for name, kind, weight in found if name == source]
-        row: dict[str, Any] = {"data": Path(source.rpartition("=")[2]).name, "of_itself": own[0][1]}
-        row |= summary([weight for _, weight in own])
+        of_source = [(kind, weight) for name, kind, weight in weights if name == source]
+        row: dict[str, Any] = {"data": Path(source.rpartition("=")[2]).name, "of_itself": of_source[0][1]}
+        row |= summary([weight for _, weight in of_source])
         row["by_change"] = {
-            change.__name__: summary([weight for kind, weight in own if kind == change.__name__]) for change in CHANGES
+            change.__name__: summary([weight for kind, weight in of_source if kind == change.__name__])
+            for change in CHANGES
         }
         rows.append(row)
         sys.stdout.write(f"{json.dumps(row)}\n")
-    if given.out is not None:
-        write_record(given.out, rows=rows)
+    if options.out is not None:
+        write_record(options.out, rows=rows)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def fibre_coherence(data: Path, parameters: ts.Parameters) -> float:
     dwi, _ = place_gradients(dwi, mask, parameters.bvecs_frame, NAMES["bvec"])
     assert parameters.model is not None
     order = parameters.sh_order or order_for(parameters.model, int(shell_of_models(dwi.gtab).sum()))
-    given = {name: getattr(parameters, name) for name in ("dg", "like", "model", "sm_lambda", "csd_lambda")}
-    fits, chosen = Fits(dwi, mask), ts.Parameters.given(given | {"sh_order": order})
+    values = {name: getattr(parameters, name) for name in ("dg", "like", "model", "sm_lambda", "csd_lambda")}
+    fits, chosen = Fits(dwi, mask), ts.Parameters.given(values | {"sh_order": order})
     seen, _ = maxima_field(fits.coefficients(parameters.model, chosen), BASIS, dwi.space)
     known = np.asarray(seen.axes.any(axis=3))
     field = field_of(known, seen.axes[known], fits.anisotropy()[known], dwi.space.voxel_sizes)
@@ -55,15 +55,16 @@ def visits(result: ts.TrackResult) -> Array:
     return density(RunStreamlines(whole.points, whole.offsets, 0.0), result.space)
 
 
-def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Track with each getter, by default and with DIPY's defaults."""
-    series = [given.data / NAMES[name] for name in ("dwi", "bval", "bvec")]
-    options = dict(pair.split("=", 1) for pair in given.set)
-    for dg in given.dg.split(","):
+    series = [options.data / NAMES[name] for name in ("dwi", "bval", "bvec")]
+    more = dict(pair.split("=", 1) for pair in options.set)
+    for dg in options.dg.split(","):
         for like in (None, "dipy"):
-            common = {"dg": dg, "like": like, "mask": given.data / NAMES["mask"], "nseeds": given.nseeds, "arch": "cpu"}
+            common = {"dg": dg, "like": like, "mask": options.data / NAMES["mask"], "arch": "cpu"}
+            common |= {"nseeds": options.nseeds}
             begun = time.perf_counter()
-            first, again = (ts.track(*series, **common, **options, seed_seed=number) for number in (0, 1))
+            first, again = (ts.track(*series, **common, **more, seed_seed=number) for number in (0, 1))
             seconds = time.perf_counter() - begun
             a, b = map(visits, (first, again))
             reasons = first.stop_reasons
@@ -72,7 +73,7 @@ def rows(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 "mean_mm": round(first.mean_mm, 1), "median_mm": round(first.median_mm, 1),
                 "no_direction": round(reasons["no_direction"] / max(sum(reasons.values()), 1), 3),
                 "repeated": round(correlation(a, b, (a > 0) | (b > 0)), 4),
-                "coherence": round(fibre_coherence(given.data, first.parameters), 4),
+                "coherence": round(fibre_coherence(options.data, first.parameters), 4),
                 "seconds": round(seconds, 1),
             }
 
@@ -85,12 +86,12 @@ def main() -> None:
     parser.add_argument("--nseeds", type=int, default=20_000)
     parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE")
     parser.add_argument("--out", type=Path)
-    given, found = parser.parse_args(), []
-    for row in rows(given):
-        found.append(row)
+    options, table = parser.parse_args(), []
+    for row in rows(options):
+        table.append(row)
         sys.stdout.write(f"{json.dumps(row)}\n")
-    if given.out is not None:
-        write_record(given.out, rows=found)
+    if options.out is not None:
+        write_record(options.out, rows=table)
 
 
 if __name__ == "__main__":

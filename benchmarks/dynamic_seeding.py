@@ -54,21 +54,23 @@ def timed(command: list[object]) -> float:
     return round(time.perf_counter() - begun, 2)
 
 
-def ours(given: argparse.Namespace, turn: int, folder: Path, seeds: list[object]) -> Run:
+def ours(options: argparse.Namespace, turn: int, folder: Path, seeds: list[object]) -> Run:
     """Run our command; return its figures."""
-    ends = ["--mask", given.mask, "--limit-mask", given.mask] if given.act is None else ["--act", given.act]
-    call = [sys.executable, "-m", "tistreamlines", "track", "--sh", given.fod, "--sh-basis", "tournier07"]
-    call += ["--dg", "ifod2", *seeds, *ends, "--select", given.select, "--seed-seed", turn, "--rng-seed", turn]
-    call += ["-o", folder / "tracks.tck", "--json-stats", folder / "stats.json", "-q", "--force", "--arch", given.arch]
+    ends = ["--mask", options.mask, "--limit-mask", options.mask] if options.act is None else ["--act", options.act]
+    call = [sys.executable, "-m", "tistreamlines", "track", "--sh", options.fod, "--sh-basis", "tournier07"]
+    call += ["--dg", "ifod2", *seeds, *ends, "--select", options.select, "--seed-seed", turn, "--rng-seed", turn]
+    call += ["-o", folder / "tracks.tck", "--json-stats", folder / "stats.json"]
+    call += ["-q", "--force", "--arch", options.arch]
     seconds = timed(call)
     stats = json.loads((folder / "stats.json").read_text(encoding="utf-8"))
     return {"seconds": seconds, "track_seconds": round(stats["seconds"]["track"], 2), "seeds": stats["seeds"]}
 
 
-def theirs(given: argparse.Namespace, turn: int, folder: Path) -> Run:
+def theirs(options: argparse.Namespace, turn: int, folder: Path) -> Run:
     """Run tckgen; return its figures."""
-    ends = ["-mask", given.mask] if given.act is None else ["-act", given.act]
-    call = ["tckgen", given.fod, folder / "tracks.tck", "-seed_dynamic", given.fod, *ends, "-select", given.select]
+    ends = ["-mask", options.mask] if options.act is None else ["-act", options.act]
+    call = ["tckgen", options.fod, folder / "tracks.tck", "-seed_dynamic", options.fod]
+    call += [*ends, "-select", options.select]
     os.environ["MRTRIX_RNG_SEED"] = str(turn)
     return {"seconds": timed([*call, "-nthreads", os.cpu_count(), "-quiet", "-force"])}
 
@@ -84,9 +86,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--rounds", default="500")
-    given = parser.parse_args()
-    fixels = fixels_of(load_fods(given.fod, "tournier07"), choose("cpu"), None, print, FixelRules(given.act))
-    rounds = [int(one) for one in given.rounds.split(",")]
+    options = parser.parse_args()
+    fixels = fixels_of(load_fods(options.fod, "tournier07"), choose("cpu"), None, print, FixelRules(options.act))
+    rounds = [int(seed_round) for seed_round in options.rounds.split(",")]
     runs = []
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
@@ -95,14 +97,15 @@ def main() -> None:
             runs.append({"name": name, **run, **measured(folder / "tracks.tck", fixels)})
             print(runs[-1], flush=True)
 
-        ours(argparse.Namespace(**vars(given) | {"select": 10}), 0, folder, ["--seed-dynamic", given.fod])  # compiles
-        for turn in range(given.turns):
-            for one in rounds:
-                dynamic = ["--seed-dynamic", given.fod, "--seed-round", one]
-                add("tistreamlines", {"turn": turn, "seed_round": one, **ours(given, turn, folder, dynamic)})
-            add("tckgen", {"turn": turn, **theirs(given, turn, folder)})
-        add("seeds in the mask", ours(given, 0, folder, ["--seed-mask", given.mask]))
-    write_record(given.out, runs=runs)
+        few = argparse.Namespace(**vars(options) | {"select": 10})
+        ours(few, 0, folder, ["--seed-dynamic", options.fod])  # compiles
+        for turn in range(options.turns):
+            for seed_round in rounds:
+                dynamic = ["--seed-dynamic", options.fod, "--seed-round", seed_round]
+                add("tistreamlines", {"turn": turn, "seed_round": seed_round, **ours(options, turn, folder, dynamic)})
+            add("tckgen", {"turn": turn, **theirs(options, turn, folder)})
+        add("seeds in the mask", ours(options, 0, folder, ["--seed-mask", options.mask]))
+    write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

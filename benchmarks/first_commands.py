@@ -65,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     options.other = options.other.resolve()
     *options.series, options.mask = (
-        str(one.resolve()) for one in (options.dwi, options.bvals, options.bvecs, options.mask)
+        str(path.resolve()) for path in (options.dwi, options.bvals, options.bvecs, options.mask)
     )
     rows = [compared(options, dg, arch) for arch in options.archs.split(",") for dg in options.dgs.split(",")]
     for row in rows:

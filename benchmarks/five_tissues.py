@@ -33,14 +33,14 @@ def main() -> None:
     image, brain = nib.load(folder / "dwi.nii.gz"), nib.load(folder / "mask.nii.gz").get_fdata() > 0
     gtab = gradient_table(np.loadtxt(folder / "dwi.bval"), bvecs=np.loadtxt(folder / "dwi.bvec"))
     fit = TensorModel(gtab).fit(image.get_fdata(dtype=np.float32), mask=brain)
-    fa, md = (gaussian_filter(np.nan_to_num(one), 0.6) for one in (fit.fa, fit.md))
+    fa, md = (gaussian_filter(np.nan_to_num(values), 0.6) for values in (fit.fa, fit.md))
     fluid = share(md, *MD)
     white = (1 - fluid) * share(fa, *FA)
     grey = 1 - fluid - white
     depth = distance_transform_edt(brain, image.header.get_zooms()[:3])
     deep = share(gaussian_filter(depth, 1), DEEP, 1.0)
-    made = np.stack([grey * (1 - deep), grey * deep, white, fluid, np.zeros_like(fluid)], axis=-1) * brain[..., None]
-    nib.save(nib.Nifti1Image(made.astype(np.float32), image.affine), to)
+    tissues = np.stack([grey * (1 - deep), grey * deep, white, fluid, np.zeros_like(fluid)], axis=-1) * brain[..., None]
+    nib.save(nib.Nifti1Image(tissues.astype(np.float32), image.affine), to)
 
 
 if __name__ == "__main__":

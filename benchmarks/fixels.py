@@ -52,10 +52,10 @@ def compared(fod: Path, folder: Path) -> dict[str, Any]:
     counts = index[..., 0]
     either = (counts > 0) | (other[..., 0] > 0)
     same = either & (counts == other[..., 0])
-    own, own_other = (np.concatenate([first + np.arange(n) for n, first in some[same].astype(int)])
-                      for some in (index, other))
-    densities, others = read(ours, "afd")[own], read(theirs, "afd")[own_other]
-    cosines = np.abs((read(ours, "directions")[own] * read(theirs, "directions")[own_other]).sum(axis=1))
+    fixels, other_fixels = (np.concatenate([first + np.arange(n) for n, first in images[same].astype(int)])
+                            for images in (index, other))
+    densities, others = read(ours, "afd")[fixels], read(theirs, "afd")[other_fixels]
+    cosines = np.abs((read(ours, "directions")[fixels] * read(theirs, "directions")[other_fixels]).sum(axis=1))
     return {
         "fod": fod.name, "voxels": int(either.sum()), "fixels": int(counts.sum()),
         "fod2fixels_fixels": int(other[..., 0].sum()), "voxels_with_as_many": float(same.sum() / either.sum()),
@@ -71,12 +71,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("fods", type=Path, nargs="+", metavar="FOD")
     parser.add_argument("--out", type=Path, required=True)
-    given, runs = parser.parse_args(), []
-    for fod in given.fods:
+    options, runs = parser.parse_args(), []
+    for fod in options.fods:
         with tempfile.TemporaryDirectory() as work:
             runs.append(compared(fod, Path(work)))
             print(runs[-1])
-    write_record(given.out, runs=runs)
+    write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

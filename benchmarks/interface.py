@@ -51,9 +51,9 @@ def children() -> float:
 def tckgen(five: Path, mask: Path, count: int, to: Path) -> tuple[np.ndarray, float]:
     """Return the seeds of tckgen, RASmm, and how many it finds in a second."""
     subprocess.run(["5tt2gmwmi", five, mask, "-quiet", "-force"], check=True)
-    given = ["-seed_gmwmi", mask, "-act", five, *f"-select {count} -seeds 0 -minlength 0 -nthreads 0 -quiet".split()]
+    words = ["-seed_gmwmi", mask, "-act", five, *f"-select {count} -seeds 0 -minlength 0 -nthreads 0 -quiet".split()]
     begun = children()
-    subprocess.run(["tckgen", "-force", "-algorithm", "seedtest", five, to, *given], check=True,
+    subprocess.run(["tckgen", "-force", "-algorithm", "seedtest", five, to, *words], check=True,
                    env=os.environ | {"MRTRIX_RNG_SEED": "3"})
     seconds = children() - begun
     points: Any = nib.streamlines.load(to).streamlines
@@ -91,17 +91,17 @@ def main() -> None:
     parser.add_argument("nseeds", type=int)
     parser.add_argument("--five", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    given, runs = parser.parse_args(), []
+    options, runs = parser.parse_args(), []
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        cases = [] if given.five is None else [(given.five, 3)]
+        cases = [] if options.five is None else [(options.five, 3)]
         for radius, cube in CUBES.items():
             for name, width in (("gradual", 4.0), ("abrupt", 1e-9)):
                 cases.append((ball(radius, width, folder / f"{name}, {radius:g} mm.nii"), cube))
         for path, cube in cases:
-            runs.append(compared(path, cube, given.nseeds, folder))
+            runs.append(compared(path, cube, options.nseeds, folder))
             print(runs[-1])
-    write_record(given.out, runs=runs)
+    write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

@@ -32,36 +32,36 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--nodes", type=int, default=84)
-    given = parser.parse_args()
-    series = [given.folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+    options = parser.parse_args()
+    series = [options.folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
     runs: list[Any] = []
     with tempfile.TemporaryDirectory() as work:
         to = Path(work)
-        make_labels(given.folder / "mask.nii.gz", given.nodes, to / "labels.nii.gz")
-        options: dict[str, Any] = {"mask": given.folder / "mask.nii.gz", "nseeds": given.nseeds, "dg": "prob"}
-        options |= {"arch": "cpu", "force": True, "cache_dir": to / "cache", "connectome_measure": MEASURES}
-        for number in range(given.runs):
-            made = ts.track(
-                *series, connectome=(to / "labels.nii.gz", to / "a.csv"), seed_seed=number, rng_seed=number, **options
+        make_labels(options.folder / "mask.nii.gz", options.nodes, to / "labels.nii.gz")
+        common: dict[str, Any] = {"mask": options.folder / "mask.nii.gz", "nseeds": options.nseeds, "dg": "prob"}
+        common |= {"arch": "cpu", "force": True, "cache_dir": to / "cache", "connectome_measure": MEASURES}
+        for number in range(options.runs):
+            result = ts.track(
+                *series, connectome=(to / "labels.nii.gz", to / "a.csv"), seed_seed=number, rng_seed=number, **common
             )
-            runs.append(made.products["connectome"][0])
-    rows, columns = np.triu_indices(given.nodes)
-    values = {name: np.array([one.values[name][rows, columns] for one in runs]) for name in MEASURES}
-    errors = {name: np.array([one.errors[name][rows, columns] for one in runs]) for name in MEASURES}
+            runs.append(result.products["connectome"][0])
+    rows, columns = np.triu_indices(options.nodes)
+    values = {name: np.array([table.values[name][rows, columns] for table in runs]) for name in MEASURES}
+    errors = {name: np.array([table.errors[name][rows, columns] for table in runs]) for name in MEASURES}
     largest = np.argsort(values["count"].mean(axis=0))[::-1][:EDGES]
-    told = []
+    lines = []
     for name in MEASURES:
         spread = values[name][:, largest].std(axis=0, ddof=1)
         jackknife = np.sqrt((errors[name][:, largest] ** 2).mean(axis=0))
-        told.append({
-            "measure": name, "runs": given.runs, "mean": values[name][:, largest].mean(axis=0).round(3).tolist(),
+        lines.append({
+            "measure": name, "runs": options.runs, "mean": values[name][:, largest].mean(axis=0).round(3).tolist(),
             "spread": spread.round(4).tolist(), "jackknife": jackknife.round(4).tolist(),
             "ratio": (jackknife / spread).round(3).tolist(),
             "ratio_of_root_mean_squares": round(float(np.sqrt((jackknife**2).sum() / (spread**2).sum())), 3),
             "mean_ratio": round(float((jackknife / spread).mean()), 3),
         })
-        print(told[-1])
-    write_record(given.out, runs=told)
+        print(lines[-1])
+    write_record(options.out, runs=lines)
 
 
 if __name__ == "__main__":

@@ -81,8 +81,8 @@ def main() -> None:
     rows = []
     for arch in options.archs.split(","):
         command = [sys.executable, __file__, "--alone", arch]
-        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        rows += [json.loads(line) for line in found.splitlines() if line.startswith("{")]
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        rows += [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     for row in rows:
         print(f"{row['arch']:>8} {row['then']:>8} {row['from']:>13} {row['nanoseconds']:7.1f} ns a load")
     if options.out:

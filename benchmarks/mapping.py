@@ -51,13 +51,13 @@ def measured(command: list[str], folder: Path) -> tuple[float, float, float]:
 
 def timed(folder: Path, repeats: int) -> list[dict[str, Any]]:
     """Time the commands in turn."""
-    found = np.array([[measured(command, folder) for command in COMMANDS.values()] for _ in range(repeats)])
+    seconds = np.array([[measured(command, folder) for command in COMMANDS.values()] for _ in range(repeats)])
     return [
         {"command": name, "repeats": repeats, "load": os.getloadavg()[0]}
-        | {f"wall_s_{which}": round(float(of(one[:, 0])), 2) for which, of in (("min", np.min), ("max", np.max))}
-        | {f"cpu_s_{which}": round(float(of(one[:, 1])), 2) for which, of in (("min", np.min), ("max", np.max))}
-        | {"memory_mb": round(float(one[:, 2].max()))}
-        for name, one in zip(COMMANDS, found.transpose(1, 0, 2), strict=True)
+        | {f"wall_s_{which}": round(float(of(turns[:, 0])), 2) for which, of in (("min", np.min), ("max", np.max))}
+        | {f"cpu_s_{which}": round(float(of(turns[:, 1])), 2) for which, of in (("min", np.min), ("max", np.max))}
+        | {"memory_mb": round(float(turns[:, 2].max()))}
+        for name, turns in zip(COMMANDS, seconds.transpose(1, 0, 2), strict=True)
     ]
 
 
@@ -74,7 +74,7 @@ def other_ends(folder: Path, labels: str) -> dict[str, Any]:
 def finer(line: np.ndarray, times: int) -> np.ndarray:
     """Return a streamline with that many points for each of its own, along the same segments."""
     at = np.arange((len(line) - 1) * times + 1) / times
-    return np.stack([np.interp(at, np.arange(len(line)), one) for one in line.T], axis=1).astype(np.float32)
+    return np.stack([np.interp(at, np.arange(len(line)), values) for values in line.T], axis=1).astype(np.float32)
 
 
 def beside_dipy(folder: Path) -> list[dict[str, Any]]:
@@ -84,9 +84,9 @@ def beside_dipy(folder: Path) -> list[dict[str, Any]]:
     lines = np.split(batch.points, batch.offsets[1:-1])
     for times in (1, 10, 40):
         dense = [finer(line, times) for line in lines]
-        made = Density(space, batch.longest_step + 1e-3, 2)
-        made.add(batch_of(np.concatenate(dense), np.array([len(line) for line in dense])))
-        ours, theirs = made.counts(), density_map(dense, space.affine, space.shape)
+        density = Density(space, batch.longest_step + 1e-3, 2)
+        density.add(batch_of(np.concatenate(dense), np.array([len(line) for line in dense])))
+        ours, theirs = density.counts(), density_map(dense, space.affine, space.shape)
         passed = (ours > 0) | (theirs > 0)
         runs.append({
             "points_for_each": times, "streamlines": len(dense), "voxels": int(passed.sum()),
@@ -105,20 +105,20 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--out", type=Path, required=True)
-    given, runs = parser.parse_args(), []
+    options, runs = parser.parse_args(), []
     with tempfile.TemporaryDirectory() as work:
-        folder, image = Path(work), nib.load(given.grid)
+        folder, image = Path(work), nib.load(options.grid)
         i, j, k = np.indices(image.shape[:3]) % 5
         nib.save(nib.Nifti1Image((1 + i + 5 * j + 25 * k).astype(np.int16), image.affine), folder / "labels.nii")
         measured(["mrconvert", "labels.nii", "labels.mif", "-quiet"], folder)
-        names = [f"{number}.tck" for number in range(given.copies)]
+        names = [f"{number}.tck" for number in range(options.copies)]
         for name in ("one.tck", *names):
-            (folder / name).symlink_to(given.streamlines.resolve())
+            (folder / name).symlink_to(options.streamlines.resolve())
         measured(["tckedit", *names, "lines.tck", "-quiet"], folder)
-        runs += timed(folder, given.repeats)
+        runs += timed(folder, options.repeats)
         runs += [other_ends(folder, labels) for labels in ("labels.nii", "labels.mif")]
         runs += beside_dipy(folder)
-    write_record(given.out, runs=runs)
+    write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

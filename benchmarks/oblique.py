@@ -53,11 +53,11 @@ def tracked(dg: str, to: Path, kind: str, nseeds: int, arch: str) -> tuple[dict[
     words += ["--density", "density.nii", "--json-stats", "stats.json", "--force", "--quiet", "--arch", arch]
     begun = time.perf_counter()
     subprocess.run([sys.executable, "-m", "tistreamlines", "track", *map(str, words)], check=True, cwd=to)
-    told: dict[str, Any] = {"name": f"{dg}, {kind}", "seeds": nseeds, "seconds": round(time.perf_counter() - begun, 1)}
+    row: dict[str, Any] = {"name": f"{dg}, {kind}", "seeds": nseeds, "seconds": round(time.perf_counter() - begun, 1)}
     stats = json.loads((to / "stats.json").read_text(encoding="utf-8"))
-    told |= {"streamlines": stats["streamlines"], "mean_mm": round(stats["mean_mm"], 2)}
+    row |= {"streamlines": stats["streamlines"], "mean_mm": round(stats["mean_mm"], 2)}
     mrtrix("mrconvert", to / "density.nii", "-strides", "1,2,3", to / f"{kind}.nii")
-    return told, np.asarray(nib.load(to / f"{kind}.nii").dataobj)
+    return row, np.asarray(nib.load(to / f"{kind}.nii").dataobj)
 
 
 def in_cubes(values: np.ndarray) -> np.ndarray:
@@ -76,33 +76,33 @@ def main() -> None:
     parser.add_argument("--fod", type=Path)
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--only", default="ifod1,ifod2")
-    given = parser.parse_args()
+    options = parser.parse_args()
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as work:
-        to, mask = Path(work), given.folder.resolve() / "mask.nii.gz"
-        if given.fod is None:
-            make_fod(given.folder, to)
+        to, mask = Path(work), options.folder.resolve() / "mask.nii.gz"
+        if options.fod is None:
+            make_fod(options.folder, to)
         else:
-            (to / "fod.mif").symlink_to(given.fod.resolve())
-        for name, path in (("mask", mask), ("5tt", given.five.resolve())):
+            (to / "fod.mif").symlink_to(options.fod.resolve())
+        for name, path in (("mask", mask), ("5tt", options.five.resolve())):
             mrtrix("mrconvert", path, to / f"{name}.mif")
         turn(to)
         inside = np.asarray(nib.load(mask).dataobj) > 0
-        for dg in given.only.split(","):
+        for dg in options.only.split(","):
             densities = {}
             for kind in KINDS:
-                told, densities[kind] = tracked(dg, to, kind, given.nseeds, given.arch)
-                runs.append(told)
-                print(told, flush=True)
+                row, densities[kind] = tracked(dg, to, kind, options.nseeds, options.arch)
+                runs.append(row)
+                print(row, flush=True)
             for of, maps, where in (
                 ("voxels", densities, inside),
-                ("cubes", {kind: in_cubes(one) for kind, one in densities.items()}, in_cubes(inside) > 0),
+                ("cubes", {kind: in_cubes(density) for kind, density in densities.items()}, in_cubes(inside) > 0),
             ):
-                found = {kind: correlation(maps["first"], maps[kind], where) for kind in ("again", "turned")}
-                rounded = {kind: round(value, 4) for kind, value in found.items()}
+                likeness = {kind: correlation(maps["first"], maps[kind], where) for kind in ("again", "turned")}
+                rounded = {kind: round(value, 4) for kind, value in likeness.items()}
                 runs.append({"name": f"correlations of {dg} in {of}"} | rounded)
             print(*runs[-2:], sep="\n", flush=True)
-            write_record(given.out, runs=runs)
+            write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

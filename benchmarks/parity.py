@@ -67,14 +67,14 @@ def gather(case: Case, lines: Lines) -> Run:
     block = lines.seed[kept] * BLOCKS // len(case.seeds)
     visits = np.zeros((BLOCKS, int(case.mask.sum())), np.float32)
     for b in range(BLOCKS):
-        some = [lines.points[i] for i in kept[block == b]]
-        visits[b] = density_map(some, case.space.affine, case.mask.shape)[case.mask]
+        parts = [lines.points[i] for i in kept[block == b]]
+        visits[b] = density_map(parts, case.space.affine, case.mask.shape)[case.mask]
     return Run(lengths[kept], block, visits, lines.seconds)
 
 
-def alike(one: Lines, other: Lines) -> dict[str, Any]:
+def alike(lines: Lines, others: Lines) -> dict[str, Any]:
     """Return the fraction of streamlines that have the same number of points in both runs, all within 0.1 mm."""
-    a, b = one.by_start(), other.by_start()
+    a, b = lines.by_start(), others.by_start()
     near = [k in b and len(a[k]) == len(b[k]) and float(np.abs(a[k] - b[k]).max()) <= 0.1 for k in a]
     either = len(a.keys() | b.keys())
     return {"streamlines": [len(a), len(b)], "share_within_0.1_mm": round(sum(near) / either, 5)}
@@ -185,11 +185,11 @@ def distances(runs: dict[str, list[Run]]) -> dict[str, Any]:
 
     kinds = {"ours_with_dipy": list(product(runs["ours"], runs["dipy"]))}
     kinds |= {f"{name}_run_to_run": list(combinations(of, 2)) for name, of in runs.items()}
-    found = {}
+    nearest = {}
     for kind, pairs in kinds.items():
         values = [float(ks_2samp(a.lengths, b.lengths).statistic) for a, b in pairs]
-        found[kind] = {"mean": round(float(np.mean(values)), 5), "greatest": round(max(values), 5)}
-    return found
+        nearest[kind] = {"mean": round(float(np.mean(values)), 5), "greatest": round(max(values), 5)}
+    return nearest
 
 
 def compare(runs: dict[str, list[Run]]) -> dict[str, Any]:

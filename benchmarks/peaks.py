@@ -41,14 +41,14 @@ Lines = Iterable[np.ndarray]
 class Data:
     """The images and the seeds of a comparison."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         """Read the stop map, and draw seeds in the mask."""
-        self.given, image = given, nib.load(given.fa)
+        self.options, image = options, nib.load(options.fa)
         self.fa, self.affine = np.nan_to_num(image.get_fdata()), image.affine
         self.sides = np.linalg.norm(self.affine[:3, :3], axis=0)
         self.axes, self.step = self.affine[:3, :3] / self.sides, STEP_VOX * float(self.sides.min())
-        rng, voxels = np.random.default_rng(0), np.argwhere(nib.load(given.seeds).get_fdata() > 0)
-        places = voxels[rng.integers(len(voxels), size=given.nseeds)] + rng.uniform(-0.5, 0.5, (given.nseeds, 3))
+        rng, voxels = np.random.default_rng(0), np.argwhere(nib.load(options.seeds).get_fdata() > 0)
+        places = voxels[rng.integers(len(voxels), size=options.nseeds)] + rng.uniform(-0.5, 0.5, (options.nseeds, 3))
         self.points = nib.affines.apply_affine(self.affine, places)
         self.reference: np.ndarray | None = None
 
@@ -64,29 +64,29 @@ class Data:
         kept = [line for line in lines if len(line) > 1]
         lengths, density = [(len(line) - 1) * self.step for line in kept], self.density(kept)
         self.reference = density if self.reference is None else self.reference
-        told = {} if no_direction is None else {"no_direction": round(no_direction, 3)}
+        row = {} if no_direction is None else {"no_direction": round(no_direction, 3)}
         return {
             "way": way, "streamlines": len(kept), "mean_mm": round(float(np.mean(lengths)), 1),
-            "median_mm": round(float(np.median(lengths)), 1), **told,
+            "median_mm": round(float(np.median(lengths)), 1), **row,
             "agreement": round(float(np.corrcoef(density, self.reference)[0, 1]), 3),
         }
 
     def ours(self, way: str, **options: Any) -> dict[str, Any]:
         """Track with this package."""
-        common = {"stop_map": self.given.fa, "stop_threshold": THRESHOLD, "step_size": self.step, "arch": "cpu"}
-        found = ts.track(**common, seeds=self.points, like="dipy", **options)
-        ends = found.stop_reasons
-        return self.row(way, found.to_sft().streamlines, ends["no_direction"] / sum(ends.values()))
+        common = {"stop_map": self.options.fa, "stop_threshold": THRESHOLD, "step_size": self.step, "arch": "cpu"}
+        result = ts.track(**common, seeds=self.points, like="dipy", **options)
+        ends = result.stop_reasons
+        return self.row(way, result.to_sft().streamlines, ends["no_direction"] / sum(ends.values()))
 
 
 def ours(data: Data, peaks: Path | Any, frame: str) -> Iterator[dict[str, Any]]:
     """Follow peaks in several ways."""
-    own = {"peaks": peaks, "peaks_frame": frame}
+    followed = {"peaks": peaks, "peaks_frame": frame}
     for dg in ("det", "prob"):
         for width in WIDTHS:
-            yield data.ours(f"{dg}, width {width}", dg=dg, peak_width=width, **own)
-    yield data.ours("det, width 0, 45 degrees", dg="det", peak_width=0, max_angle=45, **own)
-    yield data.ours("det, width 0, closest peak", dg="det", peak_width=0, det_rule="closest", **own)
+            yield data.ours(f"{dg}, width {width}", dg=dg, peak_width=width, **followed)
+    yield data.ours("det, width 0, 45 degrees", dg="det", peak_width=0, max_angle=45, **followed)
+    yield data.ours("det, width 0, closest peak", dg="det", peak_width=0, det_rule="closest", **followed)
 
 
 def local_tracking(data: Data, getter: Any) -> Lines:
@@ -117,7 +117,7 @@ def dipy_from_fods(data: Data) -> Lines:
     from dipy.data import default_sphere
     from dipy.direction import DeterministicMaximumDirectionGetter
 
-    fods = np.nan_to_num(nib.load(data.given.fods).get_fdata())
+    fods = np.nan_to_num(nib.load(data.options.fods).get_fdata())
     values = turn_coefficients(to_descoteaux(fods, "tournier07"), data.axes, BASIS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -131,8 +131,8 @@ def tckgen(data: Data, algorithm: str, source: Path) -> Lines:
         mask, out = Path(folder, "mask.nii"), Path(folder, "out.tck")
         nib.save(nib.Nifti1Image((data.fa > THRESHOLD).astype(np.uint8), data.affine), mask)
         command = [
-            "tckgen", source, out, "-algorithm", algorithm, "-seed_image", data.given.seeds, "-mask", mask, "-seeds",
-            data.given.nseeds, "-select", 0, "-step", data.step, "-angle", ANGLE, "-minlength", 0, "-quiet",
+            "tckgen", source, out, "-algorithm", algorithm, "-seed_image", data.options.seeds, "-mask", mask, "-seeds",
+            data.options.nseeds, "-select", 0, "-step", data.step, "-angle", ANGLE, "-minlength", 0, "-quiet",
             *(("-downsample", 1) if algorithm == "FACT" else ()),
         ]
         subprocess.run(list(map(str, command)), check=True)
@@ -141,7 +141,7 @@ def tckgen(data: Data, algorithm: str, source: Path) -> Lines:
 
 def along_voxel_axes(data: Data) -> np.ndarray:
     """Return the peaks of MRtrix3, which are along the scanner axes, (x, y, z, k, 3)."""
-    values = np.nan_to_num(nib.load(data.given.peaks).get_fdata())
+    values = np.nan_to_num(nib.load(data.options.peaks).get_fdata())
     return values.reshape(*values.shape[:3], -1, 3) @ data.axes
 
 
@@ -157,20 +157,20 @@ def dipy_peaks(folder: Path) -> np.ndarray:
     response, _ = auto_response_ssst(gtab, data, roi_radii=10, fa_thr=0.7)
     mask = nib.load(folder / "mask.nii.gz").get_fdata() > 0
     model = ConstrainedSphericalDeconvModel(gtab, response, sh_order_max=8)
-    found = peaks_from_model(model, data, default_sphere, 0.5, 25, mask=mask, npeaks=PEAKS)
-    return found.peak_dirs * (found.peak_values / found.peak_values.max())[..., None]
+    pam = peaks_from_model(model, data, default_sphere, 0.5, 25, mask=mask, npeaks=PEAKS)
+    return pam.peak_dirs * (pam.peak_values / pam.peak_values.max())[..., None]
 
 
 def rows(data: Data) -> Iterator[dict[str, Any]]:
     """Measure each way."""
-    given = data.given
-    fods = {"sh": given.fods, "sh_basis": "tournier07"}
+    options = data.options
+    fods = {"sh": options.fods, "sh_basis": "tournier07"}
     for dg in ("det", "prob"):
         yield {"of": "FODs"} | data.ours(f"{dg}", dg=dg, **fods)
     yield {"of": "FODs"} | data.row("DIPY, deterministic", dipy_from_fods(data))
     known = {"sh2peaks": along_voxel_axes(data)}
-    if given.series is not None:
-        known["peaks_from_model"] = dipy_peaks(given.series)
+    if options.series is not None:
+        known["peaks_from_model"] = dipy_peaks(options.series)
     for name, arrows in known.items():
         image = nib.Nifti1Image(arrows.reshape(*arrows.shape[:3], -1).astype(np.float32), data.affine)
         for row in ours(data, image, "voxel"):
@@ -178,8 +178,8 @@ def rows(data: Data) -> Iterator[dict[str, Any]]:
         for angle in (ANGLE, 60.0):
             yield {"of": name} | data.row(f"DIPY, {angle:g} degrees", dipy_from_peaks(data, arrows, angle))
     if shutil.which("tckgen"):
-        yield {"of": "FODs"} | data.row("MRtrix3, SD_STREAM", tckgen(data, "SD_STREAM", given.fods))
-        yield {"of": "sh2peaks"} | data.row("MRtrix3, FACT", tckgen(data, "FACT", given.peaks))
+        yield {"of": "FODs"} | data.row("MRtrix3, SD_STREAM", tckgen(data, "SD_STREAM", options.fods))
+        yield {"of": "sh2peaks"} | data.row("MRtrix3, FACT", tckgen(data, "FACT", options.peaks))
 
 
 def main() -> None:
@@ -192,13 +192,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = []
+    table = []
     for row in rows(Data(options)):
-        found.append(row)
+        table.append(row)
         sys.stdout.write(f"{json.dumps(row)}\n")
         sys.stdout.flush()
     if options.out is not None:
-        write_record(options.out, nseeds=options.nseeds, rows=found)
+        write_record(options.out, nseeds=options.nseeds, rows=table)
 
 
 if __name__ == "__main__":

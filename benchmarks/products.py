@@ -52,33 +52,34 @@ def make_labels(mask: Path, nodes: int, to: Path) -> None:
 
 def products(wanted: tuple[Any, ...], to: Path) -> dict[str, Any]:
     """Return the options of what is made."""
-    made: dict[str, Any] = {}
-    if pairs := [(to / f"labels{one}.nii.gz", to / f"made{one}.csv") for one in wanted if isinstance(one, int)]:
-        made["connectome"] = pairs
+    options: dict[str, Any] = {}
+    numbers = [number for number in wanted if isinstance(number, int)]
+    if numbers:
+        options["connectome"] = [(to / f"labels{number}.nii.gz", to / f"made{number}.csv") for number in numbers]
     if "density" in wanted:
-        made |= {"density": to / "density.nii.gz", "density_voxel": VOXEL}
+        options |= {"density": to / "density.nii.gz", "density_voxel": VOXEL}
     if "ends" in wanted:
-        made["ends"] = to / "ends.nii.gz"
-    return made
+        options["ends"] = to / "ends.nii.gz"
+    return options
 
 
 def run(name: str, folder: Path, to: Path, options: dict[str, Any], queue: Any) -> None:
     """Track, and tell seconds, memory and the sums of the files."""
-    series = [folder / one for one in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
-    begun, told, files = time.perf_counter(), {}, []
+    series = [folder / file for file in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+    begun, row, files = time.perf_counter(), {}, []
     if name == "alone":
-        told["streamlines"] = sum(map(len, ts.stream(*series, **options)))
+        row["streamlines"] = sum(map(len, ts.stream(*series, **options)))
     else:
-        made = products(WANTED[name], to)
+        wanted = products(WANTED[name], to)
         output = to / "tracks.tck" if name == "tck" else None
-        result = ts.track(*series, output, force=True, keep_streamlines=False, **options, **made)
-        told = {"streamlines": result.n_streamlines, "track_seconds": result.seconds["track"]}
-        files = [made[one] for one in ("density", "ends") if one in made]
-        for _, path in made.get("connectome", ()):
+        result = ts.track(*series, output, force=True, keep_streamlines=False, **options, **wanted)
+        row = {"streamlines": result.n_streamlines, "track_seconds": result.seconds["track"]}
+        files = [wanted[product] for product in ("density", "ends") if product in wanted]
+        for _, path in wanted.get("connectome", ()):
             files += [path, path.with_name(path.stem + "_error.csv")]
-    told["seconds"] = round(time.perf_counter() - begun, 3)
-    told["memory_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    queue.put(told | {"sha256": {Path(one).name: sha256(one)[:12] for one in files}})
+    row["seconds"] = round(time.perf_counter() - begun, 3)
+    row["memory_bytes"] = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    queue.put(row | {"sha256": {Path(path).name: sha256(path)[:12] for path in files}})
 
 
 def in_process(*words: Any) -> dict[str, Any]:
@@ -87,9 +88,9 @@ def in_process(*words: Any) -> dict[str, Any]:
     queue = context.Queue()
     process = context.Process(target=run, args=(*words, queue))
     process.start()
-    told = queue.get()
+    row = queue.get()
     process.join()
-    return told
+    return row
 
 
 def make_fod(folder: Path, to: Path) -> None:
@@ -107,15 +108,15 @@ def peers(to: Path, mask: Path, nseeds: int) -> list[dict[str, Any]]:
     """Time the programs of MRtrix3: on our .tck, and tckgen."""
     seeds = ["-seed_image", mask, "-mask", mask, "-seeds", nseeds, "-select", 0]
     commands: list[list[Any]] = [
-        *(["tckgen", "-algorithm", one, "fod.mif", f"{one}.tck", *seeds] for one in ("iFOD1", "iFOD2")),
-        *(["tck2connectome", "tracks.tck", f"labels{one}.nii.gz", f"peer{one}.csv", "-symmetric"] for one in NODES),
+        *(["tckgen", "-algorithm", kind, "fod.mif", f"{kind}.tck", *seeds] for kind in ("iFOD1", "iFOD2")),
+        *(["tck2connectome", "tracks.tck", f"labels{n}.nii.gz", f"peer{n}.csv", "-symmetric"] for n in NODES),
         ["tckmap", "tracks.tck", "peer.nii.gz", "-vox", f"{VOXEL:g}"],
     ]
     out = []
-    for given in commands:
+    for command in commands:
         begun = time.perf_counter()
-        subprocess.run([*map(str, given), "-quiet", "-force"], check=True, cwd=to)
-        name = " ".join(map(str, given)).replace(str(mask), mask.name)
+        subprocess.run([*map(str, command), "-quiet", "-force"], check=True, cwd=to)
+        name = " ".join(map(str, command)).replace(str(mask), mask.name)
         out.append({"name": name, "seconds": round(time.perf_counter() - begun, 3)})
     return out
 
@@ -132,28 +133,28 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--only", default="alone,ends,density,84,1000,matrices,all,tck")
     parser.add_argument("--peers", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     runs = []
     with tempfile.TemporaryDirectory() as work:
-        to, mask = Path(work), given.folder.resolve() / "mask.nii.gz"
-        if given.peers:
-            make_fod(given.folder, to)
+        to, mask = Path(work), arguments.folder.resolve() / "mask.nii.gz"
+        if arguments.peers:
+            make_fod(arguments.folder, to)
         for nodes in NODES:
             make_labels(mask, nodes, to / f"labels{nodes}.nii.gz")
-        options: dict[str, Any] = {"mask": mask, "nseeds": given.nseeds, "dg": given.dg}
-        options |= {"arch": given.arch, "devices": given.devices, "cache_dir": to / "cache"}
-        for turn in range(-1, given.turns):
-            warm = {"nseeds": min(given.nseeds, 10_000)} if turn < 0 else {}
-            for name in given.only.split(","):
-                told = in_process(name, given.folder, to, options | warm)
-                print(turn, name, told, flush=True)
+        options: dict[str, Any] = {"mask": mask, "nseeds": arguments.nseeds, "dg": arguments.dg}
+        options |= {"arch": arguments.arch, "devices": arguments.devices, "cache_dir": to / "cache"}
+        for turn in range(-1, arguments.turns):
+            warm = {"nseeds": min(arguments.nseeds, 10_000)} if turn < 0 else {}
+            for name in arguments.only.split(","):
+                row = in_process(name, arguments.folder, to, options | warm)
+                print(turn, name, row, flush=True)
                 if turn >= 0:
-                    runs.append({"turn": turn, "name": name} | told)
-            if given.peers and turn >= 0:
-                for told in peers(to, mask, given.nseeds):
-                    print(turn, told, flush=True)
-                    runs.append({"turn": turn} | told)
-    write_record(given.out, runs=runs)
+                    runs.append({"turn": turn, "name": name} | row)
+            if arguments.peers and turn >= 0:
+                for row in peers(to, mask, arguments.nseeds):
+                    print(turn, row, flush=True)
+                    runs.append({"turn": turn} | row)
+    write_record(arguments.out, runs=runs)
 
 
 if __name__ == "__main__":

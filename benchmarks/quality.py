@@ -48,29 +48,29 @@ SCANS = "1000:20:64:2,3000:20:64:2"
 Peaks = dict[Callable[[Known, Path], Functions], dict[str, float]]  # scores by the functions, which ways may share
 
 
-def data_of(given: argparse.Namespace) -> Iterator[Known]:
+def data_of(options: argparse.Namespace) -> Iterator[Known]:
     """Make the data one after the other."""
-    seeds = [int(seed) for seed in given.seeds.split(",")]
-    if given.fibercup is not None:
-        yield from (FiberCup(given.fibercup, seed) for seed in seeds)
+    seeds = [int(seed) for seed in options.seeds.split(",")]
+    if options.fibercup is not None:
+        yield from (FiberCup(options.fibercup, seed) for seed in seeds)
         return
-    for geometry in given.geometries.split(","):
-        for scan in map(Scan.read, given.scans.split(",")):
+    for geometry in options.geometries.split(","):
+        for scan in map(Scan.read, options.scans.split(",")):
             yield from (Truth(geometry, scan, seed) for seed in seeds)
 
 
-def rows(given: argparse.Namespace, chosen: dict[str, Way]) -> Iterator[dict[str, Any]]:
+def rows(options: argparse.Namespace, chosen: dict[str, Way]) -> Iterator[dict[str, Any]]:
     """Score each way on all data."""
-    of_one = partial(rows_of, count=given.nseeds, chosen=chosen)
-    if given.jobs == 1:
-        yield from chain.from_iterable(map(of_one, data_of(given)))
+    of_one = partial(rows_of, count=options.nseeds, chosen=chosen)
+    if options.jobs == 1:
+        yield from chain.from_iterable(map(of_one, data_of(options)))
         return
     spawn = get_context("spawn")
     numbers = spawn.SimpleQueue()
-    for number in range(given.jobs):
+    for number in range(options.jobs):
         numbers.put(number)
-    with ProcessPoolExecutor(given.jobs, spawn, take_cores, (numbers, given.jobs)) as pool:
-        yield from chain.from_iterable(pool.map(of_one, data_of(given)))
+    with ProcessPoolExecutor(options.jobs, spawn, take_cores, (numbers, options.jobs)) as pool:
+        yield from chain.from_iterable(pool.map(of_one, data_of(options)))
 
 
 def take_cores(numbers: Any, jobs: int) -> None:
@@ -109,13 +109,13 @@ def rounded(scores: dict[str, float]) -> dict[str, float]:
     return {name: round(float(value), 3) for name, value in scores.items()}
 
 
-def printed(found: list[dict[str, Any]]) -> Iterator[str]:
+def printed(rows_of_ways: list[dict[str, Any]]) -> Iterator[str]:
     """Write the mean scores of each way by scan."""
     names = (
         "VC", "IC", "NC", "valid_bundles", "overlap", "overreach", "r", "mm", "median_mm", "peak_error",
         "fibres_missed", "peaks_spurious", "coherence",
     )
-    table = means(found)
+    table = means(rows_of_ways)
     names = [name for name in names if any(name in scores for *_, scores in table)]
     yield "".join(f"{name:>11}" for name in SCAN) + f" {'way':24}" + "".join(f"{name:>15}" for name in names)
     for scan, way, scores in table:
@@ -143,19 +143,19 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", action="append", default=[], metavar="WAY OPTION=VALUE")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    chosen = {name: way for name, way in ways().items() if name in given.ways.split(",")}
-    for name, *options in given.set:
-        pairs = (option.split("=", 1) for option in options)
+    chosen = {name: way for name, way in ways().items() if name in options.ways.split(",")}
+    for name, *words in options.set:
+        pairs = (word.split("=", 1) for word in words)
         chosen[name] = our_way(**{key: value_of(value) for key, value in pairs})
-    found = []
-    for row in rows(given, chosen):
-        found.append(row)
+    scores = []
+    for row in rows(options, chosen):
+        scores.append(row)
         sys.stderr.write(f"{json.dumps(row)}\n")
-    sys.stdout.write("\n".join(printed(found)) + "\n")
-    if given.out is not None:
-        write_record(given.out, rows=found)
+    sys.stdout.write("\n".join(printed(scores)) + "\n")
+    if options.out is not None:
+        write_record(options.out, rows=scores)
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ def draw(table: list[tuple[Scanned, str, dict[str, float]]], picture: Path) -> N
             mine = [(scores[name], ways.index(way)) for of, way, scores in table if of == scan and name in scores]
             style: dict[str, Any] = {"s": 28, "marker": MARKERS[number % len(MARKERS)], "color": colours(number)}
             axes.scatter(*zip(*mine, strict=True), label=caption(scan), alpha=0.85, zorder=3, **style)
-        for row, (one, other) in enumerate(itertools.pairwise(ways)):
-            if family(one) != family(other):
+        for row, (above, below) in enumerate(itertools.pairwise(ways)):
+            if family(above) != family(below):
                 axes.axhline(row + 0.5, color="0.6", linewidth=0.8)
         axes.set(xlabel=TITLES[name], yticks=range(len(ways)), ylim=(len(ways) - 0.5, -0.5))
         axes.set_yticklabels(ways)
@@ -65,8 +65,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("picture", type=Path)
-    given = parser.parse_args()
-    draw(means(json.loads(given.file.read_text(encoding="utf-8"))["rows"]), given.picture)
+    options = parser.parse_args()
+    draw(means(json.loads(options.file.read_text(encoding="utf-8"))["rows"]), options.picture)
 
 
 if __name__ == "__main__":

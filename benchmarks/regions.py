@@ -63,9 +63,9 @@ def prepared(problem: Problem, stop: StopTables) -> Any:
         follows: Any = Signals(problem.data, problem.gtab)
     else:
         follows = OrientationFunctions("sh", problem.csd, BASIS)
-    given = GetterInputs(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
+    content = GetterInputs(follows, stop, problem.seeds, method.sphere, problem.step_mm, sides)
     options = COMMON | {"dg": method.dg, "model": method.model, "max_angle": method.max_angle} | dict(method.options)
-    return GETTERS[method.dg].prepare(given, Parameters.given(options))
+    return GETTERS[method.dg].prepare(content, Parameters.given(options))
 
 
 def engine(problem: Problem, tables: Any, arch: str, asked: dict[str, Any] | None = None, **settings: Any) -> Engine:
@@ -92,7 +92,7 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
     everywhere = MaskRegion("mask", problem.space, np.ones(problem.mask.shape, bool))
     both = {"include": [everywhere], "exclude": [MaskRegion("corner", problem.space, corner)]}
     engines = {
-        **{name: engine(problem, own, arch) for name, own in tables.items()},
+        **{name: engine(problem, table, arch) for name, table in tables.items()},
         "include, exclude": engine(problem, threshold, arch, both),
         "exclude half": engine(problem, threshold, arch, {"exclude": [half(problem, threshold)]}),
     }
@@ -100,9 +100,9 @@ def costs(problem: Problem, arch: str, data: Path) -> Iterator[dict[str, Any]]:
     sizes: dict[str, tuple[int, int]] = {}
     order = deque(engines.items())
     for _ in range(TURNS + 1):
-        for name, made in order:
+        for name, tracker in order:
             begun = time.perf_counter()
-            lengths = np.concatenate([batch.lengths for batch in made.track(problem.seeds)])
+            lengths = np.concatenate([batch.lengths for batch in tracker.track(problem.seeds)])
             seconds[name].append(time.perf_counter() - begun)
             sizes[name] = len(lengths), int(lengths.sum())
         order.rotate(-1)  # each is the first in some turns, since the one before leaves its data in the caches
@@ -122,16 +122,16 @@ def selections(problem: Problem, archs: list[str], select: int) -> Iterator[dict
     runs: list[dict[str, Any]] = [{"arch": arch} for arch in archs] + [{"arch": "cpu", "threads": n} for n in (1, 2)]
     for run in runs:
         for chunk in (137, None):
-            made = engine(problem, tables, asked=asked, chunk_size=chunk, **run)
+            tracker = engine(problem, tables, asked=asked, chunk_size=chunk, **run)
             points = hashlib.sha256()
-            for batch in made.track(problem.seeds, most=select):
+            for batch in tracker.track(problem.seeds, most=select):
                 points.update(batch.points.tobytes())
-            statistics = made.statistics
+            statistics = tracker.statistics
             yield {
                 **run, "dg": problem.method.dg, "chunk": chunk,
                 "streamlines": statistics.streamlines, "seeds": statistics.seeds, "sha256": points.hexdigest(),
             }
-            del made  # before the next device starts
+            del tracker  # before the next device starts
 
 
 def middle(problem: Problem) -> np.ndarray:
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--select", type=int, default=10_000)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found: dict[str, list[Any]] = {"costs": [], "selections": []}
+    results: dict[str, list[Any]] = {"costs": [], "selections": []}
     with problems_of(options.data) as problem_of:
         for dg in options.dgs.split(","):
             archs, rows = options.archs.split(","), []
@@ -159,11 +159,11 @@ def main() -> None:
             many = problem_of(METHODS[dg], MOST_SEEDS_EACH * options.select)
             rows += [("selections", row) for row in selections(many, archs, options.select)]
             for name, row in rows:
-                found[name].append(row)
+                results[name].append(row)
                 sys.stdout.write(f"{json.dumps(row)}\n")
             sys.stdout.flush()
     if options.out is not None:
-        write_record(options.out, nseeds=options.nseeds, **found)
+        write_record(options.out, nseeds=options.nseeds, **results)
 
 
 if __name__ == "__main__":

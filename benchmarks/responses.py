@@ -42,20 +42,20 @@ def compared(folder: Path, tensor: bool) -> dict[str, Any]:
         degrees = np.arange(0, ORDER + 1, 2)
         return (np.diagonal(model.R)[first] * np.sqrt((2 * degrees + 1) / (4 * np.pi))).tolist()
 
-    found: dict[str, Any] = {"true": zonal((np.array([ALONG, ACROSS, ACROSS]), SIGNAL))} if tensor else {}
-    found["fa"] = zonal(csd_response(data, gtab, mask)[0])
+    responses: dict[str, Any] = {"true": zonal((np.array([ALONG, ACROSS, ACROSS]), SIGNAL))} if tensor else {}
+    responses["fa"] = zonal(csd_response(data, gtab, mask)[0])
     iterative_response(data, gtab, mask, ORDER)  # compiles
     begun = time.perf_counter()
-    found["tournier"] = iterative_response(data, gtab, mask, ORDER).dwi_response.tolist()
-    found["seconds"] = time.perf_counter() - begun
+    responses["tournier"] = iterative_response(data, gtab, mask, ORDER).dwi_response.tolist()
+    responses["seconds"] = time.perf_counter() - begun
     with tempfile.TemporaryDirectory() as scratch:
         inputs = [str((folder / name).resolve()) for name in ("dwi.nii.gz", "mask.nii.gz", "dwi.bvec", "dwi.bval")]
         options = ["-mask", inputs[1], "-fslgrad", *inputs[2:], "-scratch", scratch, "-quiet", "-lmax", str(ORDER)]
         begun = time.perf_counter()
         subprocess.run(["dwi2response", "tournier", inputs[0], "response.txt", *options], cwd=scratch, check=True)
-        found["mrtrix_seconds"] = time.perf_counter() - begun
-        found["mrtrix"] = np.loadtxt(Path(scratch) / "response.txt").tolist()
-    return {name: np.round(value, 3).tolist() for name, value in found.items()}
+        responses["mrtrix_seconds"] = time.perf_counter() - begun
+        responses["mrtrix"] = np.loadtxt(Path(scratch) / "response.txt").tolist()
+    return {name: np.round(value, 3).tolist() for name, value in responses.items()}
 
 
 def main() -> None:
@@ -65,19 +65,19 @@ def main() -> None:
     parser.add_argument("--scans", default="1000:20:64:2,3000:20:64:2")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for geometry in given.geometries.split(","):
-        for scan in map(Scan.read, given.scans.split(",")):
+    for geometry in options.geometries.split(","):
+        for scan in map(Scan.read, options.scans.split(",")):
             with tempfile.TemporaryDirectory() as folder:
                 Truth(geometry, scan, 1).save(Path(folder))
                 rows.append({"series": geometry, **scan.about} | compared(Path(folder), tensor=True))
             sys.stdout.write(f"{json.dumps(rows[-1])}\n")
-    if given.data is not None:
-        rows.append({"series": given.data.name} | compared(given.data, tensor=False))
+    if options.data is not None:
+        rows.append({"series": options.data.name} | compared(options.data, tensor=False))
         sys.stdout.write(f"{json.dumps(rows[-1])}\n")
-    if given.out is not None:
-        write_record(given.out, rows=rows)
+    if options.out is not None:
+        write_record(options.out, rows=rows)
 
 
 if __name__ == "__main__":

@@ -49,9 +49,9 @@ def summary(
     }
     lines = list(result)
     if phantom is not None and lines:
-        found = joined_share(phantom, np.concatenate(lines), np.cumsum([0, *map(len, lines)]))
-        shares = {name: round(100 * count / found.total, 2) for name, count in found.per_bundle.items()}
-        row |= {"valid": round(100 * found.share, 1), "bundles": shares}
+        joined = joined_share(phantom, np.concatenate(lines), np.cumsum([0, *map(len, lines)]))
+        shares = {name: round(100 * count / joined.total, 2) for name, count in joined.per_bundle.items()}
+        row |= {"valid": round(100 * joined.share, 1), "bundles": shares}
     return row
 
 
@@ -64,36 +64,37 @@ def main() -> None:
     parser.add_argument("--nseeds", type=int, default=20_000)
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    first = nib.load(given.samples / "merged_f1samples.nii.gz")
+    arguments = parser.parse_args()
+    first = nib.load(arguments.samples / "merged_f1samples.nii.gz")
     mean_f = nib.Nifti1Image(np.mean(first.dataobj, axis=3, dtype=np.float32), first.affine)
     shape = tuple(map(int, first.shape[:3]))
-    phantom = make_phantom(shape, WIDTH_MM / shape[0]) if given.phantom else None
+    phantom = make_phantom(shape, WIDTH_MM / shape[0]) if arguments.phantom else None
     if phantom is None:
         place = mean_f.get_fdata() > SEED_F
     else:
         place = sum(bundle.membership for bundle in phantom.bundles) > FILLED
     common = {
-        "seed_mask": nib.Nifti1Image(place.astype(np.uint8), first.affine), "nseeds": given.nseeds, "arch": given.arch,
+        "seed_mask": nib.Nifti1Image(place.astype(np.uint8), first.affine),
+        "nseeds": arguments.nseeds, "arch": arguments.arch,
     }
-    series = [given.series / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")]
+    series = [arguments.series / f"dwi.{suffix}" for suffix in ("nii.gz", "bval", "bvec")]
     rows = []
     with tempfile.TemporaryDirectory() as name:
         def run(*inputs: Path, **options: Any) -> tuple[ts.TrackResult, np.ndarray]:
             """Track and count."""
             path = Path(name) / "density.nii.gz"
-            found = ts.track(*inputs, output=Path(name) / "all.trx", density=path, force=True, **common, **options)
-            return found, nib.load(path).get_fdata()
+            result = ts.track(*inputs, output=Path(name) / "all.trx", density=path, force=True, **common, **options)
+            return result, nib.load(path).get_fdata()
 
-        prob, reference = run(*series, dg="prob", mask=given.series / "mask.nii.gz")
+        prob, reference = run(*series, dg="prob", mask=arguments.series / "mask.nii.gz")
         rows.append({"way": "prob"} | summary(prob, reference, reference, phantom))
         for way, options in WAYS.items():
             stop = {"stop_map": mean_f} if "stopping" in options else {}
-            rows.append({"way": way} | summary(*run(bedpostx=given.samples, **options, **stop), reference, phantom))
+            rows.append({"way": way} | summary(*run(bedpostx=arguments.samples, **options, **stop), reference, phantom))
     for row in rows:
         print(row)
-    if given.out:
-        write_record(given.out, nseeds=given.nseeds, rows=rows)
+    if arguments.out:
+        write_record(arguments.out, nseeds=arguments.nseeds, rows=rows)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def timed(track: Track, seeds: np.ndarray, turns: int) -> dict[str, Any]:
         seconds.append(time.perf_counter() - begun)
     median = float(np.median(seconds[1:]))
     return {
-        "seconds": round(median, 4), "all_seconds": [round(one, 4) for one in seconds[1:]], "streamlines": count,
+        "seconds": round(median, 4), "all_seconds": [round(each, 4) for each in seconds[1:]], "streamlines": count,
         "points": points, "seeds_per_second": round(len(seeds) / median),
         "points_gb_per_second": round(12e-9 * points / median, 3),
     }
@@ -87,14 +87,14 @@ def rows(problem: Problem, options: argparse.Namespace) -> Iterator[dict[str, An
         devices, first = named(arch, options.devices), 0.0
         ways = {"process": (devices[:1], False), "worker": (devices[:1], True), "workers": (devices, True)}
         for way in options.ways.split(","):
-            some, own_process = ways[way]
-            with tracking(problem, tables, some, own_process) as track:
-                found = timed(track, problem.seeds, options.turns)
-                first = first or found["seconds"]
+            devices, own_process = ways[way]
+            with tracking(problem, tables, devices, own_process) as track:
+                row = timed(track, problem.seeds, options.turns)
+                first = first or row["seconds"]
                 hashes = {n: digest(track(problem.seeds[:n])) for n in (options.hash_seeds, options.cpu_seeds)}
             yield {
-                "dg": dg, "arch": arch, "way": way, "devices": [device.name for device in some], **found,
-                "ratio": round(first / found["seconds"], 3), "sha256": hashes,
+                "dg": dg, "arch": arch, "way": way, "devices": [device.name for device in devices], **row,
+                "ratio": round(first / row["seconds"], 3), "sha256": hashes,
             }
     with tracking(problem, tables, [choose("cpu")], False) as track:
         seeds = problem.seeds[: options.cpu_seeds]
@@ -115,21 +115,21 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found: list[dict[str, Any]] = []
+    table: list[dict[str, Any]] = []
     with problems_of(options.data) as problem_of:
         for dg in options.dgs.split(","):
             for row in rows(problem_of(METHODS[dg], options.nseeds), options):
-                found.append(row)
+                table.append(row)
                 sys.stdout.write(f"{json.dumps(row)}\n")
                 sys.stdout.flush()
-    same = {(row["dg"], n): set() for row in found for n in row["sha256"]}
-    for row in found:
+    same = {(row["dg"], n): set() for row in table for n in row["sha256"]}
+    for row in table:
         for n, value in row["sha256"].items():
             same[row["dg"], n].add(value)
     equal = all(len(values) == 1 for values in same.values())
     sys.stdout.write(f"{'All hashes agree' if equal else 'HASHES DIFFER'}\n")
     if options.out is not None:
-        write_record(options.out, nseeds=options.nseeds, equal=equal, rows=found)
+        write_record(options.out, nseeds=options.nseeds, equal=equal, rows=table)
 
 
 if __name__ == "__main__":

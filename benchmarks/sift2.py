@@ -34,9 +34,9 @@ open(sys.argv[1], "w").write(json.dumps(found))
 
 def measured(folder: Path, *command: object) -> dict[str, float]:
     """Run a program; return the seconds that it took, and its peak of memory."""
-    told = folder / "told.json"
-    subprocess.run([sys.executable, "-c", MEASURE, told, *map(str, command)], check=True)
-    return json.loads(told.read_text(encoding="utf-8"))
+    path = folder / "told.json"
+    subprocess.run([sys.executable, "-c", MEASURE, path, *map(str, command)], check=True)
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def limited(folder: Path, call: list[object], gigabytes: float) -> dict[str, Any]:
@@ -51,15 +51,15 @@ def compared(
     fod: Path, tractogram: Path, folder: Path, act: Path | None, arch: str, limit: float | None
 ) -> dict[str, Any]:
     """Weigh the streamlines with both programs, and compare the weights."""
-    own = ["--csv", folder / "own.csv", "--coeffs", folder / "own-coeffs.txt", "--mu", folder / "own-mu.txt"]
+    options = ["--csv", folder / "own.csv", "--coeffs", folder / "own-coeffs.txt", "--mu", folder / "own-mu.txt"]
     theirs = ["-csv", folder / "csv.csv", "-out_coeffs", folder / "coeffs.txt", "-out_mu", folder / "mu.txt"]
     if act is not None:
-        own, theirs = [*own, "--act", act], [*theirs, "-act", act]
+        options, theirs = [*options, "--act", act], [*theirs, "-act", act]
     call = [sys.executable, "-m", "tistreamlines", "map", tractogram, "--arch", arch, "-q", "--force"]
     call += ["--sift2", fod, folder / "own.txt", "--basis", "tournier07"]
     other = ["tcksift2", tractogram, fod, folder / "weights.txt", "-quiet", "-force", "-nthreads", os.cpu_count()]
-    times = {"tistreamlines": measured(folder, *call, *own), "tcksift2": measured(folder, *other, *theirs)}
-    times |= {} if limit is None else limited(folder, [*call, *own], limit)
+    times = {"tistreamlines": measured(folder, *call, *options), "tcksift2": measured(folder, *other, *theirs)}
+    times |= {} if limit is None else limited(folder, [*call, *options], limit)
     ours, others = (np.loadtxt(folder / name) for name in ("own-coeffs.txt", "coeffs.txt"))
     both = np.isfinite(ours) & np.isfinite(others)
     known = {"delimiter": ",", "names": True, "usecols": range(19)}
@@ -69,10 +69,10 @@ def compared(
         "fod": fod.name, "tractogram": tractogram.name, "streamlines": len(ours), "arch": arch, "times": times,
         "correlation_of_coefficients": float(np.corrcoef(ours[both], others[both])[0, 1]),
         "finite_in_both": int(both.sum()), "mean_difference": float(np.abs(ours - others)[both].mean()), "mu": mus,
-        "iterations": [int(one["Iteration"][-1]) for one in tables],
-        "first_cost": [float(one["Cost_data"][0]) for one in tables],
-        "data_cost": [float(one["Cost_data"][-1]) for one in tables],
-        "excluded": [int(one["Fixels_excluded"][-1]) for one in tables],
+        "iterations": [int(table["Iteration"][-1]) for table in tables],
+        "first_cost": [float(table["Cost_data"][0]) for table in tables],
+        "data_cost": [float(table["Cost_data"][-1]) for table in tables],
+        "excluded": [int(table["Fixels_excluded"][-1]) for table in tables],
     }
 
 
@@ -85,13 +85,13 @@ def main() -> None:
     parser.add_argument("--act", type=Path)
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--memory-limit", type=float)
-    given = parser.parse_args()
+    options = parser.parse_args()
     runs = []
     with tempfile.TemporaryDirectory() as work:
-        for tractogram in given.tractograms:
-            runs.append(compared(given.fod, tractogram, Path(work), given.act, given.arch, given.memory_limit))
+        for tractogram in options.tractograms:
+            runs.append(compared(options.fod, tractogram, Path(work), options.act, options.arch, options.memory_limit))
             print(runs[-1], flush=True)
-    write_record(given.out, runs=runs)
+    write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

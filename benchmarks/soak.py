@@ -92,8 +92,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.out.parent if options.out else None) as folder:
         for number in options.nseeds.split(","):
             runs.append(watched(options.data, int(number), options, Path(folder)))
-            told = {name: value for name, value in runs[-1].items() if name != "memory_gb"}
-            sys.stdout.write(f"{json.dumps(told)}\n")
+            last = {name: value for name, value in runs[-1].items() if name != "memory_gb"}
+            sys.stdout.write(f"{json.dumps(last)}\n")
             sys.stdout.flush()
     if options.out is not None:
         from records import write_record  # not above: versions.py imports this file before it chooses a package

@@ -119,24 +119,24 @@ def gpu(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
 
 def gpu_rows(data: list[Data], arch: str) -> Iterator[Row]:
     """Yield the rows of an arch."""
-    for place, one in enumerate(data):
+    for place, image in enumerate(data):
         for case in CASES:
-            engine = one.engine(case, arch)
+            engine = image.engine(case, arch)
             aim = AIMS.get(case[0], (None, None))[place]
-            yield {"arch": arch, "data": one.name, "dg": case[0], "aim": aim, **tracked(engine, one.seeds)}
+            yield {"arch": arch, "data": image.name, "dg": case[0], "aim": aim, **tracked(engine, image.seeds)}
             if case[0] == "prob":
-                some = one.seeds[: len(one.seeds) // 10]
-                yield {"arch": arch, "data": one.name, "dg": case[0], **tracked(engine, some)}
+                few = image.seeds[: len(image.seeds) // 10]
+                yield {"arch": arch, "data": image.name, "dg": case[0], **tracked(engine, few)}
             del engine
 
 
 def steps(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
     """Track prob with several greatest numbers of steps."""
     for arch in options.archs.split(","):
-        for one in data:
+        for image in data:
             for most in STEPS:
-                row = tracked(one.engine(CASES[0], arch, max_steps=most), one.seeds)
-                yield {"arch": arch, "data": one.name, "dg": "prob", "max_steps": most, **row}
+                row = tracked(image.engine(CASES[0], arch, max_steps=most), image.seeds)
+                yield {"arch": arch, "data": image.name, "dg": "prob", "max_steps": most, **row}
 
 
 def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
@@ -144,21 +144,21 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
     most = usable_cores()
     yield {"arch": "cpu", "dg": "arithmetic", "processes": most, "times_one": arithmetic(most)}
     for case in [case for case in CASES if case[0] in CORE_SEEDS and case[0] in options.dgs.split(",")]:
-        one = data[-1]
-        each = min(CORE_SEEDS[case[0]], len(one.seeds) // most)
-        one.prepared(case)
-        named = {"arch": "cpu", "data": one.name, "dg": case[0]}
-        turns = [{count: in_threads(one, case, each, count) for count in (1, most)} for _ in range(TURNS)]
-        turns[0] |= {count: in_threads(one, case, each, count) for count in (2, 4, 8, 16, 32, 64) if count < most}
+        largest = data[-1]
+        each = min(CORE_SEEDS[case[0]], len(largest.seeds) // most)
+        largest.prepared(case)
+        named = {"arch": "cpu", "data": largest.name, "dg": case[0]}
+        turns = [{count: in_threads(largest, case, each, count) for count in (1, most)} for _ in range(TURNS)]
+        turns[0] |= {count: in_threads(largest, case, each, count) for count in (2, 4, 8, 16, 32, 64) if count < most}
         for count in sorted(turns[0]):
             rows = [(turn[count], turn[1]) for turn in turns if count in turn]
             times = [row["mpoints_per_second"] / alone["mpoints_per_second"] for row, alone in rows]
             yield {
                 **named, **max((row for row, _ in rows), key=lambda row: row["mpoints_per_second"]), "threads": count,
-                "times_one": round(median(times), 2), "times_one_by_turn": [round(one, 2) for one in times],
+                "times_one": round(median(times), 2), "times_one_by_turn": [round(ratio, 2) for ratio in times],
                 "aim_times_one": CORES_AIM if count == 16 else None,
             }
-        seconds, points = apart(one, case, each, most)
+        seconds, points = apart(largest, case, each, most)
         speed, alone = points / seconds / 1e6, max(turn[1]["mpoints_per_second"] for turn in turns)
         yield {
             **named, "processes": most, "points": points, "seconds": seconds, "mpoints_per_second": round(speed, 2),
@@ -166,11 +166,11 @@ def cores(data: list[Data], options: argparse.Namespace) -> Iterator[Row]:
         }
 
 
-def in_threads(one: Data, case: tuple[str, str, float], each: int, count: int) -> Row:
+def in_threads(data: Data, case: tuple[str, str, float], each: int, count: int) -> Row:
     """Return the row of so many threads with so many seeds each, in a process that has as many cores."""
 
     def rows() -> Iterator[Row]:
-        yield tracked(one.engine(case, "cpu", threads=count), one.seeds[: each * count])
+        yield tracked(data.engine(case, "cpu", threads=count), data.seeds[: each * count])
 
     (row,) = elsewhere(rows, count)
     return row
@@ -212,32 +212,33 @@ def together(count: int, work: Callable[[int, Callable[[], Any]], Any]) -> list[
     started = [context.Process(target=run, args=(number,)) for number in range(count)]
     for process in started:
         process.start()
-    found = [results.get() for _ in started]
+    answers = [results.get() for _ in started]
     for process in started:
         process.join()
-    return found
+    return answers
 
 
 def bind(cores: Iterable[int]) -> None:
     """Let this process use some of its cores, by their place among them."""
     if hasattr(os, "sched_setaffinity"):
-        own = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, [own[core] for core in cores])
+        usable = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, [usable[core] for core in cores])
 
 
-def apart(one: Data, case: tuple[str, str, float], each: int, count: int) -> tuple[float, int]:
+def apart(data: Data, case: tuple[str, str, float], each: int, count: int) -> tuple[float, int]:
     """Track in processes of one thread; return the seconds from the first start to the last end, and all points."""
 
     def work(number: int, ready: Callable[[], Any]) -> tuple[float, float, int]:
-        engine, seeds = one.engine(case, "cpu", threads=1), one.seeds[each * number : each * (number + 1)]
+        engine, seeds = data.engine(case, "cpu", threads=1), data.seeds[each * number : each * (number + 1)]
         tracked(engine, seeds[:200], 1)
         ready()
         begun = time.time()
         points = tracked(engine, seeds, 1)["points"]
         return begun, time.time(), points
 
-    found = together(count, work)
-    return round(max(end for _, end, _ in found) - min(begun for begun, *_ in found), 4), sum(row[2] for row in found)
+    answers = together(count, work)
+    seconds = max(end for _, end, _ in answers) - min(begun for begun, *_ in answers)
+    return round(seconds, 4), sum(row[2] for row in answers)
 
 
 def line(row: Row) -> str:

@@ -47,11 +47,11 @@ def ours(dg: str, to: Path, mask: Path, ends: list[Any], nseeds: int, turn: int,
     words += ["-o", f"ours-{dg}-{turn}.tck", "--json-stats", "stats.json", "--force", "--quiet", "--cache-dir", "cache"]
     begun = time.perf_counter()
     subprocess.run([sys.executable, "-m", "tistreamlines", "track", *map(str, words)], check=True, cwd=to)
-    told = {"seconds": round(time.perf_counter() - begun, 2)}
+    row = {"seconds": round(time.perf_counter() - begun, 2)}
     stats = json.loads((to / "stats.json").read_text(encoding="utf-8"))
-    told["track_seconds"] = round(stats["seconds"]["track"], 2)
-    told["seeds_without_direction"] = nseeds - sum(stats["stop_reasons"].values()) // 2
-    return told | {name: {k: v for k, v in stats[name].items() if v} for name in ("dropped", "stop_reasons")}
+    row["track_seconds"] = round(stats["seconds"]["track"], 2)
+    row["seeds_without_direction"] = nseeds - sum(stats["stop_reasons"].values()) // 2
+    return row | {name: {k: v for k, v in stats[name].items() if v} for name in ("dropped", "stop_reasons")}
 
 
 def theirs(dg: str, to: Path, mask: Path, ends: list[Any], nseeds: int, turn: int) -> Run:
@@ -74,17 +74,18 @@ def measured(path: Path, mask: Path, nseeds: int) -> tuple[Run, np.ndarray]:
     ts.map_tractogram(path, density=density, density_grid=mask, force=True)
     asked = ["tckstats", path, "-quiet", "-output", "count", "-output", "mean"]
     count, mean = map(float, subprocess.run(asked, check=True, capture_output=True, text=True).stdout.split())
-    told = {"accepted_percent": round(100 * count / nseeds, 2), "mean_mm": round(mean, 2)}
-    return told, np.asarray(nib.load(density).dataobj)
+    row = {"accepted_percent": round(100 * count / nseeds, 2), "mean_mm": round(mean, 2)}
+    return row, np.asarray(nib.load(density).dataobj)
 
 
 def correlations(dg: str, densities: dict[tuple[str, int], np.ndarray], mask: np.ndarray) -> Run:
     """Return the mean correlations of a getter's densities."""
-    found: dict[str, list[float]] = {}
-    for one, other in combinations(sorted(densities), 2):
-        pair = f"{one[0]} and {other[0]}"
-        found.setdefault(pair, []).append(correlation(densities[one], densities[other], mask))
-    return {"name": f"correlations of {dg}"} | {name: round(float(np.mean(some)), 4) for name, some in found.items()}
+    pairs: dict[str, list[float]] = {}
+    for first, second in combinations(sorted(densities), 2):
+        pair = f"{first[0]} and {second[0]}"
+        pairs.setdefault(pair, []).append(correlation(densities[first], densities[second], mask))
+    means = {pair: round(float(np.mean(values)), 4) for pair, values in pairs.items()}
+    return {"name": f"correlations of {dg}"} | means
 
 
 def main() -> None:
@@ -99,34 +100,34 @@ def main() -> None:
     parser.add_argument("--arch", default="cpu")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--only", default=",".join(ALGORITHMS))
-    given = parser.parse_args()
+    options = parser.parse_args()
     runs: list[Run] = []
     with tempfile.TemporaryDirectory() as work:
-        to, mask = Path(work), given.folder.resolve() / "mask.nii.gz"
-        if given.fod is None:
-            make_fod(given.folder, to)
+        to, mask = Path(work), options.folder.resolve() / "mask.nii.gz"
+        if options.fod is None:
+            make_fod(options.folder, to)
         else:
-            (to / "fod.mif").symlink_to(given.fod.resolve())
-        own, peers = ["--stop-mask", mask], []
-        if given.act:
-            own, peers = ["--act", given.act.resolve(), "--limit-mask", mask], ["-act", given.act.resolve()]
-        if given.recover:
-            own, peers = [*own, "--backtrack", "--crop-at-gmwmi"], [*peers, "-backtrack", "-crop_at_gmwmi"]
-        for dg in given.only.split(","):
-            ours(dg, to, mask, own, 100, 0, given.arch)
+            (to / "fod.mif").symlink_to(options.fod.resolve())
+        choices, peers = ["--stop-mask", mask], []
+        if options.act:
+            choices, peers = ["--act", options.act.resolve(), "--limit-mask", mask], ["-act", options.act.resolve()]
+        if options.recover:
+            choices, peers = [*choices, "--backtrack", "--crop-at-gmwmi"], [*peers, "-backtrack", "-crop_at_gmwmi"]
+        for dg in options.only.split(","):
+            ours(dg, to, mask, choices, 100, 0, options.arch)
             densities = {}
-            for turn in range(given.turns):
+            for turn in range(options.turns):
                 both = {
-                    "ours": ours(dg, to, mask, own, given.nseeds, turn, given.arch),
-                    "tckgen": theirs(dg, to, mask, peers, given.nseeds, turn),
+                    "ours": ours(dg, to, mask, choices, options.nseeds, turn, options.arch),
+                    "tckgen": theirs(dg, to, mask, peers, options.nseeds, turn),
                 }
-                for name, told in both.items():
-                    more, densities[name, turn] = measured(to / f"{name}-{dg}-{turn}.tck", mask, given.nseeds)
-                    runs.append({"turn": turn, "name": f"{name} {dg}"} | told | more)
+                for name, row in both.items():
+                    more, densities[name, turn] = measured(to / f"{name}-{dg}-{turn}.tck", mask, options.nseeds)
+                    runs.append({"turn": turn, "name": f"{name} {dg}"} | row | more)
                     print(runs[-1], flush=True)
             runs.append(correlations(dg, densities, np.asarray(nib.load(mask).dataobj) > 0))
             print(runs[-1], flush=True)
-    write_record(given.out, runs=runs)
+    write_record(options.out, runs=runs)
 
 
 if __name__ == "__main__":

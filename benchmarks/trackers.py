@@ -101,12 +101,12 @@ def ours(case: Case, rng_seed: int) -> Lines:
     from tistreamlines.tracking.growth.settings import Settings
 
     settings = Settings(case.step_mm, max_steps=case.method.max_steps, rng_seed=rng_seed, threads=case.threads)
-    made = Engine(tables_for(case), case.space, choose("cpu"), settings)
-    batches = list(made.track(case.seeds))
+    engine = Engine(tables_for(case), case.space, choose("cpu"), settings)
+    batches = list(engine.track(case.seeds))
     lines = [line for batch in batches for line in np.split(batch.points, batch.offsets[1:-1])]
     seed = np.concatenate([batch.seed_number for batch in batches]).astype(int)
     branch = np.concatenate([batch.direction_number for batch in batches]).astype(int)
-    return Lines(lines, seed, branch, made.statistics.seconds["track"])
+    return Lines(lines, seed, branch, engine.statistics.seconds["track"])
 
 
 def dipys(case: Case, random_seed: int) -> Lines:

@@ -169,16 +169,16 @@ def main() -> None:
                 turns[pair].append(alternated(versions, options.repeat))
             for version in versions.values():
                 version.process.communicate()
-    found = []
+    table = []
     for (dg, arch), rows in turns.items():
-        found.append({"dg": dg, "arch": arch} | summary(rows))
-        row = found[-1]
+        table.append({"dg": dg, "arch": arch} | summary(rows))
+        row = table[-1]
         print(dg, arch, row["mpoints_per_second"], row["ratio"], row["ratio_by_turn"], row["stages"],
               "same bits" if row["same_bits"] else "OTHER BITS", flush=True)
     if options.out:
         from records import write_record
 
-        write_record(options.out, runs=found)
+        write_record(options.out, runs=table)
 
 
 if __name__ == "__main__":

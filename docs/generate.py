@@ -115,9 +115,9 @@ def objects() -> str:
     rows = []
     for option, table_of in TABLES.items():
         for name in table_of:
-            own = ", ".join(f"`{one.name}`" for one in row_options(option, name))
+            names = ", ".join(f"`{argument.name}`" for argument in row_options(option, name))
             shown = class_name(option, name)
-            rows.append((f"[`{shown}`](#tistreamlines.{shown})", f'`{option}="{name}"`', own))
+            rows.append((f"[`{shown}`](#tistreamlines.{shown})", f'`{option}="{name}"`', names))
     return table(("Object", "stands for", "and takes"), rows)
 
 
@@ -163,8 +163,8 @@ def _described(kind: type, section: str) -> list[tuple[list[str], str, str]]:
     text = inspect.getdoc(kind) or ""
     body = re.split(rf"^{section}\n-+\n", text, flags=re.MULTILINE)[1]
     body = re.split(r"^\w+\n-+\n", body, flags=re.MULTILINE)[0]
-    found = re.findall(r"^(\w[\w, ]*) : (.+)\n((?:(?:    .*)?\n?)*)", body, flags=re.MULTILINE)
-    return [(names.split(", "), sort, " ".join(words.replace("``", "`").split())) for names, sort, words in found]
+    fields = re.findall(r"^(\w[\w, ]*) : (.+)\n((?:(?:    .*)?\n?)*)", body, flags=re.MULTILINE)
+    return [(names.split(", "), sort, " ".join(words.replace("``", "`").split())) for names, sort, words in fields]
 
 
 def _names(names: Iterable[str]) -> str:
@@ -186,8 +186,8 @@ def result_fields() -> str:
     """The numbers of a run: in Python, in the record and in the file of --json-stats."""
     keys, rows = records.keys_of(records.Result), []
     for names, sort, text in _described(TrackResult, "Attributes"):
-        own = [name for name in names if name in keys]
-        rows.append((_names(names), _names(keys[name] for name in own) or "–", sort, _plain(text)))
+        fields = [name for name in names if name in keys]
+        rows.append((_names(names), _names(keys[name] for name in fields) or "–", sort, _plain(text)))
     return table(("In Python", "In JSON", "Type", "Meaning"), rows)
 
 
@@ -253,19 +253,19 @@ def source(path: str, function: str = "") -> str:
     """A file of the repository, or one function of it, as a block of code."""
     text = (ROOT / path).read_text(encoding="utf-8").strip()
     if function:
-        (found,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == function)
-        text = "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno]).replace("", "")
+        (definition,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == function)
+        text = "\n".join(text.splitlines()[definition.lineno - 1 : definition.end_lineno]).replace("", "")
     return f"```python\n{text}\n```"
 
 
 def _in_code(text: str) -> str:
     """Set the options that a text names in code, with their values."""
 
-    def code(found: re.Match[str]) -> str:
-        known = options().get(found[1].removeprefix("--").replace("-", "_"))
+    def code(match: re.Match[str]) -> str:
+        known = options().get(match[1].removeprefix("--").replace("-", "_"))
         values = {"FILE", "NUMBER", *(known.choices if known else ())}
-        taken = found[2].strip() in values or found[2].strip().replace(".", "").isdigit()
-        return f"`{found[1]}{found[2]}`" if taken else f"`{found[1]}`{found[2]}"
+        taken = match[2].strip() in values or match[2].strip().replace(".", "").isdigit()
+        return f"`{match[1]}{match[2]}`" if taken else f"`{match[1]}`{match[2]}"
 
     return re.sub(r"(?<![\w-])(--?[a-z][a-z-]*(?:_[a-z]+)*)( [\w.-]*\w|)", code, text)
 
@@ -325,8 +325,8 @@ PARTS = {
 def renewed(text: str) -> str:
     """Return a document with its generated parts made anew."""
 
-    def part(found: re.Match[str]) -> str:
-        name = found[1]
+    def part(match: re.Match[str]) -> str:
+        name = match[1]
         return f"<!-- generated: {name} -->\n\n{PARTS[name]()}\n\n<!-- /generated: {name} -->"
 
     return PART.sub(part, text)

@@ -173,9 +173,9 @@ def make_material(folder: Path, names: Collection[str]) -> None:
         Some of NAMES.
     """
     folder.mkdir(parents=True)
-    last = max((number for number, (_, made) in enumerate(STEPS) if set(made) & set(names)), default=-1)
-    for make, made in STEPS[: last + 1]:
-        if set(made) & set(names) or make in (make_series, make_maps, make_regions, make_tissues):
+    last = max((number for number, (_, outputs) in enumerate(STEPS) if set(outputs) & set(names)), default=-1)
+    for make, outputs in STEPS[: last + 1]:
+        if set(outputs) & set(names) or make in (make_series, make_maps, make_regions, make_tissues):
             make(folder)
 
 

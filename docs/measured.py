@@ -34,9 +34,9 @@ def thousand_subjects() -> str:
     """What 1,000 subjects of 10 million streamlines would take, extrapolated from timed commands on CUDA."""
     timed: dict[tuple[str, str, int], Any] = {}
     for name in ("h200-million-files.json", "h200-files-to-file.json"):
-        for one in json.loads((RESULTS / name).read_text(encoding="utf-8"))["files"]:
-            if one["target"] == "cuda":
-                timed[one["dg"], one["kind"], one["nseeds"]] = one
+        for row in json.loads((RESULTS / name).read_text(encoding="utf-8"))["files"]:
+            if row["target"] == "cuda":
+                timed[row["dg"], row["kind"], row["nseeds"]] = row
     long = json.loads((RESULTS / "h200-soak.json").read_text(encoding="utf-8"))["runs"][-1]
     longest, rows = {"boot": timed["boot", "cached", 1_000_000], "prob": long | {"stages": long["seconds"]}}, []
     for dg in ("boot", "prob", "ptt"):
@@ -69,23 +69,23 @@ def truth(file: str, *leave_out: str) -> str:
     """Scores of tractograms of known bundles, means over geometries and seeds, without some columns."""
     rows = []
     for scan, way, scores in means(json.loads((RESULTS / file).read_text(encoding="utf-8"))["rows"]):
-        told = {name: f"{value:.{2 if name in ('r', 'coherence') else 1}f}" for name, value in scores.items()}
-        rows.append(dict(zip(SCAN, scan, strict=True)) | {"way": way} | told)
+        cells = {name: f"{value:.{2 if name in ('r', 'coherence') else 1}f}" for name, value in scores.items()}
+        rows.append(dict(zip(SCAN, scan, strict=True)) | {"way": way} | cells)
     names = [name for name in COLUMNS if name not in leave_out and any(name in row for row in rows)]
     return table([COLUMNS[name] for name in names], [[row.get(name, "") for name in names] for row in rows])
 
 
 def changed_defaults() -> str:
     """Defaults that are not DIPY's, and the scores of both, means over all phantoms."""
-    found = json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"]
+    scored = json.loads((RESULTS / "two-cores-truth.json").read_text(encoding="utf-8"))["rows"]
 
     def scores(way: str) -> str:
-        mine = [row for row in found if row["way"] == way and "VC" in row]
+        mine = [row for row in scored if row["way"] == way and "VC" in row]
         valid, r = (sum(row[name] for row in mine) / len(mine) for name in ("VC", "r"))
         return f"{valid:.1f} %, {r:.3f}"
 
     rows = []
-    measured = {row["way"] for row in found}
+    measured = {row["way"] for row in scored}
     for dg in (name for name, row in METHODS.items() if row.models and f"{name}-like-dipy" in measured):
         ours, theirs = (_defaults(Parameters(dg=dg, like=like)) for like in (None, "dipy"))
         changed = [name for name in options() if name != "like" and ours[name] != theirs[name]]
@@ -99,9 +99,9 @@ def changed_defaults() -> str:
 
 def _defaults(chosen: Parameters) -> dict[str, Any]:
     """Return the options by name, with the order of the model for a series of many directions."""
-    found = {name: getattr(chosen, name) for name in options()}
+    values = {name: getattr(chosen, name) for name in options()}
     assert chosen.model is not None
-    return found | {"sh_order": chosen.sh_order or MODELS[chosen.model].order}
+    return values | {"sh_order": chosen.sh_order or MODELS[chosen.model].order}
 
 
 def _number(value: Any) -> str:
@@ -140,7 +140,7 @@ def parity() -> str:
     rows = []
     for run in json.loads((RESULTS / "parity-dipy.json").read_text(encoding="utf-8")):
         apart = [run["differences"][name] for name in ("streamlines", "mean_points")]
-        cells = [f"{one['percent']:+.2f} ± {one['standard_error']:.2f}" for one in apart]
+        cells = [f"{difference['percent']:+.2f} ± {difference['standard_error']:.2f}" for difference in apart]
         density = run["density_correlation"]
         cells += [f"{density['ours_with_dipy']:.4f}", f"{density['dipy_run_to_run']:.4f}"]
         rows.append([run["data"], f"`{run['dg']}`, {run['model']}", f"{run['seeds']:,}", *cells])

@@ -57,15 +57,15 @@ class Options(ProductOptions, total=False):
 def types() -> dict[str, str]:
     """Return the type of each keyword: that of its field, its words, or the name of a row or its object."""
     annotations, known = {f.name: str(f.type).removesuffix(" | None") for f in fields(Parameters)}, options()
-    found = {}
+    words_of = {}
     for name, option in known.items():
         words = ", ".join(f'"{word}"' for word in option.choices or ())
-        found[name] = annotations[name]
+        words_of[name] = annotations[name]
         if name in objects.TABLES:
-            found[name] += " | Choice"
+            words_of[name] += " | Choice"
         elif words:
-            found[name] = f"Literal[{words}]"
-    return {name: f"{row} | None" for name, row in found.items()}
+            words_of[name] = f"Literal[{words}]"
+    return {name: f"{row} | None" for name, row in words_of.items()}
 
 
 def keywords() -> str:
@@ -105,28 +105,28 @@ def stub() -> str:
     return HEAD + "\n".join(parts)
 
 
-def _row(made: type[objects.Choice]) -> str:
+def _row(choice: type[objects.Choice]) -> str:
     """Write the class of a row: its options, with the types that ``track`` has for them."""
     known = types()
-    names = objects.arguments_of(made.option, made.name)
-    own = [known[one.name] for one in objects.row_options(made.option, made.name)]
-    told = [f"{name}: {row} = ..." for name, row in zip(names, own, strict=True) if name != "path"]
-    before = ["self", *(["path: PathLike"] if "path" in names else []), *(["*"] if told else [])]
-    text = textwrap.indent(inspect.getdoc(made), " " * 4)
-    arguments = textwrap.indent(",\n".join((*before, *told)) + ",", " " * 8)
-    head = f"class {made.__name__}({made.__base__.__name__}):"
+    names = objects.arguments_of(choice.option, choice.name)
+    annotations = [known[argument.name] for argument in objects.row_options(choice.option, choice.name)]
+    lines = [f"{name}: {row} = ..." for name, row in zip(names, annotations, strict=True) if name != "path"]
+    before = ["self", *(["path: PathLike"] if "path" in names else []), *(["*"] if lines else [])]
+    text = textwrap.indent(inspect.getdoc(choice), " " * 4)
+    arguments = textwrap.indent(",\n".join((*before, *lines)) + ",", " " * 8)
+    head = f"class {choice.__name__}({choice.__base__.__name__}):"
     return f'{head}\n    """{text.lstrip()}\n    """\n    def __init__(\n{arguments}\n    ) -> None: ...\n'
 
 
-def _shape(made: type) -> str:
+def _shape(choice: type) -> str:
     """Write a class without the bodies of its methods, as it stands in the source."""
-    text = inspect.getsource(made)
+    text = inspect.getsource(choice)
     head = text[: text.index("    def ")]
     first = re.search(r"^    def __init__\(.*\) -> .*:$", text, re.MULTILINE)
     decorator = "" if first else "@dataclass(frozen=True, eq=False)\n"
     return decorator + head.removeprefix(decorator).rstrip() + (f"\n\n{first[0]} ...\n" if first else "\n")
 
 
-def _function(made: object) -> str:
-    text = inspect.getsource(made)
+def _function(choice: object) -> str:
+    text = inspect.getsource(choice)
     return f"{text[: text.index('    ' + chr(34) * 3)].strip().removesuffix(':')}: ...\n"

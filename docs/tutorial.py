@@ -124,11 +124,11 @@ def picture_of(result: ts.TrackResult, path: Path, title: str, mask: Any) -> Non
     path.write_bytes(png(result.streamlines.get_data(), offsets, title=title, **options))
 
 
-def agreement(one: Any, other: Any) -> dict[str, float]:
+def agreement(result: Any, other: Any) -> dict[str, float]:
     """Compare two density maps."""
-    inside = one >= 10, other >= 10
+    inside = result >= 10, other >= 10
     return {
-        "correlation": round(float(np.corrcoef(one.ravel(), other.ravel())[0, 1]), 4),
+        "correlation": round(float(np.corrcoef(result.ravel(), other.ravel())[0, 1]), 4),
         "dice_of_voxels_with_10": round(float(2 * np.sum(inside[0] & inside[1]) / np.sum(inside)), 4),
     }
 
@@ -183,7 +183,7 @@ def main(dwi: str, bvals: str, bvecs: str, mask: str) -> None:
         make_mask(dwi, bvals, mask)
     series, image = (dwi, bvals, bvecs), nib.load(mask)
     fa, colours = colours_of_fa(*series, mask)
-    spheres = [(SEED, "#ffd33d"), (PONS, "#4de3ff"), (TOP, "#4de3ff"), *((one, "#ff6b81") for one in NOT)]
+    spheres = [(SEED, "#ffd33d"), (PONS, "#4de3ff"), (TOP, "#4de3ff"), *((region, "#ff6b81") for region in NOT)]
     title = "FA coloured by direction; seeds yellow, include regions cyan, exclude regions red"
     layers = [(np.clip(1.6 * colours, 0, 1), {})]
     draw_slices(IMAGES / "tutorial-regions.png", title, image.affine, (-18, 10, 80), layers, spheres)

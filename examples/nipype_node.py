@@ -46,10 +46,10 @@ class Track(CommandLine):
 
     def _list_outputs(self):
         out = Path(self.inputs.out_file).absolute()
-        found = {"out_file": str(out), "record": str(out.with_suffix(".json"))}
+        outputs = {"out_file": str(out), "record": str(out.with_suffix(".json"))}
         if self.inputs.density:  # not isdefined: a node may have it empty
-            found["density"] = str(Path(self.inputs.density).absolute())
-        return found
+            outputs["density"] = str(Path(self.inputs.density).absolute())
+        return outputs
 
 
 if __name__ == "__main__":

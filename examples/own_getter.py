@@ -92,8 +92,8 @@ def main(arguments):
                 *series, output, dg="forward", forward_weight=weight, nseeds=2000, cache_dir=folder / "cache",
                 force=True, min_length=20,
             )
-            told = "weighted" if weight else "not weighted"
-            print(f"{told}: {result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average")
+            weighting = "weighted" if weight else "not weighted"
+            print(f"{weighting}: {result.n_streamlines} streamlines of {result.mean_mm:.0f} mm on average")
 
 
 if __name__ == "__main__":

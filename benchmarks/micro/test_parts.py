@@ -56,9 +56,9 @@ def interpolate(item: i32, points: Reals, volume: Volume, scratch: BootScratch, 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """The small phantom's problem."""
-    found = tmp_path_factory.mktemp("problem")
-    save_problem(CASES["demo"], found)
-    return found
+    path = tmp_path_factory.mktemp("problem")
+    save_problem(CASES["demo"], path)
+    return path
 
 
 @pytest.fixture(params=[arch for arch in reversed(ARCHS) if not TARGETS[arch].missing()])
@@ -106,18 +106,18 @@ def engine(request, folder, device):
     """An engine of each method, its seeds, and the packed chunks of a run."""
     problem = Problem(folder, METHODS[request.param], SEEDS)
     settings = Settings(problem.step_mm, max_steps=problem.method.max_steps)
-    made, chunks = Engine(tables_for(problem), problem.space, device, settings), []
-    lay_out = made.points.unpacker.batch
+    opened, chunks = Engine(tables_for(problem), problem.space, device, settings), []
+    lay_out = opened.points.unpacker.batch
 
     def noted(grown, rules):
         chunks.append(grown)
         return lay_out(grown, rules)
 
-    made.points.unpacker.batch = noted
-    assert sum(map(len, made.track(problem.seeds))) > SEEDS / 2
-    made.points.unpacker.batch = lay_out
-    found = {"seeds": problem.seeds, "chunks": list(chunks), "rules": made.growth.rules}
-    return SimpleNamespace(track=made.track, lay_out=lay_out, **found)
+    opened.points.unpacker.batch = noted
+    assert sum(map(len, opened.track(problem.seeds))) > SEEDS / 2
+    opened.points.unpacker.batch = lay_out
+    content = {"seeds": problem.seeds, "chunks": list(chunks), "rules": opened.growth.rules}
+    return SimpleNamespace(track=opened.track, lay_out=lay_out, **content)
 
 
 def test_tracking(benchmark, engine):

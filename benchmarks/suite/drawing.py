@@ -57,7 +57,7 @@ def styles(results: Json) -> dict[str, Style]:
     records = [*(results.get("runs") or ()), *(results.get("sweeps") or ())]
     names = dict.fromkeys(str(record["target"]) for record in records)
     for kind in ("lengths", "densities"):
-        names |= dict.fromkeys(name for found in (results.get(kind) or {}).values() for name in found)
+        names |= dict.fromkeys(name for groups in (results.get(kind) or {}).values() for name in groups)
     names.pop("edges_mm", None)
     return {
         name: Style(STAND_INS[f"target-{k % len(_TARGETS)}"], "osD^vPXd*"[k % 9], "--" if name in peers else "-")

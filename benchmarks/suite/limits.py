@@ -74,7 +74,7 @@ def sum_reals(item: i32, values: Reals, out: Ints):
 
 
 @func
-def multiply_add(item: i32, turns: i32, one: real, nought: real, out: Ints):
+def multiply_add(item: i32, turns: i32, unity: real, nought: real, out: Ints):
     """Four running sums a lane, each fed by the next, the last by the first: STEPS multiply-adds of each a turn.
 
     No compiler knows the factors, which are 1 and 0: so a and c grow evenly by b and d.
@@ -85,9 +85,9 @@ def multiply_add(item: i32, turns: i32, one: real, nought: real, out: Ints):
     d = real(((lane() >> 3) & 3) + 2)
     for _ in range(turns):
         for _ in unrolled(STEPS):
-            a = a + one * b
+            a = a + unity * b
             b = b + nought * c
-            c = c + one * d
+            c = c + unity * d
             d = d + nought * a
     put(out, 32 * item, i32((a + b) + (c + d)))
 
@@ -135,9 +135,9 @@ def _timed(launch: Callable[[], None], sync: Callable[[], None], count: int) -> 
     return time.perf_counter() - begun
 
 
-def _check(found: Array, expected: Array, what: str, device: Device) -> None:
+def _check(values: Array, expected: Array, what: str, device: Device) -> None:
     """Refuse to report a rate of work that was not done."""
-    wrong = np.count_nonzero(found.reshape(expected.shape) != expected)
+    wrong = np.count_nonzero(values.reshape(expected.shape) != expected)
     if wrong:
         values = f"{wrong} of {expected.size} values of {what}"
         raise DeviceError(f"{device.arch}: {device.name} gets {values} wrong: see tistreamlines verify")
@@ -160,7 +160,7 @@ def _copy_rate(program: Program, device: Device, seconds: float) -> float:
 
 def _chain_rate(program: Program, device: Device, seconds: float) -> float:
     """Multiply-adds a second."""
-    values = {"turns": LEAST_TURNS, "one": 1.0, "nought": 0.0, "out": program.empty(32 * CHAINS, "ints")}
+    values = {"turns": LEAST_TURNS, "unity": 1.0, "nought": 0.0, "out": program.empty(32 * CHAINS, "ints")}
 
     def launch() -> None:
         program.run("multiply_add", CHAINS, values)

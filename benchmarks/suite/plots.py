@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 def throughput_bars(name: str, runs: Sequence[Json], looks: dict[str, Style]) -> str | None:
     """Draw bars of Mpoints/s, with the status of runs that failed; None if all failed."""
     rates = [throughput(run) or 0.0 if run.get("status") == "ok" else 0.0 for run in runs]
-    found = [rate for rate in rates if rate > 0]
-    if not found:
+    positive = [rate for rate in rates if rate > 0]
+    if not positive:
         return None
     # a linear scale would hide a target beside one that is a hundred times faster
-    wide = max(found) > 30 * min(found)
-    base = 10.0 ** math.floor(math.log10(min(found)) - 0.3) if wide else 0.0
+    wide = max(positive) > 30 * min(positive)
+    base = 10.0 ** math.floor(math.log10(min(positive)) - 0.3) if wide else 0.0
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
@@ -53,8 +53,8 @@ def throughput_bars(name: str, runs: Sequence[Json], looks: dict[str, Style]) ->
             beside(axes, max(rate, base), row, text, INK if rate > 0 else QUIET)
         name_rows(axes, [run["label"] for run in runs])
         if wide:
-            logarithmic(axes, "x", base, max(found))
-        axes.set_xlim(base, max(found) * (max(found) / base) ** 0.1 if wide else max(found) * 1.12)
+            logarithmic(axes, "x", base, max(positive))
+        axes.set_xlim(base, max(positive) * (max(positive) / base) ** 0.1 if wide else max(positive) * 1.12)
         axes.set_xlabel("throughput (million points a second" + (", logarithmic scale)" if wide else ")"))
 
     return svg(name, "Throughput of each target", draw, height(len(runs)))
@@ -111,14 +111,14 @@ def _stacked_bars(
 def length_lines(name: str, lengths: Json, looks: dict[str, Style]) -> str | None:
     """Draw distributions of lengths, normalised to compare different numbers of streamlines; None without data."""
     edges = np.asarray(lengths.get("edges_mm") or (), float)
-    found = {target: np.asarray(counts, float) for target, counts in lengths.items() if target != "edges_mm"}
-    found = {target: c for target, c in found.items() if len(c) == len(edges) - 1 and c.sum() > 0}
-    if not found:
+    shown = {target: np.asarray(counts, float) for target, counts in lengths.items() if target != "edges_mm"}
+    shown = {target: c for target, c in shown.items() if len(c) == len(edges) - 1 and c.sum() > 0}
+    if not shown:
         return None
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for k, (target, counts) in enumerate(found.items()):
+        for k, (target, counts) in enumerate(shown.items()):
             # equal distributions of archs overlap: the first line is the widest, so that each is visible
             width = max(1.4, 4.0 - 0.9 * k) if looks[target].line == "-" else 1.4
             axes.stairs(100 * counts / counts.sum() / np.diff(edges), edges, color=looks[target].colour, lw=width,
@@ -133,14 +133,14 @@ def length_lines(name: str, lengths: Json, looks: dict[str, Style]) -> str | Non
 
 def density_maps(name: str, densities: Json) -> str | None:
     """Draw projections of streamline density on a common logarithmic scale; None without data."""
-    found = {target: np.atleast_2d(np.asarray(rows, float)) for target, rows in densities.items()}
-    found = {target: rows for target, rows in found.items() if rows.size and rows.max() > 0}
-    if not found:
+    shown = {target: np.atleast_2d(np.asarray(rows, float)) for target, rows in densities.items()}
+    shown = {target: rows for target, rows in shown.items() if rows.size and rows.max() > 0}
+    if not shown:
         return None
-    most = max(rows.max() for rows in found.values())
-    across = min(4, len(found))
-    down = -(-len(found) // across)
-    shape = max(rows.shape[0] / rows.shape[1] for rows in found.values())
+    most = max(rows.max() for rows in shown.values())
+    across = min(4, len(shown))
+    down = -(-len(shown) // across)
+    shape = max(rows.shape[0] / rows.shape[1] for rows in shown.values())
 
     def draw(figure: Figure) -> None:
         from matplotlib import cm, colormaps, colors
@@ -149,9 +149,9 @@ def density_maps(name: str, densities: Json) -> str | None:
         colours = colormaps["inferno"].with_extremes(bad=colormaps["inferno"](0.0))
         scale = cm.ScalarMappable(colors.LogNorm(0.8, max(most, 1.6)), colours)
         frames = figure.subplots(down, across, squeeze=False).ravel()
-        for axes in frames[len(found) :]:
+        for axes in frames[len(shown) :]:
             axes.set_axis_off()
-        for axes, (target, rows) in zip(frames, found.items(), strict=False):
+        for axes, (target, rows) in zip(frames, shown.items(), strict=False):
             axes.imshow(rows, norm=scale.norm, cmap=colours, interpolation="none")
             axes.set(xticks=[], yticks=[], title=wrapped(target, 18))
             axes.spines[:].set_visible(False)
@@ -210,12 +210,12 @@ def _lines(
     looks: dict[str, Style], fitted: bool = False,
 ) -> str | None:
     lines = [(sweep, list(zip(sweep["values"], figure_of(sweep), strict=True))) for sweep in sweeps]
-    lines = [(sweep, [(value, found) for value, found in line if found]) for sweep, line in lines]
+    lines = [(sweep, [(value, height) for value, height in line if height]) for sweep, line in lines]
     lines = [(sweep, line) for sweep, line in lines if line]
     if not lines:
         return None
     values = list(dict.fromkeys(value for _, line in lines for value, _ in line))
-    heights = [found for _, line in lines for _, found in line]
+    heights = [height for _, line in lines for _, height in line]
     scaled = all(is_known(value) and value > 0 for value in values)
 
     def draw(figure: Figure) -> None:
@@ -227,7 +227,7 @@ def _lines(
             if through:
                 far = np.geomspace(through.least, max(values), 40)
                 axes.plot(far, [through.at(value) for value in far], look.line, color=look.colour, lw=1)
-            axes.plot(across, [found for _, found in line], "" if fitted else look.line, color=look.colour,
+            axes.plot(across, [height for _, height in line], "" if fitted else look.line, color=look.colour,
                       marker=look.marker, ms=5, label=wrapped(sweep["target"]))
         logarithmic(axes, "y", min(heights), max(heights))
         if scaled:

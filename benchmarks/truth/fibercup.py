@@ -97,7 +97,7 @@ class FiberCup:
         in_plane = outer_points(lines)[..., :2].reshape(-1, 2)
         ends = nearest_ends(in_plane, places, REACH * self.voxel_mm).reshape(-1, 2)
         names = list(ENDS)
-        return connections(lines, ends, [(names.index(one), names.index(other)) for one, other in BUNDLES])
+        return connections(lines, ends, [(names.index(first), names.index(second)) for first, second in BUNDLES])
 
     def peak_scores(self, peaks: Array) -> dict[str, float]:
         """Score the greatest peak of each voxel of (x, y, z, k, 3), RAS.

@@ -39,11 +39,11 @@ def means(rows: Iterable[Row]) -> list[tuple[Scanned, str, dict[str, float]]]:
         if "failed" not in row:
             groups.setdefault((scan_of(row), row["way"]), []).append(row)
     ways = {way: number for number, way in enumerate(dict.fromkeys(way for _, way in groups))}
-    found = []
+    table = []
     for scan, way in sorted(groups, key=lambda group: (_order(group[0]), ways[group[1]])):
         mine = groups[scan, way]
         about = {*SCAN, "seed", "streamlines"}
         names = [name for name, value in mine[0].items() if not isinstance(value, str) and name not in about]
         shared = [name for name in names if all(name in row for row in mine)]
-        found.append((scan, way, {name: sum(row[name] for row in mine) / len(mine) for name in shared}))
-    return found
+        table.append((scan, way, {name: sum(row[name] for row in mine) / len(mine) for name in shared}))
+    return table

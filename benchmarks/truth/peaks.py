@@ -64,16 +64,16 @@ def peaks_of(functions: Functions, white: npt.NDArray[np.bool_]) -> Array:
     sphere, voxels = _sphere(), np.argwhere(white)
     order = order_of(functions.coefficients.shape[-1])
     matrix = sampling_matrix(sphere.vertices @ functions.axes, order, functions.basis).T
-    found = np.zeros((*white.shape, MOST, 3))
+    volume = np.zeros((*white.shape, MOST, 3))
     for first in range(0, len(voxels), BLOCK):
-        some = voxels[first : first + BLOCK]
-        amplitudes = np.nan_to_num(functions.coefficients[tuple(some.T)].astype(np.float64)) @ matrix
-        for voxel, values in zip(map(tuple, some), amplitudes, strict=True):
+        block = voxels[first : first + BLOCK]
+        amplitudes = np.nan_to_num(functions.coefficients[tuple(block.T)].astype(np.float64)) @ matrix
+        for voxel, values in zip(map(tuple, block), amplitudes, strict=True):
             peaks = peak_directions(
                 values, sphere, relative_peak_threshold=THRESHOLD, min_separation_angle=SEPARATION
             )[0][:MOST]
-            found[voxel][: len(peaks)] = peaks
-    return found
+            volume[voxel][: len(peaks)] = peaks
+    return volume
 
 
 def angular_scores(peaks: Array, voxels: npt.NDArray[np.int64], fibres: Array) -> dict[str, float]:

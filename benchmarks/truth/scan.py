@@ -44,11 +44,11 @@ class Scan:
     @property
     def about(self) -> dict[str, Any]:
         """What a row of scores says of it; b-values and directions of several shells are joined by +."""
-        own = {"bval": self.bval, "snr": self.snr, "directions": self.directions, "voxel_mm": self.voxel_mm}
+        outermost = {"bval": self.bval, "snr": self.snr, "directions": self.directions, "voxel_mm": self.voxel_mm}
         if not self.inner:
-            return own
+            return outermost
         bvals, directions = zip(*self.inner, (self.bval, self.directions), strict=True)
-        return own | {
+        return outermost | {
             "bval": "+".join(f"{bval:g}" for bval in bvals), "directions": "+".join(map(str, directions))
         }
 

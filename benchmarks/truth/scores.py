@@ -43,8 +43,8 @@ def bundle_of(ends: Nodes, pairs: Sequence[tuple[int, int]]) -> Nodes:
     """Return the bundle that joins the two ends (n, 2) of each streamline, an index into ``pairs`` (n,), or -1."""
     count = 1 + max(max(pair) for pair in pairs)
     table = np.full((count + 1, count + 1), -1)  # the last row and column stand for no end
-    for number, (one, other) in enumerate(pairs):
-        table[one, other] = table[other, one] = number
+    for number, (first, second) in enumerate(pairs):
+        table[first, second] = table[second, first] = number
     return table[ends[:, 0], ends[:, 1]]
 
 

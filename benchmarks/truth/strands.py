@@ -53,46 +53,46 @@ def crossings(_: np.random.Generator) -> dict[str, Course]:
 
 def kissing(_: np.random.Generator) -> dict[str, Course]:
     """Return pairs of bundles that bend towards each other and touch."""
-    found = {}
+    courses = {}
     for number, (height, rise) in enumerate(((-14.0, 8.0), (0.0, 12.0), (14.0, 16.0))):
         across = np.linspace(-1, 1, 7)
         for side, sign in (("a", 1), ("b", -1)):
             centre = np.stack([25 * across, sign * (3.7 + rise * across**2), np.full(7, height)], axis=1)
-            found[f"kissing_{number}_{side}"] = Course(centre, np.full((7, 2), 3.5))
-    return found
+            courses[f"kissing_{number}_{side}"] = Course(centre, np.full((7, 2), 3.5))
+    return courses
 
 
 def fanning(_: np.random.Generator) -> dict[str, Course]:
     """Return trunks that fan out, each through a straight bundle."""
-    found = {}
+    courses = {}
     for number, (height, width) in enumerate(((-14.0, 8.0), (0.0, 11.0), (14.0, 14.0))):
         centre = np.stack([np.linspace(-28, 28, 6), np.zeros(6), np.full(6, height)], axis=1)
         spread = 3.5 + (width - 3.5) * np.clip(np.linspace(-0.4, 1, 6), 0, 1) ** 1.3
-        found[f"fan_{number}"] = Course(centre, np.stack([spread, np.full(6, 3.5)], axis=1))
-        found[f"through_{number}"] = straight(75.0, height, radius=3.5)
-    return found
+        courses[f"fan_{number}"] = Course(centre, np.stack([spread, np.full(6, 3.5)], axis=1))
+        courses[f"through_{number}"] = straight(75.0, height, radius=3.5)
+    return courses
 
 
 def bending(_: np.random.Generator) -> dict[str, Course]:
     """Return half circles of 8 to 20 mm radius, and a straight bundle through all of them."""
-    found = {}
+    courses = {}
     for number, (height, radius) in enumerate(((-18.0, 8.0), (-6.0, 12.0), (6.0, 16.0), (18.0, 20.0))):
         turn = np.linspace(0, np.pi, 9)
         arc = np.stack([radius * np.cos(turn), radius * np.sin(turn), np.full(9, height)], axis=1)
         legs = [arc[0] + [0, -10, 0], arc, arc[-1] + [0, -10, 0]]
-        found[f"bend_{number}"] = Course(np.vstack(legs), np.full((11, 2), 3.5))
-        found[f"through_{number}"] = straight(60.0, height, radius=3.0)
-    return found
+        courses[f"bend_{number}"] = Course(np.vstack(legs), np.full((11, 2), 3.5))
+        courses[f"through_{number}"] = straight(60.0, height, radius=3.0)
+    return courses
 
 
 def narrow(_: np.random.Generator) -> dict[str, Course]:
     """Return bundles of 1.2 to 2.5 mm radius that cross a wide one."""
-    found = {"wide": Course(np.linspace([-28, 0, 0], [28, 0, 0], 5), np.full((5, 2), 7.0))}
+    courses = {"wide": Course(np.linspace([-28, 0, 0], [28, 0, 0], 5), np.full((5, 2), 7.0))}
     for number, radius in enumerate((1.2, 1.6, 2.0, 2.5)):
         there = -18.0 + 12 * number
         centre = np.stack([np.full(5, there), np.linspace(-22, 22, 5), np.full(5, 1.5 * number - 2)], axis=1)
-        found[f"narrow_{number}"] = Course(centre, np.full((5, 2), radius))
-    return found
+        courses[f"narrow_{number}"] = Course(centre, np.full((5, 2), radius))
+    return courses
 
 
 def tangle(rng: np.random.Generator, count: int = 20, radius: float = 34.0) -> dict[str, Course]:
@@ -101,12 +101,12 @@ def tangle(rng: np.random.Generator, count: int = 20, radius: float = 34.0) -> d
     while len(places) < 2 * count:
         tries = np.array([_on_sphere(rng) for _ in range(20)])
         places.append(tries[(tries @ np.array(places).T).max(axis=1).argmin()])
-    order, found = rng.permutation(2 * count), {}
+    order, courses = rng.permutation(2 * count), {}
     for number in range(count):
         first, last = (radius * places[order[2 * number + k]] for k in (0, 1))
         inner = [rng.uniform(0.3, 0.6) * end + rng.normal(0, 3, 3) for end in (first, last)]
-        found[f"bundle_{number}"] = Course(np.array([first, *inner, last]), np.full((4, 2), rng.uniform(2, 5)))
-    return found
+        courses[f"bundle_{number}"] = Course(np.array([first, *inner, last]), np.full((4, 2), rng.uniform(2, 5)))
+    return courses
 
 
 GEOMETRIES: dict[str, Callable[[np.random.Generator], dict[str, Course]]] = {

@@ -141,7 +141,7 @@ class Truth:
         sums = []
         for part in self.bundles.values():
             here = self.voxels(part.reshape(-1, 3))
-            along = [np.bincount(here, one, minlength=amounts.shape[1]) for one in _tangents(part).T]
+            along = [np.bincount(here, values, minlength=amounts.shape[1]) for values in _tangents(part).T]
             sums.append(np.stack(along, axis=1))
         mean = np.array(sums)[bundle, voxel]
         mean /= np.linalg.norm(mean, axis=1, keepdims=True)
@@ -190,13 +190,13 @@ class Truth:
         """Return overlap and overreach; ``bundle`` (n,) is the one of which each streamline is, or -1."""
         overlap, overreach = [], []
         for number, amount in enumerate(self.amounts.values()):
-            own = amount > OWN
+            covered = amount > OWN
             mine = [line for line, of in zip(lines, bundle, strict=True) if of == number]
-            passed = np.zeros(len(own), bool)
+            passed = np.zeros(len(covered), bool)
             if mine:
                 passed[self.voxels(np.concatenate(mine))] = True
-            overlap.append(100 * (passed & own).sum() / own.sum())
-            overreach.append(100 * (passed & ~own).sum() / own.sum())
+            overlap.append(100 * (passed & covered).sum() / covered.sum())
+            overreach.append(100 * (passed & ~covered).sum() / covered.sum())
         return float(np.mean(overlap)), float(np.mean(overreach))
 
 

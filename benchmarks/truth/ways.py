@@ -56,30 +56,30 @@ def shells(folder: Path) -> npt.NDArray[np.float64]:
 
 def one_shell(folder: Path) -> float:
     """Return the b-value of the shell for methods of one: the highest up to 3500 s/mm2, or else the lowest."""
-    found = shells(folder)
-    return float(max((bval for bval in found if bval <= HIGHEST), default=found.min()))
+    bvals = shells(folder)
+    return float(max((bval for bval in bvals if bval <= HIGHEST), default=bvals.min()))
 
 
 # ----------------------------------------------------------------------------------------------------- this package
 def ours(known: Known, folder: Path, count: int, cache: Path | None = None, **options: Any) -> Lines:
     """Track with this package, all lengths; where a model is fitted as by DIPY, with the options that the data need."""
-    own: dict[str, Any] = {"min_length": 0}
+    defaults: dict[str, Any] = {"min_length": 0}
     if "model" in METHODS[options["dg"]].follows and "like" in options:
-        own |= known.options
-    found = track(
+        defaults |= known.options
+    result = track(
         folder / "dwi.nii.gz", folder / "dwi.bval", folder / "dwi.bvec", mask=folder / "mask.nii.gz",
         stop_map=folder / "white.nii.gz", stop_threshold=0.5, seeds=known.seeds(count), arch="cpu",
         cache_dir=folder / "cache" if cache is None else cache,
-        **(own | options),
+        **(defaults | options),
     )
-    return list(found.to_sft().streamlines)
+    return list(result.to_sft().streamlines)
 
 
 def our_functions(known: Known, folder: Path, **options: Any) -> Functions:
     """Return the orientation functions that a run of this package has fitted, from a cache of its own."""
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        ours(known, folder, 1, Path(own), **options)
-        (fitted,) = Path(own).glob("odf-*.npz")
+    with tempfile.TemporaryDirectory(dir=folder) as room:
+        ours(known, folder, 1, Path(room), **options)
+        (fitted,) = Path(room).glob("odf-*.npz")
         with np.load(fitted) as kept:
             coefficients = np.zeros((*known.mask.shape, kept["harmonics"].shape[1]), np.float32)
             coefficients[kept["mask"]] = kept["harmonics"]
@@ -190,43 +190,43 @@ def mrtrix(known: Known, folder: Path, count: int, fit: str, algorithm: str) -> 
 
     del known
     white = ("-seed_image", "white.nii.gz", "-mask", "white.nii.gz")
-    own = ("-algorithm", algorithm, "-select", "0", "-seeds", str(count), "-minlength", "0")
-    _run(folder, "tckgen", _mrtrix_fit(folder, fit), "out.tck", *white, *own)
+    words = ("-algorithm", algorithm, "-select", "0", "-seeds", str(count), "-minlength", "0")
+    _run(folder, "tckgen", _mrtrix_fit(folder, fit), "out.tck", *white, *words)
     loaded: Any = nib.streamlines.load(folder / "out.tck")
     return list(loaded.streamlines)
 
 
 def ours_on_mrtrix(known: Known, folder: Path, count: int, fit: str, dg: str) -> Lines:
     """Track MRtrix3's orientation functions with this package, all lengths."""
-    found = track(
+    result = track(
         sh=folder / _mrtrix_fit(folder, fit), sh_basis="tournier07", dg=dg, stop_mask=folder / "white.nii.gz",
         seeds=known.seeds(count), min_length=0, arch="cpu",
     )
-    return list(found.to_sft().streamlines)
+    return list(result.to_sft().streamlines)
 
 
 def ways() -> dict[str, Way]:
     """Return what tracks by default, by name."""
-    found: dict[str, Way] = {"boot": our_way(dg="boot"), "boot-like-dipy": our_way(dg="boot", like="dipy")}
+    known: dict[str, Way] = {"boot": our_way(dg="boot"), "boot-like-dipy": our_way(dg="boot", like="dipy")}
     for like in ("", "-like-dipy"):
         options = {"like": "dipy"} if like else {}
         functions = our_way(dg="prob", **options).functions  # the same for all three
-        found |= {
+        known |= {
             f"{dg}{like}": Way(partial(ours, dg=dg, **options), functions) for dg in ("prob", "det", "ptt")
         }
-    found |= {
+    known |= {
         "dipy-det": Way(partial(dipy, getter="DeterministicMaximumDirectionGetter"), dipy_functions),
         "dipy-prob": Way(partial(dipy, getter="ProbabilisticDirectionGetter"), dipy_functions),
     }
     for fit in STEPS if shutil.which("tckgen") else ():
         functions = partial(mrtrix_functions, fit=fit)
         prefix = "mrtrix" if fit == "csd" else f"mrtrix-{fit}"
-        found |= {
+        known |= {
             f"{prefix}-{algorithm.lower()}": Way(partial(mrtrix, fit=fit, algorithm=algorithm), functions)
             for algorithm in ("SD_STREAM", "iFOD1", "iFOD2")
         }
-        found |= {
+        known |= {
             f"{dg}-{prefix}": Way(partial(ours_on_mrtrix, fit=fit, dg=dg), functions)
             for dg in ("sd_stream", "ifod1", "ifod2")
         }
-    return found
+    return known

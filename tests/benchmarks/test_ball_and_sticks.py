@@ -17,16 +17,36 @@ from tistreamlines.space.batch import Space
 SHAPE = (3, 2, 2)
 
 
-@pytest.mark.parametrize("affine", [POSITIVE, mirrored(POSITIVE, SHAPE[0])], ids=["positive", "negative"])
+AFFINES = [POSITIVE, mirrored(POSITIVE, SHAPE[0])]
+
+
+def test_files_hold_the_samples(tmp_path):
+    """Directions and fractions come back, of images of either handedness."""
+    mask, rng = np.ones(SHAPE, bool), np.random.default_rng(0)
+    samples = rng.normal(size=(mask.sum(), 5, 2, 4)).astype(np.float32)
+    samples[..., :3] /= np.linalg.norm(samples[..., :3], axis=-1, keepdims=True)
+    samples[..., 3] = rng.uniform(0.1, 0.5, samples.shape[:3])
+    for number, affine in enumerate(AFFINES):
+        folder = tmp_path / str(number)
+        write(folder, samples, mask, Space(affine, SHAPE))
+        assert np.allclose(load_samples(sample_files(folder)).values, samples, atol=1e-6)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("affine", AFFINES, ids=["positive", "negative"])
 def test_known_fibres(tmp_path, affine):
-    """Of two sticks of 55 % and 30 %, directions and fractions come back in scanner space."""
+    """Of two sticks of 55 % and 30 %, directions and fractions come back in scanner space.
+
+    Nightly, since the chains are compiled anew in each process.
+    """
     space = Space(affine, SHAPE)
     axes = np.array([[0.8, 0.6, 0], [-0.3, 0.5, 0.81]])
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)  # scanner space
-    own = axes @ space.axes
+    turned = axes @ space.axes
     bvecs = np.concatenate([np.zeros((4, 3)), spread_directions(60)])
     gtab = gradient_table(np.repeat([0, 1500], [4, 60]), bvecs=bvecs)
-    signal, _ = sticks_and_ball(gtab, d=0.0015, S0=100, angles=[angles(v) for v in own], fractions=[55, 30], snr=None)
+    sticks = [angles(v) for v in turned]
+    signal, _ = sticks_and_ball(gtab, d=0.0015, S0=100, angles=sticks, fractions=[55, 30], snr=None)
     noise = np.random.default_rng(0).normal(size=(*SHAPE, len(signal)))
     dwi = Dwi((signal + noise).astype(np.float32), space, gtab, tmp_path)
     mask = np.ones(SHAPE, bool)

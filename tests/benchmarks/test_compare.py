@@ -23,13 +23,13 @@ def run(target: str = "cpu", **changes: Any) -> dict[str, Any]:
         "compile": 1.0, "prepare": 2.0, "write": 0.3, "total": 5.0, "track": 1.2, "track_least": 1.18,
         "track_greatest": 1.22, "repeats": [1.18, 1.2, 1.22], "stages": {"grow": 1.0, "pack": 0.002},
     }
-    made = {
+    fields = {
         "case": "phantom", "dg": "boot", "model": "opdt", "target": target, "kind": "arch", "nseeds": 1000,
         "threads": 2 if target == "cpu" else None, "chunk_size": None, "exact": True, "status": "ok", "reason": "",
         "streamlines": 2000, "mean_points": 80.0, "sha256": "aa" * 32, "density_correlation": {"dipy": 0.95},
     }
     seconds |= {name: changes.pop(name) for name in list(changes) if name in seconds}
-    return made | {"seconds": seconds} | changes
+    return fields | {"seconds": seconds} | changes
 
 
 def results(*runs: dict[str, Any], cpu: str = "AMD EPYC", cores: int = 2, devices: Any = DEVICES) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def results(*runs: dict[str, Any], cpu: str = "AMD EPYC", cores: int = 2, device
     }
 
 
-def found(new: Any, old: Any, **options: Any) -> list[tuple[str, str]]:
-    """Kinds and lines of what is found between runs, or whole results."""
+def findings(new: Any, old: Any, **options: Any) -> list[tuple[str, str]]:
+    """Kinds and lines of the findings between runs, or whole results."""
     new, old = (r if "runs" in r else results(r) for r in (new, old))
     return [(finding.kind, str(finding)) for finding in compare(new, old, **options)]
 
@@ -51,12 +51,12 @@ def slow_run(target: str = "cpu", **changes: Any) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------------------------------------------- times
 def test_equal_runs_have_no_finding():
-    assert found(run(), run()) == []
+    assert findings(run(), run()) == []
 
 
 def test_slower_tracking_is_found():
-    assert found(slow_run(), run()) == [("slower", "phantom boot cpu: track 1.93 s, was 1.20 s (1.6 times)")]
-    assert found(run(), slow_run()) == []
+    assert findings(slow_run(), run()) == [("slower", "phantom boot cpu: track 1.93 s, was 1.20 s (1.6 times)")]
+    assert findings(run(), slow_run()) == []
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_slower_tracking_is_found():
     ],
 )
 def test_a_slower_stage_is_found(changes, line):
-    assert found(run(**changes), run()) == [("slower", line)]
+    assert findings(run(**changes), run()) == [("slower", line)]
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_a_slower_stage_is_found(changes, line):
     ids=["compile", "short stage", "hardly long enough", "a new stage", "below the factor", "unknown"],
 )
 def test_what_is_no_slower(changes):
-    assert found(run(**changes), run()) == []
+    assert findings(run(**changes), run()) == []
 
 
 def test_the_factor_is_the_callers():
-    assert found(slow_run(), run(), slower=1.7) == []
-    assert len(found(run(track=1.45), run(), slower=1.1)) == 1
+    assert findings(slow_run(), run(), slower=1.7) == []
+    assert len(findings(run(track=1.45), run(), slower=1.1)) == 1
 
 
 @pytest.mark.parametrize("noisy", ["new", "old"])
@@ -99,15 +99,15 @@ def test_noise_within_the_spread_is_no_finding(noisy):
         new, old = slow_run(repeats=[1.1, 1.93, 2.2]), run()
     else:
         new, old = slow_run(), run(repeats=[1.0, 1.2, 2.0])
-    assert found(new, old) == []
+    assert findings(new, old) == []
     # what is beyond it is
     new["seconds"] |= {"track": 9.0, "repeats": [8.0, 9.0, 10.0]}
-    assert [kind for kind, _ in found(new, old)] == ["slower"]
+    assert [kind for kind, _ in findings(new, old)] == ["slower"]
 
 
 def test_a_noisy_runs_stages_waver_as_much():
     noisy = {"repeats": [0.9, 1.2, 1.7], "stages": {"grow": 1.5, "pack": 0.002}}
-    assert found(run(**noisy), run()) == []
+    assert findings(run(**noisy), run()) == []
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_a_noisy_runs_stages_waver_as_much():
     ],
 )
 def test_other_machines_speeds_are_not_judged(other):
-    assert found(results(slow_run()), results(run(), **other)) == []
+    assert findings(results(slow_run()), results(run(), **other)) == []
     # their bits and figures are
     changed = slow_run(sha256="bb" * 32, streamlines=2100)
-    kinds = [kind for kind, _ in found(results(changed), results(run(), **other))]
+    kinds = [kind for kind, _ in findings(results(changed), results(run(), **other))]
     assert kinds == ["other bits", "other figures"]
 
 
@@ -131,51 +131,51 @@ def test_another_gpu_matters_to_what_runs_on_it():
     peer = {"kind": "peer", "exact": None, "sha256": ""}
     for target, changes, count in (("cpu", {}, 1), ("cuda", {}, 0), ("cuslines-cuda", peer, 0)):
         new, old = results(slow_run(target, **changes)), results(run(target, **changes), devices=other)
-        assert len(found(new, old)) == count, target
-        assert len(found(new, results(*old["runs"]))) == 1, target
+        assert len(findings(new, old)) == count, target
+        assert len(findings(new, results(*old["runs"]))) == 1, target
 
 
 def test_a_new_driver_is_no_other_machine():
     updated = [DEVICES[0], device("cuda", "NVIDIA H200", "590")]
-    assert len(found(results(slow_run("cuda")), results(run("cuda"), devices=updated))) == 1
+    assert len(findings(results(slow_run("cuda")), results(run("cuda"), devices=updated))) == 1
 
 
 def test_times_with_other_threads_are_not_judged():
-    assert found(slow_run(threads=1), run()) == []
+    assert findings(slow_run(threads=1), run()) == []
     both = results(run(threads=1, track=9.0, repeats=[9.0]), run())
-    assert len(found(slow_run(), both)) == 1
+    assert len(findings(slow_run(), both)) == 1
     chunks = results(run(chunk_size=137, track=9.0, repeats=[9.0]), run(chunk_size=5000))
-    assert found(slow_run(chunk_size=137), chunks) == []
-    assert found(slow_run(devices=2), run()) == []
+    assert findings(slow_run(chunk_size=137), chunks) == []
+    assert findings(slow_run(devices=2), run()) == []
     # another size by itself may be what has made it slower
-    assert len(found(slow_run(chunk_size=5000), chunks)) == 1
-    assert len(found(slow_run(chunk_size=600), run())) == 1
+    assert len(findings(slow_run(chunk_size=5000), chunks)) == 1
+    assert len(findings(slow_run(chunk_size=600), run())) == 1
 
 
 # ---------------------------------------------------------------------------------------------- bits and figures
 def test_other_bits_are_found():
     line = "phantom boot cpu: other bits, sha256 bbbbbbbb, was aaaaaaaa"
-    assert found(run(sha256="bb" * 32), run()) == [("other bits", line)]
+    assert findings(run(sha256="bb" * 32), run()) == [("other bits", line)]
 
 
 @pytest.mark.parametrize("changes", [{"exact": False}, {"exact": None, "sha256": ""}, {"sha256": ""}])
 def test_bits_of_inexact_runs_and_peers_are_not_judged(changes):
-    assert found(run(**{"sha256": "bb" * 32} | changes), run(**changes)) == []
+    assert findings(run(**{"sha256": "bb" * 32} | changes), run(**changes)) == []
 
 
 @pytest.mark.parametrize("changes", [{"nseeds": 500}, {"model": "csa"}, {"dg": "prob"}, {"case": "brain"}])
 def test_other_problems_are_not_compared(changes):
-    assert found(slow_run(sha256="bb" * 32, **changes), run()) == []
+    assert findings(slow_run(sha256="bb" * 32, **changes), run()) == []
 
 
 def test_archs_that_differ_are_found():
     new = results(run(), run("vulkan"), run("cuda", sha256="bb" * 32))
     line = "phantom boot: bits of cpu and vulkan differ from those of cuda"
-    assert found(new, new) == [("archs differ", line)]
+    assert findings(new, new) == [("archs differ", line)]
     assert [str(finding) for finding in compare(new)] == [line]
-    assert found(results(run(), run("cuda", sha256="bb" * 32, exact=False)), {"runs": []}) == []
-    assert found(results(run(), run("cuda", sha256="bb" * 32, nseeds=5)), {"runs": []}) == []
-    assert found(results(run(), run("cuda", sha256="bb" * 32, status="failed")), {"runs": []}) == []
+    assert findings(results(run(), run("cuda", sha256="bb" * 32, exact=False)), {"runs": []}) == []
+    assert findings(results(run(), run("cuda", sha256="bb" * 32, nseeds=5)), {"runs": []}) == []
+    assert findings(results(run(), run("cuda", sha256="bb" * 32, status="failed")), {"runs": []}) == []
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_archs_that_differ_are_found():
     ],
 )
 def test_other_figures_are_found(changes, what):
-    assert found(run(**changes), run()) == [("other figures", f"phantom boot cpu: {what}")]
+    assert findings(run(**changes), run()) == [("other figures", f"phantom boot cpu: {what}")]
 
 
 @pytest.mark.parametrize(
@@ -200,17 +200,17 @@ def test_other_figures_are_found(changes, what):
     ],
 )
 def test_figures_close_to_the_old_ones_or_unknown_are_no_finding(changes):
-    assert found(run(**changes), run()) == []
+    assert findings(run(**changes), run()) == []
 
 
 # ----------------------------------------------------------------------------------------------------- lost runs
 def test_a_lost_run_is_found():
     failed = {"status": "failed", "reason": "out of memory", "seconds": None, "sha256": "", "streamlines": None}
-    assert found(run(**failed), run()) == [("lost", "phantom boot cpu: failed (out of memory), was ok")]
-    assert found(run(status="timeout"), run()) == [("lost", "phantom boot cpu: timeout, was ok")]
-    assert found(run(**failed), run(**failed)) == []
-    assert found(run(**failed | {"status": "missing"}), run()) == []
-    assert found(run(), run(**failed)) == []
+    assert findings(run(**failed), run()) == [("lost", "phantom boot cpu: failed (out of memory), was ok")]
+    assert findings(run(status="timeout"), run()) == [("lost", "phantom boot cpu: timeout, was ok")]
+    assert findings(run(**failed), run(**failed)) == []
+    assert findings(run(**failed | {"status": "missing"}), run()) == []
+    assert findings(run(), run(**failed)) == []
 
 
 @pytest.mark.parametrize("old", [{}, {"runs": []}, results()])
@@ -251,5 +251,5 @@ def test_committed_results_are_all_of_the_schema(tmp_path):
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "torn.json").write_text('{"schema": 1, "created": "2028')
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    assert [found["created"] for found in committed(tmp_path)] == ["2026-03-01", "2026-01-02"]
+    assert [results["created"] for results in committed(tmp_path)] == ["2026-03-01", "2026-01-02"]
     assert committed(tmp_path / "nowhere") == []

@@ -24,7 +24,7 @@ from tistreamlines.space.sphere import load_sphere
 
 TINY = scaled(CASES["demo"], 0.45)
 ALL = ("cold", "warm", "cached")
-PEERS = ("dipy", "dipy-threads", "tckgen", "cuslines-numba")
+PEERS = ("dipy-threads", "tckgen", "cuslines-numba")
 
 
 def timed(target: str, kinds=ALL, method: str = "prob", **others) -> list[dict]:
@@ -44,7 +44,9 @@ def sound(row: dict) -> bool:
     )
 
 
+@pytest.mark.nightly
 def test_a_command_is_faster_with_its_caches():
+    """Nightly, since the first of these commands compiles all kernels."""
     cold, warm, cached = timed("cpu")
     assert [row["kind"] for row in (cold, warm, cached)] == list(ALL)
     assert all(map(sound, (cold, warm, cached)))
@@ -60,8 +62,9 @@ def markdown(results: dict) -> str:
     return report.markdown(sections(results))
 
 
-@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("peer", ["dipy", *(pytest.param(peer, marks=pytest.mark.nightly) for peer in PEERS)])
 def test_a_peer_reads_files_and_writes_a_file(peer):
+    """By day, the one that takes least; each is two commands, with fits of its own."""
     rows = timed(peer)
     assert [(row["kind"], row["arch"]) for row in rows] == [("cold", ""), ("warm", "")]
     for row in rows:
@@ -73,14 +76,14 @@ def test_a_peer_reads_files_and_writes_a_file(peer):
 @pytest.mark.parametrize(("target", "kinds"), [("dipy", ALL), ("dipy", ("warm",)), ("cpu", ALL)])
 def test_the_first_process_has_empty_caches_and_the_next_those_of_the_first(monkeypatch, target, kinds):
     """Of CUDA, Numba and this package; a peer's first process is always reported."""
-    found: list[dict[str, int]] = []
+    contents: list[dict[str, int]] = []  # number of files in each cache of each process
 
     def run(module, time_limit, environment):
         caches = [Path(environment[name]) for name in ("XDG_CACHE_HOME", "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR")]
-        found.append({cache.name: len(list(cache.glob("*"))) for cache in caches})
+        contents.append({cache.name: len(list(cache.glob("*"))) for cache in caches})
         for cache in caches:
             cache.mkdir(exist_ok=True)
-            (cache / str(len(found))).touch()
+            (cache / str(len(contents))).touch()
         (caches[0].parent / "stats.json").write_text('{"seconds": {}}')
         return "ok", ""
 
@@ -91,8 +94,8 @@ def test_the_first_process_has_empty_caches_and_the_next_those_of_the_first(monk
     schedule = FullSchedule([TINY], [METHODS["prob"]], [TARGETS[target]], 10, repeat=2, whole=kinds)
     files_to_file(schedule, lambda text: None, rows.append)
     assert [row["kind"] for row in rows] == (["cold", "warm", "cached"] if target == "cpu" else ["cold", "warm"])
-    assert len({*found[0]}) == 3
-    assert [set(each.values()) for each in found] == [{k} for k in range(len(found))]
+    assert len({*contents[0]}) == 3
+    assert [set(each.values()) for each in contents] == [{k} for k in range(len(contents))]
     assert [len(row["repeats"]) for row in rows[:2]] == [1, 2]
 
 
@@ -139,9 +142,9 @@ def test_the_report_has_a_table_and_bars():
     assert "| tckgen, cold | 200 |" in markdown({"schema": 1, "files": [row, slow]})
     assert "| dipy, warm | prob | timeout | stopped after 600 s |" in text
     assert "There are no runs" not in text
-    found = Page(page.html(results))
-    assert any(identity.startswith("files-") for identity in found.ids)
-    assert "start and exit" in " ".join(found.words)
+    drawn = Page(page.html(results))
+    assert any(identity.startswith("files-") for identity in drawn.ids)
+    assert "start and exit" in " ".join(drawn.words)
     assert set(drawing.FILE_PARTS) <= set(drawing.STAND_INS)
 
 
@@ -171,6 +174,6 @@ def test_the_asymmetric_case_is_tracked(tiny, tmp_path, target):
     if reason := TARGETS[target].missing():
         pytest.skip(reason)
     request = worker.Request(str(tiny), str(tmp_path), target, "prob-asymmetric", 200, repeat=1)
-    found = worker.measure_target(request, TARGETS[target])
-    assert found["streamlines"] > 100
-    assert found["mean_mm"] > 10
+    row = worker.measured(request, TARGETS[target])
+    assert row["streamlines"] > 100
+    assert row["mean_mm"] > 10

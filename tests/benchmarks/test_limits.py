@@ -72,7 +72,7 @@ def test_numbers_begin_again():
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_chain_has_a_known_end(dialect):
     for turns in (0, 1, 5):
-        values = {"turns": turns, "one": 1.0, "nought": 0.0, "out": ints(64)}
+        values = {"turns": turns, "unity": 1.0, "nought": 0.0, "out": ints(64)}
         out = run(dialect, limits.multiply_add, 2, values)["out"].reshape(2, 32)
         assert np.array_equal(out, np.tile(limits.chain_sums(turns), (2, 1)))
 
@@ -80,7 +80,7 @@ def test_the_chain_has_a_known_end(dialect):
 def test_the_chains_factors_all_count():
     """The compiled chain with other factors is the interpreted one: none of its products has been dropped."""
     ends = [
-        run(dialect, limits.multiply_add, 1, {"turns": 3, "one": 0.75, "nought": -0.5, "out": ints(32)})["out"]
+        run(dialect, limits.multiply_add, 1, {"turns": 3, "unity": 0.75, "nought": -0.5, "out": ints(32)})["out"]
         for dialect in DIALECTS
     ]
     assert np.ptp(ends[0]) > 3
@@ -89,18 +89,18 @@ def test_the_chains_factors_all_count():
 
 def test_the_longest_chain_is_exact():
     assert limits.chain_sums(limits.MOST_TURNS).max() < 2**24
-    values = {"turns": limits.MOST_TURNS, "one": 1.0, "nought": 0.0, "out": ints(32)}
+    values = {"turns": limits.MOST_TURNS, "unity": 1.0, "nought": 0.0, "out": ints(32)}
     assert np.array_equal(run("numba32", limits.multiply_add, 1, values)["out"], limits.chain_sums(limits.MOST_TURNS))
 
 
 # ---------------------------------------------------------------------------------------------------------- rates
-def assert_sensible(found: dict[str, Any], arch: str) -> None:
-    assert found["device"] == choose(arch).name
-    assert set(found) == {"device", "bytes_per_second", "multiply_adds_per_second"}
+def assert_sensible(measured: dict[str, Any], arch: str) -> None:
+    assert measured["device"] == choose(arch).name
+    assert set(measured) == {"device", "bytes_per_second", "multiply_adds_per_second"}
     most = {"bytes_per_second": 2e12 if arch == "cpu" else 5e13, "multiply_adds_per_second": 1e14}
     for name, greatest in most.items():
-        assert math.isfinite(found[name])
-        assert 1e6 < found[name] < greatest
+        assert math.isfinite(measured[name])
+        assert 1e6 < measured[name] < greatest
 
 
 def test_the_cpus_limits():
@@ -132,9 +132,9 @@ def test_a_single_wrong_value_is_noticed(monkeypatch):
     whole = _numba.NumbaProgram.host
 
     def one_off(self: Any, array: np.ndarray, count: int) -> np.ndarray:
-        found = whole(self, array, count)
-        found[count // 2] += 1
-        return found
+        values = whole(self, array, count)
+        values[count // 2] += 1
+        return values
 
     monkeypatch.setattr(_numba.NumbaProgram, "host", one_off)
     with pytest.raises(DeviceError, match="gets 1 of"):
@@ -214,11 +214,11 @@ def test_harmonics_take_about_two_operations_a_coefficient(half_order):
 def test_a_probe_takes_as_many_operations_as_are_counted(parts):
     prepared = tables(prepare_ptt, "pmf", 181, sphere="small")
     frame = {name: tuple(lane_values(x) for x in v) for name, v in zip("tnb", np.eye(3), strict=True)}
-    own = frame | {"p": tuple(lane_values(x) for x in (2.1, 2.2, 2.3)), "last": lane_values(0.0)}
-    own |= {"bends": tuple(lane_values(x) for x in (0.1, 0.2, 0.0)), "ends": np.array([Counted(0.0)] * 192, object)}
+    values = frame | {"p": tuple(lane_values(x) for x in (2.1, 2.2, 2.3)), "last": lane_values(0.0)}
+    values |= {"bends": tuple(lane_values(x) for x in (0.1, 0.2, 0.0)), "ends": np.array([Counted(0.0)] * 192, object)}
     getter = replace(prepared.getter, parts=parts)
     layout = Layout.of(getter, prepared.rule)
-    done = operations_a_lane(data_support, layout.parts, prepared.arrays | prepared.scalars | own)
+    done = operations_a_lane(data_support, layout.parts, prepared.arrays | prepared.scalars | values)
     # what no segment changes, 18 operations of the curvatures, is done once by compilers
     assert done == pytest.approx(getter.count_step()[1] / 32 + 18 * getter.segments, rel=0.01)
 
@@ -241,12 +241,12 @@ def test_counts_of_a_step():
 
 
 def test_shares_of_the_limits():
-    found = {"device": "a GPU", "bytes_per_second": 1e12, "multiply_adds_per_second": 2e12}
+    measured = {"device": "a GPU", "bytes_per_second": 1e12, "multiply_adds_per_second": 2e12}
     fast = {"points_per_second": 1e8}
-    assert limits.shares(fast, found, 2000.0, 8000.0) == pytest.approx({"bytes": 0.2, "operations": 0.2})
-    assert limits.shares(fast, found, None, 8000.0) == {"bytes": None, "operations": pytest.approx(0.2)}
-    for unknown in ((fast, None, 1.0, 1.0), (fast, found, None, None), ({}, found, 1.0, 1.0)):
+    assert limits.shares(fast, measured, 2000.0, 8000.0) == pytest.approx({"bytes": 0.2, "operations": 0.2})
+    assert limits.shares(fast, measured, None, 8000.0) == {"bytes": None, "operations": pytest.approx(0.2)}
+    for unknown in ((fast, None, 1.0, 1.0), (fast, measured, None, None), ({}, measured, 1.0, 1.0)):
         assert limits.shares(*unknown) is None
-    assert limits.shares({"points_per_second": None}, found, 1.0, 1.0) is None
-    assert limits.shares({**fast, "device": "a GPU"}, found, 2000.0, 8000.0)
-    assert limits.shares({**fast, "device": "another GPU"}, found, 2000.0, 8000.0) is None
+    assert limits.shares({"points_per_second": None}, measured, 1.0, 1.0) is None
+    assert limits.shares({**fast, "device": "a GPU"}, measured, 2000.0, 8000.0)
+    assert limits.shares({**fast, "device": "another GPU"}, measured, 2000.0, 8000.0) is None

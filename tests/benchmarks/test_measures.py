@@ -19,8 +19,8 @@ from tistreamlines.phantom.phantom import make_phantom
 from tistreamlines.space.batch import Space
 
 
-def lines(*some) -> RunStreamlines:
-    return concatenate_lines([np.array(line, np.float32) for line in some], 1.0)
+def lines(*points) -> RunStreamlines:
+    return concatenate_lines([np.array(line, np.float32) for line in points], 1.0)
 
 
 def test_lengths_and_crossings_in_closed_form():
@@ -58,10 +58,10 @@ def test_identical_streamlines_are_shares_of_either():
 def test_truth_of_centrelines_is_perfect():
     phantom = make_phantom(**CASES["demo"].phantom)
     tracked = lines(*(bundle.centreline for bundle in phantom.bundles))
-    found = tractometer.truth(phantom, tracked)
-    assert found["valid"] == 1
-    assert found["bundles"] == len(phantom.bundles)
-    assert found["overreach"] < 0.2
-    strangers = lines(*(np.stack([one.centreline[0], other.centreline[0]]) for one, other in zip(
+    scores = tractometer.truth(phantom, tracked)
+    assert scores["valid"] == 1
+    assert scores["bundles"] == len(phantom.bundles)
+    assert scores["overreach"] < 0.2
+    strangers = lines(*(np.stack([first.centreline[0], second.centreline[0]]) for first, second in zip(
         phantom.bundles[:3], phantom.bundles[3:6], strict=True)))
     assert tractometer.truth(phantom, strangers)["valid"] == 0

@@ -18,34 +18,38 @@ def results():
     return made_up()
 
 
-def test_page_is_whole_and_has_each_plot(results):
-    found = Page(page.html(results))
+@pytest.fixture(scope="module")
+def text():
+    """The page of all these results."""
+    return page.html(made_up())
+
+
+def test_page_is_whole_and_has_each_plot(results, text):
+    drawn = Page(text)
     cases, others = 2, 3  # a plot of limits, two of one sweep
-    assert found.count("svg") == found.count("figure") == 4 * cases + others
+    assert drawn.count("svg") == drawn.count("figure") == 4 * cases + others
     for kind in ("throughput", "time", "lengths", "density"):
-        assert {f"{kind}-{place}-figure_1" for place in (2, 3)} <= set(found.ids)
-    assert {"limits-4-figure_1", "sweep-5-0-figure_1", "time-5-0-figure_1"} <= set(found.ids)
-    assert len(set(found.ids)) == len(found.ids)
+        assert {f"{kind}-{place}-figure_1" for place in (2, 3)} <= set(drawn.ids)
+    assert {"limits-4-figure_1", "sweep-5-0-figure_1", "time-5-0-figure_1"} <= set(drawn.ids)
+    assert len(set(drawn.ids)) == len(drawn.ids)
     shown = [table for section in tables.sections(results) for table in section.tables]
-    assert found.count("table") == len(shown)
-    assert found.count("tr") == sum(1 + len(table.rows) for table in shown)
+    assert drawn.count("table") == len(shown)
+    assert drawn.count("tr") == sum(1 + len(table.rows) for table in shown)
 
 
-def test_references_within_the_page_are_met_and_nothing_is_fetched(results):
-    text = page.html(results)
-    found = Page(text)
-    targets = [value for _, attrs in found.elements for name, value in attrs.items() if name.endswith("href")]
-    targets += [value for _, attrs in found.elements for name, value in attrs.items() if name == "src"]
+def test_references_within_the_page_are_met_and_nothing_is_fetched(text):
+    drawn = Page(text)
+    targets = [value for _, attrs in drawn.elements for name, value in attrs.items() if name.endswith("href")]
+    targets += [value for _, attrs in drawn.elements for name, value in attrs.items() if name == "src"]
     assert targets
     for value in targets:
-        assert value.startswith("data:") or value[1:] in found.ids, value
-    assert {name for name in re.findall(r"url\(#([^)]*)\)", text)} <= set(found.ids)
+        assert value.startswith("data:") or value[1:] in drawn.ids, value
+    assert {name for name in re.findall(r"url\(#([^)]*)\)", text)} <= set(drawn.ids)
     assert not re.search(r"https?://|@import|<script", text)
     assert len(re.findall(r"url\((?!#)", text)) == 0
 
 
-def test_colours_follow_light_and_dark(results):
-    text = page.html(results)
+def test_colours_follow_light_and_dark(text):
     used = set(re.findall(r"var\((--[a-z0-9-]+)\)", text))
     style = text[text.index("<style>") : text.index("</style>")]
     light, dark = style.split("prefers-color-scheme:dark")
@@ -110,6 +114,6 @@ def test_colours_stand_out_from_the_paper(dark, paper):
 def test_sweeps_of_words_and_gaps_are_drawn(results):
     words = {"name": "sphere", "unit": "", "values": ["small", "full"], "seconds": [1.0, None], "points": [10**6, None]}
     results["sweeps"] = [results["sweeps"][0] | words | {"peak_host_bytes": [None, None]}]
-    found = Page(page.html(results))
-    assert sum(identity.endswith("figure_1") and identity.startswith("sweep") for identity in found.ids) == 1
-    assert "not swept" in " ".join(found.words)
+    drawn = Page(page.html(results))
+    assert sum(identity.endswith("figure_1") and identity.startswith("sweep") for identity in drawn.ids) == 1
+    assert "not swept" in " ".join(drawn.words)

@@ -59,20 +59,20 @@ def columns(*rows: dict) -> dict[str, str]:
 def test_ratios_are_of_warm_to_warm_and_of_cold_to_cold():
     seconds = {"cuda": (4, 3), "vulkan": (5, 2), "cuslines-cuda": (28, 14), "dipy": (24, 24)}
     kinds = ("cold", "warm")
-    found = columns(*(whole(name, *row, 1) for name, pair in seconds.items() for row in zip(kinds, pair, strict=True)))
-    assert found["cuda"] == "3.00 (4.00 cold)"
-    assert found["cuslines-cuda"] == "14.0 (28.0 cold)"
-    assert found["dipy"] == "24.0 (24.0 cold)"
-    assert found["times as long as ours"] == "7.00 (6.00 cold)"  # 14 / 2, 24 / 4
+    line = columns(*(whole(name, *row, 1) for name, pair in seconds.items() for row in zip(kinds, pair, strict=True)))
+    assert line["cuda"] == "3.00 (4.00 cold)"
+    assert line["cuslines-cuda"] == "14.0 (28.0 cold)"
+    assert line["dipy"] == "24.0 (24.0 cold)"
+    assert line["times as long as ours"] == "7.00 (6.00 cold)"  # 14 / 2, 24 / 4
 
 
 def test_a_peer_of_an_earlier_result_was_timed_in_its_first_process():
     """It has no row of its own for that; beside it, no warm command is quoted as faster."""
     ours = [whole("cuda", "cold", 4, 1), whole("cuda", "warm", 3)]
-    found = columns(*ours, whole("cuslines-cuda", "warm", 28, 1))
-    assert (found["cuslines-cuda"], found["times as long as ours"]) == ("28.0 cold", "7.00 cold")
-    found = columns(*ours, whole("cuslines-cuda", "warm", 15, 3))  # the median of three is no first process
-    assert (found["cuslines-cuda"], found["times as long as ours"]) == ("15.0", "5.00")
+    line = columns(*ours, whole("cuslines-cuda", "warm", 28, 1))
+    assert (line["cuslines-cuda"], line["times as long as ours"]) == ("28.0 cold", "7.00 cold")
+    line = columns(*ours, whole("cuslines-cuda", "warm", 15, 3))  # the median of three is no first process
+    assert (line["cuslines-cuda"], line["times as long as ours"]) == ("15.0", "5.00")
     assert "times as long as ours" not in columns(*ours)
 
 

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from commands import python
@@ -15,6 +16,7 @@ from dipy.data import default_sphere
 from places import ROOT
 from suite import comparison, mrtrix, schedule, sweeping
 from suite import worker as suite_worker
+from suite.__main__ import command as developers_command
 from suite.compare import committed, compare
 from suite.limits import shares
 from suite.schedule import SWEEPS, Folders, FullSchedule, scaled
@@ -53,36 +55,36 @@ def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, 
     return {"schema": 1, "machine": machine(), "runs": [row | answer]}
 
 
-@pytest.mark.parametrize("target", ["dipy", "dipy-threads"])
-def test_peers_track_what_archs_track(small, tmp_path, target):
-    theirs = run_here(small, tmp_path, target, "det", 300, repeat=1)["runs"][0]
+def test_peers_track_what_archs_track(small, tmp_path):
     ours = run_here(small, tmp_path, "cpu", "det", 300, repeat=2)["runs"][0]
-    assert ours["streamlines"] == pytest.approx(theirs["streamlines"], rel=0.01)
-    assert ours["mean_mm"] == pytest.approx(theirs["mean_mm"], rel=0.02)
+    for target in ("dipy", "dipy-threads"):
+        theirs = run_here(small, tmp_path, target, "det", 300, repeat=1)["runs"][0]
+        assert ours["streamlines"] == pytest.approx(theirs["streamlines"], rel=0.01)
+        assert ours["mean_mm"] == pytest.approx(theirs["mean_mm"], rel=0.02)
+        assert theirs["sha256"] == ""
     assert len(ours["seconds"]["repeats"]) == 2
     assert ours["seconds"]["track"] == ours["seconds"]["repeats"][1]
-    assert theirs["sha256"] == ""
 
 
 def test_devices_that_share_the_seeds(small, tmp_path, monkeypatch):
     """What is known of one device only is unknown; two workers on the CPU stand for two GPUs."""
-    one = run_here(small, tmp_path, "cpu", "det", 300)["runs"][0]
+    single = run_here(small, tmp_path, "cpu", "det", 300)["runs"][0]
     for module in (targets, worker):
         monkeypatch.setattr(module, "devices_of", lambda arch, problem: [choose("cpu")] * 2)
     results = run_here(small, tmp_path, "cpu", "det", 300)
     two = results["runs"][0]
-    assert two["sha256"] == one["sha256"]
-    assert (one["devices"], two["devices"]) == (None, 2)
+    assert two["sha256"] == single["sha256"]
+    assert (single["devices"], two["devices"]) == (None, 2)
     assert two["device"].startswith("2 x ")
     unknown = {"work", "peak_host_bytes", "device_bytes", "copied_bytes"}
     assert {name for name, value in two.items() if value is None and name in unknown} == unknown
-    assert one["work"]
+    assert single["work"]
     assert two["seconds"]["stages"] == {}
     assert "2 devices" in report.markdown(sections(results))
 
 
 def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
-    clean = run_here(small, tmp_path, "cpu", "boot", 500)
+    clean = run_here(small, tmp_path, "cpu", "det", 300)
     assert not compare(clean, clean)
     place = PointsOnHost._gather
 
@@ -91,7 +93,7 @@ def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
         return place(*arguments)
 
     monkeypatch.setattr(PointsOnHost, "_gather", slowly)
-    findings = compare(run_here(small, tmp_path, "cpu", "boot", 500), clean)
+    findings = compare(run_here(small, tmp_path, "cpu", "det", 300), clean)
     assert findings
     assert {finding.kind for finding in findings} == {"slower"}
     assert any("pack" in str(finding) for finding in findings)
@@ -109,17 +111,14 @@ def test_a_planted_wrong_result_is_found_against_the_committed_results(small, tm
     assert kinds >= {"other bits", "other figures"}
 
 
-@pytest.mark.parametrize(
-    "found", [found for found in committed(RESULTS) if not found.get("files")], ids=lambda found: found["command"][:60]
-)
-def test_archs_agree_in_committed_results(found):
-    assert any(run["status"] == "ok" for run in found["runs"])
-    for key in {(run["case"], run["dg"], run["model"]) for run in found["runs"]}:
-        hashes = {
-            run["sha256"] for run in found["runs"]
-            if run["kind"] == "arch" and run["status"] == "ok" and (run["case"], run["dg"], run["model"]) == key
-        }
-        assert len(hashes) <= 1
+def test_archs_agree_in_committed_results():
+    for results in (results for results in committed(RESULTS) if not results.get("files")):
+        ended = [run for run in results["runs"] if run["status"] == "ok"]
+        assert ended, results["command"]
+        hashes: dict[tuple, set[str]] = {}
+        for run in (run for run in ended if run["kind"] == "arch"):
+            hashes.setdefault((run["case"], run["dg"], run["model"]), set()).add(run["sha256"])
+        assert all(len(each) == 1 for each in hashes.values()), (results["command"], hashes)
 
 
 # -------------------------------------------------------------------------------------------------- what goes wrong
@@ -139,15 +138,15 @@ def test_runs_that_crash_hang_or_are_missing_are_told_and_the_rest_goes_on(monke
     absent = Target("absent", "nobody", "peer", ("prob",), lambda: "it is not installed", TARGETS["dipy"].open)
     targets = [TARGETS["dipy"], replace(TARGETS["tckgen"], missing=lambda: ""), absent, TARGETS["cpu"]]
     monkeypatch.setattr(comparison, "device_limits", lambda targets, time_limit, report: {})
-    told, kept = [], []
+    lines, kept = [], []
     schedule = FullSchedule([CASES["demo"]], [METHODS["prob"]], targets, 200, repeat=1, time_limit=300)
-    results = comparison.benchmark(schedule, told.append, keep=lambda found: kept.append(len(found["runs"])))
+    results = comparison.benchmark(schedule, lines.append, keep=lambda results: kept.append(len(results["runs"])))
     assert kept == [4]
     assert asked == ["dipy", "tckgen", "cpu"]
     assert [r["status"] for r in results["runs"]] == ["timeout", "failed", "missing", "ok"]
     assert "signal 4" in results["runs"][1]["reason"]
     assert results["runs"][3]["truth"]["bundles"] > 5
-    assert any("nobody" in line for line in told)
+    assert any("nobody" in line for line in lines)
     json.dumps(results)
 
 
@@ -164,16 +163,16 @@ def run_instead(tmp_path, monkeypatch):
     return put
 
 
-@pytest.mark.parametrize(("body", "status", "said"), [
+@pytest.mark.parametrize(("body", "status", "words"), [
     ("import time; time.sleep(60)", "timeout", "stopped after 1 s"),
     ("import os; print('no device', file=__import__('sys').stderr, flush=True); os.abort()", "failed", "no device"),
     ("raise SystemExit('bad driver')", "failed", "bad driver (exit code 1)"),
 ])
-def test_a_process_that_ends_badly_says_how(run_instead, body, status, said):
+def test_a_process_that_ends_badly_says_how(run_instead, body, status, words):
     run_instead(body)
     answer = suite.run_module(["tistreamlines.benchmarks.worker", "request.json"], 1.0)
     assert answer[0] == status
-    assert said in answer[1]
+    assert words in answer[1]
 
 
 def test_limits_that_cannot_be_measured_say_why(run_instead):
@@ -228,9 +227,9 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
     assert [request.changes for request in asked] == [{"sphere": name} for name in ("small", "default", "full")]
     assert values("order") == [request.changes["order"] for request in asked] == [2, 4, 6, 8]
     assert all(request.nseeds == 5000 for request in asked)
-    own = replace(CASES["demo"], phantom=None)
+    measured = replace(CASES["demo"], phantom=None)
     assert not sweeping.swept(SWEEPS["voxels"], METHODS["prob"], TARGETS["cpu"],
-                              Folders(small[0], own, schedule), schedule)
+                              Folders(small[0], measured, schedule), schedule)
 
 
 def test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time(small, tmp_path, monkeypatch):
@@ -276,55 +275,78 @@ USERS, DEVELOPERS = ("-m", "tistreamlines", "benchmark"), (ROOT / "benchmarks" /
 
 
 def command(program: tuple, *arguments: str, folder: Path):
-    return python(*program, *arguments, "--out", folder / "found", timeout=600)
+    return python(*program, *arguments, "--out", folder / "results", timeout=600)
 
 
-@pytest.mark.parametrize("program", [USERS, DEVELOPERS])
-def test_the_command_writes_three_reports(tmp_path, program):
-    """With a software Vulkan device, where there is one, beside the CPU."""
-    archs = [name for name in ("cpu", "vulkan") if not TARGETS[name].missing()]
-    more = ("--sweeps", "threads") if program is DEVELOPERS else ()
-    done = command(program, "--nseeds", "40", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det",
-                   *more, "--repeat", "1", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert {path.name for path in (tmp_path / "found").iterdir()} == {"results.json", "report.md", "report.html"}
-    results = json.loads((tmp_path / "found" / "results.json").read_text())
+def test_the_command_writes_three_reports(tmp_path):
+    """On the CPU, beside DIPY."""
+    results = reported(USERS, ("cpu",), folder=tmp_path)
+    assert "limits" not in results
+
+
+@pytest.mark.nightly
+def test_the_developers_benchmark_writes_three_reports(tmp_path):
+    """With a software Vulkan device, where there is one, and with sweeps; nightly, since each run starts a process."""
+    archs = tuple(name for name in ("cpu", "vulkan") if not TARGETS[name].missing())
+    results = reported(DEVELOPERS, archs, "--sweeps", "threads", folder=tmp_path)
+    assert set(results["limits"]) == set(archs)
+    threads = [sweep for sweep in results["sweeps"] if sweep["name"] == "threads"]
+    assert {sweep["target"] for sweep in threads} == {"cpu", "dipy-threads"}
+    assert all(points > 1000 for sweep in threads for points in sweep["points"])
+    assert results["limits"]["cpu"]["bytes_per_second"] > 0
+
+
+def reported(program: tuple, archs: tuple[str, ...], *more: str, folder: Path) -> dict:
+    """Results that a command writes beside two reports, of each arch and of DIPY."""
+    outcome = command(program, "--nseeds", "40", "--archs", ",".join(archs), "--peers", "dipy-threads", "--dg", "det",
+                      *more, "--repeat", "1", folder=folder)
+    assert outcome.returncode == 0, outcome.stderr
+    assert {path.name for path in (folder / "results").iterdir()} == {"results.json", "report.md", "report.html"}
+    results = json.loads((folder / "results" / "results.json").read_text())
     assert [(run["dg"], run["target"], run["status"]) for run in results["runs"]] == [
         ("det", name, "ok") for name in (*archs, "dipy-threads")
     ]
     assert all(run["identical"] == {"cpu": 1.0} for run in results["runs"] if run["target"] == "vulkan")
     assert all((run["copied_bytes"] or 0) > 0 for run in results["runs"] if run["target"] == "vulkan")
-    assert "dipy-threads" in done.stdout
-    if more:
-        assert set(results["limits"]) == set(archs)
-        threads = [sweep for sweep in results["sweeps"] if sweep["name"] == "threads"]
-        assert {sweep["target"] for sweep in threads} == {"cpu", "dipy-threads"}
-        assert all(points > 1000 for sweep in threads for points in sweep["points"])
-        assert results["limits"]["cpu"]["bytes_per_second"] > 0
+    assert "dipy-threads" in outcome.stdout
+    return results
 
 
-@pytest.mark.parametrize(("program", "arguments", "said"), [
-    (USERS, ("--cases", "nowhere"), "choose from demo, phantom (python benchmarks/suite, in a copy"),
-    (USERS, ("--dg", "magic"), "choose from boot"),
-    (USERS, ("--peers", "tckgen"), "choose from dipy, dipy-threads (python benchmarks/suite, in a copy"),
-    (USERS, ("one.nii.gz",), "give all of DWI, BVALS and BVECS"),
-    (USERS, ("--sweeps", "seeds"), "--sweeps is an option of the developers' benchmark: python benchmarks/suite, in a"),
-    (USERS, ("--files-to-file", "cold"), "--files-to-file is an option of the developers' benchmark: python"),
-    (USERS, ("--against", "results"), "--against is an option of the developers' benchmark: python benchmarks/suite"),
-    (USERS, ("--fetch",), "--fetch is an option of the developers' benchmark: python benchmarks/suite"),
-    (DEVELOPERS, ("--cases", "nowhere"), "choose from demo, phantom, stanford"),
-    (DEVELOPERS, ("--sweeps", "moons"), "choose from seeds"),
-    (DEVELOPERS, ("--peers", "someone"), "choose from dipy"),
-    (DEVELOPERS, ("--cases", "stanford"), "add --fetch"),
-    (DEVELOPERS, ("--files-to-file", "hot"), "choose from cold, warm, cached"),
-    (DEVELOPERS, ("--files-to-file", "cold", "--dg", "prob-asymmetric"), "leave it out of --dg"),
-    (DEVELOPERS, ("--against", "nowhere"), "give --against a folder that does"),
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("--cases", "nowhere"), "choose from demo, phantom (python benchmarks/suite, in a copy"),
+    (("--dg", "magic"), "choose from boot"),
+    (("--peers", "tckgen"), "choose from dipy, dipy-threads (python benchmarks/suite, in a copy"),
+    (("one.nii.gz",), "give all of DWI, BVALS and BVECS"),
+    *(((name, *value), f"{name} is an option of the developers' benchmark: python benchmarks/suite, in a")
+      for name, *value in (("--sweeps", "seeds"), ("--files-to-file", "cold"), ("--against", "results"), ("--fetch",))),
 ])
-def test_what_cannot_be_is_one_line(tmp_path, program, arguments, said):
-    done = command(program, *arguments, folder=tmp_path)
-    assert done.returncode in (1, 2)
-    assert said in " ".join(done.stderr.split())
+def test_what_cannot_be_is_one_line(tmp_path, run, arguments, words):
+    outcome = run("benchmark", *arguments, "--out", tmp_path / "results")
+    assert outcome.code in (1, 2)
+    assert words in " ".join(outcome.err.split())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("--cases", "nowhere"), "choose from demo, phantom, stanford"),
+    (("--sweeps", "moons"), "choose from seeds"),
+    (("--peers", "someone"), "choose from dipy"),
+    (("--cases", "stanford"), "add --fetch"),
+    (("--files-to-file", "hot"), "choose from cold, warm, cached"),
+    (("--files-to-file", "cold", "--dg", "prob-asymmetric"), "leave it out of --dg"),
+    (("--against", "nowhere"), "contains no benchmark results"),
+])
+def test_what_the_developers_benchmark_cannot_do_is_one_line(tmp_path, arguments, words):
+    with pytest.raises((click.ClickException, InputError)) as raised:
+        developers_command([*arguments, "--out", str(tmp_path / "results")], standalone_mode=False)
+    assert words in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_developers_benchmark_is_a_program(tmp_path):
+    outcome = command(DEVELOPERS, "--cases", "nowhere", folder=tmp_path)
+    assert outcome.returncode == 2
+    assert "choose from demo, phantom, stanford" in outcome.stderr
 
 
 def test_harmonics_are_turned_to_the_axes_of_the_world(small):

@@ -95,12 +95,12 @@ def spread(vertices):
 @pytest.mark.parametrize("values", [field, crossing, spread])
 def test_as_many_streamlines_as_cuslines(values, sphere):
     """cuslines has to be told that a half sphere is one; ours sees it."""
-    module, own = theirs(), importlib.import_module("tistreamlines.cuslines.numba")
+    module, ours = theirs(), importlib.import_module("tistreamlines.cuslines.numba")
     seeds = CENTRE + np.random.default_rng(0).uniform(-3, 3, (4000, 3))
     counts, points = [], []
-    for made, flag in ((module, sphere is HALF), (own, False)):
-        tracker = made.CPUTracker(
-            made.CPUProbDirectionGetter(), np.array(values(sphere.vertices)), np.ones(SHAPE), 0.5, sphere.vertices,
+    for source, flag in ((module, sphere is HALF), (ours, False)):
+        tracker = source.CPUTracker(
+            source.CPUProbDirectionGetter(), np.array(values(sphere.vertices)), np.ones(SHAPE), 0.5, sphere.vertices,
             sphere.edges, sphere_symm=flag, max_angle=radians(30), step_size=0.5, min_pts=8, rng_seed=3,
         )
         held = tracker.generate_sft(seeds, IMAGE)
@@ -145,12 +145,13 @@ class TestPyafq:
         other = pyafq(trx=trx)
         assert len(other.streamlines) > 1000
         assert len(ours.streamlines) == pytest.approx(len(other.streamlines), rel=WITHIN)
-        lengths = [np.asarray(one.streamlines._lengths, float) for one in (ours, other)]
+        lengths = [np.asarray(tractogram.streamlines._lengths, float) for tractogram in (ours, other)]
         # draws differ, cuslines' from run to run: three standard errors of the difference of the means
-        error = np.sqrt(sum(some.var() / len(some) for some in lengths))
+        error = np.sqrt(sum(values.var() / len(values) for values in lengths))
         assert abs(lengths[0].mean() - lengths[1].mean()) < 3 * error
         assert ours.streamlines._data.dtype == other.streamlines._data.dtype == np.float16
-        spans = [np.percentile(np.asarray(one.streamlines._data, float), (5, 50, 95), axis=0) for one in (ours, other)]
+        points = [np.asarray(tractogram.streamlines._data, float) for tractogram in (ours, other)]
+        spans = [np.percentile(values, (5, 50, 95), axis=0) for values in points]
         assert np.abs(spans[0] - spans[1]).max() < 1.0  # mm
 
     def test_ptt(self, pyafq, in_its_place):

@@ -45,7 +45,7 @@ class Case:
         self.affine = np.eye(4)
         self.affine[:3] = np.column_stack([TURN * [3.0, 4.0, 5.0], [-7.0, 11.0, 20.0]])
         rng, voxels = np.random.default_rng(4), np.argwhere(self.white > 0.5)
-        self.voxels = voxels[rng.integers(len(voxels), size=1000)] + rng.uniform(-0.4, 0.4, (1000, 3))
+        self.voxels = voxels[rng.integers(len(voxels), size=600)] + rng.uniform(-0.4, 0.4, (600, 3))
         self.seeds = self.seeds_in(self.affine)
         self.common = {"sh": self.sh, "sphere": default_sphere, "step_size": 2.0, "max_angle": 35,
                        "random_seed": 1_000_007}
@@ -63,8 +63,8 @@ class Case:
         options = {"sc": self.sc, "seeds": self.seeds, "affine": self.affine} | self.common | options
         if module is ours:
             options = {"arch": "cpu"} | options
-        given = [options.pop(key) for key in ("seeds", "sc", "affine")]
-        grown = getattr(module, name)(*given, **options)
+        seeds, sc, affine = (options.pop(key) for key in ("seeds", "sc", "affine"))
+        grown = getattr(module, name)(seeds, sc, affine, **options)
         return [line for line in grown if len(line[0] if options.get("save_seeds") else line) > 1]
 
 
@@ -73,43 +73,43 @@ def case(head):
     return Case(head.phantom)
 
 
-def agree(one, other, errors=3.0, share=0.03):
+def agree(lines, dipys, errors=3.0, share=0.03):
     """As many streamlines, as long and at the same place, within the spread of random draws."""
-    assert len(one) == pytest.approx(len(other), rel=share)
-    assert len(other) > 300
-    steps = [np.array([len(line) for line in lines], float) for lines in (one, other)]
-    middles = [np.array([line.mean(axis=0) for line in lines]) for lines in (one, other)]
+    assert len(lines) == pytest.approx(len(dipys), rel=share)
+    assert len(dipys) > 300
+    steps = [np.array([len(line) for line in tractogram], float) for tractogram in (lines, dipys)]
+    middles = [np.array([line.mean(axis=0) for line in tractogram]) for tractogram in (lines, dipys)]
     for a, b in (steps, middles):
         error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
         assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < errors * error).all()
 
 
-def same(one, other):
+def same(lines, dipys):
     """Nearly all streamlines are the same: float32 and float64 part where two directions are nearly equal.
 
     On a whole sphere, a streamline may begin with either of two opposite vertices, and so be turned round.
     """
-    assert len(one) == len(other) > 150
-    pairs = zip(one, other, strict=True)
+    assert len(lines) == len(dipys) > 150
+    pairs = zip(lines, dipys, strict=True)
     close = [len(a) == len(b) and any(np.allclose(a, c, atol=2e-3) for c in (b, b[::-1])) for a, b in pairs]
     assert np.mean(close) > 0.97
 
 
-def identical(one, other):
-    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+def identical(lines, others):
+    return len(lines) == len(others) and all(np.array_equal(a, b) for a, b in zip(lines, others, strict=True))
 
 
 class TestSignatures:
     @pytest.mark.parametrize("name", [*FUNCTIONS, "LocalTracking"])
     def test_arguments_are_dipys(self, name):
         module = dipy.tracking.local_tracking if name == "LocalTracking" else theirs
-        own, other = (inspect.signature(getattr(some, name)).parameters for some in (ours, module))
-        assert [*own][: len(other)] == [*other]
+        arguments, dipys = (inspect.signature(getattr(source, name)).parameters for source in (ours, module))
+        assert [*arguments][: len(dipys)] == [*dipys]
         more = {"arch", "devices", *ROLES, "stop_when_included"}
-        assert {*own} - {*other} == more | ({"nbr_threads"} if name == "LocalTracking" else set())
-        assert own["arch"].default == "auto"
-        for key, parameter in other.items():
-            assert (own[key].kind, own[key].default) == (parameter.kind, parameter.default), key
+        assert {*arguments} - {*dipys} == more | ({"nbr_threads"} if name == "LocalTracking" else set())
+        assert arguments["arch"].default == "auto"
+        for key, parameter in dipys.items():
+            assert (arguments[key].kind, arguments[key].default) == (parameter.kind, parameter.default), key
 
     @pytest.mark.parametrize("name", [*FUNCTIONS, "LocalTracking"])
     def test_type_checkers_know_the_same_arguments(self, name):
@@ -135,12 +135,12 @@ class TestSignatures:
     @pytest.mark.parametrize("name", GETTERS)
     @pytest.mark.parametrize("constructor", ["from_shcoeff", "from_pmf", "from_data"])
     def test_constructors_are_dipys(self, name, constructor):
-        own, other = (getattr(getattr(some, name), constructor, None) for some in (ours, dipy.direction))
-        assert (own is None) == (other is None)
-        if other is not None:
+        functions = [getattr(getattr(module, name), constructor, None) for module in (ours, dipy.direction)]
+        assert (functions[0] is None) == (functions[1] is None)
+        if functions[1] is not None:
             signatures = [
-                [(key, value.kind, value.default) for key, value in inspect.signature(one).parameters.items()]
-                for one in (own, other)
+                [(key, value.kind, value.default) for key, value in inspect.signature(function).parameters.items()]
+                for function in functions
             ]
             assert signatures[0] == signatures[1]
 
@@ -163,10 +163,10 @@ class TestFunctions:
 
     def test_another_basis(self, case):
         chosen = {"basis_type": "tournier07", "legacy": False}
-        found = [case.lines("deterministic_tracking", module, **chosen) for module in (ours, theirs)]
-        same(*found)
+        lines, dipys = (case.lines("deterministic_tracking", module, **chosen) for module in (ours, theirs))
+        same(lines, dipys)
         plain = case.lines("deterministic_tracking")
-        assert not all(len(a) == len(b) for a, b in zip(plain, found[0], strict=False))
+        assert not all(len(a) == len(b) for a, b in zip(plain, lines, strict=False))
 
     @pytest.mark.parametrize("return_all", [True, False])
     def test_probabilistic_streamlines_agree(self, case, return_all):
@@ -224,7 +224,7 @@ class TestReproducible:
 
         def turns(module: Any) -> tuple[int, int]:
             """Number of different beginnings of streamlines, and of pairs of beginning and number."""
-            lines, found = module.probabilistic_tracking(
+            lines, beginnings = module.probabilistic_tracking(
                 starts, dipys.BinaryStoppingCriterion(box), np.eye(4), sf=np.ones((side, side, side, 362)) / 362,
                 seed_directions=np.tile([1.0, 0, 0], (600, 1)), sphere=default_sphere, step_size=0.5, max_angle=40,
                 max_len=500, min_len=0, random_seed=random_seed, voxel_size=np.ones(3), save_seeds=True,
@@ -232,8 +232,8 @@ class TestReproducible:
             for line, start in lines:
                 at = int(np.argmin(np.linalg.norm(line - start, axis=1)))
                 number = int(numbered[np.argmin(np.linalg.norm(starts - start, axis=1))])
-                found.add((number, *np.round((line[at:] - start)[1:5], 2).ravel()))
-            return len({row[1:] for row in found}), len(found)
+                beginnings.add((number, *np.round((line[at:] - start)[1:5], 2).ravel()))
+            return len({row[1:] for row in beginnings}), len(beginnings)
 
         streams = len(set(numbered))
         assert turns(theirs) == (streams, streams)
@@ -249,18 +249,17 @@ class TestCriteria:
         for sc, plain in self.pairs(case):
             assert isinstance(sc, type(plain))
             if not isinstance(sc, dipys.CmcStoppingCriterion):
-                found = [case.lines("deterministic_tracking", theirs, sc=one) for one in (sc, plain)]
-                assert identical(*found)
+                assert identical(*(case.lines("deterministic_tracking", theirs, sc=each) for each in (sc, plain)))
 
     def pairs(self, case) -> list[tuple[Any, Any]]:
         """A criterion of this package beside DIPY's own, with the same arguments."""
-        made = []
+        criteria = []
         for module in (ours, dipys):
             act = module.ActStoppingCriterion.from_pve(*case.tissues)
             cmc = module.CmcStoppingCriterion.from_pve(*case.tissues, step_size=2.0, average_voxel_size=4.0)
             mask = module.BinaryStoppingCriterion(case.white > 0.4)
-            made.append((module.ThresholdStoppingCriterion(case.white, 0.4), mask, act, cmc))
-        return list(zip(*made, strict=True))
+            criteria.append((module.ThresholdStoppingCriterion(case.white, 0.4), mask, act, cmc))
+        return list(zip(*criteria, strict=True))
 
     @pytest.mark.parametrize("rule", [1, 2], ids=["binary", "act"])
     @pytest.mark.parametrize("return_all", [True, False])
@@ -276,10 +275,10 @@ class TestCriteria:
     def test_maps_of_dipys_own_are_read_exactly(self, case):
         shape = case.white.shape
         for sc, plain in self.pairs(case)[1:]:
-            one, other = (tables_of(some, shape, 2.0, sides=(3.0, 4.0, 5.0)) for some in (sc, plain))
-            assert vars(one.rule.stopping) == vars(other.rule.stopping)
-            assert np.array_equal(one.channels, other.channels)
-            assert len(np.unique(one.channels)) > 1
+            tables, dipys_tables = (tables_of(each, shape, 2.0, sides=(3.0, 4.0, 5.0)) for each in (sc, plain))
+            assert vars(tables.rule.stopping) == vars(dipys_tables.rule.stopping)
+            assert np.array_equal(tables.channels, dipys_tables.channels)
+            assert len(np.unique(tables.channels)) > 1
 
     def test_criteria_that_cannot_be_known_say_what_to_import(self, case):
         _, plain = self.pairs(case)[0]
@@ -319,9 +318,9 @@ class TestLocalTracking:
         getter = getattr(ours, name).from_shcoeff(case.sh, 35, default_sphere, relative_peak_threshold=0.3)
         same(*(self.lines(case, module, getter) for module in (ours, theirs)))
         short = {"maxlen": 15, "minlen": 6, "return_all": False, "max_cross": 1}
-        found = [self.lines(case, module, getter, **short) for module in (ours, theirs)]
-        assert 6 <= min(map(len, found[0])) <= max(map(len, found[0])) <= 15
-        lengths = [np.bincount([len(line) for line in lines], minlength=16) for lines in found]
+        tractograms = [self.lines(case, module, getter, **short) for module in (ours, theirs)]
+        assert 6 <= min(map(len, tractograms[0])) <= max(map(len, tractograms[0])) <= 15
+        lengths = [np.bincount([len(line) for line in lines], minlength=16) for lines in tractograms]
         assert np.abs(lengths[0] - lengths[1]).sum() <= 4
 
     @pytest.mark.parametrize("name", ["ProbabilisticDirectionGetter", "PTTDirectionGetter"])
@@ -341,11 +340,11 @@ class TestLocalTracking:
         directions = 2.0 * default_sphere.vertices[drawn]
         directions[::2, 1] = 0
         options = {"unidirectional": True, "initial_directions": directions, "max_cross": 2, "return_all": return_all}
-        found = [self.lines(case, module, getter, **options) for module in (ours, theirs)]
-        same(*found)
+        lines, dipys = (self.lines(case, module, getter, **options) for module in (ours, theirs))
+        same(lines, dipys)
         if return_all:
             turned = self.lines(case, ours, getter, randomize_forward_direction=True, **options)
-            there = {line[1].tobytes() for line in found[0]}
+            there = {line[1].tobytes() for line in lines}
             assert 0.4 < np.mean([line[1].tobytes() in there for line in turned]) < 0.6
 
     def test_each_iteration_tracks_anew(self, case):
@@ -390,10 +389,10 @@ class TestDirections:
         """Directions are vertices, since the engine moves others to the nearest one."""
         drawn = np.random.default_rng(5).integers(len(default_sphere.vertices), size=len(case.seeds))
         directions = default_sphere.vertices[drawn]
-        given = directions[:, None] if name == "closestpeak_tracking" else directions
+        chosen = {"seed_directions": directions[:, None] if name == "closestpeak_tracking" else directions}
         # in voxels of unequal sides, DIPY begins backward halves in a direction that is bent
-        chosen = {"affine": np.eye(4) * [4, 4, 4, 1], "seeds": case.seeds_in(np.eye(4) * [4, 4, 4, 1])}
-        same(*(case.lines(name, module, seed_directions=given, **chosen) for module in (ours, theirs)))
+        chosen |= {"affine": np.eye(4) * [4, 4, 4, 1], "seeds": case.seeds_in(np.eye(4) * [4, 4, 4, 1])}
+        same(*(case.lines(name, module, **chosen) for module in (ours, theirs)))
 
     def test_seeds_are_repeated_for_each_direction(self):
         directions = np.array([[[2.0, 0, 0], [0, 0, 0], [0, 3, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, -1]]])
@@ -465,7 +464,7 @@ class TestErrors:
 class TestParticles:
     @pytest.mark.parametrize("rule", ["act", "cmc"])
     def test_particle_filtering_agrees(self, case, rule):
-        seeds, affine = 4 * case.voxels, np.diag([4.0, 4.0, 4.0, 1.0])
+        seeds, affine = 4 * case.voxels[:400], np.diag([4.0, 4.0, 4.0, 1.0])
 
         def lines(module, criteria, **options):
             if rule == "act":
@@ -475,6 +474,6 @@ class TestParticles:
             options |= {"max_cross": 1, "pft_back_tracking_dist": 4, "sc": sc, "affine": affine, "seeds": seeds}
             return case.lines("pft_tracking", module, **options)
 
-        found = lines(ours, ours)
-        agree(found, lines(theirs, dipys), share=0.02)
-        assert 0 < len(lines(ours, ours, return_all=False)) < len(found)
+        grown = lines(ours, ours)
+        agree(grown, lines(theirs, dipys), share=0.02)
+        assert 0 < len(lines(ours, ours, return_all=False)) < len(grown)

@@ -29,11 +29,11 @@ class Scene:
 
     def __init__(self, phantom: Any, sphere: Any) -> None:
         model = CsaOdfModel(gradient_table(phantom.bvals, bvecs=phantom.bvecs), sh_order_max=4)
+        self.white = np.minimum(np.sum([bundle.membership for bundle in phantom.bundles], axis=0), 1.0) * phantom.mask
         self.pam = peaks_from_model(
-            model, phantom.data, sphere, relative_peak_threshold=0.5, min_separation_angle=25, mask=phantom.mask,
+            model, phantom.data, sphere, relative_peak_threshold=0.5, min_separation_angle=25, mask=self.white > 0.1,
             npeaks=3, sh_order_max=4, return_sh=True,
         )
-        self.white = np.minimum(np.sum([one.membership for one in phantom.bundles], axis=0), 1.0) * phantom.mask
         self.mask, self.sphere = phantom.mask, sphere
         rng, voxels = np.random.default_rng(4), np.argwhere(self.white > 0.5)
         self.seeds = (voxels[rng.integers(len(voxels), size=2000)] + rng.uniform(-0.4, 0.4, (2000, 3))) * 5
@@ -66,30 +66,31 @@ class TestPeaks:
     @pytest.mark.parametrize("sphere", ["default", "repulsion724"])
     def test_deterministic_streamlines_are_dipys(self, scene, head, sphere):
         """On a whole sphere a streamline may begin with either of two opposite vertices, and so be turned round."""
-        some = scene if sphere == "default" else Scene(head.phantom, get_sphere(name=sphere))
-        one, other = (some.lines("deterministic_tracking", module, max_angle=35) for module in (ours, theirs))
-        assert len(one) == len(other) > 1500
-        pairs = list(zip(one, other, strict=True))
+        here = scene if sphere == "default" else Scene(head.phantom, get_sphere(name=sphere))
+        lines, dipys = (here.lines("deterministic_tracking", module, max_angle=35) for module in (ours, theirs))
+        assert len(lines) == len(dipys) > 0.75 * len(here.seeds)
+        pairs = list(zip(lines, dipys, strict=True))
         close = [len(a) == len(b) and any(np.allclose(a, c, atol=2e-3) for c in (b, b[::-1])) for a, b in pairs]
         assert np.mean(close) > 0.97
 
     def test_probabilistic_streamlines_agree(self, scene):
         """Lengths within 2 %, and the density as near to DIPY's as a second run of DIPY is."""
-        one, other, again = (
+        lines, dipys, again = (
             scene.lines("probabilistic_tracking", module, max_angle=35, random_seed=seed)
             for module, seed in ((ours, 1_000_007), (theirs, 1_000_007), (theirs, 1_000_009))
         )
-        assert len(one) == pytest.approx(len(other), rel=0.02)
-        assert mean_mm(one) == pytest.approx(mean_mm(other), rel=0.02)
-        mine, dipys, twice = map(scene.density, (one, other, again))
-        assert np.corrcoef(mine, dipys)[0, 1] > np.corrcoef(dipys, twice)[0, 1] - 0.01
+        assert len(lines) == pytest.approx(len(dipys), rel=0.02)
+        assert mean_mm(lines) == pytest.approx(mean_mm(dipys), rel=0.02)
+        density, theirs_first, theirs_second = map(scene.density, (lines, dipys, again))
+        likeness = np.corrcoef(theirs_first, theirs_second)[0, 1]
+        assert np.corrcoef(density, theirs_first)[0, 1] > likeness - 0.01
 
     def test_eudx_is_near_to_dipys(self, scene):
         """Numbers within 3 %, mean lengths within 8 %, and a density that correlates by more than 0.95."""
-        one, other = (scene.lines("eudx_tracking", module) for module in (ours, theirs))
-        assert len(one) == pytest.approx(len(other), rel=0.03)
-        assert mean_mm(one) == pytest.approx(mean_mm(other), rel=0.08)
-        assert np.corrcoef(scene.density(one), scene.density(other))[0, 1] > 0.95
+        lines, dipys = (scene.lines("eudx_tracking", module) for module in (ours, theirs))
+        assert len(lines) == pytest.approx(len(dipys), rel=0.03)
+        assert mean_mm(lines) == pytest.approx(mean_mm(dipys), rel=0.08)
+        assert np.corrcoef(scene.density(lines), scene.density(dipys))[0, 1] > 0.95
 
     def test_eudx_follows_as_many_peaks_as_are_asked_for(self, scene):
         few, all_peaks = (scene.lines("eudx_tracking", max_cross=most) for most in (1, None))
@@ -99,22 +100,22 @@ class TestPeaks:
     def test_particles_follow_the_coefficients_of_peaks(self, scene):
         rest, left = scene.mask - scene.white, np.arange(len(scene.white))[:, None, None] < len(scene.white) // 2
         sc = ours.ActStoppingCriterion.from_pve(scene.white, rest * left, rest * ~left)
-        one = scene.lines("pft_tracking", sc=sc)
-        other = scene.lines("pft_tracking", sc=sc, pam=None, sh=scene.pam.shm_coeff)
-        assert len(one) == len(other) > 500
-        assert all(map(np.array_equal, one, other))
+        of_peaks = scene.lines("pft_tracking", sc=sc)
+        of_coefficients = scene.lines("pft_tracking", sc=sc, pam=None, sh=scene.pam.shm_coeff)
+        assert len(of_peaks) == len(of_coefficients) > 500
+        assert all(map(np.array_equal, of_peaks, of_coefficients))
 
     @pytest.mark.parametrize(
-        ("given", "words"),
+        ("options", "words"),
         [
             ({"sf": 1}, "^sf and pam given"),
             ({"pam": 3}, "^pam is a int: give DIPY's PeaksAndMetrics"),
             ({"sphere": get_sphere(name="repulsion724")}, "^sphere has 724 vertices, but the peaks of pam .* of 362"),
         ],
     )
-    def test_what_cannot_be_followed_is_refused(self, scene, given, words):
+    def test_what_cannot_be_followed_is_refused(self, scene, options, words):
         with pytest.raises(ts.ParameterError, match=words):
-            scene.lines("deterministic_tracking", **given)
+            scene.lines("deterministic_tracking", **options)
         with pytest.raises(ts.ParameterError, match="pam is missing"):
             scene.lines("eudx_tracking", pam=None)
         bare = SimpleNamespace(peak_indices=np.zeros((2, 2, 2, 1)), peak_values=np.zeros((2, 2, 2, 1)))
@@ -138,15 +139,15 @@ class TestRegions:
         def in_ball(points):
             return np.linalg.norm(points - centre, axis=1) <= 30
 
-        for given, kept in (
+        for regions, kept in (
             ({"include": upper}, lambda line: in_upper(line).any()),
             ({"include": [upper, ts.Sphere(centre, 30)]}, lambda line: in_upper(line).any() and in_ball(line).any()),
             ({"exclude": ts.Sphere(centre, 30)}, lambda line: not in_ball(line).any()),
         ):
-            found = scene.lines("deterministic_tracking", max_angle=35, **given)
+            lines = scene.lines("deterministic_tracking", max_angle=35, **regions)
             expected = [line for line in everything if kept(line)]
             assert 0.05 < len(expected) / len(everything) < 0.95
-            assert len(found) == pytest.approx(len(expected), rel=0.01)  # float32 near the edges
+            assert len(lines) == pytest.approx(len(expected), rel=0.01)  # float32 near the edges
 
     def test_what_does_not_go_together_is_refused(self, scene):
         sc = ours.ActStoppingCriterion.from_pve(scene.white, 1 - scene.white, 0 * scene.white)
@@ -159,8 +160,8 @@ class TestRegions:
 
 
 def test_several_devices_give_the_streamlines_of_one(scene, monkeypatch):
-    one = scene.lines("probabilistic_tracking", max_angle=35)
+    single = scene.lines("probabilistic_tracking", max_angle=35)
     monkeypatch.setattr(growing, "devices_of", lambda _: [choose("cpu")] * 2)
     two = scene.lines("probabilistic_tracking", max_angle=35, devices="0,1")
-    assert len(one) == len(two) > 500
-    assert all(map(np.array_equal, one, two))
+    assert len(single) == len(two) > 500
+    assert all(map(np.array_equal, single, two))

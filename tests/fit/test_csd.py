@@ -90,20 +90,20 @@ def test_a_single_fibre_peaks_along_itself():
 
 def test_threads_layout_and_company_leave_the_bits_alone():
     data, gtab = brainlike(gradients(), 90), gradients()
-    one = fit_csd(data, gtab, everywhere(data), RESPONSE, threads=1)
+    single = fit_csd(data, gtab, everywhere(data), RESPONSE, threads=1)
     many = fit_csd(np.asfortranarray(data), gtab, everywhere(data), RESPONSE, threads=5)
-    assert np.array_equal(one, many)
-    some = np.random.default_rng(0).random(data.shape[:3]) < 0.3
-    assert np.array_equal(fit_csd(data, gtab, some, RESPONSE), np.where(some[..., None], one, 0))
+    assert np.array_equal(single, many)
+    part = np.random.default_rng(0).random(data.shape[:3]) < 0.3
+    assert np.array_equal(fit_csd(data, gtab, part, RESPONSE), np.where(part[..., None], single, 0))
 
 
 def test_progress_rises_to_one(monkeypatch):
     monkeypatch.setattr(csd, "POLL", 0.001)
-    data, told = brainlike(gradients(), 3000), []
-    fit_csd(data, gradients(), everywhere(data), RESPONSE, progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1
-    assert any(0 < share < 1 for share in told)
+    data, shares = brainlike(gradients(), 3000), []
+    fit_csd(data, gradients(), everywhere(data), RESPONSE, progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert any(0 < share < 1 for share in shares)
 
 
 def test_an_empty_mask_is_all_zeros():
@@ -135,15 +135,15 @@ def test_too_few_directions_for_the_order_are_refused(monkeypatch):
 
 def test_a_caller_that_stops_is_heard_at_once(monkeypatch):
     monkeypatch.setattr(csd, "POLL", 0.001)
-    data, told = brainlike(gradients(), 20_000), []
+    data, shares = brainlike(gradients(), 20_000), []
 
     def stop(share: float) -> None:
-        told.append(share)
+        shares.append(share)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fit_csd(data, gradients(), everywhere(data), RESPONSE, progress=stop)
-    assert told[0] < 0.5
+    assert shares[0] < 0.5
 
 
 def test_the_response_comes_from_the_mask():

@@ -74,7 +74,8 @@ def test_turns_are_all_that_differ_for_axes():
     probe = np.array([0.2, 0.5, 0.8])
     every = [np.eye(3)[list(order)] * signs for order in permutations(range(3)) for signs in product((1, -1), repeat=3)]
     every, ours = (
-        {tuple(np.round(np.outer(m @ probe, m @ probe).ravel(), 9)) for m in some} for some in (every, TURNS.values())
+        {tuple(np.round(np.outer(turn @ probe, turn @ probe).ravel(), 9)) for turn in turns}
+        for turns in (every, TURNS.values())
     )
     assert every == ours
     assert len(ours) == len(TURNS) == 24
@@ -121,14 +122,14 @@ def test_what_was_asked_for_is_done_and_doubted(ring, tmp_path):
     assert not frames.place_gradients(dwi, None, "voxel", "dwi.bvec")[1].warnings
 
 
-@pytest.mark.parametrize(("turn", "said"), [([1, 0, 2], "axes in the order y,x,z"), ([0, 1, 2], "z flipped")])
-def test_other_faults_are_warned_of(ring, tmp_path, turn, said):
+@pytest.mark.parametrize(("turn", "words"), [([1, 0, 2], "axes in the order y,x,z"), ([0, 1, 2], "z flipped")])
+def test_other_faults_are_warned_of(ring, tmp_path, turn, words):
     wrong = gradients(32, 1000.0).bvecs[:, turn]
     if turn == [0, 1, 2]:
         wrong = wrong * [1, 1, -1]
     dwi = nifti.load_dwi(*series(tmp_path, ring[0], FLIP, wrong))
     (text,) = frames.place_gradients(dwi, None, "auto", "dwi.bvec")[1].warnings
-    assert said in text
+    assert words in text
 
 
 def test_unclear_is_dipys_rule_and_a_warning(tmp_path):
@@ -152,10 +153,10 @@ def test_both_warnings_are_told(ring, tmp_path, monkeypatch):
 def test_a_run_is_the_same_from_either_frame(ring, tmp_path, head):
     """Files to file: bits, the note and the sidecar."""
     bvecs, points = gradients(32, 1000.0).bvecs, {}
-    for frame, given in (("voxel", bvecs), ("fsl", bvecs @ FLIP)):
+    for frame, rows in (("voxel", bvecs), ("fsl", bvecs @ FLIP)):
         folder = tmp_path / frame
         folder.mkdir()
-        paths, out = series(folder, ring[0], np.eye(3), given), folder / "out.trk"
+        paths, out = series(folder, ring[0], np.eye(3), rows), folder / "out.trk"
         result = ts.track(*paths, out, nseeds=200, arch="cpu", mask=_mask(folder, ring[1]))
         record = json.loads(out.with_suffix(".json").read_text())
         assert record["frames"]["bvecs"]["frame"] == frame
@@ -172,17 +173,17 @@ def _mask(folder, inside, **grid):
 
 def test_a_cached_run_tells_again(ring, tmp_path):
     paths = series(tmp_path, ring[0], np.eye(3), gradients(32, 1000.0).bvecs @ FLIP)
-    told = []
+    notes = []
 
     class Ear(ts.Watcher):
         def note(self, text):
-            told.append(text)
+            notes.append(text)
 
     for _ in range(2):
         batches = ts.stream(*paths, nseeds=1, arch="cpu", mask=_mask(tmp_path, ring[1]),
                            cache_dir=tmp_path / "cache", watcher=Ear())
         batches.close()
-    assert len([text for text in told if "x is flipped" in text]) == 2
+    assert len([text for text in notes if "x is flipped" in text]) == 2
 
 
 # ----------------------------------------------------------------------------------------------------------- harmonics
@@ -284,19 +285,19 @@ def test_a_basis_of_another_scale_is_warned_of():
 def test_advice_names_the_likely_basis_first(basis):
     """That of MRtrix3; tournier07_legacy, which scores alike, is named for no file, and no legacy basis for a .mif."""
     axes, inside = rings()
-    space, told = Space(affine_of(np.eye(3)), SHAPE), set()
+    space, advice = Space(affine_of(np.eye(3)), SHAPE), set()
     for true in ("tournier07", "descoteaux07_legacy"):
         oriented = Orientations("sh", lobes(axes, inside, true), basis, None, space)
         for name in ("fod.nii.gz", "fod.mif", "FOD.MIF.GZ"):
-            for said in frames.frame_of_orientations(oriented, "voxel", name).warnings:
-                advised = re.findall(r"(?:higher in|% in) (?:basis )?(\w+)", said)[-1]
+            for warning in frames.frame_of_orientations(oriented, "voxel", name).warnings:
+                advised = re.findall(r"(?:higher in|% in) (?:basis )?(\w+)", warning)[-1]
                 mif = "mif" in name.lower()
-                assert advised == (true if true == "tournier07" or not mif else "another"), said
-                told.add((advised, mif))
+                assert advised == (true if true == "tournier07" or not mif else "another"), warning
+                advice.add((advised, mif))
     if basis.startswith("descoteaux07"):
-        assert {("tournier07", False), ("tournier07", True)} <= told
+        assert {("tournier07", False), ("tournier07", True)} <= advice
     if basis != "descoteaux07_legacy":
-        assert {("descoteaux07_legacy", False), ("another", True)} <= told
+        assert {("descoteaux07_legacy", False), ("another", True)} <= advice
 
 
 # --------------------------------------------------------------------------------------------------------------- peaks

@@ -64,12 +64,12 @@ def crossings():
 class TestIterative:
     def test_it_is_that_of_the_fibres(self, crossings):
         """The tensor that the mean of voxels of high FA makes is rounder."""
-        found, expected = iterative_response(*crossings), zonal_of(1000, 1.7e-3, 0.2e-3, 300)
-        assert np.abs(found.dwi_response - expected).max() < 0.015 * expected[0]
-        assert pytest.approx(303, rel=0.01) == found.S0  # of Rician noise
+        response, expected = iterative_response(*crossings), zonal_of(1000, 1.7e-3, 0.2e-3, 300)
+        assert np.abs(response.dwi_response - expected).max() < 0.015 * expected[0]
+        assert pytest.approx(303, rel=0.01) == response.S0  # of Rician noise
         (evals, unweighted), _ = csd_response(*crossings)
         rounder = zonal_of(1000, evals[0], evals[1], unweighted)
-        assert abs(rounder[1] - expected[1]) > 3 * abs(found.dwi_response[1] - expected[1])
+        assert abs(rounder[1] - expected[1]) > 3 * abs(response.dwi_response[1] - expected[1])
 
     @pytest.mark.parametrize("broken", ["_axes", "_likeness"])
     def test_not_without_the_axes_or_the_choice(self, crossings, monkeypatch, broken):
@@ -79,10 +79,10 @@ class TestIterative:
         }
         monkeypatch.setattr(responses, broken, worse[broken])
         try:
-            found = iterative_response(*crossings).dwi_response
+            zonal = iterative_response(*crossings).dwi_response
         except InputError:
             return
-        assert np.abs(found - zonal_of(1000, 1.7e-3, 0.2e-3, 300)).max() > 30
+        assert np.abs(zonal - zonal_of(1000, 1.7e-3, 0.2e-3, 300)).max() > 30
 
     def test_threads_change_no_bit(self, crossings):
         few, many = (iterative_response(*crossings, threads=n) for n in (1, 5))
@@ -98,17 +98,17 @@ class TestIterative:
         data = (clean + rng.normal(0, 5, clean.shape)).astype(np.float32)[:, None, None]
         with pytest.raises(InputError, match=r"has an FA above 0\.7"):
             csd_response(data, gtab, everywhere(data))
-        found = iterative_response(data, gtab, everywhere(data)).dwi_response
+        zonal = iterative_response(data, gtab, everywhere(data)).dwi_response
         water = np.array([1000 * np.exp(-1.5) * np.sqrt(4 * np.pi), 0, 0, 0, 0])
         expected = 0.25 * zonal_of(1500, ALONG, ACROSS, UNWEIGHTED) + 0.75 * water
-        assert np.abs(found - expected).max() < 0.01 * expected[0]
+        assert np.abs(zonal - expected).max() < 0.01 * expected[0]
 
     def test_voxels_without_finite_signals_have_no_say(self):
         data, gtab = brainlike(gradients(), 400), gradients()
         expected = iterative_response(data[20:], gtab, everywhere(data[20:]))
         data[:10], data[10:20] = np.nan, 0
-        found = iterative_response(data, gtab, everywhere(data))
-        assert np.array_equal(found.dwi_response, expected.dwi_response)
+        response = iterative_response(data, gtab, everywhere(data))
+        assert np.array_equal(response.dwi_response, expected.dwi_response)
 
     @pytest.mark.parametrize(
         ("data", "words"),
@@ -132,17 +132,17 @@ class TestFiles:
 
     def test_a_row_of_mrtrix(self, tmp_path):
         row = " ".join(map(str, [*ZONAL, 0.1]))
-        found = self.read(tmp_path, f"# Shells: 999\n# command_history: amp2response  (version=3.0.3)\n{row}\n")
-        assert found.dwi_response.tolist() == ZONAL
-        assert found.S0 is None
+        response = self.read(tmp_path, f"# Shells: 999\n# command_history: amp2response  (version=3.0.3)\n{row}\n")
+        assert response.dwi_response.tolist() == ZONAL
+        assert response.S0 is None
 
     @pytest.mark.parametrize("header", ["# Shells: 0,995,3000\n", ""])
     def test_the_row_of_the_shell(self, tmp_path, header):
         b0 = "1063.5 0 0 0 0"
         rows = [b0, " ".join(map(str, ZONAL))] + (["243 -183 83 -27 7"] if header else [])
-        found = self.read(tmp_path, header + "\n".join(rows))
-        assert found.dwi_response.tolist() == ZONAL
-        assert pytest.approx(300, abs=0.1) == found.S0
+        response = self.read(tmp_path, header + "\n".join(rows))
+        assert response.dwi_response.tolist() == ZONAL
+        assert pytest.approx(300, abs=0.1) == response.S0
 
     @pytest.mark.parametrize("text", ["1.7e-3 3e-4 3e-4 300\n", "1.7e-3,3e-4,3e-4,300", "# a\n0.0017\t3e-4 3e-4  300"])
     def test_dipys_numbers(self, tmp_path, text):
@@ -158,7 +158,7 @@ class TestFiles:
         assert np.abs(response.on_sphere(sphere) - expected).max() < 1e-3 * expected.max()
         data, gtab = brainlike(gradients(), 40), gradients()
         tensor = np.array([ALONG, ACROSS, ACROSS]), UNWEIGHTED
-        fits = [fit_csd(data, gtab, everywhere(data), one, 8) for one in (response, tensor)]
+        fits = [fit_csd(data, gtab, everywhere(data), each, 8) for each in (response, tensor)]
         assert np.percentile(np.abs(fits[0] - fits[1]), 95) < 0.003 * np.abs(fits[1]).max()
 
     @pytest.mark.parametrize(
@@ -185,19 +185,19 @@ class TestFiles:
 
     def test_numbers_in_python(self):
         evals = np.array([1.7e-3, 3e-4, 3e-4])
-        for given in ("1.7e-3,3e-4,3e-4,300", [1.7e-3, 3e-4, 3e-4, 300], (evals, 300.0)):
-            chosen = ts.Parameters.given({"dg": "det", "response": given})
+        for numbers in ("1.7e-3,3e-4,3e-4,300", [1.7e-3, 3e-4, 3e-4, 300], (evals, 300.0)):
+            chosen = ts.Parameters.given({"dg": "det", "response": numbers})
             assert not chosen.inputs()
-            found, unweighted = read_response(chosen.response).of_shell(1000, 8)
-            assert (found == evals).all()
+            eigenvalues, unweighted = read_response(chosen.response).of_shell(1000, 8)
+            assert (eigenvalues == evals).all()
             assert unweighted == 300
         text = response_text(AxSymShResponse(300, np.array(ZONAL)))
         assert read_response(text).of_shell(1000, 8).dwi_response.tolist() == ZONAL
 
-    @pytest.mark.parametrize("given", ["", 3.0 + 1j, None.__class__, [[1, 2], ["b"]], ["a"]])
-    def test_other_values_are_an_error(self, given):
+    @pytest.mark.parametrize("value", ["", 3.0 + 1j, None.__class__, [[1, 2], ["b"]], ["a"]])
+    def test_other_values_are_an_error(self, value):
         with pytest.raises(ts.ParameterError, match=r"^response is "):
-            ts.Parameters.given({"dg": "det", "response": given})
+            ts.Parameters.given({"dg": "det", "response": value})
 
 
 @needs_crop
@@ -233,13 +233,13 @@ def test_the_fibercup_needs_no_option(tmp_path):
     files = [FIBERCUP / name for name in ("acq-averaged_b-1500.nii.gz", "b1500.bval", "dirs64.bvec")]
     seeds = {"seed_mask": FIBERCUP / "wm_mask.nii.gz", "fa_threshold": 0.05, "nseeds": 500, "arch": "cpu"}
     for number, mask in enumerate(({}, {"mask": FIBERCUP / "wm_mask.nii.gz"})):
-        found = ts.track(*files, tmp_path / f"{number}.trx", dg="det", **seeds, **mask)
+        result = ts.track(*files, tmp_path / f"{number}.trx", dg="det", **seeds, **mask)
         chosen = json.loads((tmp_path / f"{number}.json").read_text())["chosen"]
-        told = chosen["response"]
-        assert told["way"] == "tournier"
+        response = chosen["response"]
+        assert response["way"] == "tournier"
         assert chosen["csd_lambda"] == 1
-        assert told["zonal"][:3] == pytest.approx([147.88, -32.96, 6.13], rel=0.05)  # of dwi2response tournier
-        assert found.mean_mm > 20
+        assert response["zonal"][:3] == pytest.approx([147.88, -32.96, 6.13], rel=0.05)  # of dwi2response tournier
+        assert result.mean_mm > 20
         with pytest.raises(ts.InputError, match="fa_response") if mask else nullcontext():
             ts.track(*files, dg="det", response="fa", **seeds, **mask)
 
@@ -249,25 +249,25 @@ class TestRuns:
 
     def chosen(self, head, path, **options):
         options = {"dg": "det", "nseeds": 40, "arch": "cpu", "force": True, "sh_order": 8} | options
-        found = ts.track(*head.series, path / "a.trx", mask=head.mask, **options)
+        result = ts.track(*head.series, path / "a.trx", mask=head.mask, **options)
         record = json.loads((path / "a.json").read_text())
-        return record["chosen"]["response"], record, found.notes
+        return record["chosen"]["response"], record, result.notes
 
     def test_the_record_has_the_response_and_its_file(self, head, tmp_path):
         """Also when it comes from the cache, in which a file is told apart by its numbers."""
         file, cache = tmp_path / "response.txt", tmp_path / "cache"
-        found = {}
-        for given in ("fa", "tournier", file, file):
-            file.write_text(f"577 -217 39 -4 {len(found)}")
-            told, record, _ = self.chosen(head, tmp_path, response=given, cache_dir=cache)
-            found[f"{given} {len(found)}"] = told
-            assert record["parameters"]["response"] == str(given)
-            assert ("response" in record["inputs"]) == (given == file)
-        fa, tournier, *files = found.values()
+        responses = {}
+        for option in ("fa", "tournier", file, file):
+            file.write_text(f"577 -217 39 -4 {len(responses)}")
+            response, record, _ = self.chosen(head, tmp_path, response=option, cache_dir=cache)
+            responses[f"{option} {len(responses)}"] = response
+            assert record["parameters"]["response"] == str(option)
+            assert ("response" in record["inputs"]) == (option == file)
+        fa, tournier, *files = responses.values()
         assert (fa["way"], tournier["way"]) == ("fa", "tournier")
         assert len(fa["eigenvalues"]) == 3
         assert len(tournier["zonal"]) == 5
-        assert [one["zonal"][-1] for one in files] == [2, 3]
+        assert [each["zonal"][-1] for each in files] == [2, 3]
         assert len(list(cache.glob("odf-*"))) == 4
         again, _, _ = self.chosen(head, tmp_path, response=file, cache_dir=cache)
         moved = file.rename(tmp_path / "moved.txt")
@@ -278,20 +278,20 @@ class TestRuns:
         file = tmp_path / "response.txt"
         file.write_text("1.7e-3 3e-4 3e-4 300\n")
         rows = [
-            plan_of(head, dg="det", response=given).prepared.arrays["volume_rows"]
-            for given in (file, [1.7e-3, 3e-4, 3e-4, 300], (np.array([1.7e-3, 3e-4, 3e-4]), 300))
+            plan_of(head, dg="det", response=response).prepared.arrays["volume_rows"]
+            for response in (file, [1.7e-3, 3e-4, 3e-4, 300], (np.array([1.7e-3, 3e-4, 3e-4]), 300))
         ]
         assert np.array_equal(rows[0], rows[1])
         assert np.array_equal(rows[0], rows[2])
 
     def test_auto_is_fa_or_tournier_where_few_voxels_have_a_high_fa(self, head, tmp_path):
-        told, _, notes = self.chosen(head, tmp_path)
-        assert told["way"] == "fa"
-        assert told == self.chosen(head, tmp_path, response="fa")[0]
+        response, _, notes = self.chosen(head, tmp_path)
+        assert response["way"] == "fa"
+        assert response == self.chosen(head, tmp_path, response="fa")[0]
         assert not any("tournier" in note for note in notes)
-        told, record, notes = self.chosen(head, tmp_path, fa_response=0.999)
+        response, record, notes = self.chosen(head, tmp_path, fa_response=0.999)
         assert 0.05 < record["chosen"]["csd_lambda"] < 0.5  # the fibres have a high FA all the same
-        assert told == self.chosen(head, tmp_path, response="tournier")[0]
+        assert response == self.chosen(head, tmp_path, response="tournier")[0]
         assert any("an FA above 0.999" in note and note.endswith("response tournier") for note in notes)
 
     def test_auto_of_a_small_mask_is_fa(self, head):

@@ -90,10 +90,10 @@ SCHEMES = {
 @pytest.mark.parametrize("name", SCHEMES)
 def test_b_values_that_are_close_are_a_shell(name):
     gtab, sizes = SCHEMES[name]
-    found = shells.shells(gtab)
-    assert [int(volumes.sum()) for volumes in found] == sizes
-    assert np.sum(found, axis=0).max() == 1
-    assert not np.any(found & gtab.b0s_mask)
+    masks = shells.shells(gtab)
+    assert [int(volumes.sum()) for volumes in masks] == sizes
+    assert np.sum(masks, axis=0).max() == 1
+    assert not np.any(masks & gtab.b0s_mask)
 
 
 @pytest.mark.skipif(shutil.which("mrinfo") is None, reason="MRtrix3's mrinfo is not installed")
@@ -103,9 +103,9 @@ def test_the_shells_are_those_of_mrinfo(name, tmp_path):
     nib.save(nib.Nifti1Image(np.zeros((1, 1, 1, len(gtab.bvals)), np.float32), np.eye(4)), tmp_path / "a.nii")
     np.savetxt(tmp_path / "grad", np.c_[np.where(gtab.b0s_mask[:, None], [0, 0, 1], gtab.bvecs), gtab.bvals])
     command = ["mrinfo", tmp_path / "a.nii", "-grad", tmp_path / "grad", "-shell_indices", "-bvalue_scaling", "false"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    theirs = [np.array(indices.split(","), int) for indices in told][1:]  # the first are the b0s
-    assert [np.flatnonzero(volumes).tolist() for volumes in shells.shells(gtab)] == [one.tolist() for one in theirs]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    theirs = [[int(index) for index in indices.split(",")] for indices in printed][1:]  # the first are the b0s
+    assert [np.flatnonzero(volumes).tolist() for volumes in shells.shells(gtab)] == theirs
 
 
 @pytest.mark.parametrize(("bvals", "sizes"), [([700], [1]), ([700, 900], [1, 1]), ([700, 750], [2]), ([], [])])
@@ -116,17 +116,17 @@ def test_too_few_volumes_for_clusters_are_shells_all_the_same(bvals, sizes):
 @pytest.mark.filterwarnings("ignore:.*in no shell")
 def test_doubtful_shells_are_told(two, tmp_path):
     assert not any(shells.doubts(SCHEMES[name][0]) for name in ("human connectome", "900 to 1100", "3000 +- 60"))
-    (told,) = shells.doubts(scheme(np.linspace(300, 3000, 60)))
-    assert told.startswith("60 volumes of b = 300 to 3000 follow each other so closely that they count as one shell")
-    (told,) = shells.doubts(SCHEMES["few stray volumes"][0])
-    assert told.startswith("2 volumes are in no shell and not fitted (first: volume ")
+    (doubt,) = shells.doubts(scheme(np.linspace(300, 3000, 60)))
+    assert doubt.startswith("60 volumes of b = 300 to 3000 follow each other so closely that they count as one shell")
+    (doubt,) = shells.doubts(SCHEMES["few stray volumes"][0])
+    assert doubt.startswith("2 volumes are in no shell and not fitted (first: volume ")
     folder = shutil.copytree(two / "2500", tmp_path / "stray")
     bvals = np.loadtxt(folder / FILES[1])
     bvals[-1] = 1700
     np.savetxt(folder / FILES[1], bvals[None], fmt="%g")
-    found = run(folder, output=tmp_path / "a.trx")
-    (told,) = (warning for warning in found.warnings if "in no shell" in warning)
-    assert told.endswith("1 volume is in no shell and not fitted (first: volume 31 of b = 1700, with fewer than 3 "
+    result = run(folder, output=tmp_path / "a.trx")
+    (doubt,) = (warning for warning in result.warnings if "in no shell" in warning)
+    assert doubt.endswith("1 volume is in no shell and not fitted (first: volume 31 of b = 1700, with fewer than 3 "
                          "b-values within 80)")
     assert json.loads((tmp_path / "a.json").read_text())["chosen"]["shells"]["b"] == [2500.0]
 
@@ -162,11 +162,11 @@ def test_a_single_shell_stays_as_it_is():
 def two(tmp_path_factory):
     """Folders of a series with shells of 1000 and 2500, with the first one alone, and with the second one alone."""
     root = tmp_path_factory.mktemp("shells")
-    made = {b: make_phantom((18, 22, 17), voxel_mm=8.0, n_b0=2, n_dirs=30, bval=b) for b in (1000, 2500)}
-    for bval, phantom in made.items():
+    phantoms = {b: make_phantom((18, 22, 17), voxel_mm=8.0, n_b0=2, n_dirs=30, bval=b) for b in (1000, 2500)}
+    for bval, phantom in phantoms.items():
         save_phantom(phantom, root / str(bval))
-    read = [[np.loadtxt(root / str(b) / name, ndmin=2) for name in FILES[1:]] for b in made]
-    images = [nib.load(root / str(b) / FILES[0]) for b in made]
+    read = [[np.loadtxt(root / str(b) / name, ndmin=2) for name in FILES[1:]] for b in phantoms]
+    images = [nib.load(root / str(b) / FILES[0]) for b in phantoms]
     both = root / "both"
     shutil.copytree(root / "1000", both)
     every = np.random.default_rng(0).permutation(64)
@@ -223,7 +223,7 @@ def test_one_shell_is_that_of_dwiextract(two, tmp_path, options, bval):
 def test_fa_is_that_of_the_lower_shell(two):
     dwi = nifti.load_dwi(*(two / "both" / name for name in FILES))
     mask = np.ones(dwi.space.shape, bool)
-    both, lower, higher = (Fits(one, mask).anisotropy() for one in (
+    both, lower, higher = (Fits(series, mask).anisotropy() for series in (
         dwi, shells.only_shells(dwi, "1000"), shells.only_shells(dwi, "2500"),
     ))
     assert np.array_equal(both, lower)

@@ -34,9 +34,9 @@ def shaped(rows: np.ndarray) -> np.ndarray:
 
 def agrees(data, gtab, mask=None) -> bool:
     mask = np.ones(data.shape[:3], bool) if mask is None else mask
-    found = tensor_fa(data, gtab, mask)
-    assert found.dtype == np.float32
-    return bool(np.abs(found - dipys(data, gtab, mask)).max() < 1e-5)
+    fa = tensor_fa(data, gtab, mask)
+    assert fa.dtype == np.float32
+    return bool(np.abs(fa - dipys(data, gtab, mask)).max() < 1e-5)
 
 
 @pytest.mark.parametrize("rows", [
@@ -77,9 +77,9 @@ def test_a_nan_is_refused_as_by_dipy():
 def test_threads_and_layout_leave_the_bits_alone(monkeypatch):
     monkeypatch.setattr(tensor, "BLOCK", 7)
     data, mask = noisy_crossing(gradients()), RNG.random((3, 3, 3)) < 0.7
-    one = tensor_fa(data, gradients(), mask, threads=1)
-    assert np.array_equal(one, tensor_fa(np.asfortranarray(data), gradients(), mask, threads=5))
-    assert not one[~mask].any()
+    single = tensor_fa(data, gradients(), mask, threads=1)
+    assert np.array_equal(single, tensor_fa(np.asfortranarray(data), gradients(), mask, threads=5))
+    assert not single[~mask].any()
     assert not tensor_fa(data, gradients(), ~mask & mask).any()
 
 
@@ -88,6 +88,6 @@ def test_equals_dipy_on_real_signals(name):
     if not (DATA / name).is_dir():
         pytest.skip(f"no real data at ../shared/data/{name}")
     dwi = nifti.load_dwi(*(DATA / name / file for file in SERIES[name]))
-    some = np.zeros(dwi.data.shape[:3], bool)
-    some.reshape(-1)[:: max(some.size // 10_000, 1)] = True  # with background, whose signals are noise or 0
-    assert agrees(dwi.data, dwi.gtab, some)
+    sample = np.zeros(dwi.data.shape[:3], bool)
+    sample.reshape(-1)[:: max(sample.size // 4000, 1)] = True  # with background, whose signals are noise or 0
+    assert agrees(dwi.data, dwi.gtab, sample)

@@ -45,9 +45,10 @@ def test_arrays_have_the_promised_shapes(phantom):
     assert total.max() <= 1 + 1e-5
 
 
-def test_the_seed_fixes_the_noise(phantom):
-    assert np.array_equal(make_phantom(SHAPE, voxel_mm=3.4).data, phantom.data)
-    assert not np.array_equal(make_phantom(SHAPE, voxel_mm=3.4, seed=2).data, phantom.data)
+def test_the_seed_fixes_the_noise():
+    first, again, other = (make_phantom((22, 26, 20), n_dirs=6, seed=seed).data for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_noise_has_the_requested_size():
@@ -113,14 +114,14 @@ def test_act_ends_streamlines_at_the_cortex(phantom, tmp_path):
     series = save_phantom(phantom, tmp_path)
     tissues = {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in phantom.tissues}
     result = ts.track(
-        *series, mask=tmp_path / "mask.nii.gz", dg="prob", arch="cpu", nseeds=500, stopping="act", keep="valid-ends",
+        *series, mask=tmp_path / "mask.nii.gz", dg="prob", arch="cpu", nseeds=200, stopping="act", keep="valid-ends",
         **tissues,
     )
     batch = ts.Batch.concatenate(result.batches)
     ends = np.concatenate([batch.points[batch.offsets[:-1]], batch.points[batch.offsets[1:] - 1]])
     near = tuple(np.rint(voxels(phantom, ends)).astype(int).T)
     step = maximum_filter(phantom.tissues["gm"], 3)
-    assert len(batch) > 200
+    assert len(batch) > 80
     assert (batch.stop_reasons == ts.Stop.VALID_END).mean() > 0.99
     assert (step[near] > 0.5).mean() > 0.99  # a step more would be in grey matter
 

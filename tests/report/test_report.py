@@ -60,8 +60,8 @@ def test_streamlines_have_the_place_and_the_colour_of_their_direction():
     space = ts.Space(np.diag([-2.0, 2, 2, 1]), (40, 40, 40))
     along = np.linspace(0, 20, 30)[:, None]
     lines = [[-70, 10, 40] + along * [1, 0, 0], [-20, 50, 20] + along * [0, 1, 0], [-40, 20, 30] + along * [0, 0, 1]]
-    made = scene(space, lines, np.ones(space.shape, np.uint8))
-    axial = streamline_pictures(made)[0].astype(int)
+    drawn = scene(space, lines, np.ones(space.shape, np.uint8))
+    axial = streamline_pictures(drawn)[0].astype(int)
     red, green, blue = np.moveaxis(axial, 2, 0)
     row, column = np.argwhere((red > 150) & (green < 60)).mean(axis=0) / axial.shape[:2]
     assert column < 0.4 and row > 0.5  # to the left and at the back
@@ -69,7 +69,8 @@ def test_streamlines_have_the_place_and_the_colour_of_their_direction():
     assert column > 0.6 and row < 0.4
     assert np.any((blue > 100) & (red < 60))
     # only the slices' voxels with streamlines are coloured
-    assert [picture.shape for picture in density_pictures(made)] == [one.shape for one in streamline_pictures(made)]
+    shapes = [picture.shape for picture in streamline_pictures(drawn)]
+    assert [picture.shape for picture in density_pictures(drawn)] == shapes
 
 
 def test_a_sample_is_even_and_the_density_is_that_of_all(monkeypatch):
@@ -92,9 +93,9 @@ def test_a_sample_is_even_and_the_density_is_that_of_all(monkeypatch):
 
 def test_directions_lie_in_their_voxels():
     space = ts.Space(np.diag([-2.0, 2, 2, 1]), (30, 20, 10))
-    made = scene(space, [np.array([[-58.0, 0, 8], [0, 38, 8]])])
+    drawn = scene(space, [np.array([[-58.0, 0, 8], [0, 38, 8]])])
     places = np.array([[2, 3, 4], [27, 16, 4]])
-    picture = peaks_picture(made, SlicePeaks(places, np.array([[1.0, 0, 0], [0, 1, 0]]), np.zeros(2, int)))
+    picture = peaks_picture(drawn, SlicePeaks(places, np.array([[1.0, 0, 0], [0, 1, 0]]), np.zeros(2, int)))
     red, green, _ = np.moveaxis(picture.astype(int), 2, 0)
     # the first voxel is to the right and at the back, since the first axis points left
     assert np.argwhere(red - green > 80).mean(axis=0)[1] > picture.shape[1] / 2
@@ -130,21 +131,21 @@ def connectome(n, measures=("count",)):
 
 
 def test_a_matrix_is_coded_to_one_in_ten_thousand():
-    made = connectome(30)
-    for matrix in (made.values["count"], made.errors["count"]):
-        told = encode_matrix(matrix)
-        codes = np.frombuffer(base64.b64decode(told["codes"]), "<u2")
+    matrices = connectome(30)
+    for matrix in (matrices.values["count"], matrices.errors["count"]):
+        code = encode_matrix(matrix)
+        codes = np.frombuffer(base64.b64decode(code["codes"]), "<u2")
         # as the script reads them
-        values = told["low"] * np.exp((codes - 1.0) / 65532 * np.log(told["high"] / told["low"]))
+        values = code["low"] * np.exp((codes - 1.0) / 65532 * np.log(code["high"] / code["low"]))
         values = np.where(codes == 0, 0, np.where(codes == UNKNOWN, np.nan, values))
         assert np.allclose(values, matrix[np.triu_indices(30)], rtol=2e-4, equal_nan=True)
 
 
 def test_a_page_has_room_for_400_nodes_but_not_for_any_number_of_measures():
-    one, other = connectomes([connectome(400), connectome(400, tuple("abcdefgh"))])
-    assert [len(one["measures"]), one["missing"]] == [1, []]
-    assert other["measures"] and other["missing"]
-    assert "errors" in other["measures"][0]
+    single, several = connectomes([connectome(400), connectome(400, tuple("abcdefgh"))])
+    assert [len(single["measures"]), single["missing"]] == [1, []]
+    assert several["measures"] and several["missing"]
+    assert "errors" in several["measures"][0]
 
 
 class Elements(HTMLParser):
@@ -152,11 +153,11 @@ class Elements(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.found = []
+        self.elements = []
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
 
 @pytest.fixture(scope="module")
@@ -176,22 +177,22 @@ def kept():
 
 
 def test_the_page_runs_only_its_own_script_and_loads_nothing(kept):
-    made = connectome(12)
+    matrix = connectome(12)
     odd = "</script><script>alert(1)</script>"
-    made = Matrix(**vars(made) | {"names": (odd, *made.names[1:])})
+    matrix = Matrix(**vars(matrix) | {"names": (odd, *matrix.names[1:])})
     space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
     shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
-    told = RunFacts(kept, "<u>out.trx", np.bincount([30, 30]), ("a & b",), {"connectome": (made,)})
-    page = html(told, shown, Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none."))
-    elements = Elements(page).found
+    run = RunFacts(kept, "<u>out.trx", np.bincount([30, 30]), ("a & b",), {"connectome": (matrix,)})
+    page = html(run, shown, Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none."))
+    elements = Elements(page).elements
     names = [tag for tag, _ in elements]
     assert names.count("script") == 2 and not {"u", "i b", "iframe"} & set(names)
     assert "There are none." in page and "a &amp; b" in page and "&lt;b&gt;doubt" in page
     assert odd not in page
     for tag, attributes in elements:
         loaded = [attributes[name] for name in ("src", "href", "srcset") if name in attributes]
-        assert all(one.startswith("data:") for one in loaded), tag
-    policy = next(one["content"] for tag, one in elements if one.get("http-equiv"))
+        assert all(address.startswith("data:") for address in loaded), tag
+    policy = next(attributes["content"] for _, attributes in elements if attributes.get("http-equiv"))
     assert "default-src 'none'" in policy and "script-src 'sha256-" in policy
     assert re.search(r"7</td><td class=\"number\">77.8%", page)  # of 9, 7 were dropped
     assert len(page) < 200_000
@@ -199,9 +200,9 @@ def test_the_page_runs_only_its_own_script_and_loads_nothing(kept):
 
 def test_the_command_has_what_differs_from_the_defaults(kept):
     assert set(changed_options(kept)) == {"nseeds", "dg", "include", "force"}
-    told = command(kept, "out.trx")
-    assert told.startswith("tistreamlines track '/a b/<i>dwi.nii'")
-    assert "-o out.trx" in told and "--nseeds 500" in told and "--dg prob" in told and "--include 1,2,3,4" in told
+    line = command(kept, "out.trx")
+    assert line.startswith("tistreamlines track '/a b/<i>dwi.nii'")
+    assert "-o out.trx" in line and "--nseeds 500" in line and "--dg prob" in line and "--include 1,2,3,4" in line
     plain = SimpleNamespace(**ts.Parameters().as_dict())
     assert changed_options({"parameters": vars(plain)}) == {}
 
@@ -221,8 +222,8 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     space = ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10))
     shown = scene(space, [np.array([[4.0, 4, 4], [12, 12, 12]])])
     pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None, "There are none.")
-    told = RunFacts(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), *[connectome(12)] * 4)})
-    (tmp_path / "page.html").write_text(html(told, shown, pictures), encoding="utf-8")
+    run = RunFacts(kept, None, np.bincount([30, 30]), (), {"connectome": (connectome(84), *[connectome(12)] * 4)})
+    (tmp_path / "page.html").write_text(html(run, shown, pictures), encoding="utf-8")
     done = subprocess.run(
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
          "--enable-logging=stderr", "--v=0", "--virtual-time-budget=1000", "--dump-dom", tmp_path / "page.html"],
@@ -235,8 +236,12 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     assert float(most[0].replace(",", "")) == pytest.approx(connectome(84).values["count"].max(), rel=1e-3)
 
 
+@pytest.mark.nightly
 def test_names_of_nodes_cover_no_cell(kept, tmp_path):
-    """Each cell has one colour, at 12 nodes and at 84 that are enlarged; the names lie beside them."""
+    """Each cell has one colour, at 12 nodes and at 84 that are enlarged; the names lie beside them.
+
+    Nightly, since a browser draws two pages whose pixels are compared.
+    """
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("chromium is not installed")
@@ -247,8 +252,8 @@ def test_names_of_nodes_cover_no_cell(kept, tmp_path):
         matrix = connectome(n)
         full = {"count": matrix.values["count"] + 1 + np.add.outer(np.arange(n), np.arange(n))}
         products = {"connectome": (Matrix(**vars(matrix) | {"values": full}),)}
-        told = RunFacts(kept, None, np.bincount([30, 30]), (), products)
-        page = re.sub("<meta http-equiv[^>]*>", "", html(told, shown, pictures))
+        run = RunFacts(kept, None, np.bincount([30, 30]), (), products)
+        page = re.sub("<meta http-equiv[^>]*>", "", html(run, shown, pictures))
         alone = (
             "<style>canvas{position:fixed;inset:0;width:600px!important;height:600px!important;border:0!important;"
             "border-radius:0!important;z-index:9;background:#123!important}</style><script>setTimeout(() => {for (let "

@@ -25,7 +25,8 @@ from tistreamlines.options.parameters import Parameters
 PACKAGE = ROOT / "tistreamlines"
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", *PAGES)
+CURRENT = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES)  # which say what is so today
+DOCUMENTS = (*CURRENT, "CHANGELOG.md")
 FILE = re.compile(r"\b(?:suite|sweeps|h200|cpu|two-cores|parity|micro|frames|attack)-[a-z0-9*-]+\.json")
 MEASURED = re.compile(r"\d (?:Mpoints/s|million points|[mnu]?s\b(?!/mm)|seconds\b|%|times\b|percent)|\b1e-\d")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -37,7 +38,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OTHERS = {
     "tests.attack": {"--only", "--first", "--tries", "--jobs"}, "sbatch": {"--array"},
     "nakemake": {"--retries", "--cores", "--resources"}, "mkdocs": {"--strict"}, "uv": {"--resolution"},
-    "pytest": {"--durations"}, "mris_convert": {"--to-scanner"}, "Trekker": {"--seed"},
+    "pytest": {"--durations", "--collect-only", "--ignore"}, "mris_convert": {"--to-scanner"}, "Trekker": {"--seed"},
     "probtrackx2": {
         "--avoid", "--cthr", "--distthresh", "--distthresh1", "--distthresh3", "--fibthresh", "--fopd", "--loopcheck",
         "--lrtarget3", "--mask", "--modeuler", "--network", "--nsamples", "--nsteps", "--omatrix1", "--omatrix2",
@@ -72,24 +73,21 @@ def generator() -> ModuleType:
 
 
 # ------------------------------------------------------------------------------------------------- figures and files
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_files_of_results_that_are_named_are_there(name):
-    for pattern in FILE.findall(text(name)):
-        assert list(RESULTS.glob(pattern)), f"{name} names {pattern}"
+def test_files_of_results_that_are_named_are_there():
+    named = [(name, pattern) for name in DOCUMENTS for pattern in FILE.findall(text(name))]
+    assert not [(name, pattern) for name, pattern in named if not list(RESULTS.glob(pattern))]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_sections_with_measurements_name_their_source(name):
-    for section in sections(text(name)):
-        found = MEASURED.search(section)
-        held = FILE.search(section) or re.search(r"tests/[\w/]*test_\w+\.py", section)
-        assert not found or held, f"{name}: {section.splitlines()[0]}: {found}"
+def test_sections_with_measurements_name_their_source():
+    parts = [(name, section) for name in DOCUMENTS for section in sections(text(name)) if MEASURED.search(section)]
+    assert not [
+        (name, section.splitlines()[0], MEASURED.search(section)) for name, section in parts
+        if not FILE.search(section) and not re.search(r"tests/[\w/]*test_\w+\.py", section)
+    ]
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
-def test_source_files_that_are_named_are_there(name):
-    lost = missing_files(text(name))
-    assert not lost, f"{name} names {lost}"
+def test_source_files_that_are_named_are_there():
+    assert not [(name, missing_files(text(name))) for name in CURRENT if missing_files(text(name))]
 
 
 def missing_files(page: str) -> list[str]:
@@ -109,8 +107,8 @@ def test_a_file_that_is_missing_is_found():
 def known_options() -> set[str]:
     """Options of all commands."""
     context = click.Context(cli)
-    parameters = [one for name in COMMANDS for one in cli.get_command(context, name).get_params(context)]
-    return {name for one in parameters for name in (*one.opts, *one.secondary_opts)}
+    parameters = [option for name in COMMANDS for option in cli.get_command(context, name).get_params(context)]
+    return {name for option in parameters for name in (*option.opts, *option.secondary_opts)}
 
 
 def unknown_options(page: str, known: set[str]) -> list[str]:
@@ -119,14 +117,14 @@ def unknown_options(page: str, known: set[str]) -> list[str]:
         option
         for paragraph in re.split(r"\n\s*\n", prose(page))
         for option in OPTION.findall(" ".join(SPAN.findall(paragraph)))
-        if option not in known.union(*(own for program, own in OTHERS.items() if program in paragraph))
+        if option not in known.union(*(options for program, options in OTHERS.items() if program in paragraph))
     ]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_options_in_the_running_text_exist(name):
-    found = unknown_options(text(name), known_options())
-    assert not found, f"{name} names {found}, which is no option of tistreamlines: name the program that has it"
+def test_options_in_the_running_text_exist():
+    """Those of another program stand in a paragraph that names it."""
+    known = known_options()
+    assert not [(name, unknown_options(text(name), known)) for name in DOCUMENTS if unknown_options(text(name), known)]
 
 
 def test_an_option_that_does_not_exist_is_found():
@@ -147,8 +145,8 @@ def anchors(page: str) -> set[str]:
     """Anchors of a page: of its headings, as GitHub and MkDocs make them, and those that are written out."""
     heads = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower() for head in heads)
-    made = (re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip()) for head in plain)
-    return {*made, *re.findall(r'<a id="([^"]+)"', page)}
+    links = (re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip()) for head in plain)
+    return {*links, *re.findall(r'<a id="([^"]+)"', page)}
 
 
 def broken_links(name: str, page: str) -> list[str]:
@@ -164,25 +162,27 @@ def broken_links(name: str, page: str) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_links_lead_to_files_and_headings_that_are_there(name):
-    assert not broken_links(name, text(name))
+def test_links_lead_to_files_and_headings_that_are_there():
+    broken = {name: links for name in DOCUMENTS if (links := broken_links(name, text(name)))}
+    assert not broken
 
 
-def test_a_broken_link_is_found():
+def test_a_broken_link_is_noticed():
     links = "[a](docs/no.md) [b](docs/speed.md#no) [c](#no) [d](docs/speed.md#whole-commands) [e](#a-head-code)"
     page = f"# A head, `code`\n{links}"
     assert broken_links("README.md", page) == ["docs/no.md", "docs/speed.md#no", "#no"]
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
-def test_results_have_their_commands(path):
-    text = path.read_text()
-    found = json.loads(text)
-    for record in found if isinstance(found, list) else [found]:
-        commands = record.get("commands") or [record["command"]]
-        assert any(re.search(r"tistreamlines |python |pytest ", command) for command in commands), commands
-    assert not re.search(r"/(?:home|root|tmp|work)/", text)
+def test_results_have_their_commands():
+    paths = sorted(RESULTS.glob("*.json"))
+    assert len(paths) > 100
+    for path in paths:
+        content = path.read_text()
+        results = json.loads(content)
+        for record in results if isinstance(results, list) else [results]:
+            commands = record.get("commands") or [record["command"]]
+            assert any(re.search(r"tistreamlines |python |pytest ", command) for command in commands), path.name
+        assert not re.search(r"/(?:home|root|tmp|work)/", content), path.name
 
 
 def test_shares_of_short_streamlines_are_those_of_the_results():
@@ -203,12 +203,12 @@ def test_a_measurement_without_a_source_is_found():
 
 # --------------------------------------------------------------------------------------------------- generated parts
 def test_generated_parts_are_up_to_date():
-    made, found = generator(), []
-    for path in made.documents():
+    script, parts = generator(), []
+    for path in script.documents():
         page = path.read_text(encoding="utf-8")
-        assert made.renewed(page) == page, f"{path.name}: run python docs/generate.py"
-        found += re.findall("<!-- generated: ([a-z-]+) -->", page)
-    assert sorted(found) == sorted(made.PARTS)
+        assert script.renewed(page) == page, f"{path.name}: run python docs/generate.py"
+        parts += re.findall("<!-- generated: ([a-z-]+) -->", page)
+    assert sorted(parts) == sorted(script.PARTS)
 
 
 def test_a_part_that_is_out_of_date_is_found():
@@ -237,8 +237,8 @@ def commands(page: str) -> list[list[str]]:
     scripts = [body.replace("\\\n", " ") for language, body in BLOCK.findall(page) if language in ("", "bash")]
     lines = [line for script in scripts for line in script.splitlines()]
     lines += re.findall(r"`(tistreamlines [^`]+)`", re.sub(BLOCK, "", page))
-    found = [part.strip() for line in lines for part in re.split(r"&&|;", line)]
-    return [shlex.split(part)[1:] for part in found if part.startswith("tistreamlines ")]
+    parts = [part.strip() for line in lines for part in re.split(r"&&|;", line)]
+    return [shlex.split(part)[1:] for part in parts if part.startswith("tistreamlines ")]
 
 
 def check(arguments: list[str]) -> None:
@@ -255,18 +255,22 @@ def check(arguments: list[str]) -> None:
             assert without or not rest or context.params["output"], arguments
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *PAGES])
-def test_commands_have_options_that_exist_and_go_together(name):
-    for arguments in commands(text(name)):
-        if "--help" not in arguments:
-            check(arguments)
+def test_commands_have_options_that_exist_and_go_together():
+    failures = []
+    for name in CURRENT:
+        for arguments in (arguments for arguments in commands(text(name)) if "--help" not in arguments):
+            try:
+                check(arguments)
+            except (click.UsageError, ValueError, AssertionError) as error:
+                failures.append((name, arguments, error))
+    assert not failures
 
 
 def test_commands_of_the_workflows_have_options_that_exist():
     runs = "".join(path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))
-    found = [shlex.split(line) for line in re.findall(r"run: tistreamlines (.*)", runs)]
-    assert ["verify", "--arch", "metal", "--arch", "cpu"] in [arguments[:5] for arguments in found]
-    for arguments in found:
+    commands = [shlex.split(line) for line in re.findall(r"run: tistreamlines (.*)", runs)]
+    assert ["verify", "--arch", "metal", "--arch", "cpu"] in [arguments[:5] for arguments in commands]
+    for arguments in commands:
         check(arguments)
 
 
@@ -275,33 +279,33 @@ def test_most_guides_have_commands():
     assert len(commands(text("docs/guides/dwi.md"))) > 4
 
 
-@pytest.mark.parametrize(
-    "wrong", ["track --no-such-option", "track --dg prob --angular-weight 1 -o a.trx", "track --sh a.nii -o a.trx"]
-)
-def test_a_wrong_command_is_found(wrong):
-    (arguments,) = commands(f"```\ntistreamlines {wrong}\n```\n")
-    with pytest.raises((click.UsageError, ValueError)):
-        check(arguments)
+def test_a_wrong_command_is_found():
+    for wrong in ("track --no-such-option", "track --dg prob --angular-weight 1 -o a.trx", "track --sh a.nii -o a.trx"):
+        (arguments,) = commands(f"```\ntistreamlines {wrong}\n```\n")
+        with pytest.raises((click.UsageError, ValueError)):
+            check(arguments)
 
 
 def calls(source: str) -> list[tuple[str, ast.Call]]:
     """Calls of ``ts.track`` and ``ts.stream`` in a script, with the function's name."""
-    found = [(ast.unparse(node.func), node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    return [(name.removeprefix("ts."), node) for name, node in found if name in ("ts.track", "ts.stream")]
+    called = [(ast.unparse(node.func), node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [(name.removeprefix("ts."), node) for name, node in called if name in ("ts.track", "ts.stream")]
 
 
-@pytest.mark.parametrize("name", ["README.md", *PAGES])
-def test_python_blocks_have_keywords_that_exist(name):
-    for language, body in BLOCK.findall(text(name)):
-        if language == "python":
-            for function, call in calls(body):
-                known = inspect.signature(getattr(ts, function)).parameters
-                assert {keyword.arg for keyword in call.keywords} <= {*known}
+def test_python_blocks_and_examples_have_keywords_that_exist():
+    blocks = [(name, body) for name in ("README.md", *PAGES) for language, body in BLOCK.findall(text(name))
+              if language == "python"]
+    blocks += [(path.name, path.read_text(encoding="utf-8")) for path in (ROOT / "examples").glob("*.py")]
+    scripts = [(name, function, call) for name, body in blocks for function, call in calls(body)]
+    assert len(scripts) > 20
+    for name, function, call in scripts:
+        known = inspect.signature(getattr(ts, function)).parameters
+        assert {keyword.arg for keyword in call.keywords} - {None} <= {*known}, name
 
 
 def test_scripts_that_track_are_found():
-    found = calls("import tistreamlines as ts\nfor batch in ts.stream(nseeds=1):\n    ts.track(no_such_option=1)\n")
-    assert sorted(name for name, _ in found) == ["stream", "track"]
+    functions = calls("import tistreamlines as ts\nfor batch in ts.stream(nseeds=1):\n    ts.track(no_such_option=1)\n")
+    assert sorted(name for name, _ in functions) == ["stream", "track"]
     assert "no_such_option" not in inspect.signature(ts.track).parameters
     blocks = [body for language, body in BLOCK.findall(text("docs/guides/dipy.md")) if language == "python"]
     assert sum(len(calls(body)) for body in blocks) == 3

@@ -1,4 +1,7 @@
-"""The examples run as they are, without arguments, and print what they found."""
+"""The examples run as they are, without arguments, and print their results.
+
+All but a short one nightly, since each is a process that fits and tracks; `test_documents.py` checks their keywords.
+"""
 
 import ast
 import os
@@ -38,6 +41,7 @@ def test_each_has_a_test():
     }
 
 
+@pytest.mark.nightly
 def test_bootstrap(tmp_path):
     shown = example("bootstrap.py", folder=tmp_path)
     assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
@@ -45,11 +49,13 @@ def test_bootstrap(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_bootstrap_on_files(tmp_path, head):
     example("bootstrap.py", *head.series, "brain.tck", folder=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"brain.tck", "brain.json"}
 
 
+@pytest.mark.nightly
 def test_probabilistic(tmp_path):
     shown = example("probabilistic.py", folder=tmp_path)
     assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
@@ -57,6 +63,7 @@ def test_probabilistic(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_deterministic(tmp_path):
     shown = example("deterministic.py", folder=tmp_path)
     assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
@@ -64,6 +71,7 @@ def test_deterministic(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_ptt(tmp_path):
     shown = example("ptt.py", folder=tmp_path)
     assert int(re.match(r"(\d+) streamlines of \d+ mm", shown)[1]) > 1000
@@ -72,14 +80,18 @@ def test_ptt(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_beside_dipy(tmp_path):
-    """Both give nearly the same streamlines, and ours takes no more lines of code."""
+    """Both give nearly the same streamlines."""
     shown = example("beside_dipy.py", folder=tmp_path)
-    found = re.findall(r"with_\w+: (\d+) streamlines of (\d+) mm", shown)
-    (their_count, their_mm), (our_count, our_mm) = [(int(count), int(mm)) for count, mm in found]
+    lines = re.findall(r"with_\w+: (\d+) streamlines of (\d+) mm", shown)
+    (their_count, their_mm), (our_count, our_mm) = [(int(count), int(mm)) for count, mm in lines]
     assert our_count == pytest.approx(their_count, rel=0.05)
     assert our_mm == pytest.approx(their_mm, rel=0.1)
     assert not list(tmp_path.iterdir())
+
+
+def test_beside_dipy_takes_no_more_lines_of_code():
     lines = lines_of_code(EXAMPLES / "beside_dipy.py")
     assert 0 < lines["with_tistreamlines"] <= lines["with_dipy"]
 
@@ -94,11 +106,12 @@ def lines_of_code(path):
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     return {
         name: node.end_lineno - node.lineno + 1
-        + sum(bool({one.asname or one.name for one in line.names} & used[name]) for line in imports)
+        + sum(bool({alias.asname or alias.name for alias in line.names} & used[name]) for line in imports)
         for name, node in functions.items()
     }
 
 
+@pytest.mark.nightly
 def test_drop_in(tmp_path):
     shown = example("drop_in.py", folder=tmp_path)
     assert int(re.match(r"(\d+) streamlines from \d+ seeds", shown)[1]) > 300
@@ -107,6 +120,7 @@ def test_drop_in(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_dipy_drop_in(tmp_path):
     shown = example("dipy_drop_in.py", folder=tmp_path)
     count, mm, seeds = map(int, re.match(r"(\d+) streamlines of (\d+) mm on average from (\d+) seeds", shown).groups())
@@ -115,11 +129,13 @@ def test_dipy_drop_in(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_dipy_drop_in_on_files(tmp_path, head):
     example("dipy_drop_in.py", *head.series, "brain.trk", folder=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["brain.trk"]
 
 
+@pytest.mark.nightly
 def test_own_getter(tmp_path):
     shown = example("own_getter.py", folder=tmp_path)
     assert all(int(count) > 1000 for count in re.findall(r"weighted: (\d+) streamlines of \d+ mm", shown))
@@ -127,6 +143,7 @@ def test_own_getter(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.nightly
 def test_own_rule(tmp_path):
     """The band ends more streamlines, the narrower it is."""
     shown = example("own_rule.py", folder=tmp_path)
@@ -143,9 +160,8 @@ def test_own_product(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
-def test_they_say_what_they_are(path):
-    assert path.read_text(encoding="utf-8").startswith('"""')
+def test_they_say_what_they_are():
+    assert not [path for path in EXAMPLES.glob("*.py") if not path.read_text(encoding="utf-8").startswith('"""')]
 
 
 def test_nipype_node(tmp_path, head):
@@ -166,13 +182,14 @@ def test_nipype_node(tmp_path, head):
 def test_options_of_the_nodes_exist():
     """Those of Nipype's node and nf-neuro's module are options of track, and the module describes its own."""
     track = cli.get_command(click.Context(cli), "track")
-    known = {name for one in track.get_params(click.Context(track)) for name in (*one.opts, *one.secondary_opts)}
+    options = track.get_params(click.Context(track))
+    known = {name for option in options for name in (*option.opts, *option.secondary_opts)}
     module = EXAMPLES / "nf-neuro" / "tracking" / "tistreamlines"
     process = (module / "main.nf").read_text(encoding="utf-8")
     for text in (process, (EXAMPLES / "nipype_node.py").read_text(encoding="utf-8")):
-        found = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--version", "--help"}
-        assert len(found) > 8
-        assert found <= known
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--version", "--help"}
+        assert len(named) > 8
+        assert named <= known
     described = (module / "meta.yml").read_text(encoding="utf-8").partition("\nargs:\n")[2]
     options = set(re.findall(r"task\.ext\.(\w+)", process)) - {"when", "prefix", "container"}
     assert options == set(re.findall(r"^  - (\w+):$", described, re.MULTILINE))

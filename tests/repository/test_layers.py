@@ -2,9 +2,9 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
-import pytest
 from commands import python
 from places import ROOT
 
@@ -34,26 +34,37 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 class Imports(ast.NodeVisitor):
     """Collects the modules that a file imports, also in functions and for the type checker."""
 
     def __init__(self, path: Path) -> None:
         self.package = ("tistreamlines", *path.relative_to(PACKAGE).parts[:-1])
-        self.found: set[str] = set()
-        self.visit(ast.parse(path.read_text(encoding="utf-8")))
+        self.modules: set[str] = set()
+        self.visit(tree_of(path))
 
     def visit_Import(self, node: ast.Import) -> None:
-        self.found |= {alias.name for alias in node.names}
+        self.modules |= {alias.name for alias in node.names}
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         base = self.package[: len(self.package) + 1 - node.level] if node.level else ()
         module = ".".join((*base, *(node.module or "").split("."))).strip(".")
-        self.found |= {f"{module}.{alias.name}" for alias in node.names}
+        self.modules |= {f"{module}.{alias.name}" for alias in node.names}
 
 
-def own_imports(path: Path) -> list[list[str]]:
+@cache
+def imports_of(path: Path) -> set[str]:
+    """Modules that a file imports."""
+    return Imports(path).modules
+
+
+def package_imports(path: Path) -> list[list[str]]:
     """Modules of this package that a file imports, as parts below the package."""
-    return [module.split(".")[1:] for module in Imports(path).found if module.startswith("tistreamlines.")]
+    return [module.split(".")[1:] for module in imports_of(path) if module.startswith("tistreamlines.")]
 
 
 def test_the_map_names_every_room():
@@ -62,25 +73,24 @@ def test_the_map_names_every_room():
     assert there == set(ROOMS)
     assert {path.parent.name for path in (PACKAGE / "tracking").glob("*/__init__.py")} == set(PARTS)
     for room, line in (ROOMS | {f"tracking/{part}": line for part, line in PARTS.items()}).items():
-        told = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
-        assert told is not None
-        assert told.split("\n\n")[0].replace("\n", " ") == line
+        docstring = ast.get_docstring(tree_of(PACKAGE / room / "__init__.py"))
+        assert docstring is not None
+        assert docstring.split("\n\n")[0].replace("\n", " ") == line
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_downwards(path):
-    own = room_of(path)
-    for other, *_ in own_imports(path):
-        if other != own and not other.startswith("__version"):
-            assert RANKS[other] < RANKS[own], f"{own} must not import {other}"
+def test_imports_point_downwards():
+    pairs = {(path, other) for path in SOURCES for other, *_ in package_imports(path)}
+    assert not [
+        f"{path} must not import {other}" for path, other in pairs
+        if not other.startswith("__version") and other != room_of(path) and RANKS[other] >= RANKS[room_of(path)]
+    ]
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_imports_within_tracking_point_downwards(part):
-    files = (PACKAGE / "tracking" / part).rglob("*.py")
-    found = {inner[0] for path in files for room, *inner in own_imports(path) if room == "tracking"} - {part}
-    for other in found:
-        assert PART_RANKS[other] < PART_RANKS[part], f"tracking/{part} must not import {other}"
+def test_imports_within_tracking_point_downwards():
+    for part in PARTS:
+        files = (PACKAGE / "tracking" / part).rglob("*.py")
+        others = {inner[0] for path in files for room, *inner in package_imports(path) if room == "tracking"} - {part}
+        assert not [f"{part} must not import {other}" for other in others if PART_RANKS[other] >= PART_RANKS[part]]
 
 
 def module_of(path: Path) -> str:
@@ -91,35 +101,34 @@ def module_of(path: Path) -> str:
 def imports_within(room: str) -> dict[str, set[str]]:
     """The modules of a room, and which of them each imports."""
     files = {module_of(path): path for path in (PACKAGE / room).rglob("*.py")}
-    found: dict[str, set[str]] = {}
+    imports: dict[str, set[str]] = {}
     for name, path in files.items():
-        names = [[".".join(parts[:end]) for end in range(len(parts), 1, -1)] for parts in own_imports(path)]
-        nearest = {next((one for one in tried if one in files), name) for tried in names}
-        found[name] = nearest - {name}
-    return found
+        names = [[".".join(parts[:end]) for end in range(len(parts), 1, -1)] for parts in package_imports(path)]
+        nearest = {next((module for module in modules if module in files), name) for modules in names}
+        imports[name] = nearest - {name}
+    return imports
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_modules_of_a_room_have_an_order(room):
-    """No module imports one that imports it, also not by way of others or within a function."""
-    waiting = imports_within(room)
-    while waiting:
-        ready = {name for name, needed in waiting.items() if not needed & waiting.keys()}
-        assert ready, f"these import each other: {sorted(waiting)}"
-        waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+def test_modules_of_a_room_have_an_order():
+    """No module imports a module that imports it, also not by way of others or within a function."""
+    for room in ROOMS:
+        waiting = imports_within(room)
+        while waiting:
+            ready = {name for name, needed in waiting.items() if not needed & waiting.keys()}
+            assert ready, f"these import each other: {sorted(waiting)}"
+            waiting = {name: needed for name, needed in waiting.items() if name not in ready}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_private_names_stay_in_their_room(path):
-    for other, *names in own_imports(path):
-        if other != room_of(path) and not other.startswith("__"):
-            assert not [name for name in names if name.startswith("_")]
+def test_private_names_stay_in_their_room():
+    assert not [
+        (path, other, names) for path in SOURCES for other, *names in package_imports(path)
+        if other != room_of(path) and not other.startswith("__") and any(name.startswith("_") for name in names)
+    ]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_only_backends_know_compilers(path):
-    if room_of(path) != "backends" and not path.name.endswith("_kernels.py"):
-        assert not {module.split(".")[0] for module in Imports(path).found} & COMPILERS
+def test_only_backends_know_compilers():
+    others = [path for path in SOURCES if room_of(path) != "backends" and not path.name.endswith("_kernels.py")]
+    assert not [path for path in others if {module.split(".")[0] for module in imports_of(path)} & COMPILERS]
 
 
 def imported(module, *before):
@@ -130,16 +139,16 @@ def imported(module, *before):
 
 def test_import_is_light():
     """Few modules and no heavy one, which on any machine takes a fraction of what numpy's own import does."""
-    found = imported("from tistreamlines import track", "numpy")
+    modules = imported("from tistreamlines import track", "numpy")
     heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "matplotlib", "rich", "click", "trx"}
-    assert not heavy & {name.split(".")[0] for name in found}
-    assert 20 < len(found) < 370
+    assert not heavy & {name.split(".")[0] for name in modules}
+    assert 20 < len(modules) < 370
 
 
 def test_what_heeds_signals_is_lighter_still():
-    found = imported("import tistreamlines.__main__")
-    assert [name for name in found if name.startswith("tistreamlines")]
-    assert not {name.split(".")[0] for name in found} & {"numpy", "click", "pathlib", "socket", "asyncio"}
+    modules = imported("import tistreamlines.__main__")
+    assert [name for name in modules if name.startswith("tistreamlines")]
+    assert not {name.split(".")[0] for name in modules} & {"numpy", "click", "pathlib", "socket", "asyncio"}
 
 
 def test_one_door_opens_engines():
@@ -147,7 +156,7 @@ def test_one_door_opens_engines():
     calls = {
         module_of(path): node.func.id
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Engine", "Several")
     }
     assert set(calls) == {"workers.session"}
@@ -160,8 +169,7 @@ def named_archs(node: ast.AST) -> set[str]:
     return {word.value for word in words if isinstance(word, ast.Constant) and word.value in ARCHS}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_only_backends_and_devices_tell_archs_apart_by_name(path):
+def test_only_backends_and_devices_tell_archs_apart_by_name():
     """Elsewhere, a property of the device is asked (``on_host``, ``on_gpu``), or a list of archs (``NUMBERED``)."""
-    if room_of(path) not in ("backends", "devices"):
-        assert not [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if named_archs(node)]
+    others = [path for path in SOURCES if room_of(path) not in ("backends", "devices")]
+    assert not [path for path in others if any(map(named_archs, ast.walk(tree_of(path))))]

@@ -62,9 +62,13 @@ def test_the_picture_is_of_the_run_of_the_numbers():
     assert script("tutorial").digest(ROOT / "docs" / "images" / name) == digest
 
 
+@pytest.mark.nightly
 @needs_brain
 def test_numbers_of_the_tutorial_are_of_todays_code(tmp_path):
-    """The first command and the demo, as they are written; those of other machines have other times."""
+    """The first command and the demo, as they are written; those of other machines have other times.
+
+    Nightly, since these are whole runs of a brain and of the demo.
+    """
     files = {name: str(BRAIN / name) for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz")}
     printed = script("tutorial").run_the_page(files, tmp_path, frozenset({"brain"}))
     assert COUNTS.findall(printed["brain"]) == COUNTS.findall(NUMBERS["printed"]["brain"])

@@ -19,17 +19,17 @@ class Loaded(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.addresses: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.found += [given[name] or "" for name in (LOADING.get(tag), "srcset") if name in given]
+        values = dict(attrs)
+        self.addresses += [values[name] or "" for name in (LOADING.get(tag), "srcset") if name in values]
 
 
 def external(page: str) -> list[str]:
     """Addresses of other hosts that a page loads."""
-    return [address for address in Loaded(page).found if EXTERNAL.match(address)]
+    return [address for address in Loaded(page).addresses if EXTERNAL.match(address)]
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,10 @@ def imported(tree: ast.Module) -> set[str]:
 
 def named_in(tree: ast.Module) -> set[str]:
     """Tests of a file as pytest names them: functions, and methods after their class."""
-    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     for group in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        found |= {f"{group.name}::{node.name}" for node in group.body if isinstance(node, ast.FunctionDef)}
-    return found
+        names |= {f"{group.name}::{node.name}" for node in group.body if isinstance(node, ast.FunctionDef)}
+    return names
 
 
 def test_no_test_imports_another():

@@ -125,7 +125,7 @@ class Page(HTMLParser):
             self.words.append(data)
 
     def count(self, tag):
-        return sum(found == tag for found, _ in self.elements)
+        return sum(name == tag for name, _ in self.elements)
 
 
 def cells(text, *beginning):

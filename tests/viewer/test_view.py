@@ -58,10 +58,10 @@ def page(files):
 
 @pytest.mark.parametrize("suffix", ["trx", "trk", "tck"])
 def test_every_format_is_read(files, suffix):
-    found = [line for batch in stored_batches(files / f"bundle.{suffix}") for line in batch]
-    assert len(found) == LINES
-    for one, other in zip(found, bundle(), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
+    lines = [line for batch in stored_batches(files / f"bundle.{suffix}") for line in batch]
+    assert len(lines) == LINES
+    for line, expected in zip(lines, bundle(), strict=True):
+        np.testing.assert_allclose(line, expected, atol=1e-4)
 
 
 def test_a_sample_is_even_and_bounded():
@@ -167,7 +167,7 @@ def test_a_browser_shows_it_without_an_error(page, tmp_path):
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "CONSOLE" not in done.stderr, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    told = unescape(re.findall("<title>(.*?)</title>", done.stdout)[0]).split("|")
-    assert told[0] == "shown", told
-    assert min(map(int, told[1:4])) > 1000
-    assert re.fullmatch(r"-?[\d.]+, -?[\d.]+, -?[\d.]+ mm: image [\d.]+, density [\d.]+", told[4])
+    title = unescape(re.findall("<title>(.*?)</title>", done.stdout)[0]).split("|")
+    assert title[0] == "shown", title
+    assert min(map(int, title[1:4])) > 1000
+    assert re.fullmatch(r"-?[\d.]+, -?[\d.]+, -?[\d.]+ mm: image [\d.]+, density [\d.]+", title[4])

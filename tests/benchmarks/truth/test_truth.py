@@ -55,7 +55,7 @@ def test_lines_between_bundles_are_invalid(truth):
 def test_what_lies_outside_is_overreach(truth):
     line = next(iter(truth.bundles.values()))[0]
     detour = np.concatenate([line[:5], line[5:-5] + np.array([0, 0, 6]), line[-5:]])
-    plain, other = (truth.score([one]) for one in (line, detour))
+    plain, other = (truth.score([path]) for path in (line, detour))
     assert other["VC"] == 100
     assert other["overreach"] > plain["overreach"]
     assert other["overlap"] < plain["overlap"]
@@ -103,10 +103,10 @@ def test_seeds_lie_in_white_matter(truth):
 
 
 def test_a_scan_is_what_its_text_says():
-    one, two = Scan.read("1000:20:64:2"), Scan.read("3000+1000:20:64+32:2.5")
-    assert one == Scan(1000.0, 20.0, 64, 2.0)
+    single, two = Scan.read("1000:20:64:2"), Scan.read("3000+1000:20:64+32:2.5")
+    assert single == Scan(1000.0, 20.0, 64, 2.0)
     assert two == Scan(3000.0, 20.0, 64, 2.5, ((1000.0, 32),))  # the outermost shell is that of the scan itself
-    assert one.about == {"bval": 1000.0, "snr": 20.0, "directions": 64, "voxel_mm": 2.0}
+    assert single.about == {"bval": 1000.0, "snr": 20.0, "directions": 64, "voxel_mm": 2.0}
     assert two.about == {"bval": "1000+3000", "snr": 20.0, "directions": "32+64", "voxel_mm": 2.5}
     for wrong in ("1000+3000:20:64:2", "1000:20:64"):
         with pytest.raises(ValueError, match=r"shorter|unpack"):
@@ -133,11 +133,11 @@ def test_fibres_are_along_the_strands(truth, pair):
     flat = np.ravel_multi_index(tuple(voxels.T), truth.shape)
     names = [f"crossing_{pair}_{side}" for side in "ab"]
     middles = [truth.bundles[name][0, truth.bundles[name].shape[1] // 2 + np.array([-8, 8])] for name in names]
-    one, other = (np.diff(middle, axis=0)[0] / np.linalg.norm(np.diff(middle, axis=0)) for middle in middles)
+    first, second = (np.diff(middle, axis=0)[0] / np.linalg.norm(np.diff(middle, axis=0)) for middle in middles)
     crossing = np.minimum(*(truth.amounts[name] for name in names)) > 0.45
-    found = [abs(np.dot(*fibres[flat == voxel])) for voxel in np.flatnonzero(crossing)]
-    assert len(found) > 5
-    assert np.degrees(np.arccos(np.median(found))) == pytest.approx(np.degrees(np.arccos(abs(one @ other))), abs=4)
+    cosines = [abs(np.dot(*fibres[flat == voxel])) for voxel in np.flatnonzero(crossing)]
+    assert len(cosines) > 5
+    assert np.degrees(np.arccos(np.median(cosines))) == pytest.approx(np.degrees(np.arccos(abs(first @ second))), abs=4)
 
 
 def turned_by(fibres, degrees):
@@ -178,8 +178,8 @@ def test_peaks_are_found_in_each_basis_and_frame(basis):
     lobes = ((vertices @ axes.T @ fibres.T) ** 40).sum(axis=1)
     coefficients = np.zeros((2, 1, 1, 45))
     coefficients[0, 0, 0] = np.linalg.lstsq(sampling_matrix(vertices, 8, basis), lobes, rcond=None)[0]
-    found = peaks_of(Functions(coefficients, basis, axes), np.ones((2, 1, 1), bool))
-    assert not found[1].any()
-    scores = angular_scores(found, np.zeros((2, 3), int), fibres)
+    peaks = peaks_of(Functions(coefficients, basis, axes), np.ones((2, 1, 1), bool))
+    assert not peaks[1].any()
+    scores = angular_scores(peaks, np.zeros((2, 3), int), fibres)
     assert scores["peak_error"] < 2.5
     assert scores["peaks_spurious"] == 0
