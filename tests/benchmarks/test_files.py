@@ -174,6 +174,6 @@ def test_the_asymmetric_case_is_tracked(tiny, tmp_path, target):
     if reason := TARGETS[target].missing():
         pytest.skip(reason)
     request = worker.Request(str(tiny), str(tmp_path), target, "prob-asymmetric", 200, repeat=1)
-    row = worker.measured(request, TARGETS[target])
+    row = worker.measure_target(request, TARGETS[target])
     assert row["streamlines"] > 100
     assert row["mean_mm"] > 10

@@ -12,7 +12,7 @@ from places import SUPPORT
 from tistreamlines.backends.faults import explained
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.taichi.program import GpuProgram
-from tistreamlines.helpers import calling, helper
+from tistreamlines.helpers import module_command, helper
 from tistreamlines.workers import remote
 
 MESSAGES = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
@@ -68,7 +68,7 @@ def plant_in_workers(monkeypatch: pytest.MonkeyPatch, worker: int | None = None,
         if begun not in workers:
             workers.append(begun)
         meant = worker in (None, workers.index(begun)) and (not begun.losses or fault.get("always"))
-        monkeypatch.setattr(remote, "calling", code_of if meant else calling)
+        monkeypatch.setattr(remote, "module_command", code_of if meant else module_command)
         start(begun)
 
     monkeypatch.setattr(remote.Remote, "start", started)
