@@ -42,15 +42,30 @@ def kernels(package: Path = ROOT / "tistreamlines") -> str:
 
 
 def shape(tree: ast.AST) -> str:
-    """Return the syntax of code without docstrings and imports, with a number in place of each name."""
-    numbers: dict[str, str] = {}
-    for node in ast.walk(tree):
+    """Return the syntax of code without docstrings and imports, with a number in place of each name.
+
+    Names of variables count within their function, all others within the code.
+    """
+    for node in list(ast.walk(tree)):
         if isinstance(body := getattr(node, "body", None), list):
             node.body = [line for line in body if not _says_nothing(line)]
-        for field in ("id", "arg", "attr", "name"):
-            if isinstance(name := getattr(node, field, None), str):
-                setattr(node, field, numbers.setdefault(name, str(len(numbers))))
+    _number(tree, {}, {})
     return ast.dump(tree)
+
+
+def _number(node: ast.AST, names: dict[str, str], variables: dict[str, str]) -> None:
+    """Replace the names in a node by numbers."""
+    if isinstance(node, ast.FunctionDef):
+        inner = [*ast.walk(node)]
+        stored = [part.id for part in inner if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+        arguments = [part.arg for part in inner if isinstance(part, ast.arg)]
+        variables = {name: f"variable {k}" for k, name in enumerate(dict.fromkeys([*arguments, *stored]))}
+    for field in ("id", "arg", "attr", "name"):
+        if isinstance(name := getattr(node, field, None), str):
+            new = variables.get(name) if field in ("id", "arg") else None
+            setattr(node, field, new or names.setdefault(name, str(len(names))))
+    for child in ast.iter_child_nodes(node):
+        _number(child, names, variables)
 
 
 def _says_nothing(line: ast.stmt) -> bool:

@@ -24,7 +24,7 @@ kept() { # FILE
 case $name in
 two-cores) loops=(--archs cpu --peers dipy-threads,cuslines-numba,tckgen --dg boot,prob,det,ptt --nseeds 3000)
     commands=(--archs cpu --peers dipy-threads,tckgen,tckgen-ifod1 --dg boot,prob --nseeds 20000) ;;
-h200) loops=(--archs cuda,vulkan --peers cuslines-cuda-patched --dg boot,prob,ptt --nseeds 300000)
+h200) loops=(--archs cuda,vulkan --peers cuslines-cuda-patched --dg boot,prob,ptt --nseeds 100000)
     commands=(--archs cuda,vulkan --peers cuslines-cuda-patched --dg boot,prob --nseeds 100000) ;;
 *) echo "$name: no such computer: two-cores or h200" >&2 && exit 2 ;;
 esac

@@ -24,13 +24,11 @@ from equivalents import ALIKE, DIPY_NAMES
 from measured import (
     SCAN,
     changed_defaults,
-    compilers,
     fastest_commands,
     files_to_file,
     parity,
     speed,
     table,
-    thousand_subjects,
     truth,
     tutorial_again,
     tutorial_map,
