@@ -1,13 +1,17 @@
-"""The file of a benchmark's results, and the commit that it measures."""
+"""The file of a benchmark's results, and the commit and the kernels that it measures."""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 from tistreamlines.benchmarks.suite import machine
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def write_record(path: Path, **entries: object) -> None:
@@ -20,12 +24,52 @@ def write_record(path: Path, **entries: object) -> None:
 
 def commit() -> str:
     """Return the commit of the source tree, "" outside of one; it ends with -dirty if files are changed."""
-    root = Path(__file__).resolve().parents[1]
     try:
         described = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
+            ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True,
             check=True, timeout=20,
         )
     except (OSError, subprocess.SubprocessError):
         return ""
     return described.stdout.strip()
+
+
+def kernels(package: Path = ROOT / "tistreamlines") -> str:
+    """Return a fingerprint of the kernels' code, to which names, comments, docstrings and files' places add nothing."""
+    files = sorted({*(package / "kernels").rglob("*.py"), *package.rglob("*_kernels.py")})
+    shapes = sorted(shape(ast.parse(file.read_bytes())) for file in files)
+    return hashlib.sha256("\n".join(shapes).encode()).hexdigest()[:16]
+
+
+def shape(tree: ast.AST) -> str:
+    """Return the syntax of code without docstrings and imports, with a number in place of each name.
+
+    Names of variables count within their function, all others within the code.
+    """
+    for node in list(ast.walk(tree)):
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [line for line in body if not _says_nothing(line)]
+    _number(tree, {}, {})
+    return ast.dump(tree)
+
+
+def _number(node: ast.AST, names: dict[str, str], variables: dict[str, str]) -> None:
+    """Replace the names in a node by numbers."""
+    if isinstance(node, ast.FunctionDef):
+        inner = [*ast.walk(node)]
+        stored = [part.id for part in inner if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+        arguments = [part.arg for part in inner if isinstance(part, ast.arg)]
+        variables = {name: f"variable {k}" for k, name in enumerate(dict.fromkeys([*arguments, *stored]))}
+    for field in ("id", "arg", "attr", "name"):
+        if isinstance(name := getattr(node, field, None), str):
+            new = variables.get(name) if field in ("id", "arg") else None
+            setattr(node, field, new or names.setdefault(name, str(len(names))))
+    for child in ast.iter_child_nodes(node):
+        _number(child, names, variables)
+
+
+def _says_nothing(line: ast.stmt) -> bool:
+    """Whether a statement is an import or a text that nothing reads."""
+    return isinstance(line, (ast.Import, ast.ImportFrom)) or (
+        isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+    )

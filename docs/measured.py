@@ -14,13 +14,14 @@ from suite.compare import committed
 from truth.means import SCAN, means
 
 from tistreamlines.fit.models import MODELS
-from tistreamlines.io.trx import TrxSink
 from tistreamlines.option import flag
 from tistreamlines.options.definitions import options
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.tracking.registry import METHODS
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+# what benchmarks/tables.sh writes: a test fails where the kernels have changed since
+LOOPS, COMMANDS = "suite-*.json", "*-files-to-file.json"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -28,33 +29,6 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(head)
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def thousand_subjects() -> str:
-    """What 1,000 subjects of 10 million streamlines would take, extrapolated from timed commands on CUDA."""
-    timed: dict[tuple[str, str, int], Any] = {}
-    for name in ("h200-million-files.json", "h200-files-to-file.json"):
-        for row in json.loads((RESULTS / name).read_text(encoding="utf-8"))["files"]:
-            if row["target"] == "cuda":
-                timed[row["dg"], row["kind"], row["nseeds"]] = row
-    long = json.loads((RESULTS / "h200-soak.json").read_text(encoding="utf-8"))["runs"][-1]
-    longest, rows = {"boot": timed["boot", "cached", 1_000_000], "prob": long | {"stages": long["seconds"]}}, []
-    for dg in ("boot", "prob", "ptt"):
-        first = timed[dg, "warm", 100_000]
-        run = longest.get(dg, first)
-        each = run["points"] / run["streamlines"]
-        size = 12 * each + TrxSink.STREAMLINE_BYTES
-        prepare = first["seconds"] - first["stages"]["track"] - first["stages"]["write"]
-        track = 1e7 * (run["stages"]["track"] + run["stages"]["write"]) / run["streamlines"]
-        rows.append((
-            f"`{dg}`", f"{each:.0f}", f"{size / 100:.1f} GB", f"{size / 100:.1f} TB", f"{prepare:.1f} s",
-            f"{track:.1f} s", f"{(prepare + track) / 3.6:.1f}", f"{size / 100 / track:.1f} GB/s",
-        ))
-    head = (
-        "getter", "points a streamline", "file of a subject", "all files", "preparing", "tracking and writing",
-        "GPU hours", "disk, for each GPU",
-    )
-    return table(head, rows)
 
 
 COLUMNS = {
@@ -110,29 +84,17 @@ def _number(value: Any) -> str:
 
 def speed() -> str:
     """Throughput of each arch beside the fastest peer on the same data."""
-    return throughput_table(committed(RESULTS, "suite-*.json"))
+    return throughput_table(committed(RESULTS, LOOPS))
 
 
 def files_to_file() -> str:
     """Seconds of whole commands, from files to a tractogram."""
-    return files_table(committed(RESULTS, "*files-to-file.json"))
+    return files_table(committed(RESULTS, COMMANDS))
 
 
 def fastest_commands() -> str:
     """Seconds of our fastest command beside the fastest of other programs."""
-    return fastest_table(committed(RESULTS, "*files-to-file.json"))
-
-
-def compilers() -> str:
-    """Seconds and speeds of the compilers for GPUs."""
-    rows = []
-    for file in sorted(RESULTS.glob("*-compilers.json")):
-        for run in json.loads(file.read_text(encoding="utf-8"))["runs"]:
-            seconds = [f"{run[f'{what}_{kind}']:.1f}" for what in ("start", "compile") for kind in ("cold", "warm")]
-            where = [run["device"].partition(" (")[0], f"`{run['arch']}`", f"`{run['dg']}`", run["compiler"]]
-            rows.append([*where, *seconds, f"{run['mpoints_per_second']:.3g}"])
-    times = [f"{what}, {kind} (s)" for what in ("start", "compile") for kind in ("cold", "warm")]
-    return table(["device", "arch", "getter", "compiler", *times, "million points per second"], rows)
+    return fastest_table(committed(RESULTS, COMMANDS))
 
 
 def parity() -> str:

@@ -15,6 +15,7 @@ Results are those of ``tistreamlines.benchmarks`` with more entries::
     lengths         {"case dg": {"edges_mm": [], target: [counts]}}: histograms of lengths
     files           a list of whole commands, see below
     commit          of the source tree, "" if unknown
+    kernels         fingerprint of the kernels, ``records.kernels``
     note            a remark for the reader, written by hand; optional
 
 A run also has, in place of ``work``::

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
-from records import commit
+from records import commit, kernels
 
 from tistreamlines.aliases import Json
 from tistreamlines.benchmarks.problem import Problem
@@ -32,7 +32,8 @@ def benchmark(
 ) -> Json:
     """Run a schedule and return the results, like :func:`tistreamlines.benchmarks.suite.benchmark`."""
     results = head(command) | {
-        "commit": commit(), "limits": {}, "sweeps": [], "densities": {}, "lengths": {}, "files": [],
+        "commit": commit(), "kernels": kernels(), "limits": {}, "sweeps": [], "densities": {}, "lengths": {},
+        "files": [],
     }
     if schedule.whole:
 

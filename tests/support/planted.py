@@ -12,7 +12,7 @@ from places import SUPPORT
 from tistreamlines.backends.faults import explained
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.taichi.program import GpuProgram
-from tistreamlines.helpers import module_command, helper
+from tistreamlines.helpers import helper, module_command
 from tistreamlines.workers import remote
 
 MESSAGES = {"memory": "CUDA_ERROR_OUT_OF_MEMORY (planted)", "lost": "CUDA_ERROR_LAUNCH_FAILED (planted)"}
