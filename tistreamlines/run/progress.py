@@ -94,7 +94,7 @@ class Bar(Watcher):
         if name == "track":
             self._tracking = time.perf_counter()
         if name != self._stage:
-            (task,) = self._bar.tasks  # rich has no call that removes the percentage and keeps the elapsed time
+            task = self._state  # rich has no call that removes the percentage and keeps the elapsed time
             task.total, task.completed, task.finished_time = None, 0, None
             self._stage, self._begun = name, time.perf_counter()
             self._bar.update(self._task, description=STAGES.get(name, name), rate="", begun=self._begun)
@@ -117,13 +117,18 @@ class Bar(Watcher):
         costs = f"cost of densities {densities:.2%}, of coefficients {coefficients:.2%} of the first"
         self._bar.update(self._task, description=f"SIFT2, iteration {iteration}: {costs}")
 
+    @property
+    def _state(self) -> bars.Task:
+        (task,) = self._bar.tasks
+        return task
+
     def _table(self) -> Table:
         """Return the bar as a picture for a notebook."""
         return self._bar.make_tasks_table(self._bar.tasks)
 
     def _line(self) -> str:
         """Return what the bar would show."""
-        (task,) = self._bar.tasks
+        task = self._state
         share = [] if task.total is None else [f"{task.percentage:.0f}%"]
         left = [] if task.time_remaining is None else [f"{task.time_remaining:.0f} s left"]
         rate = [task.fields["rate"]] if task.fields["rate"] else []
