@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypedDict, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 from ...devices import Device
 from ...errors import DeviceError, DeviceMemoryError
@@ -86,7 +86,7 @@ class Compiled(TypedDict):
 Launch = Callable[[Buffer, int, Arguments], None]
 
 
-class Memory(Protocol[Mark]):
+class Memory(Generic[Mark]):
     """A device and its memory. Threads call the methods one at a time, in a :meth:`turn`.
 
     A subclass says how memory is allocated and destroyed, copies, loads kernels, and makes marks.
@@ -110,7 +110,7 @@ class Memory(Protocol[Mark]):
 
     def _failure(self, code: int) -> str:
         """Return what a code of the driver says; '' if all is well."""
-        ...
+        raise NotImplementedError
 
     def call(self, name: str, *arguments: object) -> None:
         """Call a function of the driver that returns a code.
@@ -128,7 +128,7 @@ class Memory(Protocol[Mark]):
 
     def kernel(self, compiled: Compiled) -> Launch:
         """Hand the device a kernel that was compiled, and return what launches it; several threads may do so at once, and need no :meth:`turn`."""
-        ...
+        raise NotImplementedError
 
     def clear(self, buffer: Buffer[Mark]) -> None:
         """Let the device fill a buffer with zeros."""
@@ -139,19 +139,21 @@ class Memory(Protocol[Mark]):
         c.memmove(copy.mapped, address, size)
         self.give_back(copy, self._send(copy, target, size))
 
-    def _send(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark: ...
+    def _send(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:
+        raise NotImplementedError
 
     def fetch(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:
         """Let the device copy bytes from the start of a buffer, after all that was handed over; return the mark of that."""
-        ...
+        raise NotImplementedError
 
-    def _allocated(self, size: int, host: bool) -> Buffer: ...
+    def _allocated(self, size: int, host: bool) -> Buffer:
+        raise NotImplementedError
 
     def _destroy(self, buffer: Buffer) -> None: ...
 
     def is_done(self, mark: Mark | None) -> bool:
         """Whether the device has come as far as a mark; any device has if it is None."""
-        ...
+        raise NotImplementedError
 
     def wait(self, mark: Mark | None) -> None:
         """Wait until the device has come as far as a mark."""

@@ -18,12 +18,11 @@ from ...devices import Device, usable_cores
 from ...devices.compilers import compiler_for
 from ...devices.threads import thread_pool
 from ...errors import DeviceError
-from ...linker.parts import Source
+from ...linker.transfer import Transfer
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
 from ..cuda import gpu as cuda
 from ..faults import refuse_fork
-from ..taichi.linking import linked_for
 from ..taichi.program import GpuProgram
 from ..vulkan import gpu as vulkan
 from .ahead import kernels_of
@@ -85,12 +84,6 @@ def opened(device: Device) -> Memory:
                 raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
         refuse_fork(_opened[key].process, device.arch)
         return _opened[key]
-
-
-def begin_to_compile(device: Device, source: Source, exact: bool) -> None:
-    """Begin to compile kernels for a GPU whose teams are as it reports, which :class:`DrivenProgram` will want to load."""
-    text, signatures, _ = linked_for(device, source, exact, None, True, DrivenProgram.is_guarded(device))
-    kernels_of(device, text, signatures, exact)
 
 
 class DrivenProgram(GpuProgram[Array]):

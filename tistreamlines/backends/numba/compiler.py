@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import DeviceError
 from ...linker.store import folder, load
-from .. import llvm  # tells of an LLVM that cannot be loaded, which Numba needs too
+from .. import llvm as llvm  # tells of an LLVM that cannot be loaded, which Numba needs too
 
 try:
     from numba import config as numba_config
@@ -30,6 +30,7 @@ if config.DISABLE_JIT:
 # decorates functions that are called by their address or by each other: no wrappers to compile, no references to count
 _BARE = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True} if is_tried() else {}
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", **_BARE}
+OF_C = ("sqrt",)  # functions that every process has
 _kernels: dict[Hashable, Dispatcher] = {}
 _placing = threading.Lock()  # Numba's setting of where its cache is belongs to all threads
 
@@ -78,21 +79,23 @@ def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, byt
     symbol : str
         The function's name in the object file.
     code : bytes
-        The object file.
+        The object file, which refers to no other.
+
+    Raises
+    ------
+    TypeError
+        If the function calls others that are not in the object file.
     """
     from .quick import quick_compiler  # replaces parts of versions that were tried
 
     with quick_compiler():
         overload = compile_plainly(text, name, kinds)
-        bitcode, codegen = overload.library._final_module.as_bitcode(), overload.library._codegen
-    target = {"opt": config.OPT}  # and then what Numba does with a module
-    codegen._customize_tm_options(target)
-    first = {"speed_level": codegen._opt_level, "loop_vectorization": codegen._loopvect, "slp_vectorization": False}
-    second = {
-        "speed_level": config.OPT, "loop_vectorization": config.LOOP_VECTORIZE,
-        "slp_vectorization": config.SLP_VECTORIZE,
-    }
-    return overload.fndesc.llvm_func_name, llvm.machine_code(bitcode, target, first, second)
+        library = overload.library
+        library._optimize_final_module()
+        called = [function.name for function in library._final_module.functions if function.is_declaration]
+        if missing := [name for name in called if not name.startswith("llvm.") and name not in OF_C]:
+            raise TypeError(f"a kernel calls {', '.join(missing)}, which its object file does not contain")
+        return overload.fndesc.llvm_func_name, library._codegen._tm.emit_object(library._final_module)
 
 
 def compile_plainly(text: str, name: str, kinds: Iterable[Kind]) -> Any:

@@ -15,8 +15,8 @@ from numba.core.targetconfig import ConfigStack
 def quick_compiler() -> Iterator[None]:
     """Save two fifths of Numba's time, 3.5 s for the kernels of boot; other threads that compile wait meanwhile.
 
-    Functions without wrappers are linked, but not made machine code: :func:`..llvm.machine_code` does that to the one that is
-    called from outside and has the others in it. Numba would do it to each of them, and again in each caller.
+    Functions without wrappers are linked, but not made machine code: LLVM does that to the one that is called
+    from outside and has the others in it. Numba would do it to each of them, and again in each caller.
     """
     with global_compiler_lock:
         for place, method in _QUICK.items():

@@ -5,6 +5,9 @@ LLVM splits the vectors of 32 over the CPU's vector registers (:mod:`.lanes` has
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
 from numba import njit
 from numba.core import cgutils, types
@@ -92,38 +95,28 @@ def _reduction(name: str):
     return reduce
 
 
-team_min = _reduction("min")
-team_max = _reduction("max")
+team_min, team_max = _reduction("min"), _reduction("max")
 
 
-def _of_flags(build, meaning: str, result: types.Type = types.int64):
+def _of_flags(build: Callable[[ir.IRBuilder, Any], Any], result: types.Type = types.int64):
     """Return a function of flags, which is built from the word whose bits they are."""
 
     @intrinsic
     def flags(typingctx, condition):
         return result(condition), lambda _, builder, sig, args: build(builder, builder.bitcast(args[0], I32))
 
-    flags.__doc__ = meaning
     return flags
 
 
-team_any = _of_flags(
-    lambda builder, word: builder.zext(builder.icmp_unsigned("!=", word, ir.Constant(I32, 0)), I64),
-    "1 if any lane's flag is set, else 0.",
-)
-team_first = _of_flags(
-    lambda builder, word: builder.zext(builder.cttz(word, cgutils.false_bit), I64),
-    "Number of the first lane whose flag is set, or LANES.",
-)
-team_last = _of_flags(
-    lambda builder, word: builder.sext(
-        builder.sub(ir.Constant(I32, LANES - 1), builder.ctlz(word, cgutils.false_bit)), I64
-    ),
-    "Number of the last lane whose flag is set, or -1.",
-)
-move_mask = _of_flags(
-    lambda builder, word: builder.zext(word, I64), "The lanes' flags as the bits of a word.", types.uint64
-)
+ZERO, LAST = ir.Constant(I32, 0), ir.Constant(I32, LANES - 1)
+# 1 if any lane's flag is set, else 0
+team_any = _of_flags(lambda builder, word: builder.zext(builder.icmp_unsigned("!=", word, ZERO), I64))
+# the number of the first lane whose flag is set, or LANES
+team_first = _of_flags(lambda builder, word: builder.zext(builder.cttz(word, cgutils.false_bit), I64))
+# the number of the last lane whose flag is set, or -1
+team_last = _of_flags(lambda builder, word: builder.sext(builder.sub(LAST, builder.ctlz(word, cgutils.false_bit)), I64))
+# the lanes' flags as the bits of a word
+move_mask = _of_flags(lambda builder, word: builder.zext(word, I64), types.uint64)
 
 
 @intrinsic
@@ -136,7 +129,7 @@ def team_value(typingctx, lanes, number):
     return lanes.scalar(lanes, number), build
 
 
-def _function(name: str, meaning: str):
+def _function(name: str):
     @intrinsic
     def call(typingctx, x):
         scalar, kind = (x.scalar, "v32f") if isinstance(x, Lanes) else (x, "f")
@@ -147,13 +140,11 @@ def _function(name: str, meaning: str):
 
         return x(x), build
 
-    call.__doc__ = meaning
     return call
 
 
-absolute = _function("llvm.fabs", "Absolute value of a real.")
-floor = _function("llvm.floor", "Largest whole number not above a real, as a real.")
-log8 = _function("llvm.log", "Natural logarithm in float64, for the reference dialect.")
+# of a real; the natural logarithm is that of the reference dialect
+absolute, floor, log8 = _function("llvm.fabs"), _function("llvm.floor"), _function("llvm.log")
 
 
 @intrinsic(prefer_literal=True)
@@ -195,7 +186,7 @@ def collect(items, count, marks, limit):
     count[0] = n
 
 
-def _extreme(symbol: str, meaning: str):
+def _extreme(symbol: str):
     @intrinsic
     def extreme(typingctx, a, b):
         target = common(a, b) or types.unliteral(typingctx.unify_types(a, b))
@@ -206,9 +197,7 @@ def _extreme(symbol: str, meaning: str):
 
         return target(a, b), build
 
-    extreme.__doc__ = meaning
     return extreme
 
 
-minimum = _extreme("<", "Smaller of two.")
-maximum = _extreme(">", "Larger of two.")
+minimum, maximum = _extreme("<"), _extreme(">")

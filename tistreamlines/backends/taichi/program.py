@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -23,7 +22,7 @@ LATE_ARCHS, LATE_SECONDS = ("vulkan", "metal"), 0.002
 TEAMS = 4096  # running at once: enough for the largest GPUs, and 131,072 threads, Taichi's limit for Vulkan
 
 
-class GpuProgram(Program[OnDevice], Protocol[OnDevice]):
+class GpuProgram(Program[OnDevice]):
     """Kernels linked for a GPU; arrays live on it.
 
     Parameters
@@ -68,7 +67,7 @@ class GpuProgram(Program[OnDevice], Protocol[OnDevice]):
 
     def _copy_later(self, array: OnDevice, out: np.ndarray) -> Callable[[], None] | None:
         """Return what copies an array to the host as kernels launched so far leave it; None if it was copied at once."""
-        ...
+        raise NotImplementedError
 
     def words(self, size: int) -> np.ndarray:
         """Return memory of the host; see :meth:`..program.Program.words`."""

@@ -32,8 +32,9 @@ from ...linker.lang import *
 from ...linker.parts import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
-from ..driven.ahead import COMPILING, hash_of
-from ..driven.program import DrivenProgram, able, begin_to_compile, drives, opened
+from ..driven.ahead import COMPILING, hash_of, kernels_of
+from ..driven.program import DrivenProgram, able, drives, opened
+from .linking import linked_for
 from .program import TaichiProgram
 from .runtime import start
 from .team import team_kind
@@ -166,7 +167,8 @@ def open_beside(device: Device, exact: bool) -> None:
 def begin_beside(device: Device, source: Source, exact: bool) -> None:
     """Begin to compile kernels while a thread tests the device, which most likely has the teams that it reports."""
     if _judging.locked() and program_class(device) is DrivenProgram:
-        begin_to_compile(device, source, exact)
+        text, signatures, _ = linked_for(device, source, exact, None, True, DrivenProgram.is_guarded(device))
+        kernels_of(device, text, signatures, exact)
 
 
 def _passed(device: Device) -> Path | None:
