@@ -296,7 +296,7 @@ class ProbDirectionGetter(DirectionGetter):
 
 @dataclass(eq=False, repr=False)
 class PttDirectionGetter(DirectionGetter):
-    """Parallel transport tractography [1]_: curvatures are drawn by the data support of a probe ahead of the streamline.
+    """Parallel transport tractography [1]_: curvatures are drawn by the data support of a probe ahead of a streamline.
 
     The ``dataf`` of the tracker holds the PMF or ODF of each voxel at the vertices of the sphere. As in cuslines,
     negative values count as 0, the values of each voxel are divided by the greatest one, and all are 0 where the stop
