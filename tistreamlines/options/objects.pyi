@@ -50,6 +50,17 @@ class Sphere:
         Its centre, RASmm.
     radius : float
         Its radius, mm.
+
+    Raises
+    ------
+    ParameterError
+        Where it is used, if the centre has not three numbers.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> ts.Parameters(include=[ts.Sphere((10, -20, 5), radius=8)]).include
+    ('10.0,-20.0,5.0,8.0',)
     """
 
     centre: npt.ArrayLike
@@ -65,6 +76,19 @@ class Mask:
         The mask.
     affine : (4, 4) array_like, optional
         From voxel coordinates of an array to RASmm. Without it, an array has the affine that ``track`` is given.
+
+    Raises
+    ------
+    ParameterError
+        Where it is used, if an image that is no array has an affine beside its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> left = ts.Mask(np.ones((10, 20, 20), bool), affine=np.diag([2, 2, 2, 1]))
+    >>> ts.Parameters(exclude=[left, ts.Mask("cerebellum.nii.gz")]).gives("exclude")
+    True
     """
 
     image: ImageLike
