@@ -134,6 +134,14 @@ def track_many(
     ------
     ParameterError, OutputError
         If the arguments of a subject are wrong, before any of them is tracked.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from tistreamlines.distributed import track_many
+    >>> subjects = [{"dwi": f"sub-{k:02}/dwi.nii.gz", "output": f"sub-{k:02}/brain.trx"} for k in range(1, 31)]
+    >>> for number, counts in track_many(Client("scheduler:8786"), subjects):  # doctest: +SKIP
+    ...     print(number, counts)
     """
     subjects, workers = list(subjects), dict(client.nthreads())  # type: ignore[arg-type]
     if parts is not None and (not isinstance(parts, int) or parts < 1):

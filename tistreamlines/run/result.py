@@ -196,7 +196,6 @@ class TrackResult(Result):
             If the output cannot be written.
         InputError
             If the streamlines were written to a file that is missing or damaged, or if none was kept.
-
         """
         from .saving import save
 
@@ -245,7 +244,6 @@ class TrackResult(Result):
         InputError
             If ipyniivue is not installed (``pip install 'tistreamlines[view]'``), if there is no streamline, or if a
             file is missing or damaged.
-
         """
         from ..io.tractograms import stored_batches
         from ..viewer.niivue import widget

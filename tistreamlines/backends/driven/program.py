@@ -18,7 +18,6 @@ from ...devices import Device, usable_cores
 from ...devices.compilers import compiler_for
 from ...devices.threads import thread_pool
 from ...errors import DeviceError
-from ...linker.transfer import Transfer
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
 from ..cuda import gpu as cuda

@@ -44,7 +44,18 @@ class CutoffOptions(AngleOptions):
     )
 
     def least(self, rule: Rule) -> float:
-        """Return the amplitude below which no direction is taken; it is half where five tissues end streamlines."""
+        """Return the amplitude below which no direction is taken; it is half where five tissues end streamlines.
+
+        Parameters
+        ----------
+        rule : Rule
+            The stopping rule.
+
+        Returns
+        -------
+        float
+            Amplitude, in the unit of the FODs.
+        """
         return self.cutoff or CUTOFF * (ACT_FACTOR if rule.shuns_fluid else 1.0)
 
 
