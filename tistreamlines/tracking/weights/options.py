@@ -111,7 +111,8 @@ class DynamicOptions:
     seed_dynamic: ImageLike | None = option(
         None, SEEDS, "Image of fibre orientation distributions, or tracked for those that streamlines follow. Random "
         "seeds lie in its fixels, more of them where streamlines so far are too few for the fibre density, as with "
-        "MRtrix3's tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.", unit="FOD",
+        "MRtrix3's tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.",
+        unit="FOD",
         absent="as --seed-mask", one_of="place of seeds",
         excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
     )
