@@ -89,9 +89,9 @@ class SeedOptions:
         unit="x,y,z,r", absent="as --seed-mask", one_of=PLACE,
     )
     seed_gmwmi: ImageLike | None = option(
-        None, SEEDS, "Five tissues, an image of five volumes as MRtrix3's 5ttgen writes it, at whose interface of grey "
-        "and white matter random seeds are placed. With --seed-mask or --seed-image, these are where the random points "
-        "are drawn from which the interface is searched. Each image may have another grid.", unit="FILE",
+        None, SEEDS, "Image of five tissues, as MRtrix3's 5ttgen writes it. Random seeds lie at its interface of grey "
+        "and white matter. The search for it begins at random points of --seed-mask or --seed-image, if you give one. "
+        "Each image may have another grid.", unit="FILE",
         absent="as --seed-mask", excludes=("seeds", "seed_sphere", "seeds_per_voxel", "seed_grid"),
     )
     seeds: PointsLike | None = option(
@@ -204,19 +204,19 @@ class RunningOptions:
         absent="not written", affects="run",
     )
     report: PathLike | None = option(
-        None, OUTPUT, "Write a page about the run, .html: what was run on which files, counts, why streamlines ended "
-        "or were dropped, pictures of the streamlines, their density and the directions of a slice, and connectomes. "
+        None, OUTPUT, "Write a page about the run, .html: command, files, counts, why streamlines ended or were "
+        "dropped, pictures of the streamlines, their density and the directions of a slice, and connectomes. "
         "Beside it are a picture for MultiQC, *_mqc.png, and the numbers, *_stats.json.", unit="FILE",
         absent="not written", common=True, affects="run",
     )
     part: str | None = option(
-        None, RUNNING, "Track only the K-th of N equal ranges of the seeds, on this or another computer. The output is "
-        "a .trx file, which tistreamlines join puts together with those of the other parts.", unit="K/N",
+        None, RUNNING, "Track only the K-th of N equal ranges of the seeds, on this or another computer. tistreamlines "
+        "join makes one tractogram of the .trx files of all parts.", unit="K/N",
         absent="all seeds", excludes=("select", "time_limit"), affects="run",
     )
     resume: bool = option(
-        False, RUNNING, "Keep what is tracked in a folder beside the output until the output is complete. If the run "
-        "is ended by any cause, the same command goes on from there.",
+        False, RUNNING, "Keep finished pieces in a folder beside the output until the output is complete. After any "
+        "interruption, the same command goes on from there.",
         excludes=("time_limit",), common=True, affects="run",
     )
     arch: str = option(

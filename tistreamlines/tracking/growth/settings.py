@@ -99,8 +99,8 @@ class GrowthOptions:
         choices=("drop", "truncate"), otherwise="drop", affects="growth",
     )
     one_way: bool = option(
-        False, GROWTH, "Grow streamlines in one direction from the seed only: that of the initial direction, of which "
-        "one of both senses is taken at random if the orientation function has both.", affects="growth",
+        False, GROWTH, "Grow streamlines in only one direction from the seed. If the orientation function has the same "
+        "value in opposite directions, one of the two is chosen at random.", affects="growth",
     )
     keep: str = option(
         None, GROWTH, "Keep all streamlines, or only those with two valid ends (valid-ends): where the stopping rule "

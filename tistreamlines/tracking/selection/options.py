@@ -54,6 +54,6 @@ class SelectionOptions:
         absent=f"{SEEDS_EACH} times --select", requires=("select",), affects="growth",
     )
     time_limit: float | None = option(
-        None, REGIONS, "Begin no further seeds after so long a time of tracking. The result then depends on the speed "
+        None, REGIONS, "Begin no further seeds after this time of tracking. The result then depends on the speed "
         "of the device.", unit="s", low=0, above=True, absent="no limit", affects="growth",
     )

@@ -25,7 +25,8 @@ class Sift2Options:
     sift2: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Weigh the streamlines by SIFT2, so that their density in each fixel of FOD comes near that of "
         "its fibres, and write their weights to FILE, .txt, as MRtrix3's tcksift2: in the order of the streamlines. "
-        "FOD is an image of fibre orientation distributions, or tracked for those that are tracked.", unit="FOD FILE",
+        "FOD is an image of fibre orientation distributions, or tracked for those that streamlines "
+        "follow.", unit="FOD FILE",
         absent="not written", excludes=("part",), affects="run",
     )
     sift2_basis: str | None = option(
@@ -59,8 +60,8 @@ class Sift2Options:
         0.0, OUTPUT, "Factor of the regularisation of the coefficients of --sift2.", unit="factor", low=0, **ITERATED
     )
     sift2_reg_tv: float = option(
-        0.1, OUTPUT, "Factor of the regularisation of how far the coefficients of --sift2 are from the mean of each "
-        "fixel.", unit="factor", low=0, **ITERATED,
+        0.1, OUTPUT, "Factor of the regularisation of distances between the coefficients of --sift2 and their mean in "
+        "each fixel.", unit="factor", low=0, **ITERATED,
     )
     sift2_min_td_frac: float = option(
         0.1, OUTPUT, "A fixel takes no part in --sift2 if the density of its streamlines is less than this part of "
@@ -108,9 +109,10 @@ class DynamicOptions:
     """Options of dynamic seeding, a part of :class:`tistreamlines.Parameters`."""
 
     seed_dynamic: ImageLike | None = option(
-        None, SEEDS, "Image of fibre orientation distributions, or tracked for those that are tracked, in whose fixels "
-        "random seeds are placed, more of them where streamlines so far are less dense than fibres, as by MRtrix3's "
-        "tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.", unit="FOD",
+        None, SEEDS, "Image of fibre orientation distributions, or tracked for those that streamlines follow. Random "
+        "seeds lie in its fixels, more of them where streamlines so far are too few for the fibre density, as with "
+        "MRtrix3's tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.",
+        unit="FOD",
         absent="as --seed-mask", one_of="place of seeds",
         excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
     )

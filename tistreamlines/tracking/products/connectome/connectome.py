@@ -47,7 +47,7 @@ class ConnectomeOptions:
         requires=("connectome",), affects="run",
     )
     connectome_radius: float | None = option(
-        None, OUTPUT, "How far a node of --connectome is looked for.", unit="mm", low=0, above=True,
+        None, OUTPUT, "Greatest distance between an end and its node of --connectome.", unit="mm", low=0, above=True,
         absent="4 with --connectome-assignment radial, any distance with reverse", requires=("connectome",),
         affects="run",
     )

@@ -46,7 +46,7 @@ class ContentOptions:
         "--sample are those of whole streamlines.", excludes=("compress", "downsample", "part"), affects="run",
     )
     compress: float | None = option(
-        None, OUTPUT, "Leave out points that are at most so far from the line between those that are left, as DIPY's "
+        None, OUTPUT, "Leave out points within this distance of a line between other points, as DIPY's "
         "compress_streamlines does. Maps of --density and values of --sample are those of whole streamlines.",
         unit="mm", low=0, above=True, absent="all points", excludes=("endpoints_only", "downsample", "part"),
         affects="run",
