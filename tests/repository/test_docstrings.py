@@ -128,11 +128,11 @@ def faults(name: str, *, has_examples: bool) -> list[str]:
     from numpydoc.validate import validate
 
     optional = OPTIONAL | (set() if has_examples else {"EX01"})
-    found = [text for code, text in validate(f"tistreamlines.{name}")["errors"] if code not in optional]
-    found += [f"describe the parameter {parameter}" for parameter in sorted(parameters(name) - documented(name))]
+    listed = [text for code, text in validate(f"tistreamlines.{name}")["errors"] if code not in optional]
+    listed += [f"describe the parameter {parameter}" for parameter in sorted(parameters(name) - documented(name))]
     rows = NumpyDocString(inspect.getdoc(thing_of(name)) or "")["Raises"]
     known = {error.strip() for row in rows for error in row.type.split(",")}
-    return found + [f"say when it raises {error}" for error in sorted(errors_of(name) - known)]
+    return listed + [f"say when it raises {error}" for error in sorted(errors_of(name) - known)]
 
 
 @needs_numpydoc
