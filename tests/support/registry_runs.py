@@ -30,7 +30,7 @@ def track_options(world: Path, out: Path) -> dict[str, Options]:
         "density": out / "density.nii", "ends": out / "ends.nii", "density_voxel": 1.1, "waytotal": out / "waytotal",
         "connectome": (image["labels"], out / "nodes.csv"), "keep_streamlines": False,
     }
-    middle, aside, corner = ball((6, 6, 5), 6), ball((4, 6, 5), 4), ball((9, 9, 8), 3)
+    middle, corner = ball((6, 6, 5), 6), ball((9, 9, 8), 3)
     return {
         "boot": {
             "dg": "boot", "stopping": "threshold", "sphere": "full", "angular_weight": 0.5, "rng_seed": 2**40 + 5,
@@ -46,15 +46,15 @@ def track_options(world: Path, out: Path) -> dict[str, Options]:
         "det, products": {"dg": "det", "stopping": "threshold", **series, **products},
         "det to the closest, ordered regions": {
             "dg": "det", "stopping": "threshold", "det_rule": "closest", "one_way": True, "limit_mask": image["inner"],
-            "include_ordered": [middle, aside], **series,
+            "include_ordered": [ball((6, 6, 5), 6), ball((6, 6, 5), 20)], "nseeds": 60, **series,
         },
         "ptt, particles in act, regions": {
             "dg": "ptt", "stopping": "act", "pft": True, "include": [middle], **series, **shares,
         },
         "ptt of the paper": {"dg": "ptt", "probe_rule": "paper", **fods, **inner},
         "ptt, products": {"dg": "ptt", **fods, **inner, **products},
-        "ifod1 goes back": {"dg": "ifod1", "backtrack": True, "crop_at_gmwmi": True, **fods, **act5},
-        "ifod2 in deep grey matter": {"dg": "ifod2", "sgm_truncation": "roulette", **fods, **act5},
+        "ifod1 goes back": {"dg": "ifod1", "backtrack": True, "crop_at_gmwmi": True, "nseeds": 24, **fods, **act5},
+        "ifod2 in deep grey matter": {"dg": "ifod2", "sgm_truncation": "roulette", "nseeds": 24, **fods, **act5},
         "sd_stream, truncated, dynamic seeds": {
             "dg": "sd_stream", "max_length": 12, "too_long": "truncate", "seed_round": 4,
             "seed_dynamic": image["few_fods"], "seed_dynamic_basis": "tournier07",

@@ -36,7 +36,7 @@ def fields(rng: np.random.Generator) -> np.ndarray:
 def tissues(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Shares of white matter, grey matter and fluid, and five tissues with a block of deep grey matter."""
     noise = gaussian_filter(rng.normal(size=SHAPE), 0.8)
-    fluid, grey = noise > np.quantile(noise, 0.85), noise < np.quantile(noise, 0.12)
+    fluid, grey = noise > np.quantile(noise, 0.78), noise < np.quantile(noise, 0.12)
     shares = [gaussian_filter(kind.astype(float), 0.4) for kind in (~(fluid | grey), grey, fluid)]
     white, grey, fluid = (share / np.sum(shares, axis=0) for share in shares)
     five = np.stack([grey, 2.0 * block(4, 7), white, fluid, 0 * fluid], axis=-1)
