@@ -18,7 +18,7 @@ from tistreamlines.kernels.interpolate import Corners, Volume, find_corners, int
 from tistreamlines.kernels.orientation.patches import STORED, bounds_beside, sample_cone, sample_next_patch
 from tistreamlines.kernels.orientation.peaks import direction
 from tistreamlines.kernels.orientation.pmf import toward
-from tistreamlines.linker.lang import Func, Hole, Ints, Reals, at, barrier, func, i32, real, team_max, u32, vec3
+from tistreamlines.linker.lang import Hole, Ints, Reals, at, barrier, func, i32, real, team_max, u32, vec3
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import SPHERES, load_sphere
@@ -108,10 +108,10 @@ def values_of(source: str) -> np.ndarray:
 @cache
 def case(name: str, make=prepare_prob, **options) -> KernelTables:
     """Tables of a case."""
-    source, own = CASES[name]
+    source, usual = CASES[name]
     stop_map = np.ones(SHAPE, np.float32)
     source_kind = "sh" if source == "sh" else "pmf"
-    return make(source_kind, values_of(source), stop_map, 0.5, np.ones((1, 3)), **{"max_angle": 45.0} | own | options)
+    return make(source_kind, values_of(source), stop_map, 0.5, np.ones((1, 3)), **{"max_angle": 45.0} | usual | options)
 
 
 @cache
@@ -128,9 +128,9 @@ def sphere_of(name: str) -> Sphere:
 @cache
 def dipy_pmf(name: str) -> PmfGen:
     """DIPY's generator of a case; what it gives out lives as long as it does."""
-    source, own = CASES[name]
+    source, options = CASES[name]
     values, sphere = values_of(source).astype(float), sphere_of(name)
-    if "sampled" in own:
+    if "sampled" in options:
         return SimplePmfGen(np.maximum(values @ sampling_matrix(sphere.vertices, ORDER, BASIS).T, 0), sphere)
     return SHCoeffPmfGen(values, sphere, None, True) if source == "sh" else SimplePmfGen(values, sphere)
 
@@ -151,12 +151,12 @@ def go(dialect: str, kernel, items: int, prepared: KernelTables, **values):
 
 def weights(name: str, point: np.ndarray, heading: np.ndarray, threshold=None, angle=45.0) -> np.ndarray:
     """DIPY's ``prepare_pmf``, and the cone."""
-    sphere, own = sphere_of(name), CASES[name][1]
+    sphere, options = sphere_of(name), CASES[name][1]
     pmf = np.array(dipy_pmf(name).get_pmf(point))
-    threshold = own.get("pmf_threshold", 0.1) if threshold is None else threshold
+    threshold = options.get("pmf_threshold", 0.1) if threshold is None else threshold
     pmf[pmf < threshold * max(pmf.max(), 0)] = 0
     cosines = sphere.vertices @ heading
-    pmf[(cosines if "asymmetric" in own else np.abs(cosines)) < np.cos(np.radians(angle))] = 0
+    pmf[(cosines if "asymmetric" in options else np.abs(cosines)) < np.cos(np.radians(angle))] = 0
     return pmf
 
 
@@ -185,9 +185,9 @@ def tracked(
     return greatest(whole(Engine(prepared, Space(np.eye(4), stop_map.shape), choose(arch), settings).track(seeds)))
 
 
-def whole(some: Iterable[Batch]) -> Batch:
+def whole(batches: Iterable[Batch]) -> Batch:
     """Batches as one."""
-    return Batch.concatenate(list(some))
+    return Batch.concatenate(list(batches))
 
 
 def greatest(batch: Batch) -> Batch:
@@ -202,21 +202,16 @@ def lines(batch: Batch) -> list[np.ndarray]:
     return np.split(batch.points, batch.offsets[1:-1])
 
 
-def codes_from(prepared: KernelTables, points: np.ndarray, headings: np.ndarray) -> tuple[Func, dict[str, np.ndarray]]:
-    """The kernel that finds direction codes at points (n, 3), and its arguments; for a cone, headings are vertices."""
+def codes_at(dialect: str, prepared: KernelTables, points: np.ndarray, headings: np.ndarray) -> np.ndarray:
+    """Direction codes at points (n, 3); of a getter that needs no more than a cone, headings are vertices."""
     values = {"points": points.ravel(), "key": KEY, "codes": ints(len(points))}
     if not isinstance(prepared.getter, PatchedGetter):
-        return chosen, values | {"headings": headings.ravel()}
+        return go(dialect, chosen, len(points), prepared, headings=headings.ravel(), **values)["codes"]
     tables = prepared.arrays["method_sphere_vertices"].reshape(3, -1)[:, : prepared.scalars["method_sphere_count"]]
     cosines = headings @ tables
     nearest = np.argmax(np.abs(cosines), axis=1)
-    return chosen_in_cone, values | {"begun": 2 * nearest + (cosines[np.arange(len(nearest)), nearest] < 0)}
-
-
-def codes_at(dialect: str, prepared: KernelTables, points: np.ndarray, headings: np.ndarray) -> np.ndarray:
-    """Direction codes at points (n, 3)."""
-    kernel, values = codes_from(prepared, points, headings)
-    return go(dialect, kernel, len(points), prepared, **values)["codes"]
+    begun = 2 * nearest + (cosines[np.arange(len(nearest)), nearest] < 0)
+    return go(dialect, chosen_in_cone, len(points), prepared, begun=begun, **values)["codes"]
 
 
 def directions(prepared: KernelTables, dialect: str, points: np.ndarray, headings: np.ndarray) -> list[np.ndarray]:

@@ -48,8 +48,8 @@ def likelihoods(
     u = across(d)
     w = philox(lanes(u32(item)), lanes(u32(1)), lanes(u32(0)), u32(arc_of_lane()), u32(rules.key[0]), u32(rules.key[1]))
     arc = draw_turn(method, w)
-    found = likelihood(method, volume, stopping, scratch, centre, everywhere(d), everywhere(u), arc, rules)
-    put(out, 224 * item, found)
+    likely = likelihood(method, volume, stopping, scratch, centre, everywhere(d), everywhere(u), arc, rules)
+    put(out, 224 * item, likely)
     for i in range(3):
         put(out, 224 * item + 32 + 32 * i, arc[i])
         put(out, 224 * item + 128 + 32 * i, lanes(u[i]))
@@ -92,6 +92,6 @@ def crossing(order: int = 8) -> np.ndarray:
     bent = lobes(unit(np.stack([-(y + 0.5), x + 0.5, 0 * radius], axis=-1)), order)
     straight = lobes(np.broadcast_to(unit(np.array([1.0, 0.2, 0.05])), (*SHAPE, 3)), order)
     inside = (radius > 9) & (radius < 18), np.abs(y - 9 - 0.2 * x) < 3
-    made = 0.8 * bent * inside[0][..., None] + 0.6 * straight * inside[1][..., None]
-    made[:, :, [0, -1]] = 0
-    return made.astype(np.float32)
+    fod = 0.8 * bent * inside[0][..., None] + 0.6 * straight * inside[1][..., None]
+    fod[:, :, [0, -1]] = 0
+    return fod.astype(np.float32)

@@ -51,5 +51,5 @@ def directions_of(codes, dialect="python"):
     """The directions (n, 3) of codes."""
     n = len(codes)
     padded = np.resize(np.asarray(codes, np.int32), 32 * -(-n // 32))
-    found = run(dialect, decode, len(padded) // 32, {"codes": padded, "directions": reals(3 * len(padded))})
-    return np.asarray(found["directions"]).reshape(-1, 3, 32).swapaxes(1, 2).reshape(-1, 3)[:n]
+    out = run(dialect, decode, len(padded) // 32, {"codes": padded, "directions": reals(3 * len(padded))})
+    return np.asarray(out["directions"]).reshape(-1, 3, 32).swapaxes(1, 2).reshape(-1, 3)[:n]

@@ -118,8 +118,8 @@ class Probtrackx:
     def initial(self, p: np.ndarray, seed: int) -> Choice | None:
         """The direction at a seed: fibre 1, or any that counts."""
         voxel, number, fibres = self.sampled(p, draw(seed, 0, 0, 0, self.options.key))
-        some = len(fibres) if self.options.random_fibre else 1
-        there = np.flatnonzero(fibres[:some, 3] > LEAST)
+        count = len(fibres) if self.options.random_fibre else 1
+        there = np.flatnonzero(fibres[:count, 3] > LEAST)
         if not len(there):
             return None
         fibre = int(there[(draw(seed, 0, 0, 1, self.options.key)[0] * len(there)) >> 32])
@@ -168,9 +168,9 @@ class Probtrackx:
 
     def halves(self, seeds: np.ndarray) -> list[tuple[Half, ...]]:
         """Both halves, or with ``one_way`` the forward one, of each seed (n, 3), voxel; none where nothing starts."""
-        found = []
+        pairs = []
         for number, p in enumerate(np.asarray(seeds, float)):
             initial = self.initial(p, number) if self.in_mask(p) else None
             sides = () if initial is None else (0,) if self.options.one_way else (0, 1)
-            found.append(tuple(self.half(p, initial, number, side) for side in sides))
-        return found
+            pairs.append(tuple(self.half(p, initial, number, side) for side in sides))
+        return pairs

@@ -18,8 +18,8 @@ def tracked(
     """Streamlines of a whole engine, from the greatest peak of each seed, and the engine."""
     stop_map = np.ones(values.shape[:3], np.float32) if stop_map is None else stop_map
     known = np.argwhere(np.ones_like(stop_map) > 0).astype(float) if everywhere else seeds
-    own = {"pmf_threshold": 0.05, "max_angle": 15.0, "min_separation_angle": 45.0} | options
-    made = prepare_ptt("sh", values, stop_map, 0.5, known, **own)
-    affine = np.diag([*own.get("voxel_sizes", (1, 1, 1)), 1.0])
-    used = Engine(made, Space(affine, stop_map.shape), choose(arch), settings or Settings(0.5, max_steps=200))
+    chosen = {"pmf_threshold": 0.05, "max_angle": 15.0, "min_separation_angle": 45.0} | options
+    tables = prepare_ptt("sh", values, stop_map, 0.5, known, **chosen)
+    affine = np.diag([*chosen.get("voxel_sizes", (1, 1, 1)), 1.0])
+    used = Engine(tables, Space(affine, stop_map.shape), choose(arch), settings or Settings(0.5, max_steps=200))
     return greatest(whole(used.track(seeds))), used

@@ -48,17 +48,17 @@ class Getter:
         mask = self.samples.mask.astype(np.float32)
         stop = threshold.prepare_binary({"stop_mask": mask}, lambda: mask, chosen, sides)
         seeds = np.asarray(seeds, np.float32)
-        given = GetterInputs(self.samples, stop, seeds.astype(float), step_mm=options.step_size, voxel_sizes=sides)
-        made = AllLengths(
+        arrays = GetterInputs(self.samples, stop, seeds.astype(float), step_mm=options.step_size, voxel_sizes=sides)
+        used = AllLengths(
             options.step_size, max_steps=options.max_steps, one_way=options.one_way, either_sense=False,
             rng_seed=options.key[0], **settings,
         )
-        engine = Engine(METHODS["bedpostx"].prepare(given, chosen), space, choose(self.arch), made)
+        engine = Engine(METHODS["bedpostx"].prepare(arrays, chosen), space, choose(self.arch), used)
         return Batch.concatenate(list(engine.track(seeds)))
 
     def halves(self, seeds: np.ndarray) -> list[tuple[Half, ...]]:
         """Both halves, or with ``one_way`` the forward one, of each seed; none where nothing starts."""
-        found: list[tuple[Half, ...]] = [()] * len(seeds)
+        pairs: list[tuple[Half, ...]] = [()] * len(seeds)
         batch = self.track(seeds)
         for i, line in enumerate(batch):
             points = self.samples.space.to_voxel(line.astype(float))
@@ -66,5 +66,5 @@ class Getter:
             start = int(np.argmin(np.linalg.norm(points - seeds[seed], axis=1)))
             ends = [REASONS.get(Stop(reason), "") for reason in batch.stop_reasons[i]]
             both = Half(points[start:], ends[1]), Half(points[: start + 1][::-1], ends[0])
-            found[seed] = both[: 1 if self.options.one_way else 2]
-        return found
+            pairs[seed] = both[: 1 if self.options.one_way else 2]
+        return pairs

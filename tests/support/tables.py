@@ -47,8 +47,8 @@ def prepare_ptt(source: str, values: np.ndarray, *others: Any, **options: Any) -
 def probe(**options: Any) -> ptt.Probe:
     """Lengths and curvatures of ptt, from the options of :func:`prepare_ptt`."""
     names = ("step_mm", "voxel_sizes", "max_curvature", "exact_arcs")
-    given = {name: options.pop(name) for name in names if name in options}
-    return ptt.Probe(Parameters(dg="ptt", **options), **given)
+    arrays = {name: options.pop(name) for name in names if name in options}
+    return ptt.Probe(Parameters(dg="ptt", **options), **arrays)
 
 
 def _follow(dg: str, source: Any, values: np.ndarray, others: tuple[Any, ...], options: dict[str, Any]) -> KernelTables:
@@ -65,5 +65,5 @@ def _prepare(
     if "exact_arcs" not in options:
         return prepare_arrays(dg, follows, stop_map, value, seeds, **options)
     exact, arrays = options.pop("exact_arcs"), {name: options.pop(name) for name in ARRAYS if name in options}
-    given = GetterInputs(follows, threshold.of_map(stop_map, value), seeds, **arrays)
-    return tables_of(given, *ptt.describe(given.scheme, Parameters(dg=dg, **options), exact_arcs=exact))
+    inputs = GetterInputs(follows, threshold.of_map(stop_map, value), seeds, **arrays)
+    return tables_of(inputs, *ptt.describe(inputs.scheme, Parameters(dg=dg, **options), exact_arcs=exact))

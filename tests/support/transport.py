@@ -41,13 +41,13 @@ def field() -> np.ndarray:
 @cache
 def case(name: str):
     stop_map = np.random.default_rng(1).uniform(0.6, 1, (6, 6, 6)).astype(np.float32)
-    own = {"voxel_sizes": SIZES, "max_angle": 20.0, "pmf_threshold": 0.05} | CASES[name]
-    return prepare_ptt("sh", field(), stop_map, 0.5, np.ones((1, 3)), **own), probe(**own)
+    chosen = {"voxel_sizes": SIZES, "max_angle": 20.0, "pmf_threshold": 0.05} | CASES[name]
+    return prepare_ptt("sh", field(), stop_map, 0.5, np.ones((1, 3)), **chosen), probe(**chosen)
 
 
 def go(dialect: str, kernel, items: int, name: str, **values):
-    made = case(name)[0]
-    return run(dialect, kernel, items, made.arrays | made.scalars | RULES | values, made, made.scratch)
+    tables = case(name)[0]
+    return run(dialect, kernel, items, tables.arrays | tables.scalars | RULES | values, tables, tables.scratch)
 
 
 @cache

@@ -51,9 +51,9 @@ def test_names_of_references_are_known():
 @pytest.mark.parametrize("dg", METHODS)
 def test_citations(dg):
     for model in (*METHODS[dg].models, None):
-        found = citations(dg, model)
-        assert len(found) == len(set(found)) >= 3
-        assert any("Salmon" in reference for reference in found)
+        texts = citations(dg, model)
+        assert len(texts) == len(set(texts)) >= 3
+        assert any("Salmon" in reference for reference in texts)
     assert any("Tournier" in reference for reference in citations("prob", "csd"))
 
 

@@ -60,19 +60,19 @@ def small() -> tuple[KernelTables, np.ndarray]:
 
 
 def test_float64_dialects_grow_the_same_streamlines(small):
-    one, other = (grow(dialect, *small) for dialect in ("python", "numba64"))
+    plain, compiled = (grow(dialect, *small) for dialect in ("python", "numba64"))
     for name in ("seeds_counts", "seeds_peaks", "halves_state", "halves_codes"):
-        assert np.array_equal(one[name], other[name]), name
-    assert one["halves_state"][::2].sum() > 60
-    assert np.abs(one["halves_point"] - other["halves_point"]).max() < 1e-10
+        assert np.array_equal(plain[name], compiled[name]), name
+    assert plain["halves_state"][::2].sum() > 60
+    assert np.abs(plain["halves_point"] - compiled["halves_point"]).max() < 1e-10
 
 
 def test_single_precision_grows_nearly_the_same(small):
-    one, other = (grow(dialect, *small) for dialect in ("numba64", "numba32"))
-    assert np.array_equal(one["seeds_counts"], other["seeds_counts"])
-    same = one["halves_state"][::2] == other["halves_state"][::2]
+    double, single = (grow(dialect, *small) for dialect in ("numba64", "numba32"))
+    assert np.array_equal(double["seeds_counts"], single["seeds_counts"])
+    same = double["halves_state"][::2] == single["halves_state"][::2]
     assert same.mean() > 0.8
-    gap = np.abs(one["halves_point"] - other["halves_point"]).reshape(-1, 3).max(axis=1)
+    gap = np.abs(double["halves_point"] - single["halves_point"]).reshape(-1, 3).max(axis=1)
     assert np.median(gap[same]) < 1e-5
 
 
@@ -90,22 +90,15 @@ def mutated(old: str, new: str, count: int) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_parity_notices_a_wrong_constant():
+    count = 2
+    expected = refits("numba64", boot_case(), 60, 4)[:count]
+    for old, new in (
         ("1.0", "1.0"), ("-1.5", "-1.50000001"), ("0.25", "0.2500001"), ("3449720151", "3449720153"),
         ("3144134277", "3144134279"), ("(chunk + k) * 32", "(chunk + k) * 31"),
-    ],
-)
-def test_parity_notices_one_wrong_constant(old, new):
-    expected = refits("numba64", boot_case(), 60, 4)[:4]
-    gap = (
-        np.abs(harmonics_of(mutated(old, new, 4).reshape(expected.shape), 4) - expected).max() / np.abs(expected).max()
-    )
-    if old == new:
-        assert gap < 1e-10
-    else:
-        assert gap > 1e-10
+    ):
+        gap = np.abs(harmonics_of(mutated(old, new, count).reshape(expected.shape), 4) - expected).max()
+        assert (gap / np.abs(expected).max() > 1e-10) == (old != new), (old, new)
 
 
 # ------------------------------------------------------------------------------------------------- on real data
@@ -126,37 +119,38 @@ def crop():
 def test_initial_directions_in_both_precisions(crop):
     dwi, fa, seeds = crop
     prepared = prepare_boot(dwi.data, dwi.gtab, fa, 0.1, seeds)
-    found = []
+    rows = []
     for dialect in ("numba32", "numba64"):
         linked = program(dialect, ROOTS, prepared, prepared.scratch)
         values = {k: linked.array(v) for k, v in prepared.arrays.items()} | prepared.scalars
         values |= {"seeds_points": linked.array(seeds.ravel()), "seeds_counts": ints(800)}
         values["seeds_peaks"] = ints(800 * prepared.scalars["seeds_most"])
         linked.run("start", 800, values)
-        found.append(np.column_stack([values["seeds_counts"], values["seeds_peaks"].reshape(800, -1)]))
-    assert (found[0] != found[1]).any(axis=1).sum() <= 4  # a peak at the threshold, or two of nearly one height
-    assert found[0][:, 0].max() > 1
+        rows.append(np.column_stack([values["seeds_counts"], values["seeds_peaks"].reshape(800, -1)]))
+    assert (rows[0] != rows[1]).any(axis=1).sum() <= 4  # a peak at the threshold, or two of nearly one height
+    assert rows[0][:, 0].max() > 1
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The crop as a problem of the benchmark, whose table of trackers is used here too."""
-    made = tmp_path_factory.mktemp("problem")
+    problem = tmp_path_factory.mktemp("problem")
     paths = tuple(str(CROP / f"dwi.{suffix}") for suffix in ("nii.gz", "bval", "bvec"))
-    save_problem(Case("crop", paths=paths, mask=str(CROP / "mask.nii.gz")), made)
-    return made
+    save_problem(Case("crop", paths=paths, mask=str(CROP / "mask.nii.gz")), problem)
+    return problem
 
 
 @needs_crop
 @pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 @pytest.mark.parametrize(
     ("method", "nseeds"),
-    [*(pytest.param(name, 400, marks=pytest.mark.slow) for name in ("boot", "boot-csa")), ("prob", 1500),
-     ("det", 1500), ("ptt", 600)],
+    [pytest.param("boot", 150, marks=pytest.mark.slow), pytest.param("boot-csa", 400, marks=pytest.mark.nightly),
+     ("prob", 500), ("det", 500), ("ptt", 200)],
 )
 def test_the_whole_is_dipys_local_tracking(folder, method, nseeds):
+    """At night also the bootstrap of another model, of which DIPY takes long."""
     problem = Problem(folder, METHODS[method], nseeds)
     ours, theirs = (np.diff(TARGETS[name].open(problem)(nseeds).offsets) for name in ("cpu", "dipy"))
-    assert abs(len(ours) - len(theirs)) <= 0.01 * len(theirs)
+    assert abs(len(ours) - len(theirs)) <= 2 + 0.01 * len(theirs)
     error = np.hypot(ours.std() / np.sqrt(len(ours)), theirs.std() / np.sqrt(len(theirs)))
     assert abs(ours.mean() - theirs.mean()) < (0.05 if method == "det" else 3) * error

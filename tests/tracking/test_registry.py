@@ -1,21 +1,16 @@
 """A method and a stopping rule that the package does not know, each one kernel file, one host file and one row."""
 
 import ast
-import json
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
 import nibabel as nib
 import numpy as np
 import pytest
-from commands import computed
 from distributions import directions, fibres, unit
 from toys import CHANCE, FADING, STRAIGHTEST
 
 import tistreamlines as ts
-from tistreamlines.devices import ARCHS
 from tistreamlines.options.definitions import applies_with
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.from_arrays import prepare_arrays
@@ -30,37 +25,9 @@ SAMPLES = {"pmf_threshold": 0.3, "max_angle": 40.0}
 
 @pytest.fixture(autouse=True)
 def toys():
-    with registered():
-        yield
-
-
-@contextmanager
-def registered():
-    """The toys' rows, as long as a block lasts."""
+    """The toys' rows, as long as a test lasts."""
     with mock.patch.dict(METHODS, straightest=STRAIGHTEST), mock.patch.dict(STOPPING_RULES, fading=FADING):
         yield
-
-
-def compute(arch: str) -> dict[str, np.ndarray]:
-    """Streamlines of the toy method and the toy rule, from files to a file."""
-    with registered(), tempfile.TemporaryDirectory() as folder:
-        axis = np.broadcast_to(unit(np.array([0.94, 0.33, 0.05])), (*SHAPE, 3))
-        files = {"sh": fibres(axis), "stop_map": np.full(SHAPE, LEVEL, np.float32)}
-        for name, values in files.items():
-            nib.save(nib.Nifti1Image(values, np.eye(4)), Path(folder, f"{name}.nii"))
-        seeds = np.random.default_rng(0).uniform((2, 2, 2), np.array(SHAPE) - 3, (300, 3))
-        np.save(Path(folder, "seeds.npy"), seeds)
-        named = {name: Path(folder, f"{name}.nii") for name in files} | {"seeds": Path(folder, "seeds.npy")}
-        stats = Path(folder, "stats.json")
-        ts.track(
-            output=Path(folder, "a.tck"), json_stats=stats, arch=arch, dg="straightest", stopping="fading",
-            sh_basis="descoteaux07_legacy", stop_threshold=0.5, max_directions=1, max_steps=90, **named,
-        )
-        lines = nib.streamlines.load(Path(folder, "a.tck")).streamlines
-        return {
-            "points": lines.get_data(), "lengths": np.array([len(line) for line in lines]),
-            "text": np.array(stats.read_text()),
-        }
 
 
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
@@ -79,20 +46,22 @@ def test_the_toy_method_takes_the_straightest_direction(dialect):
     assert np.array_equal(codes & 1, cosines[np.arange(200), expected] <= 0)
 
 
-def test_the_toy_rule_ends_streamlines_by_chance():
-    got = compute("cpu")
-    reasons = json.loads(str(got["text"]))["stop_reasons"]
-    steps, chance = int((got["lengths"] - 1).sum()), CHANCE * (1 - LEVEL)
-    assert reasons["end_point"] == 0
+def test_the_toy_rule_ends_streamlines_by_chance(tmp_path):
+    """With the toy method, from files to a file."""
+    axis = np.broadcast_to(unit(np.array([0.94, 0.33, 0.05])), (*SHAPE, 3))
+    for name, values in {"sh": fibres(axis), "stop_map": np.full(SHAPE, LEVEL, np.float32)}.items():
+        nib.save(nib.Nifti1Image(values, np.eye(4)), tmp_path / f"{name}.nii")
+    np.save(tmp_path / "seeds.npy", np.random.default_rng(0).uniform((2, 2, 2), np.array(SHAPE) - 3, (300, 3)))
+    result = ts.track(
+        output=tmp_path / "a.tck", arch="cpu", dg="straightest", stopping="fading", sh=tmp_path / "sh.nii",
+        sh_basis="descoteaux07_legacy", stop_map=tmp_path / "stop_map.nii", stop_threshold=0.5, max_directions=1,
+        max_steps=90, seeds=tmp_path / "seeds.npy",
+    )
+    lines = nib.streamlines.load(tmp_path / "a.tck").streamlines
+    steps, chance = len(lines.get_data()) - len(lines), CHANCE * (1 - LEVEL)
+    assert result.stop_reasons["end_point"] == 0
     assert steps > 3000
-    assert abs(reasons["max_length"] - chance * steps) < 3 * np.sqrt(chance * steps)
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_track_the_toys_with_the_cpus_bits(arch, tmp_path):
-    got, expected = computed(__file__, arch, tmp_path), compute("cpu")
-    for name in ("points", "lengths"):
-        assert np.array_equal(got[name], expected[name]), name
+    assert abs(result.stop_reasons["max_length"] - chance * steps) < 3 * np.sqrt(chance * steps)
 
 
 def test_a_row_is_all_that_options_need():
@@ -114,6 +83,6 @@ def test_no_other_place_lists_the_methods():
     tracking = (f"tracking/{part}" for part in ("seeding", "selection", "products", "engine"))
     rooms = ("options", "space", "linker", "backends", "io", "fit", *tracking, "run", "cli")
     for path in (path for room in rooms for path in (package / room).rglob("*.py")):
-        words = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        found = names & {node.value for node in words if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-        assert not found, f"{path}: {found}"
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        assert not names & texts, f"{path}: {names & texts}"

@@ -31,7 +31,7 @@ from distributions import (
     tracked,
     weights,
 )
-from scipy.stats import chi2
+from scipy.stats import chisquare
 from tables import prepare_prob
 
 from tistreamlines.errors import InputError, ParameterError
@@ -188,7 +188,7 @@ def test_the_cone_alone_tells_which_samples_count(name, threshold, angle):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(("threshold", "angle"), [(0.02, 20.0), (0.1, 20.0), (0.3, 30.0), (0.3, 50.0)])
+@pytest.mark.parametrize(("threshold", "angle"), [(0.02, 20.0), (0.1, 20.0), (0.3, 50.0)])
 def test_the_same_is_drawn_as_where_all_that_counts_is_known(name, threshold, angle):
     prepared, points = case(name, pmf_threshold=threshold, max_angle=angle), points_in(2000)
     if not isinstance(prepared.getter, PatchedGetter):
@@ -266,12 +266,11 @@ def test_the_law_of_the_draws_is_dipys(name):
 
 
 def chi_square_p(counts: np.ndarray, probabilities: np.ndarray) -> float:
-    """Probability of a worse fit; rare vertices are counted together."""
+    """Probability of a worse fit; vertices of neighbouring numbers are counted together until about 12 are expected."""
     expected = counts.sum() * probabilities
-    rare = expected < 8
-    pairs = np.array([*zip(counts[~rare], expected[~rare], strict=True), (counts[rare].sum(), expected[rare].sum())])
-    pairs = pairs[pairs[:, 1] > 0]
-    return chi2.sf(((pairs[:, 0] - pairs[:, 1]) ** 2 / pairs[:, 1]).sum(), len(pairs) - 1)
+    groups = np.floor(np.cumsum(expected) / 12).astype(int)
+    sums = np.array([np.bincount(np.minimum(groups, groups.max() - 1), each) for each in (counts, expected)])
+    return chisquare(*sums[:, sums[1] > 0]).pvalue
 
 
 def drawn_at(dialect: str, name: str, point: np.ndarray, heading: np.ndarray, count: int) -> np.ndarray:
@@ -286,7 +285,7 @@ def rich_place(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 COMPILED = ("sh", "asymmetric")  # between them they have each of the kernels' branches
-DRAWN = [("python", name, 300) for name in CASES] + [("numba32", name, 20000) for name in COMPILED]
+DRAWN = [("python", name, 400) for name in CASES] + [("numba32", name, 20000) for name in COMPILED]
 
 
 @pytest.mark.parametrize(("dialect", "name", "count"), DRAWN)
