@@ -141,13 +141,27 @@ def test_their_weights_count_for_nothing(place, tmp_path, kind):
     np.testing.assert_allclose(*matrices, rtol=1e-8)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
 def test_vulkan_has_the_same_bytes(place, tmp_path):
+    """Of all products; nightly, since the compilers of their kernels take long."""
     folder, lines = place
     more, _ = with_empties(lines, PLACES["everywhere"])
     files = [mapped(folder, ".tck", more, tmp_path / arch, arch=arch)[1] for arch in ("cpu", "vulkan")]
     assert files[0] == files[1]
     assert (tmp_path / "cpu/w.txt").read_bytes() == (tmp_path / "vulkan/w.txt").read_bytes()
+
+
+@pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+def test_maps_of_vulkan_have_the_same_bytes(place, tmp_path):
+    folder, lines = place
+    more, _ = with_empties(lines, PLACES["everywhere"])
+    path = write(tmp_path / "a.tck", more, AFFINE, (SIDE,) * 3)
+    for arch in ("cpu", "vulkan"):
+        maps = {name: tmp_path / f"{arch}_{name}.nii" for name in ("density", "ends")}
+        ts.map_tractogram(path, **maps, density_grid=folder / "map.nii.gz", arch=arch)
+    for name in ("density", "ends"):
+        assert (tmp_path / f"cpu_{name}.nii").read_bytes() == (tmp_path / f"vulkan_{name}.nii").read_bytes()
     write(tmp_path / "none.tck", [np.zeros((0, 3))], AFFINE, (SIDE,) * 3)
     ts.map_tractogram(tmp_path / "none.tck", ends=tmp_path / "e.nii", density_grid=folder / "map.nii.gz", arch="vulkan")
 

@@ -23,7 +23,7 @@ from tistreamlines.run.outputs import Outputs, reserved
 
 pytestmark = [only_root, pytest.mark.skipif(sys.platform == "win32", reason="no owners and groups here")]
 
-USERS = {"group": (0, ANNA, BERT), "everyone": (ANNA,), "sticky": (ANNA,)}
+USERS = {"group": (ANNA, BERT), "sticky": (ANNA,)}
 
 
 def inputs(folder: Path) -> dict[str, Any]:
@@ -71,7 +71,6 @@ def test_every_output_is_written(public_folder):
     outcomes = json.loads(in_own_process(__file__, "write_everything", public_folder))
     names = outcomes.pop("names")
     assert len(names) > 20
-    assert outcomes.keys() == FOLDERS.keys()
     for kind, outcome in outcomes.items():
         assert outcome["words"] == [""] * len(USERS[kind]), kind
         expected = {name.replace("u7", f"u{user}") for user in USERS[kind] for name in names}
