@@ -1259,7 +1259,7 @@ class Connectome(Product):
         Node of connectome for an end: of the nearest voxel within a radius, of the voxel that holds it, or the
         first one on the way back to the middle.
     radius : float, mm, optional
-        How far a node of connectome is looked for.
+        Greatest distance between an end and its node of connectome.
     measure : str, or a list of these, optional
         The values of connectome for two nodes: count, length, mean-length, inverse-length, inverse-volume. The
         first one is written to its FILE, each other one to a file beside it.
@@ -1436,7 +1436,7 @@ class Sift2(Product):
     path : pair of an image and the file to write, or a list of these
         Weigh the streamlines by SIFT2, so that their density in each fixel of FOD comes near that of its fibres,
         and write their weights to FILE, .txt, as MRtrix3's tcksift2: in the order of the streamlines. FOD is an
-        image of fibre orientation distributions, or tracked for those that are tracked.
+        image of fibre orientation distributions, or tracked for those that streamlines follow.
     basis : str, optional
         Basis of the harmonics of sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.
     act : str, Path, nibabel image or ndarray, optional
@@ -1454,7 +1454,7 @@ class Sift2(Product):
     reg_tikhonov : float, factor, default 0.0
         Factor of the regularisation of the coefficients of sift2.
     reg_tv : float, factor, default 0.1
-        Factor of the regularisation of how far the coefficients of sift2 are from the mean of each fixel.
+        Factor of the regularisation of distances between the coefficients of sift2 and their mean in each fixel.
     min_td_frac : float, share, default 0.1
         A fixel takes no part in sift2 if the density of its streamlines is less than this part of that of its
         fibres.
