@@ -174,7 +174,7 @@ def differing(arrays: Arrays, expected: Arrays) -> list[str]:
 @pytest.mark.parametrize(
     ("device", "name"),
     [pytest.param(key, name, marks=setup.marks) for key, setup in DEVICES.items() for name in setup.runs or NAMES],
-    indirect=["device"],
+    indirect=["device"], scope="module",  # else a process for each name
 )
 def test_devices_give_the_cpus_bits(device, cpu, name):
     arrays = {key.partition(": ")[2]: values for key, values in device.items() if key.startswith(f"{name}: ")}
