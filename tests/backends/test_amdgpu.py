@@ -74,7 +74,7 @@ def compile_kernels(*names: str) -> None:
     from tistreamlines.kernels.products.points import pack
 
     device = choose("amdgpu")
-    print(judged(device).kind)
+    print(judged(device).kind, judged(device).faults == (TEAMWORK, ORDER, SMALL, WORDS))
     known = vars(growth) | vars(streamlines) | {"pack": pack}
     program = TaichiProgram(device, boot_case().source([known[name] for name in names]), exact=True)
     for name, signature in program.signatures.items():
@@ -93,7 +93,7 @@ def objects(request, stand_in, tmp_path_factory):
     environment = stand_in(gfx, STUB_OBJECTS=str(folder), XDG_CACHE_HOME=str(cache))
     done = started("-c", importing(__file__) + "test_amdgpu.compile_kernels(*sys.argv[1:])", *names, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines()[-1] == "block"
+    assert done.stdout.splitlines()[-1] == "block True"  # and nothing is computed
     return gfx, names, [path.read_bytes() for path in sorted(folder.glob("*.elf"))]
 
 
@@ -170,7 +170,9 @@ def test_the_device_is_listed(stand_in):
     assert re.fullmatch(words, line)
 
 
+@pytest.mark.nightly
 def test_a_device_that_computes_nothing_is_refused_in_one_line(stand_in, tmp_path):
+    """Nightly, since Quadrants compiles anew in two processes; by day, the faults are found above."""
     environment = stand_in("gfx1100", XDG_CACHE_HOME=str(tmp_path / "cache"), TMPDIR=str(tmp_path))
     command = ["-m", "tistreamlines", "track", *words_of(write_inputs(tmp_path)), "--arch", "amdgpu"]
     done = started(*command, "-o", tmp_path / "a.trx", env=environment)

@@ -31,7 +31,7 @@ from tistreamlines.tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 
 Arrays = dict[str, np.ndarray]
 LIMITS: Options = {"nseeds": 8, "max_steps": 40, "min_length": 0}
-OTHERWISE: tuple[Options, ...] = ({"threads": 1, "chunk_size": 3}, {"threads": 2, "chunk_size": 5})
+OTHERWISE: Options = {"threads": 1, "chunk_size": 3}
 FORKS = [name for name in COMPILERS if name != "taichi"]
 
 
@@ -174,16 +174,15 @@ def differing(arrays: Arrays, expected: Arrays) -> list[str]:
 @pytest.mark.parametrize(
     ("device", "name"),
     [pytest.param(key, name, marks=setup.marks) for key, setup in DEVICES.items() for name in setup.runs or NAMES],
-    indirect=["device"],
+    indirect=["device"], scope="module",  # else a process for each name
 )
 def test_devices_give_the_cpus_bits(device, cpu, name):
     arrays = {key.partition(": ")[2]: values for key, values in device.items() if key.startswith(f"{name}: ")}
     assert differing(arrays, cpu[name]) == []
 
 
-@pytest.mark.parametrize("others", OTHERWISE, ids=str)
-def test_chunks_and_threads_change_nothing(world, cpu, tmp_path, others):
-    rows = {name: results_of(run, tmp_path) for name, run in runs("cpu", world, tmp_path, **others).items()}
+def test_chunks_and_threads_change_nothing(world, cpu, tmp_path):
+    rows = {name: results_of(run, tmp_path) for name, run in runs("cpu", world, tmp_path, **OTHERWISE).items()}
     assert {name: parts for name, row in rows.items() if (parts := differing(row, cpu[name]))} == {}
 
 

@@ -153,8 +153,7 @@ def test_only_the_generator_takes_64_bits(tasks):
         assert bool(lines) == (task.kernel == "run_advance" and task.path.stem.endswith("t01"))
 
 
-@pytest.mark.parametrize("sphere", ["default", "full", "small"])
-@pytest.mark.parametrize(("order", "signals"), [(2, 96), (4, 150), (12, 288)])
+@pytest.mark.parametrize(("sphere", "order", "signals"), [("small", 2, 96), ("default", 4, 150), ("full", 12, 288)])
 def test_team_memory_fits_every_gpu(sphere, order, signals):
     prepared: KernelTables = boot_case(n=signals, order=order, sphere=sphere)
     sizes = [size for name, (_, size) in prepared.scratch.items() if name not in prepared.getter.shares]

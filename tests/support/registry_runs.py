@@ -51,8 +51,8 @@ def track_options(world: Path, out: Path) -> dict[str, Options]:
         "ptt, particles in act, regions": {
             "dg": "ptt", "stopping": "act", "pft": True, "include": [middle], **series, **shares,
         },
-        "ptt of the paper": {"dg": "ptt", "probe_rule": "paper", **fods, **inner},
-        "ptt, products": {"dg": "ptt", **fods, **inner, **products},
+        "ptt of the paper": {"dg": "ptt", "stopping": "threshold", "probe_rule": "paper", **series},
+        "ptt, products": {"dg": "ptt", "stopping": "threshold", **series, **products},
         "ifod1 goes back": {"dg": "ifod1", "backtrack": True, "crop_at_gmwmi": True, "nseeds": 24, **fods, **act5},
         "ifod2 in deep grey matter": {"dg": "ifod2", "sgm_truncation": "roulette", "nseeds": 24, **fods, **act5},
         "sd_stream, truncated, dynamic seeds": {
