@@ -13,7 +13,7 @@ LIA = np.array([[-1.0, 0, 0], [0, 0, 1], [0, -1, 0]])  # columns are the voxel a
 def icosphere(splits=3, radius=1.0, centre=(0, 0, 0)):
     """Vertices and triangles of a ball, counter-clockwise seen from outside, of an icosahedron that is split."""
     golden = (1 + 5**0.5) / 2
-    vertices = [one for a in (-1, 1) for b in (-golden, golden) for one in ((0, a, b), (a, b, 0), (b, 0, a))]
+    vertices = [vertex for a in (-1, 1) for b in (-golden, golden) for vertex in ((0, a, b), (a, b, 0), (b, 0, a))]
     vertices = np.array(vertices) / np.hypot(1, golden)
     near = np.linalg.norm(vertices[:, None] - vertices, axis=2) < 1.1
     all_three = np.array([(a, b, c) for a in range(12) for b in range(a) for c in range(b)])
@@ -28,7 +28,7 @@ def icosphere(splits=3, radius=1.0, centre=(0, 0, 0)):
         a, b, c = triangles.T
         vertices = np.concatenate([vertices, middle / np.linalg.norm(middle, axis=1, keepdims=True)])
         parts = (a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)
-        triangles = np.concatenate([np.stack(one, axis=1) for one in parts])
+        triangles = np.concatenate([np.stack(part, axis=1) for part in parts])
     return vertices * radius + centre, triangles
 
 
