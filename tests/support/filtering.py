@@ -68,11 +68,18 @@ def random_words(counter: tuple[int, int, int, int], key: tuple[int, int]) -> li
     return [(word >> 8) * 2.0**-24 for word in (c0, c1, c2, c3)]
 
 
+def at_half_voxels(maps: np.ndarray) -> np.ndarray:
+    """Maps (x, y, z, k) at the points where halves stand: (2 x - 1, 2 y - 1, 2 z - 1, k)."""
+    sides = [2 * side - 1 for side in maps.shape[:3]]
+    places = np.indices(sides).reshape(3, -1) / 2
+    return np.stack([map_coordinates(maps[..., k], places, order=1).reshape(sides) for k in range(maps.shape[-1])], -1)
+
+
 @dataclass
 class Tracker:
-    """What tracks one half: maps (x, y, z, 3) of dead ends, include and exclude, the counters, and the options."""
+    """What tracks one half: the maps at half voxels (:func:`at_half_voxels`), the counters, and the options."""
 
-    maps: np.ndarray
+    halfway: np.ndarray
     seed: int
     branch: int
     key: tuple[int, int]
@@ -85,10 +92,11 @@ class Tracker:
     resampled: int = 0
 
     def at(self, p: Point, channel: int) -> float:
-        return float(map_coordinates(self.maps[..., channel], np.reshape(p, (3, 1)), order=1, mode="nearest")[0])
+        x, y, z = (min(max(int(2 * c), 0), side - 1) for c, side in zip(p, self.halfway.shape[:3], strict=True))
+        return float(self.halfway[x, y, z, channel])
 
     def check(self, p: Point) -> Stop:
-        if any(x < -0.5 or x >= side - 0.5 for x, side in zip(p, self.maps.shape[:3], strict=True)):
+        if any(x < -0.5 or x >= side / 2 for x, side in zip(p, self.halfway.shape[:3], strict=True)):
             return Stop.OUTSIDE_IMAGE
         if self.at(p, 1) > 0.5:
             return Stop.VALID_END
@@ -119,13 +127,13 @@ def track(half: Tracker, seed: Point, heading: int) -> tuple[list[int], Stop]:
     points, codes, status, trial, most_white = [seed], [heading], Stop.GROWING, 0, 0.0
     length = half.max_steps + 1
     while len(points) < length:
-        found = half.next(points[-1], codes[-1], len(points), trial)
-        if found is None:
+        ahead = half.next(points[-1], codes[-1], len(points), trial)
+        if ahead is None:
             status = Stop.INVALID_END
         else:
-            points.append(found[0])
-            codes.append(found[1])
-            status = half.check(found[0])
+            points.append(ahead[0])
+            codes.append(ahead[1])
+            status = half.check(ahead[0])
         white = half.white(points[-1])
         most_white = max(most_white, white if len(points) > 1 else 0.0)
         if status == Stop.GROWING or (status == Stop.VALID_END and most_white < half.least_white and white > 0):
@@ -157,14 +165,15 @@ def filtered(
         for p in range(count):
             if states[p] != Stop.GROWING:
                 continue
-            found = half.next(paths[p][-1], dirs[p][-1], start + s + 1, trial, p)
-            if found is None:
+            ahead = half.next(paths[p][-1], dirs[p][-1], start + s + 1, trial, p)
+            if ahead is None:
                 states[p], weights[p] = Stop.INVALID_END, 0
                 continue
-            paths[p] = [*paths[p], found[0]]
-            dirs[p] = [*dirs[p], found[1]]
-            states[p] = half.check(found[0])
-            weights[p] *= 1 if states[p] == Stop.OUTSIDE_IMAGE else 1 - half.at(found[0], 2)
+            point, code = ahead
+            paths[p] = [*paths[p], point]
+            dirs[p] = [*dirs[p], code]
+            states[p] = half.check(point)
+            weights[p] *= 1 if states[p] == Stop.OUTSIDE_IMAGE else 1 - half.at(point, 2)
             weights[p] *= weights[p] >= 1e-16
             if states[p] == Stop.INVALID_END and weights[p] > 0:
                 states[p] = Stop.GROWING

@@ -21,5 +21,5 @@ def random_fods(count: int, order: int = 8, basis: str = "tournier07", seed: int
     # a distribution that is concentrated in one direction has the harmonics of that direction as coefficients
     single = sampling_matrix(axes.reshape(-1, 3), order, basis).reshape(count, 3, -1)
     l_values = degrees(order)[0]
-    made = (weights[..., None] * single).sum(axis=1) * np.exp(-WIDTH * l_values * (l_values + 1))
-    return (made + rng.normal(0, NOISE, made.shape)).astype(np.float32), axes
+    functions = (weights[..., None] * single).sum(axis=1) * np.exp(-WIDTH * l_values * (l_values + 1))
+    return (functions + rng.normal(0, NOISE, functions.shape)).astype(np.float32), axes

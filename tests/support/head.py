@@ -61,4 +61,4 @@ def tracked(head: Path, **more) -> ts.TrackResult:
 def sampled(values: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Each tissue at points in voxel coordinates, (5, n)."""
     volumes = np.moveaxis(values.astype(float), -1, 0)
-    return np.stack([map_coordinates(volume, points.T, order=1, mode="nearest") for volume in volumes])
+    return np.stack([map_coordinates(each, points.T, order=1, mode="nearest") for each in volumes])

@@ -99,9 +99,9 @@ class LayersOptions:
 
 def prepare(maps, anisotropy, options, sides):
     """Make the tables: no map is on the tracked grid, and streamlines can go on anywhere."""
-    own = maps["layers"]
+    image = maps["layers"]
     return StopTables(Rule(
-        stopping=Layers(deep=DEEP, **own.fields()), classify=classify, maps=own.count, memory=Passed, for_rule=3,
+        stopping=Layers(deep=DEEP, **image.fields()), classify=classify, maps=image.count, memory=Passed, for_rule=3,
         load_memory=load_layers, remember=note_layers, conclude=cut_layers, store_memory=store_layers,
         takes_back=True,
     ))

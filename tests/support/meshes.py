@@ -28,7 +28,7 @@ def icosphere(splits=3, radius=1.0, centre=(0, 0, 0)):
         a, b, c = triangles.T
         vertices = np.concatenate([vertices, middle / np.linalg.norm(middle, axis=1, keepdims=True)])
         parts = (a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)
-        triangles = np.concatenate([np.stack(corners, axis=1) for corners in parts])
+        triangles = np.concatenate([np.stack(part, axis=1) for part in parts])
     return vertices * radius + centre, triangles
 
 

@@ -26,8 +26,8 @@ def lines_of(batch: ts.Batch) -> list[np.ndarray]:
     return [np.asarray(line) for line in batch]
 
 
-def same_lines(found: list[np.ndarray], expected: list[np.ndarray]) -> bool:
-    return len(found) == len(expected) and all(map(np.array_equal, found, expected))
+def same_lines(lines: list[np.ndarray], expected: list[np.ndarray]) -> bool:
+    return len(lines) == len(expected) and all(map(np.array_equal, lines, expected))
 
 
 def digest(result: ts.TrackResult) -> str:

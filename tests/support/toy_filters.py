@@ -30,10 +30,10 @@ class Plane(Demands):
 @func
 def beyond_plane(filter: Plane, p: vec3, word: i32) -> i32:
     """Exclude what comes beyond the plane."""
-    found = 0
+    bits = 0
     if p[0] > filter.x:
-        found = EXCLUDE
-    return found
+        bits = EXCLUDE
+    return bits
 
 
 class Below(Filter):

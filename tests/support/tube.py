@@ -42,8 +42,8 @@ def tracker(
         "pmf_threshold": 0.0,
         **({"pft": True} if named is None else named),
     })
-    found = {"include_map": shares[..., 0], "exclude_map": shares[..., 1]}
-    stop = STOPPING_RULES[rule].prepare(found, lambda: None, chosen, (1.0,) * 3)
-    given = GetterInputs(OrientationFunctions("pmf", values), stop, np.argwhere(np.ones(TUBE, bool)), step_mm=0.5)
+    maps = {"include_map": shares[..., 0], "exclude_map": shares[..., 1]}
+    stop = STOPPING_RULES[rule].prepare(maps, lambda: None, chosen, (1.0,) * 3)
+    arrays = GetterInputs(OrientationFunctions("pmf", values), stop, np.argwhere(np.ones(TUBE, bool)), step_mm=0.5)
     chosen_settings = Settings(0.5, **{"max_steps": 120} | settings)
-    return Engine(METHODS[dg].prepare(given, chosen), Space(np.eye(4), TUBE), choose(arch), chosen_settings)
+    return Engine(METHODS[dg].prepare(arrays, chosen), Space(np.eye(4), TUBE), choose(arch), chosen_settings)

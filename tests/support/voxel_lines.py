@@ -18,7 +18,7 @@ def saved(path, voxels, affine):
     return str(path)
 
 
-def made(name, batches, **options):
+def product_of(name, batches, **options):
     """What a product makes of batches, without files."""
     chosen = Parameters(**options)
     row = PRODUCTS[name]
@@ -49,4 +49,4 @@ def lines_on(space):
     lines = [space.to_ras(rng.uniform(-1, 7, (rng.integers(2, 6), 3))).astype(np.float32) for _ in range(90)]
     passed = [{voxel for voxel, _ in pieces(line.astype(float), space)} for line in lines]
     seeds = np.array([line[len(line) // 2] for line in lines])
-    return lines, passed, seeds, [tuple(one) for one in np.rint(space.to_voxel(seeds)).astype(int).tolist()]
+    return lines, passed, seeds, [tuple(voxel) for voxel in np.rint(space.to_voxel(seeds)).astype(int).tolist()]

@@ -29,11 +29,11 @@ def chunk(request):
     """Seeds with 0 to 3 streamlines, whose halves have some steps or none."""
     counts = RNG.integers(0, 4, request.param).astype(np.int32)
     seeds = RNG.uniform(0, 60, (len(counts), 3)).astype(np.float32)
-    made = DirectedSeeds((seeds, 70, None), counts, {}, lambda: z_order(seeds)).chunk()
-    state = np.zeros((len(made.seed), 2, 2), np.int32)
+    begun = DirectedSeeds((seeds, 70, None), counts, {}, lambda: z_order(seeds)).chunk()
+    state = np.zeros((len(begun.seed), 2, 2), np.int32)
     state[..., 0] = RNG.integers(0, 200, state.shape[:2])
     state[..., 1] = RNG.integers(0, len(Stop), state.shape[:2])
-    return Chunk(70, seeds, made.seed, made.branch, made.number, state, {"verdict": made.seed})
+    return Chunk(70, seeds, begun.seed, begun.branch, begun.number, state, {"verdict": begun.seed})
 
 
 def test_streamlines_are_numbered(chunk):
@@ -81,10 +81,10 @@ def test_some_of_its_streamlines(places):
     seeds = DirectedSeeds((np.zeros((6, 3), np.float32), 0, None), counts, {}, lambda: np.arange(6, dtype=np.int32))
     chunk = seeds.chunk()
     chunk = replace(chunk, state=np.arange(48).reshape(12, 2, 2), besides={"cropped": cropped})
-    some = chunk.select(places)
+    part = chunk.some(places)
     for name in ("seed", "branch", "number", "state"):
-        np.testing.assert_array_equal(getattr(some, name), getattr(chunk, name)[places])
-    np.testing.assert_array_equal(some.besides["cropped"], cropped[places])
+        np.testing.assert_array_equal(getattr(part, name), getattr(chunk, name)[places])
+    np.testing.assert_array_equal(part.besides["cropped"], cropped[places])
 
 
 def test_a_chunk_without_streamlines_is_a_batch():
@@ -103,28 +103,29 @@ def block(count, first, codes=False):
 @pytest.mark.parametrize("codes", [False, True])
 def test_seeds_come_in_their_order_and_from_one_block_at_a_time(codes):
     asked = [block(5, 0, codes), block(0, 5, codes), block(3, 5, codes)]
-    waiting = SeedQueue(iter(asked), lambda *one: one)
+    waiting = SeedQueue(iter(asked), lambda *seeds: seeds)
     sizes, numbers = [], []
-    while (some := waiting.next(2)) is not None:
-        sizes.append(len(some[0]))
-        numbers += some[0][:, 0].tolist()
-        assert some[1] == some[0][0, 0]
-        assert (some[2] is not None) == codes
+    while (seeds := waiting.next(2)) is not None:
+        points, first, directions = seeds
+        sizes.append(len(points))
+        numbers += points[:, 0].tolist()
+        assert first == points[0, 0]
+        assert (directions is not None) == codes
         if codes:
-            np.testing.assert_array_equal(some[2], some[0][:, 0])
+            np.testing.assert_array_equal(directions, points[:, 0])
     assert sizes == [2, 2, 1, 2, 1]
     assert numbers == list(range(8))
     assert waiting.next(2) is None
 
 
 def test_seeds_that_are_put_back_come_first():
-    waiting = SeedQueue(iter([block(4, 0), block(4, 4)]), lambda *one: one)
+    waiting = SeedQueue(iter([block(4, 0), block(4, 4)]), lambda *seeds: seeds)
     first, second = waiting.next(3), waiting.next(3)
     assert (len(second[0]), waiting.ahead) == (1, 4)
-    for one in (second, first):
-        waiting.put_back(one)
+    for seeds in (second, first):
+        waiting.put_back(seeds)
     assert (waiting.ahead, waiting.left) == (3, 0)
-    assert SeedQueue(iter([block(4, 0)]), lambda *one: one, more=False).left == 4
+    assert SeedQueue(iter([block(4, 0)]), lambda *seeds: seeds, more=False).left == 4
     assert [waiting.next(9)[1] for _ in range(3)] == [0, 3, 4]
     assert waiting.next(9) is None
 

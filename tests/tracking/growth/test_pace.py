@@ -145,9 +145,9 @@ def test_a_slow_gpu_gets_chunks_that_a_launch_can_serve(monkeypatch):
     monkeypatch.setattr(memory_module, "free_memory", lambda _: 2**34)
     monkeypatch.setattr(growth_module, "Pace", lambda seconds: Pace(seconds, clock))
     gpu = replace(choose("cpu"), arch="vulkan")
-    made = Engine(crossing(), space, gpu, settings)
+    used = Engine(crossing(), space, gpu, settings)
     batches = []
-    for batch in made.track(many):
+    for batch in used.track(many):
         clock.now += 100.0  # the caller takes its time
         batches.append(batch)
     assert same(whole(batches), expected)

@@ -38,32 +38,32 @@ def folder(tmp_path_factory):
     steps = rng.normal(size=(300, 40, 3)) * 0.3 + rng.normal(size=(300, 1, 3)) * 0.6
     starts = nib.affines.apply_affine(AFFINE, rng.random((300, 1, 3)) * SHAPE)
     whole = (starts + np.cumsum(steps, axis=1)).astype(np.float32)
-    lines = [one[:n] for one, n in zip(whole, rng.integers(1, 41, 300), strict=True)]
+    lines = [line[:n] for line, n in zip(whole, rng.integers(1, 41, 300), strict=True)]
     nib.streamlines.save(nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), str(place / "lines.tck"))
     return place
 
 
 def batch_of(lines):
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lines])])
+    offsets = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
     n = len(lines)
     return Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), np.arange(n), np.zeros(n), np.zeros((n, 2)))
 
 
-def made(folder, **options):
-    given = {"connectome": (folder / "labels.nii.gz", folder / "out.csv")} | options
-    one = Connectomes(Parameters(**given), None, 1.0)
+def written(folder, **options):
+    options = {"connectome": (folder / "labels.nii.gz", folder / "out.csv")} | options
+    product = Connectomes(Parameters(**options), None, 1.0)
     lines = nib.streamlines.load(folder / "lines.tck").streamlines
-    one.add(batch_of(lines[:100]))
-    one.add(batch_of(lines[100:]))
-    one.write(force=True)
-    return one
+    product.add(batch_of(lines[:100]))
+    product.add(batch_of(lines[100:]))
+    product.write(force=True)
+    return product
 
 
 @pytest.mark.skipif(shutil.which("tck2connectome") is None, reason="MRtrix3 is not installed")
 @pytest.mark.parametrize("rule", RULES)
 def test_matrices_are_tck2connectomes(folder, rule):
     radius = {"connectome_radius": SEARCH} if rule == "reverse" else {}
-    (ours,) = made(
+    (ours,) = written(
         folder, connectome_assignment=rule, connectome_measure=list(SCALES), connectome_pairs=True, **radius
     ).value
     assert ours.values["count"].sum() > 100 or rule == "end-voxel"
@@ -81,12 +81,12 @@ def test_matrices_are_tck2connectomes(folder, rule):
 
 @pytest.mark.skipif(shutil.which("tck2connectome") is None, reason="MRtrix3 is not installed")
 def test_a_diagonal_of_zeros_is_tck2connectomes(folder):
-    (ours,) = made(folder, connectome_zero_diagonal=True).value
+    (ours,) = written(folder, connectome_zero_diagonal=True).value
     command = ["tck2connectome", "-quiet", "-force", "-symmetric", "-zero_diagonal", folder / "lines.tck"]
     subprocess.run([*command, folder / "labels.nii.gz", folder / "mrtrix.csv"], check=True)
     np.testing.assert_array_equal(ours.values["count"], np.loadtxt(folder / "mrtrix.csv", delimiter=","))
     assert not np.diag(ours.errors["count"]).any()
-    assert np.diag(made(folder).value[0].values["count"]).any()
+    assert np.diag(written(folder).value[0].values["count"]).any()
 
 
 def tcksampled(folder, image, which):
@@ -105,10 +105,10 @@ def test_means_of_maps_are_those_of_tcksample_and_tck2connectome(folder, rule):
         values = rng.normal(0.3, 0.5, shape) if name == "FA" else rng.random(shape) * 1e-3
         nib.save(nib.Nifti1Image(values.astype(np.float32), turned), folder / f"{name}.nii.gz")
     radius = {"connectome_radius": SEARCH} if rule == "reverse" else {}
-    one = made(
+    product = written(
         folder, connectome_assignment=rule, connectome_sample=[folder / "FA.nii.gz", folder / "MD.nii.gz"], **radius
     )
-    (ours,) = one.value
+    (ours,) = product.value
     single = [len(line) == 1 for line in nib.streamlines.load(folder / "lines.tck").streamlines]
     assert list(ours.values) == ["count", "FA_mean", "MD_mean"]
     for name in ("FA", "MD"):
@@ -119,24 +119,24 @@ def test_means_of_maps_are_those_of_tcksample_and_tck2connectome(folder, rule):
                         folder / "mrtrix.csv"], check=True)
         theirs = np.loadtxt(folder / "mrtrix.csv", delimiter=",")
         np.testing.assert_allclose(ours.values[f"{name}_mean"], theirs, rtol=2e-5, atol=2e-5 * np.abs(theirs).max())
-        written = np.loadtxt(folder / f"out_{name}_mean.csv", delimiter=",")
-        np.testing.assert_allclose(written, ours.values[f"{name}_mean"], rtol=1e-8)
+        stored = np.loadtxt(folder / f"out_{name}_mean.csv", delimiter=",")
+        np.testing.assert_allclose(stored, ours.values[f"{name}_mean"], rtol=1e-8)
         assert np.count_nonzero(theirs) > 30
-    left = one.details["samples"]["MD"]["streamlines_outside"]
+    left = product.details["samples"]["MD"]["streamlines_outside"]
     assert 0 < left < 300
-    assert any(f"MD.nii.gz: {left} streamlines leave the map" in text for text in one.doubts)
-    holds = next(file["holds"] for file in one.details["files"] if file["path"].endswith("MD_mean.csv"))
+    assert any(f"MD.nii.gz: {left} streamlines leave the map" in text for text in product.doubts)
+    holds = next(file["holds"] for file in product.details["files"] if file["path"].endswith("MD_mean.csv"))
     assert "MD along each" in holds
 
 
 def test_end_voxels_are_dipys(folder):
     from dipy.tracking.utils import connectivity_matrix
 
-    (ours,) = made(folder, connectome_assignment="end-voxel").value
+    (ours,) = written(folder, connectome_assignment="end-voxel").value
     image = nib.load(folder / "labels.nii.gz")
     inside = [
-        one for one in nib.streamlines.load(folder / "lines.tck").streamlines
-        if (np.abs(nib.affines.apply_affine(np.linalg.inv(AFFINE), one[[0, -1]]) - (np.array(SHAPE) - 1) / 2)
+        line for line in nib.streamlines.load(folder / "lines.tck").streamlines
+        if (np.abs(nib.affines.apply_affine(np.linalg.inv(AFFINE), line[[0, -1]]) - (np.array(SHAPE) - 1) / 2)
             < np.array(SHAPE) / 2).all()
     ]
     theirs = connectivity_matrix(inside, AFFINE, np.asarray(image.dataobj).astype(int), symmetric=True)
@@ -145,21 +145,21 @@ def test_end_voxels_are_dipys(folder):
 
 def test_standard_errors_are_those_of_leaving_a_block_out(folder):
     rng = np.random.default_rng(2)
-    found, lengths, numbers = rng.integers(0, 4, (500, 2)), rng.integers(1, 1 << 22, 500), rng.integers(0, 900, 500)
+    nodes, lengths, numbers = rng.integers(0, 4, (500, 2)), rng.integers(1, 1 << 22, 500), rng.integers(0, 900, 500)
     samples = rng.integers(-900, 900, (500, 2))
     measures = {name: MEASURES[name] for name in ("count", "mean-length")} | {"MD_mean": mean_sample("MD", 1)}
     whole = EdgeSums(3, measures)
-    whole.add(found, lengths, numbers, samples)
+    whole.add(nodes, lengths, numbers, samples)
     values, errors, unassigned, streamlines = whole.matrices(measures, np.ones(3), (8.0, 16.0))
-    assert (unassigned, streamlines) == ((found == 0).any(axis=1).sum(), 500)
-    edge = np.sort(found, axis=1) == [1, 3]
+    assert (unassigned, streamlines) == ((nodes == 0).any(axis=1).sum(), 500)
+    edge = np.sort(nodes, axis=1) == [1, 3]
     mine = edge.all(axis=1)
     assert values["count"][0, 2] == values["count"][2, 0] == mine.sum() > BLOCKS
     left = [mine & (numbers % BLOCKS != block) for block in range(BLOCKS)]
     for name, each in (
-        ("count", [one.sum() * BLOCKS / (BLOCKS - 1) for one in left]),
-        ("mean-length", [lengths[one].mean() / UNITS for one in left]),
-        ("MD_mean", [samples[one, 1].mean() / 16 for one in left]),
+        ("count", [kept.sum() * BLOCKS / (BLOCKS - 1) for kept in left]),
+        ("mean-length", [lengths[kept].mean() / UNITS for kept in left]),
+        ("MD_mean", [samples[kept, 1].mean() / 16 for kept in left]),
     ):
         expected = np.sqrt((BLOCKS - 1) * np.var(each))
         np.testing.assert_allclose(errors[name][0, 2], expected, rtol=1e-12, err_msg=name)
@@ -170,19 +170,19 @@ def test_sums_do_not_depend_on_parts(direct, monkeypatch):
     monkeypatch.setattr(keyed_sums, "MOST_DIRECT", keyed_sums.MOST_DIRECT if direct else 0)
     monkeypatch.setattr(keyed_sums, "FEWEST", 5)
     rng = np.random.default_rng(3)
-    found, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
-    added = found, lengths, numbers, rng.integers(-(1 << 31), 1 << 31, (2000, 1))
+    nodes, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
+    added = nodes, lengths, numbers, rng.integers(-(1 << 31), 1 << 31, (2000, 1))
     measures = MEASURES | {"MD_mean": mean_sample("MD", 0)}
     whole, parts, other = (EdgeSums(8, measures) for _ in range(3))
     whole.add(*added)
-    other.add(*(one[700:] for one in added))
+    other.add(*(columns[700:] for columns in added))
     parts.keyed.merge(pickle.loads(pickle.dumps(other.keyed.take())))
-    parts.add(*(one[:700] for one in added))
+    parts.add(*(columns[:700] for columns in added))
     assert not len(other.keyed.sorted()[0])
     ours, theirs = parts.keyed.take(), whole.keyed.take()
     assert theirs.sorted()[1][:, 0].sum() == 2000
-    for one, same in zip(ours.sorted(), theirs.sorted(), strict=True):
-        np.testing.assert_array_equal(one, same)
+    for columns, same in zip(ours.sorted(), theirs.sorted(), strict=True):
+        np.testing.assert_array_equal(columns, same)
     again = EdgeSums(8, measures)
     for taken in (ours, theirs):
         again.keyed.merge(taken)
@@ -195,10 +195,10 @@ def test_edges_have_their_nodes(nodes):
     for ours, expected in zip(nodes_of(np.arange(len(rows)), nodes), (rows, columns), strict=True):
         np.testing.assert_array_equal(ours, expected)
     sums = EdgeSums(nodes, {"count": MEASURES["count"]})
-    found = np.stack([columns, rows], axis=1)[:: max(1, nodes // 9)] + 1
-    sums.add(found, np.ones(len(found), int), np.arange(len(found)))
+    pairs = np.stack([columns, rows], axis=1)[:: max(1, nodes // 9)] + 1
+    sums.add(pairs, np.ones(len(pairs), int), np.arange(len(pairs)))
     edges = sums.matrices({"count": MEASURES["count"]}, np.ones(nodes), ())[0]["count"]
-    assert (edges == edges.T).all() and (edges[tuple(found.T - 1)] == 1).all() and np.triu(edges).sum() == len(found)
+    assert (edges == edges.T).all() and (edges[tuple(pairs.T - 1)] == 1).all() and np.triu(edges).sum() == len(pairs)
 
 
 TABLES = {
@@ -248,15 +248,15 @@ def test_an_atlas_that_does_not_say_where_labels_begin(tmp_path):
 
 def test_rows_are_those_of_the_table(folder):
     (folder / "nodes.tsv").write_text("index\tname\n7\tseven\n2\ttwo\n2000000000\tnone\n")
-    (all_nodes,) = made(folder, connectome_assignment="end-voxel").value
-    one = made(
+    (all_nodes,) = written(folder, connectome_assignment="end-voxel").value
+    product = written(
         folder, connectome_nodes=folder / "nodes.tsv", connectome_assignment="end-voxel", connectome_pairs=True
     )
-    (ours,) = one.value
+    (ours,) = product.value
     assert ours.names == ("seven", "two", "none")
     np.testing.assert_array_equal(ours.values["count"][:2, :2], all_nodes.values["count"][np.ix_([6, 1], [6, 1])])
-    assert "34 labels are not in the lookup table (1, 3, 4, 5, 6, ...)" in one.doubts[0]
-    assert "1 of 3 nodes have no voxel (none)" in one.doubts[1]
+    assert "34 labels are not in the lookup table (1, 3, 4, 5, 6, ...)" in product.doubts[0]
+    assert "1 of 3 nodes have no voxel (none)" in product.doubts[1]
     assert (folder / "out_nodes.tsv").read_text().splitlines()[2].startswith("2\ttwo\t")
     pairs = np.loadtxt(folder / "out_pairs.tsv", dtype=int)
     assert len(pairs) == 300
@@ -290,7 +290,7 @@ def test_bad_input_is_one_line(tmp_path, values, options, words):
 def test_tables_that_are_too_long(folder, text, words):
     (folder / "long.txt").write_text(text)
     with pytest.raises(InputError, match=words):
-        made(folder, connectome_nodes=folder / "long.txt")
+        written(folder, connectome_nodes=folder / "long.txt")
 
 
 def test_ends_of_devices_make_the_matrix_that_points_make(folder, head):
@@ -305,8 +305,8 @@ def test_ends_of_devices_make_the_matrix_that_points_make(folder, head):
         ts.track(*head.series, connectome=(image, folder / "a.npy"), keep_streamlines=False, **options),
         ts.track(*head.series, folder / "streamlines.tck", connectome=(image, folder / "b.npy"), **options),
     ]
-    one, other = (run.products["connectome"][0] for run in runs)
-    assert one.streamlines == other.streamlines == runs[0].n_streamlines > 50
+    ends, other = (run.products["connectome"][0] for run in runs)
+    assert ends.streamlines == other.streamlines == runs[0].n_streamlines > 50
     for name in ("a", "a_error", "a_length", "a_length_error"):
         assert (folder / f"{name}.npy").read_bytes() == (folder / f"{name.replace('a', 'b', 1)}.npy").read_bytes()
     assert runs[0].record["parameters"]["connectome"] is not None

@@ -24,16 +24,16 @@ TURNED = np.array([[0.8, -0.9, 0.1, 3], [0.6, 1.1, 0, -2], [0.2, 0.3, 2, 1], [0,
 
 
 def counted(lines, space=GRID, step=4.0, threads=2):
-    made = Density(space, step, threads)
-    made.add(batch_of(lines))
-    return made.counts()
+    product = Density(space, step, threads)
+    product.add(batch_of(lines))
+    return product.counts()
 
 
 def voxels_of(line, shape):
     """Voxels that hold a point of a line, with exact fractions: (n, 3) whole multiples of 2^-20 voxels."""
-    found = set()
+    voxels = set()
     for a, b in zip(line, line[1:] if len(line) > 1 else line, strict=False):
-        a, b = ([Fraction(int(one), 2**20) for one in point] for point in (a, b))
+        a, b = ([Fraction(int(number), 2**20) for number in point] for point in (a, b))
         cuts = {Fraction(0), Fraction(1)}
         for p, q in zip(a, b, strict=True):
             if p != q:
@@ -43,8 +43,8 @@ def voxels_of(line, shape):
         for t in [*cuts, *((u + v) / 2 for u, v in pairwise(cuts))]:
             voxel = tuple(int((p + t * (q - p)) // 1) for p, q in zip(a, b, strict=True))
             if all(0 <= i < n for i, n in zip(voxel, shape, strict=True)):
-                found.add(voxel)
-    return found
+                voxels.add(voxel)
+    return voxels
 
 
 def oracle(lines, space):
@@ -78,9 +78,9 @@ def test_points_and_lines_on_borders_edges_and_corners():
 
 def test_a_streamline_counts_once_and_nothing_outside():
     there_and_back = np.array([[0.0, 0, 0], [5, 0, 0], [0, 0, 0]])
-    made = counted([there_and_back, there_and_back, there_and_back + 100])
-    assert (made[:, 0, 0] == 2).all()
-    assert made.sum() == 12
+    counts = counted([there_and_back, there_and_back, there_and_back + 100])
+    assert (counts[:, 0, 0] == 2).all()
+    assert counts.sum() == 12
 
 
 def test_threads_batches_and_sums_change_nothing(monkeypatch):
@@ -88,11 +88,11 @@ def test_threads_batches_and_sums_change_nothing(monkeypatch):
     lines = [np.cumsum(rng.normal(0, 0.4, (20, 3)), axis=0) + 3 for _ in range(300)]
     expected = counted(lines, threads=1)
     monkeypatch.setattr(density, "STREAMLINES", 7)
-    made = Density(GRID, 4.0, 4)
+    product = Density(GRID, 4.0, 4)
     for first in range(0, 300, 23):
-        made.add(batch_of(lines[first : first + 23]))
-    assert np.array_equal(made.counts(), expected)
-    assert np.array_equal(made.counts(), expected), "asked twice"
+        product.add(batch_of(lines[first : first + 23]))
+    assert np.array_equal(product.counts(), expected)
+    assert np.array_equal(product.counts(), expected), "asked twice"
 
 
 def test_dipys_map_of_dense_points():
@@ -120,16 +120,16 @@ def test_mrtrix3s_tckmap(tmp_path):
     with TractogramWriter(tmp_path / "a.tck", space, step_mm=0.5) as writer:
         writer.write(batch_of(lines))
     nib.save(nib.Nifti1Image(np.zeros(space.shape, np.uint8), space.affine), tmp_path / "grid.nii")
-    ours, found = counted(lines, space), {}
+    ours, agreement = counted(lines, space), {}
     for finer_steps in ((), ("-upsample", "40")):
         command = ["tckmap", "-quiet", "-force", "-template", "grid.nii", *finer_steps, "a.tck", "map.nii"]
         subprocess.run(command, cwd=tmp_path, check=True)
         theirs = np.asarray(nib.load(tmp_path / "map.nii").dataobj)
         passed = (ours > 0) | (theirs > 0)
         same = np.mean(ours[passed] == theirs[passed])
-        found[finer_steps] = np.corrcoef(ours[passed], theirs[passed])[0, 1], same, theirs.sum()
+        agreement[finer_steps] = np.corrcoef(ours[passed], theirs[passed])[0, 1], same, theirs.sum()
     # tckmap samples a spline through the points, so it misses the corners that lie between two samples
-    default, fine = found.values()
+    default, fine = agreement.values()
     assert default[0] > 0.995
     assert default[1] > 0.7
     assert fine[0] > 0.999

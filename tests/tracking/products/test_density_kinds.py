@@ -24,9 +24,9 @@ PADDED = "mrgrid one.nii pad -uniform 4 padded.nii"
 
 
 def mapped(kind, batch, space=GRID, step=40.0, threads=2, sampled=None):
-    made = kind(space, step, threads) if sampled is None else kind(space, step, threads, sampled)
-    made.add(batch)
-    return made.values()
+    product = kind(space, step, threads) if sampled is None else kind(space, step, threads, sampled)
+    product.add(batch)
+    return product.values()
 
 
 def random_lines(space):
@@ -39,21 +39,21 @@ def test_lengths_and_directions_of_cut_segments(space):
     lines = random_lines(space)
     length, colour = np.zeros(space.shape), np.zeros((*space.shape, 3))
     for line in lines:
-        own: dict[tuple[int, ...], np.ndarray] = {}
+        passed: dict[tuple[int, ...], np.ndarray] = {}
         for voxel, vector in pieces(line.astype(float), space):
             length[voxel] += np.linalg.norm(vector)
-            own[voxel] = own.get(voxel, 0) + np.abs(vector)
-        for voxel, vector in own.items():
+            passed[voxel] = passed.get(voxel, 0) + np.abs(vector)
+        for voxel, vector in passed.items():
             colour[voxel] += vector / np.linalg.norm(vector)
-    made = mapped(TotalLength, batch_of(lines), space)
-    assert made.dtype == np.float32
-    assert np.allclose(made, length, atol=2e-3)
+    values = mapped(TotalLength, batch_of(lines), space)
+    assert values.dtype == np.float32
+    assert np.allclose(values, length, atol=2e-3)
     assert length.max() > 10
-    made = mapped(Directions, batch_of(lines), space)
+    values = mapped(Directions, batch_of(lines), space)
     counts = mapped(Density, batch_of(lines), space)
-    assert np.allclose(np.linalg.norm(made, axis=-1), counts, rtol=1e-6)
+    assert np.allclose(np.linalg.norm(values, axis=-1), counts, rtol=1e-6)
     unit = colour / np.maximum(np.linalg.norm(colour, axis=-1, keepdims=True), 1e-9)
-    differ = np.abs(made - unit * counts[..., None])
+    differ = np.abs(values - unit * counts[..., None])
     assert np.quantile(differ, 0.99) < 0.003
     assert differ.max() < 0.05  # where less than a thousandth of a mm lies in a voxel
 
@@ -88,10 +88,10 @@ def test_threads_batches_and_order_change_no_bit(kind, tmp_path, monkeypatch):
     sampled = kept_in(tmp_path) if kind == "sample" else None
     expected = mapped(SUMS[kind], batch_of(lines), threads=1, sampled=sampled)
     monkeypatch.setattr(grid, "LISTED", 1000)
-    made = SUMS[kind](GRID, 40.0, 4, sampled)
+    product = SUMS[kind](GRID, 40.0, 4, sampled)
     for first in reversed(range(0, 300, 23)):
-        made.add(batch_of(lines[first : first + 23]))
-    assert made.values().tobytes() == expected.tobytes()
+        product.add(batch_of(lines[first : first + 23]))
+    assert product.values().tobytes() == expected.tobytes()
     assert expected.max() > 0
 
 
@@ -142,11 +142,11 @@ def test_lengths_are_nearly_those_of_precise_mapping(phantom):
 
 def test_directions_are_nearly_those_of_tckmap(phantom):
     ours, theirs = phantom[1](Directions, "-dec", "-upsample", "40")
-    lengths = [np.linalg.norm(one, axis=-1) for one in (ours, theirs)]
+    lengths = [np.linalg.norm(vectors, axis=-1) for vectors in (ours, theirs)]
     many = np.minimum(*lengths) > 5
     cosines = (ours * theirs).sum(-1)[many] / lengths[0][many] / lengths[1][many]
     assert np.degrees(np.arccos(cosines.min())) < 1
-    assert np.corrcoef(*(one.ravel() for one in lengths))[0, 1] > 0.9999
+    assert np.corrcoef(*(vectors.ravel() for vectors in lengths))[0, 1] > 0.9999
     assert many.sum() > 100
 
 

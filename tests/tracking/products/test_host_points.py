@@ -26,38 +26,38 @@ def engine(chunk_size: int | None = None) -> Engine:
 
 def test_no_chunk_takes_the_place_of_codes_that_are_still_to_be_read(monkeypatch):
     """The arrays of a chunk are those of the one before the last."""
-    expected, made, batch = whole(engine().track(SEEDS)), engine(chunk_size=6), Unpacker.batch
-    assert isinstance(made.points, PointsOnHost)
+    expected, cut, batch = whole(engine().track(SEEDS)), engine(chunk_size=6), Unpacker.batch
+    assert isinstance(cut.points, PointsOnHost)
 
-    def slow(self: Unpacker, *given):  # type: ignore[no-untyped-def]
+    def slow(self: Unpacker, *arguments):  # type: ignore[no-untyped-def]
         time.sleep(0.02)
-        return batch(self, *given)
+        return batch(self, *arguments)
 
     monkeypatch.setattr(Unpacker, "batch", slow)
-    assert same(whole(made.track(SEEDS)), expected)
+    assert same(whole(cut.track(SEEDS)), expected)
 
 
 def test_an_error_of_a_thread_that_lays_points_out_is_raised_and_leaves_nothing(monkeypatch):
-    expected, made, batch, left = whole(engine().track(SEEDS)), engine(chunk_size=6), Unpacker.batch, [3]
+    expected, cut, batch, left = whole(engine().track(SEEDS)), engine(chunk_size=6), Unpacker.batch, [3]
 
-    def failing(self: Unpacker, *given):  # type: ignore[no-untyped-def]
+    def failing(self: Unpacker, *arguments):  # type: ignore[no-untyped-def]
         left[0] -= 1
         if left[0] == 0:
             raise MemoryError("none for points")
-        return batch(self, *given)
+        return batch(self, *arguments)
 
     monkeypatch.setattr(Unpacker, "batch", failing)
     with pytest.raises(MemoryError, match="none for points"):
-        whole(made.track(SEEDS))
-    assert same(whole(made.track(SEEDS)), expected)
+        whole(cut.track(SEEDS))
+    assert same(whole(cut.track(SEEDS)), expected)
 
 
 def test_tracking_that_was_left_can_begin_anew():
     """Kernels that nobody waits for any more may still run."""
-    expected, made = whole(engine().track(SEEDS)), engine(chunk_size=6)
+    expected, cut = whole(engine().track(SEEDS)), engine(chunk_size=6)
     for taken in (1, 2, 5):
-        some = made.track(SEEDS)
+        batches = cut.track(SEEDS)
         for _ in range(taken):
-            next(some)
-        some.close()
-        assert same(whole(made.track(SEEDS)), expected)
+            next(batches)
+        batches.close()
+        assert same(whole(cut.track(SEEDS)), expected)

@@ -61,8 +61,8 @@ def folder(tmp_path):
 
 def matrix(folder, name):
     """The matrix of counts."""
-    made = ts.map_tractogram(folder / "lines.tck", connectome=(folder / name, folder / "our.csv"), force=True)
-    return made["products"]["connectome"][0].values["count"]
+    result = ts.map_tractogram(folder / "lines.tck", connectome=(folder / name, folder / "our.csv"), force=True)
+    return result["products"]["connectome"][0].values["count"]
 
 
 def peers(folder, name):
@@ -76,11 +76,11 @@ def peers(folder, name):
 def test_labels_that_are_accepted(folder, case):
     (folder / "labels.nii").write_bytes(ACCEPTED[case])
     assert np.array_equal(read_labels(folder / "labels.nii").values, LABELS)
-    found = matrix(folder, "labels.nii")
-    assert found.shape == (50, 50)
-    assert found.sum() > 40
+    counts = matrix(folder, "labels.nii")
+    assert counts.shape == (50, 50)
+    assert counts.sum() > 40
     if shutil.which("tck2connectome"):
-        np.testing.assert_array_equal(found, peers(folder, "labels.nii"))
+        np.testing.assert_array_equal(counts, peers(folder, "labels.nii"))
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -99,7 +99,7 @@ def test_labels_that_the_table_lacks_are_counted(folder):
                         ("1 a\n2 b\n3 c\n50 d\n", [])):
         (folder / "table.txt").write_text(rows)
         asked = {"connectome": (folder / "labels.nii", folder / "our.csv"), "connectome_nodes": folder / "table.txt"}
-        told = ts.map_tractogram(folder / "lines.tck", **asked, force=True)["warnings"]
-        assert [text for text in told if "lookup table" in text and not text.endswith(" streamlines")] == [
-            f"{folder / 'labels.nii'}: {one}: check that the table belongs to it" for one in words
+        warnings = ts.map_tractogram(folder / "lines.tck", **asked, force=True)["warnings"]
+        assert [text for text in warnings if "lookup table" in text and not text.endswith(" streamlines")] == [
+            f"{folder / 'labels.nii'}: {missing}: check that the table belongs to it" for missing in words
         ]

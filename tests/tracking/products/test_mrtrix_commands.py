@@ -55,12 +55,12 @@ def test_tck2connectome(place, run, stored, theirs, ours):
     done = run("map", folder / "SIFT_phantom/tracks.tck", "--connectome", folder / "SIFT_phantom/parc.mif",
                folder / "ours.csv", *ours.split(), "--force")
     assert done.code == 0, done.err
-    expected, made = read(folder / "theirs.csv"), read(folder / "ours.csv")
-    np.testing.assert_array_equal(np.triu(made), expected)
+    expected, matrix = read(folder / "theirs.csv"), read(folder / "ours.csv")
+    np.testing.assert_array_equal(np.triu(matrix), expected)
     if "pairs" in ours:
-        expected, made = read(folder / "pairs.csv"), read(folder / "ours_pairs.tsv")
-        assert len(made) == 5000
-        np.testing.assert_array_equal(made, expected)
+        expected, matrix = read(folder / "pairs.csv"), read(folder / "ours_pairs.tsv")
+        assert len(matrix) == 5000
+        np.testing.assert_array_equal(matrix, expected)
     if stored and DATA is not None:
         np.testing.assert_array_equal(expected, read(DATA / stored))
 
@@ -80,19 +80,19 @@ def test_tckmap(place, run, monkeypatch, stored, theirs, ours):
     call(f"tckmap curves.tck {theirs} -upsample 1 dense.nii")
     # the grid that -vox makes is that of the points, which the curve may leave
     call("tckmap tracks.tck -template map.nii coarse_here.nii")
-    made, dense, coarse = (read(folder / f"{name}.nii") for name in ("map", "dense", "coarse_here"))
+    counts, dense, coarse = (read(folder / f"{name}.nii") for name in ("map", "dense", "coarse_here"))
     assert np.array_equal(nib.load("map.nii").affine, nib.load("dense.nii").affine) or "-template" in theirs
     if DATA is not None:
         call(f"mrconvert {DATA / stored} stored.nii")
         assert np.abs(read(folder / "coarse.nii") - read(folder / "stored.nii")).max() <= TOLERANCE
-    assert np.abs(made - dense).max() <= TOLERANCE
+    assert np.abs(counts - dense).max() <= TOLERANCE
     if "-vox" in theirs:  # on other grids, points lie outside
         image, lines = nib.load("dense.nii"), nib.streamlines.load("curves.tck").streamlines
         assert np.array_equal(density_map(lines, image.affine, image.shape), image.get_fdata())
     if "-dec" not in theirs:
-        assert (made >= dense).all()
-        assert (made >= coarse).all()
-        assert made.sum() - dense.sum() < 0.1 * (made.sum() - coarse.sum())
+        assert (counts >= dense).all()
+        assert (counts >= coarse).all()
+        assert counts.sum() - dense.sum() < 0.1 * (counts.sum() - coarse.sum())
 
 
 @pytest.mark.parametrize(("program", "page"), [

@@ -80,9 +80,9 @@ def plain() -> Any:
 @pytest.mark.parametrize("chunk_size", [None, 7])
 def test_a_product_sees_every_accepted_streamline_once(plain, chunk_size):
     product = Steps()
-    made = engine(products=[product], chunk_size=chunk_size)
+    used = engine(products=[product], chunk_size=chunk_size)
     assert product.total == product.chunks == 0
-    batch = whole(made.track(SEEDS))
+    batch = whole(used.track(SEEDS))
     assert same(batch, plain)
     assert product.total == len(batch.points) - len(batch)
     assert product.chunks == (1 if chunk_size is None else -(-len(SEEDS) // chunk_size))
@@ -90,24 +90,24 @@ def test_a_product_sees_every_accepted_streamline_once(plain, chunk_size):
 
 def test_a_filter_decides_what_products_see(plain):
     product = Steps()
-    made = engine(filters=[EvenSeeds()], products=[product], chunk_size=7)
-    batch = whole(made.track(SEEDS))
+    used = engine(filters=[EvenSeeds()], products=[product], chunk_size=7)
+    batch = whole(used.track(SEEDS))
     even = plain.seed_number % 2 == 0
     assert 0 < even.sum() < len(even)
     assert np.array_equal(batch.seed_number, plain.seed_number[even])
     assert np.array_equal(batch.lengths, plain.lengths[even])
     assert product.total == len(batch.points) - len(batch)
-    assert made.statistics.stop_reasons.sum() == 2 * len(plain)  # those that no filter has accepted are counted too
-    assert made.statistics.verdicts[Verdict.TOO_LONG] == (~even).sum()
-    assert made.statistics.verdicts[Verdict.ACCEPTED] == even.sum()
+    assert used.statistics.stop_reasons.sum() == 2 * len(plain)  # those that no filter has accepted are counted too
+    assert used.statistics.verdicts[Verdict.TOO_LONG] == (~even).sum()
+    assert used.statistics.verdicts[Verdict.ACCEPTED] == even.sum()
 
 
 def test_a_filter_that_ends_streamlines_early_accepts_what_it_would_at_their_end(plain):
     x = np.median(plain.points[:, 0])
     lines = np.split(plain.points, plain.offsets[1:-1])
     below = np.array([line[:, 0].max() <= x for line in lines])
-    made = engine(filters=[Below(float(x))])
-    batch = whole(made.track(SEEDS))
+    used = engine(filters=[Below(float(x))])
+    batch = whole(used.track(SEEDS))
     assert 0 < below.sum() < len(below)
     assert np.array_equal(batch.seed_number, plain.seed_number[below])
     assert np.array_equal(batch.lengths, plain.lengths[below])

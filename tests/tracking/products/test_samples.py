@@ -51,9 +51,9 @@ def test_mrtrix3s_tcksample(tmp_path, sampler):
         writer.write(batch)
     points, streamlines = Sampler({"map": load_sampled(turned)}).sample(batch)
     for which in STATISTICS:
-        found = tmp_path / f"{which}.txt"
-        subprocess.run(["tcksample", "-quiet", "-stat_tck", which, tck, turned, found], check=True)
-        assert np.allclose(streamlines[f"map_{which}"], np.loadtxt(found), atol=2e-5)
+        path = tmp_path / f"{which}.txt"
+        subprocess.run(["tcksample", "-quiet", "-stat_tck", which, tck, turned, path], check=True)
+        assert np.allclose(streamlines[f"map_{which}"], np.loadtxt(path), atol=2e-5)
     each = tmp_path / "points.txt"
     subprocess.run(["tcksample", "-quiet", tck, turned, each], check=True)
     rows = [row.split() for row in each.read_text().splitlines() if not row.startswith("#")]
@@ -92,8 +92,8 @@ def test_points_at_one_place_have_its_value(sampler):
 def test_batches_and_threads_change_nothing(map_file, sampler):
     batch = batch_of(lines_in(-1, 1, 500))
     expected = sampler.per_streamline(batch)
-    one = Sampler({"map": load_sampled(map_file)}, threads=1)
-    parts = [one.per_streamline(batch[first : first + 37]) for first in range(0, 500, 37)]
+    single = Sampler({"map": load_sampled(map_file)}, threads=1)
+    parts = [single.per_streamline(batch[first : first + 37]) for first in range(0, 500, 37)]
     assert expected.keys() == parts[0].keys()
     for name, values in expected.items():
         assert np.array_equal(np.concatenate([part[name] for part in parts]), values)

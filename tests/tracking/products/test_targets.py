@@ -9,7 +9,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from streamlines import pieces
-from voxel_lines import TURNED, lines_on, made, numbered, saved, seeded
+from voxel_lines import TURNED, lines_on, numbered, product_of, saved, seeded
 
 from tistreamlines.errors import InputError, OutputError, ParameterError
 from tistreamlines.io.in_memory import InMemory
@@ -38,7 +38,7 @@ def case(tmp_path_factory):
     paths = [saved(folder / name, mask, space.affine) for space, mask, name in targets]
     lines, _, points, homes = lines_on(TURNED)
     cuts = [slice(0, 40), slice(40, 41), slice(41, 90)]
-    return seeds, paths, targets, lines, homes, [seeded(lines[some], points[some]) for some in cuts]
+    return seeds, paths, targets, lines, homes, [seeded(lines[cut], points[cut]) for cut in cuts]
 
 
 def counted(case):
@@ -57,16 +57,19 @@ def test_counts_maps_and_tables(case, tmp_path, monkeypatch):
     seeds, paths, *_, batches = case
     rows, counts = counted(case)
     assert (counts.sum(axis=0) > [9, 9, 9, 1, 9]).all()
-    product = made("seeds_to_targets", batches, seeds_to_targets=(paths[-1], tmp_path / "os2t.csv"), targets=paths)
-    (found,) = product.value
-    assert np.array_equal(found.counts.toarray(), counts)
-    assert found.targets == NAMES
-    assert [tuple(voxel) for voxel in found.rows.tolist()] == list(rows)
-    assert found.seeded == sum(home in rows for home in case[4])
+    pair = (paths[-1], tmp_path / "os2t.csv")
+    product = product_of("seeds_to_targets", batches, seeds_to_targets=pair, targets=paths)
+    (matrix,) = product.value
+    assert np.array_equal(matrix.counts.toarray(), counts)
+    assert matrix.targets == NAMES
+    assert [tuple(voxel) for voxel in matrix.rows.tolist()] == list(rows)
+    assert matrix.seeded == sum(home in rows for home in case[4])
     assert product.doubts == ()
-    told = {"seeds": paths[-1], "targets": dict(zip(NAMES, paths, strict=True)), "shape": [len(rows), 5],
-            "streamlines": 90, "seeded": found.seeded, "counted": found.counted}
-    assert product.details["matrices"] == [told]
+    details = {
+        "seeds": paths[-1], "targets": dict(zip(NAMES, paths, strict=True)), "shape": [len(rows), 5], "streamlines": 90,
+        "seeded": matrix.seeded, "counted": matrix.counted,
+    }
+    assert product.details["matrices"] == [details]
     with (tmp_path / "os2t.csv").open(newline="") as file:
         heading, *table = csv.reader(file)
     assert heading == ["x", "y", "z", *(f"seeds_to_{name}" for name in NAMES)]
@@ -78,14 +81,14 @@ def test_counts_maps_and_tables(case, tmp_path, monkeypatch):
         assert np.allclose(image.affine, TURNED.affine, atol=1e-6)
         assert [values[voxel] for voxel in rows] == counts[:, column].tolist()
         assert not values[~seeds].any()
-        assert np.array_equal(values, found.map_of(name))
+        assert np.array_equal(values, matrix.map_of(name))
     # in other parts and another order, the files have the same bytes
     (tmp_path / "again").mkdir()
     monkeypatch.setattr(grid, "LISTED", 64)
     monkeypatch.setattr(keyed_sums, "FEWEST", 5)
     pair = (paths[-1], tmp_path / "again" / "os2t.csv")
-    (again,) = made("seeds_to_targets", batches[::-1], seeds_to_targets=pair, targets=paths).value
-    assert (again.seeded, again.counted) == (found.seeded, found.counted)
+    (again,) = product_of("seeds_to_targets", batches[::-1], seeds_to_targets=pair, targets=paths).value
+    assert (again.seeded, again.counted) == (matrix.seeded, matrix.counted)
     for path in product.paths:
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
 
@@ -97,7 +100,7 @@ def test_the_text_of_fsl_and_two_masks_of_seeds(case, tmp_path):
     for file in files:
         file.parent.mkdir()
     pairs = [(paths[-1], files[0]), (paths[0], files[1])]
-    product = made("seeds_to_targets", batches, seeds_to_targets=pairs, targets=paths[1:3])
+    product = product_of("seeds_to_targets", batches, seeds_to_targets=pairs, targets=paths[1:3])
     assert [path.name for path in product.paths[:4]] == [
         "matrix_seeds_to_all_targets", "coords_for_matrix_seeds_to_all_targets", "seeds_to_lh.V1.nii.gz",
         "seeds_to_fine.nii.gz",
@@ -118,10 +121,10 @@ def test_a_line_counts_once_and_at_its_seed(tmp_path):
     paths = [saved(tmp_path / f"{name}.nii", mask, np.eye(4)) for name, mask in masks.items()]
     lines = [np.array([[2, 0, 0], [4, 0, 0], [5, 0, 0], [4, 0, 0]], float), np.array([[2.0, 0, 0]])]
     batch = seeded(lines, [[2, 0, 0], [2, 0, 0]])
-    product = made("seeds_to_targets", [batch], seeds_to_targets=(seeds, tmp_path / "t.tsv"), targets=paths)
-    (found,) = product.value
-    assert found.counts.toarray()[2].tolist() == [1, 2, 1, 0]
-    assert found.counts.sum() == 4
+    product = product_of("seeds_to_targets", [batch], seeds_to_targets=(seeds, tmp_path / "t.tsv"), targets=paths)
+    (table,) = product.value
+    assert table.counts.toarray()[2].tolist() == [1, 2, 1, 0]
+    assert table.counts.sum() == 4
     assert (tmp_path / "t.tsv").read_text().splitlines()[3] == "2\t0\t0\t1\t2\t1\t0"
     far = re.escape(paths[3])
     assert re.search(rf"1 of 4 targets are reached by no streamline \({far}\): check that they lie", product.doubts[0])
@@ -132,12 +135,12 @@ def test_seeds_elsewhere_and_no_streamline_are_told(tmp_path):
     seeds = saved(tmp_path / "seeds.nii", np.ones((5, 1, 1)), np.eye(4))
     lines = [np.full((3, 3), 90.0)]
     options = {"seeds_to_targets": (seeds, tmp_path / "t.csv"), "targets": [seeds]}
-    product = made("seeds_to_targets", [seeded(lines, [[90, 0, 0]])], **options)
-    told = "check that it lies in the space of the tracked image"
-    assert product.doubts == (f"{tmp_path / 't.csv'}: none of 1 streamlines begins in a voxel of {seeds}: {told}",)
+    product = product_of("seeds_to_targets", [seeded(lines, [[90, 0, 0]])], **options)
+    advice = "check that it lies in the space of the tracked image"
+    assert product.doubts == (f"{tmp_path / 't.csv'}: none of 1 streamlines begins in a voxel of {seeds}: {advice}",)
     (tmp_path / "none").mkdir()
     table = tmp_path / "none" / "t.csv"
-    assert made("seeds_to_targets", [], **options | {"seeds_to_targets": (seeds, table)}).doubts == ()
+    assert product_of("seeds_to_targets", [], **options | {"seeds_to_targets": (seeds, table)}).doubts == ()
     assert table.read_text() == "x,y,z,seeds_to_seeds\n" + "".join(f"{x},0,0,0\n" for x in range(5))
 
 
@@ -158,10 +161,10 @@ def test_names(tmp_path):
 def test_what_is_refused(tmp_path):
     mask = saved(tmp_path / "mask.nii", np.ones((5, 1, 1)), np.eye(4))
     with pytest.raises(OutputError, match=r"a\.npz: unknown suffix '\.npz'; end the name with \.csv, \.tsv or \.txt"):
-        made("seeds_to_targets", [], seeds_to_targets=(mask, "a.npz"), targets=[mask])
+        product_of("seeds_to_targets", [], seeds_to_targets=(mask, "a.npz"), targets=[mask])
     empty = saved(tmp_path / "empty.nii", np.zeros((2, 2, 2)), np.eye(4))
     with pytest.raises(InputError, match=r"empty\.nii: has no voxels of at least 0\.5"):
-        made("seeds_to_targets", [], seeds_to_targets=(mask, "a.csv"), targets=[mask, empty])
+        product_of("seeds_to_targets", [], seeds_to_targets=(mask, "a.csv"), targets=[mask, empty])
     for alone in ({"targets": [mask]}, {"seeds_to_targets": (mask, "a.csv")}):
         with pytest.raises(ParameterError, match=r"needs .*: give both or neither"):
             Parameters.given(alone)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from streamlines import batch_of
-from voxel_lines import TURNED, lines_on, made, numbered, saved, seeded
+from voxel_lines import TURNED, lines_on, numbered, product_of, saved, seeded
 
 from tistreamlines.errors import InputError, OutputError, ParameterError
 from tistreamlines.tracking.products import keyed_sums
@@ -23,7 +23,7 @@ def case(tmp_path_factory):
     paths = [saved(folder / f"{k}.nii", mask, TURNED.affine) for k, mask in enumerate(masks)]
     lines, passed, seeds, homes = lines_on(TURNED)
     cuts = [slice(0, 40), slice(40, 41), slice(41, 90)]
-    return masks, paths, passed, homes, [seeded(lines[some], seeds[some]) for some in cuts]
+    return masks, paths, passed, homes, [seeded(lines[cut], seeds[cut]) for cut in cuts]
 
 
 def test_pairs_of_a_mask(case, tmp_path, monkeypatch):
@@ -34,15 +34,15 @@ def test_pairs_of_a_mask(case, tmp_path, monkeypatch):
         for row, column in combinations(sorted(number[voxel] for voxel in voxels if voxel in number), 2):
             expected[row, column] += 1
     assert expected.max() > 5
-    (found,) = made("voxel_matrix", batches, voxel_matrix=(paths[0], tmp_path / "a.npz")).value
-    assert np.array_equal(found.counts.toarray(), expected)
+    (matrix,) = product_of("voxel_matrix", batches, voxel_matrix=(paths[0], tmp_path / "a.npz")).value
+    assert np.array_equal(matrix.counts.toarray(), expected)
     assert np.array_equal(sparse.load_npz(tmp_path / "a.npz").toarray(), expected)
-    assert [tuple(voxel) for voxel in found.rows.tolist()] == list(number)
-    assert found.counted == sum(sum(voxel in number for voxel in voxels) > 1 for voxels in passed)
+    assert [tuple(voxel) for voxel in matrix.rows.tolist()] == list(number)
+    assert matrix.counted == sum(sum(voxel in number for voxel in voxels) > 1 for voxels in passed)
     # in other parts and another order, the file has the same bytes
     monkeypatch.setattr(matrices, "PAIRS_AT_ONCE", 3)
     monkeypatch.setattr(keyed_sums, "FEWEST", 5)
-    made("voxel_matrix", batches[::-1], voxel_matrix=(paths[0], tmp_path / "b.npz"))
+    product_of("voxel_matrix", batches[::-1], voxel_matrix=(paths[0], tmp_path / "b.npz"))
     assert (tmp_path / "b.npz").read_bytes() == (tmp_path / "a.npz").read_bytes()
 
 
@@ -57,13 +57,13 @@ def test_seeds_to_the_mask_and_to_targets(case, tmp_path):
             if voxel in columns:
                 targets[rows[home], columns[voxel]] += 1
     pairs = [(paths[0], tmp_path / name) for name in ("fdt_matrix1.dot", "fdt_matrix2.dot")]
-    first, second = made(
+    first, second = product_of(
         "seed_matrix", batches, seed_matrix=pairs, seed_matrix_targets=[paths[0], paths[1]]
     ).value
     assert np.array_equal(first.counts.toarray(), alone)
     assert np.array_equal(second.counts.toarray(), targets)
     assert min(alone.sum(), targets.sum()) > 50
-    (again,) = made("seed_matrix", batches, seed_matrix=(paths[0], tmp_path / "one.npz")).value
+    (again,) = product_of("seed_matrix", batches, seed_matrix=(paths[0], tmp_path / "one.npz")).value
     assert np.array_equal(again.counts.toarray(), alone)
     # FSL's files: columns first, from 1 on, and the size in the last line
     table = np.loadtxt(tmp_path / "fdt_matrix2.dot", int)
@@ -82,7 +82,7 @@ def test_a_line_that_comes_back_and_one_that_is_short(tmp_path):
     mask = saved(tmp_path / "mask.nii", np.ones((5, 1, 1)), np.eye(4))
     lines = [np.array(line, float) for line in ([[0, 0, 0], [3, 0, 0], [1, 0, 0]], [[0, 0, 0], [1, 0, 0]])]
     batch = seeded(lines, [[3, 0, 0], [0, 0, 0]])
-    product = made("voxel_matrix", [batch], voxel_matrix=(mask, tmp_path / "v.dot"))
+    product = product_of("voxel_matrix", [batch], voxel_matrix=(mask, tmp_path / "v.dot"))
     assert (tmp_path / "v.dot").read_text() == (
         "1  2  2\n1  3  1\n2  3  1\n1  4  1\n2  4  1\n3  4  1\n5  5  0\n"
     )
@@ -90,11 +90,11 @@ def test_a_line_that_comes_back_and_one_that_is_short(tmp_path):
     assert product.details["matrices"][0] == {
         "rows": mask, "columns": mask, "shape": [5, 5], "pairs": 6, "streamlines": 2, "counted": 2,
     }
-    (long,) = made(
+    (long,) = product_of(
         "voxel_matrix", [batch], voxel_matrix=(mask, tmp_path / "l.dot"), voxel_matrix_min_length=4.9
     ).value
     assert (long.streamlines, long.counts[0, 1]) == (1, 1)
-    (seeds,) = made(
+    (seeds,) = product_of(
         "seed_matrix", [batch], seed_matrix=(mask, tmp_path / "s.npz"), seed_matrix_min_length=1.0
     ).value
     assert seeds.counts.toarray().tolist() == [[0, 1, 0, 0, 0], [0] * 5, [0] * 5, [1, 1, 1, 0, 0], [0] * 5]
@@ -102,21 +102,22 @@ def test_a_line_that_comes_back_and_one_that_is_short(tmp_path):
 
 def test_no_streamline_in_the_mask_is_told(tmp_path):
     mask = saved(tmp_path / "mask.nii", np.ones((5, 1, 1)), np.eye(4))
-    product = made("voxel_matrix", [batch_of([np.full((3, 3), 90.0)])], voxel_matrix=(mask, tmp_path / "v.npz"))
+    product = product_of("voxel_matrix", [batch_of([np.full((3, 3), 90.0)])], voxel_matrix=(mask, tmp_path / "v.npz"))
     assert "none of 1 streamlines" in product.doubts[0]
     assert product.value[0].counts.nnz == 0
-    assert made("seed_matrix", [], seed_matrix=(mask, tmp_path / "s.dot")).doubts == ()
+    assert product_of("seed_matrix", [], seed_matrix=(mask, tmp_path / "s.dot")).doubts == ()
     assert (tmp_path / "s.dot").read_text() == "5  5  0\n"
 
 
 def test_what_is_refused(tmp_path):
     mask = saved(tmp_path / "mask.nii", np.ones((5, 1, 1)), np.eye(4))
     with pytest.raises(OutputError, match=r"a\.csv: unknown suffix '\.csv'; end the name with \.npz, \.dot"):
-        made("voxel_matrix", [], voxel_matrix=(mask, "a.csv"))
+        product_of("voxel_matrix", [], voxel_matrix=(mask, "a.csv"))
     with pytest.raises(ParameterError, match="seed_matrix_targets is there 2 times, seed_matrix 1 times"):
-        made("seed_matrix", [], seed_matrix=(mask, "a.dot"), seed_matrix_targets=[mask, mask])
+        product_of("seed_matrix", [], seed_matrix=(mask, "a.dot"), seed_matrix_targets=[mask, mask])
     with pytest.raises(InputError, match=r"empty\.nii: has no voxels of at least 0\.5"):
         VoxelMask(saved(tmp_path / "empty.nii", np.zeros((2, 2, 2)), np.eye(4)))
     fine = saved(tmp_path / "fine.nii", np.ones((2, 2, 2)), np.diag([1e-3, 1e-3, 1e-3, 1]))
+    long = batch_of([np.array([[0.0, 0, 0], [9, 0, 0]])])
     with pytest.raises(ParameterError, match=r"longer than 1024 voxels of .*fine\.nii: give a mask of larger voxels"):
-        made("voxel_matrix", [batch_of([np.array([[0.0, 0, 0], [9, 0, 0]])])], voxel_matrix=(fine, tmp_path / "f.dot"))
+        product_of("voxel_matrix", [long], voxel_matrix=(fine, tmp_path / "f.dot"))

@@ -24,9 +24,9 @@ def test_seeds_of_one_line(tmp_path):
 def test_seeds_of_numpy(tmp_path):
     seeds = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
     np.save(tmp_path / "seeds.npy", seeds)
-    found = load_seeds(tmp_path / "seeds.npy")
-    assert found.dtype == np.float64
-    assert np.array_equal(found, seeds)
+    loaded = load_seeds(tmp_path / "seeds.npy")
+    assert loaded.dtype == np.float64
+    assert np.array_equal(loaded, seeds)
 
 
 @pytest.mark.parametrize(

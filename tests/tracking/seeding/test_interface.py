@@ -74,7 +74,7 @@ class TestPlaces:
     def test_all_voxels_that_are_read_are_in_reach(self, kind):
         seeds = seeds_of(kind)
         corners = [np.floor(points).astype(int) for points in (seeds.points(0, 4000), seeds.reach())]
-        read, reached = ({tuple(one) for one in some} for some in corners)
+        read, reached = ({tuple(cell) for cell in cells} for cells in corners)
         assert read <= reached
         assert len(reached) < 0.5 * np.prod(IMAGE.shape)
 
@@ -92,8 +92,8 @@ def test_tckgen_spreads_seeds_alike(kind, tmp_path):
     """From random points in the mask of 5tt2gmwmi: the same distances and directions from the centre, up to chance."""
     count = 20_000
     nib.save(nib.Nifti1Image(FIVE[kind], AFFINE), tmp_path / "5tt.nii")
-    given = f"-seed_gmwmi mask.nii -act 5tt.nii -select {count} -seeds 0 -minlength 0"
-    for command in ("5tt2gmwmi 5tt.nii mask.nii", f"tckgen -algorithm seedtest 5tt.nii a.tck {given}"):
+    options = f"-seed_gmwmi mask.nii -act 5tt.nii -select {count} -seeds 0 -minlength 0"
+    for command in ("5tt2gmwmi 5tt.nii mask.nii", f"tckgen -algorithm seedtest 5tt.nii a.tck {options}"):
         subprocess.run([*command.split(), "-quiet", "-nthreads", "0"], cwd=tmp_path, check=True, capture_output=True,
                        env=os.environ | {"MRTRIX_RNG_SEED": "3"}, timeout=60)
     theirs = nib.streamlines.load(tmp_path / "a.tck").streamlines.get_data()
@@ -147,17 +147,17 @@ class TestRuns:
         assert np.allclose(first, begun(**run), atol=1e-4)  # the file has its affine in float32
 
     def test_what_is_no_segmentation_is_refused(self, run):
-        for values, told in (
+        for values, words in (
             (FIVE["hard"][..., :4], r"seed_gmwmi \(in memory\): shape .* give a five-tissue-type image"),
             (FIVE["hard"][..., [3, 1, 4, 0, 2]], "grey and white matter meet nowhere; give five volumes"),
         ):
-            with pytest.raises(ts.InputError, match=told):
+            with pytest.raises(ts.InputError, match=words):
                 begun(**run | {"seed_gmwmi": nib.Nifti1Image(values, AFFINE)})
         far = AFFINE + np.outer([0, 500, 0, 0], [0, 0, 0, 1])
         with pytest.raises(ts.ParameterError, match="seed_gmwmi lies outside the image"):
             begun(**run | {"seed_gmwmi": nib.Nifti1Image(FIVE["hard"], far)})
-        given = {name: value for name, value in run.items() if name != "nseeds"}
+        unnumbered = {name: value for name, value in run.items() if name != "nseeds"}
         others = {"seed_sphere": [0, 0, 0, 5], "seeds_per_voxel": 3, "seed_grid": 2, "seeds": np.zeros((2, 3))}
         for name, value in others.items():
             with pytest.raises(ts.ParameterError, match="exclude each other"):
-                begun(**given, **{name: value})
+                begun(**unnumbered, **{name: value})

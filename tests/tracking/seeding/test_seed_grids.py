@@ -57,8 +57,8 @@ def test_another_order_of_axes_changes_nothing(folder, order):
     assert len(whole) > 100
     for name, option in (("inside", "seed_mask"), ("stop", "stop_map"), ("inside", "seed_image")):
         expected = tracked(folder, **{option: folder / f"{name}.nii.gz"})
-        found = tracked(folder, **{option: stored(folder, name, order)})
-        assert np.array_equal(expected.points, found.points), option
+        other = tracked(folder, **{option: stored(folder, name, order)})
+        assert np.array_equal(expected.points, other.points), option
 
 
 @pytest.mark.skipif(shutil.which("mrconvert") is None, reason="MRtrix3's mrconvert is not installed")
@@ -95,17 +95,17 @@ def finer():
 @pytest.mark.parametrize("density", [1, 2])
 def test_a_grid_of_its_own_has_the_seeds_of_dipy(folder, density):
     image = finer()
-    found = tracked(folder, seed_mask=image, seed_grid=density, stop_threshold=-1)
+    batch = tracked(folder, seed_mask=image, seed_grid=density, stop_threshold=-1)
     expected = seeds_from_mask(np.asarray(image.dataobj) > 0, image.affine, density=density)
-    assert len(found) == len(expected)
-    assert np.allclose(found.seeds, expected, atol=1e-4)
+    assert len(batch) == len(expected)
+    assert np.allclose(batch.seeds, expected, atol=1e-4)
 
 
 def test_random_seeds_fill_the_voxels_of_a_grid_of_its_own(folder):
     image = finer()
     inside = np.asarray(image.dataobj) > 0
-    found = tracked(folder, seed_mask=image, nseeds=20_000, stop_threshold=-1)
-    voxels = nib.affines.apply_affine(np.linalg.inv(image.affine), found.seeds)
+    batch = tracked(folder, seed_mask=image, nseeds=20_000, stop_threshold=-1)
+    voxels = nib.affines.apply_affine(np.linalg.inv(image.affine), batch.seeds)
     nearest = np.rint(voxels).astype(int)
     assert len(voxels) == 20_000
     assert inside[tuple(nearest.T)].all()
@@ -122,19 +122,19 @@ def test_the_tables_hold_all_that_seeds_on_another_grid_read(folder):
     stop[0, 0, 0] = 1
     nib.save(nib.Nifti1Image(stop, AFFINE), folder / "nowhere.nii")
     options = {"stop_map": folder / "nowhere.nii", "stop_threshold": 0.5, "seed_mask": image, "nseeds": 2000}
-    found = ts.track(
+    result = ts.track(
         peaks=folder / "peaks.nii.gz", peaks_frame="voxel", dg="det", max_directions=1, arch="cpu", **options
     )
     # without a row at a seed, no initial direction would be found there
-    assert sum(found.stop_reasons.values()) == 2 * 2000
+    assert sum(result.stop_reasons.values()) == 2 * 2000
 
 
 def test_weights_on_a_grid_of_their_own(folder):
     image = finer()
     weights = np.asarray(image.dataobj) * np.arange(1, image.shape[0] + 1)[:, None, None].astype(np.float32)
     seeded = nib.Nifti1Image(weights, image.affine)
-    found = tracked(folder, seed_image=seeded, nseeds=20_000, stop_threshold=-1)
-    nearest = np.rint(nib.affines.apply_affine(np.linalg.inv(image.affine), found.seeds)).astype(int)
+    batch = tracked(folder, seed_image=seeded, nseeds=20_000, stop_threshold=-1)
+    nearest = np.rint(nib.affines.apply_affine(np.linalg.inv(image.affine), batch.seeds)).astype(int)
     planes = weights.sum(axis=(1, 2))
     counts = np.bincount(nearest[:, 0], minlength=len(planes))[planes > 0]
     assert chisquare(counts, planes[planes > 0] / planes.sum() * counts.sum()).pvalue > 1e-3

@@ -62,7 +62,7 @@ def numbered(seeds):
     """All points, which depend on their numbers alone."""
     whole = seeds.points(0, seeds.count + 5)
     assert whole.shape == (seeds.count, 3)
-    assert np.array_equal(np.concatenate([seeds.points(one, 617) for one in range(0, seeds.count, 617)]), whole)
+    assert np.array_equal(np.concatenate([seeds.points(first, 617) for first in range(0, seeds.count, 617)]), whole)
     return whole
 
 
@@ -70,7 +70,7 @@ def reached(seeds):
     """The voxels that interpolation at the seeds in the image reads are among those that it reads around the reach."""
     points = seeds.points(0, seeds.count)
     points = points[((points >= -0.5) & (points < np.array(SHAPE) - 0.5)).all(axis=1)]
-    read, around = ({tuple(one) for one in np.floor(some).astype(int)} for some in (points, seeds.reach()))
+    read, around = ({tuple(cell) for cell in np.floor(places).astype(int)} for places in (points, seeds.reach()))
     return read <= around
 
 
@@ -92,7 +92,7 @@ class TestByArea:
         assert chisquare(counts, areas / areas.sum() * len(points)).pvalue > 1e-3
         assert chisquare(counts).pvalue < 1e-9  # the test can tell
         for part in parts.T:  # of points that are uniform in a triangle
-            assert kstest(part, lambda one: 1 - (1 - one) ** 2).pvalue > 1e-3
+            assert kstest(part, lambda share: 1 - (1 - share) ** 2).pvalue > 1e-3
         assert len(np.unique(points, axis=0)) == len(points)
         assert np.array_equal(egg(700_000, threads=1).points(0, 20_000), egg().points(0, 20_000))
         assert not np.isin(egg(key=4).points(0, 50), egg().points(0, 20_000)).any()
@@ -120,24 +120,24 @@ class TestByArea:
 
 
 class TestMasks:
-    @pytest.mark.parametrize("own", [False, True])
-    def test_they_are_those_of_the_surface_in_the_mask(self, own):
+    @pytest.mark.parametrize("on_another_grid", [False, True])
+    def test_they_are_those_of_the_surface_in_the_mask(self, on_another_grid):
         """Spread over the triangles as the seeds of the whole surface that lie in the mask."""
         affine = nib.affines.from_matvec(np.diag([3.0, 4, 5]), CENTRE - 30)
-        space = ts.Space(affine, (20, 15, 12)) if own else SPACE
+        space = ts.Space(affine, (20, 15, 12)) if on_another_grid else SPACE
         inside = np.random.default_rng(1).random(space.shape) < 0.3
         mask = SeedMask(inside, space)
         seeds = egg(8000, key=5, mask=mask)
         points, others = SPACE.to_ras(numbered(seeds)), SPACE.to_ras(egg(60_000).points(0, 60_000))
 
-        def held(some):
-            voxels = np.rint(space.to_voxel(some)).astype(int)
+        def held(there):
+            voxels = np.rint(space.to_voxel(there)).astype(int)
             within = ((voxels >= 0) & (voxels < space.shape)).all(axis=1)
             return within & inside[tuple(np.where(within[:, None], voxels, 0).T)]
 
         assert held(points).all()
-        which = (shares(one, EGG, TRIANGLES)[0] for one in (points, others[held(others)]))
-        counts = np.array([np.bincount(one, minlength=len(TRIANGLES)) for one in which])
+        which = (shares(chosen, EGG, TRIANGLES)[0] for chosen in (points, others[held(others)]))
+        counts = np.array([np.bincount(chosen, minlength=len(TRIANGLES)) for chosen in which])
         counts = counts[:, counts.sum(axis=0) > 20]
         assert counts.shape[1] > 30
         assert chi2_contingency(counts).pvalue > 1e-3
@@ -178,9 +178,9 @@ class TestAtVertices:
         expected = EGG[SPACE.to_voxel(EGG)[:, 0] < 8.5]
         assert 20 < len(expected) < 140
         assert np.abs(SPACE.to_ras(numbered(seeds)) - expected).max() < 1e-5
-        for given in ({}, {"each": 1, "direction": "normal"}):
+        for options in ({}, {"each": 1, "direction": "normal"}):
             with pytest.raises(InputError, match=r"points\.gii: has no triangles, and so neither area nor normals"):
-                surface_seeds([path], SPACE, Draw(7, 0), **given)
+                surface_seeds([path], SPACE, Draw(7, 0), **options)
 
 
 def scanner_directions(seeds):
@@ -206,7 +206,7 @@ class TestDirections:
             points, along = seeds.sample(np.arange(5, 10))
             assert np.array_equal(points, seeds.points(5, 5))
             assert np.array_equal(along, seeds.directions(5, 5))
-        assert sum("clockwise seen from outside" in one for one in notes) == 2 * turned
+        assert sum("clockwise seen from outside" in note for note in notes) == 2 * turned
 
     def test_free_seeds_have_none(self, tmp_path):
         path = save_gifti(tmp_path / "a.gii", EGG, TRIANGLES)
@@ -237,8 +237,8 @@ class TestPlaces:
         path = save_gifti(tmp_path / "a.gii", EGG + TURN[:, 1] * 14, TRIANGLES)
         surface_seeds([path], SPACE, Draw(9, 0), warn=warnings.append)
         away = int(((SPACE.to_voxel(EGG + TURN[:, 1] * 14) > np.array(SHAPE) - 0.5).any(axis=1)).sum())
-        told = f"{away} of 162 vertices lie outside the image ({away / 162:.1%}), and no streamline starts there"
-        assert warnings == [f"{path}: {told}"]
+        warning = f"{away} of 162 vertices lie outside the image ({away / 162:.1%}), and no streamline starts there"
+        assert warnings == [f"{path}: {warning}"]
         path = save_gifti(tmp_path / "b.gii", moved(EGG, x=60), TRIANGLES)
         with pytest.raises(InputError, match=r"b\.gii: 162 of 162 vertices lie outside the image; give a surface of"):
             surface_seeds([path], SPACE, Draw(9, 0))
@@ -301,12 +301,12 @@ class TestRuns:
             def note(self, text):
                 self.notes.append(text)
 
-        told = [Told(), Told()]
-        first, again = (ts.track(**inputs, cache_dir=tmp_path, watcher=one) for one in told)
+        watchers = [Told(), Told()]
+        first, again = (ts.track(**inputs, cache_dir=tmp_path, watcher=watcher) for watcher in watchers)
         assert any(tmp_path.rglob("*tables*"))
-        assert np.array_equal(*(ts.Batch.concatenate(one.batches).points for one in (first, again)))
-        assert told[0].notes == told[1].notes
-        assert sum("moved from FreeSurfer's tkRAS" in one for one in told[0].notes) == 1
+        assert np.array_equal(*(ts.Batch.concatenate(watcher.batches).points for watcher in (first, again)))
+        assert watchers[0].notes == watchers[1].notes
+        assert sum("moved from FreeSurfer's tkRAS" in watcher for watcher in watchers[0].notes) == 1
 
     @pytest.mark.parametrize("direction", ["normal", "inward"])
     def test_streamlines_start_along_the_normal(self, inputs, direction):
@@ -354,9 +354,9 @@ class TestRuns:
         sh = np.zeros((16, 18, 14, 15), np.float32)
         sh[..., 0] = 1
         image = nib.Nifti1Image(sh, nib.load(inputs["peaks"]).affine)
-        given = {name: inputs[name] for name in ("seed_surface", "nseeds", "min_length", "arch", "threads")}
-        given |= {"stop_mask": inputs["stop_map"], "surface_direction": "inward", "one_way": True, "max_angle": 15}
-        batch = begun(**given, sh=image, sh_basis="tournier07", dg="ifod1")[1]
+        common = {name: inputs[name] for name in ("seed_surface", "nseeds", "min_length", "arch", "threads")}
+        common |= {"stop_mask": inputs["stop_map"], "surface_direction": "inward", "one_way": True, "max_angle": 15}
+        batch = begun(**common, sh=image, sh_basis="tournier07", dg="ifod1")[1]
         assert len(batch) > 100
         inward = ORIGIN - batch.seeds
         steps = np.array([line[1] - line[0] for line in batch])
@@ -367,8 +367,8 @@ class TestRuns:
 class TestCommandLine:
     def arguments(self, inputs, output, *more):
         names = ("peaks", "stop_map", "dg", "peaks_frame", "arch", "threads", "min_length")
-        given = [word for name in names for word in (f"--{name.replace('_', '-')}", inputs[name])]
-        return ["track", *given, "-o", output, "--seed-surface", inputs["seed_surface"], *more]
+        words = [word for name in names for word in (f"--{name.replace('_', '-')}", inputs[name])]
+        return ["track", *words, "-o", output, "--seed-surface", inputs["seed_surface"], *more]
 
     def test_both_hemispheres(self, inputs, run, tmp_path):
         other = save_gifti(tmp_path / "rh.white.surf.gii", BALL[0] * 0.5, BALL[1], fields(moved(ORIGIN, y=-4)))

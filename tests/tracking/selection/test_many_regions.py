@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import time
+import tracemalloc
 from typing import Any
 
 import nibabel as nib
@@ -16,6 +16,7 @@ from tistreamlines.errors import InputError
 from tistreamlines.kernels.selection.regions import MIXED, MOST_INCLUDES, WORD_BITS
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.parts import Selection
+from tistreamlines.tracking.selection.criteria import check_regions
 from tistreamlines.tracking.selection.places import MaskRegion
 from tistreamlines.tracking.selection.regions import Regions
 
@@ -31,7 +32,7 @@ def around(spots: list[list[float]], count: int) -> list[list[float]]:
 @pytest.mark.parametrize(("dg", "count"), [*(("prob", count) for count in COUNTS), ("ptt", COUNTS[-1])])
 def test_many_regions_keep_what_filtering_afterwards_would(tracked, spots, dg, count):
     include, plain = around(spots, count), tracked(dg=dg)
-    visits = np.array([[within(line, one).any() for one in include] for line in whole(plain)])
+    visits = np.array([[within(line, region).any() for region in include] for line in whole(plain)])
     kept = [line for line, visited in zip(whole(plain), visits, strict=True) if visited.all()]
     assert 0 < len(kept) < visits[:, :MOST_INCLUDES].all(axis=1).sum()  # the last ones have a say
     assert same_lines(lines_of(whole(tracked(dg=dg, include=include))), kept)
@@ -39,11 +40,11 @@ def test_many_regions_keep_what_filtering_afterwards_would(tracked, spots, dg, c
 
 def test_the_last_of_many_regions_may_be_a_mask_on_any_grid(tracked, head, spots, mask_on_another_grid):
     """With other roles beside them."""
-    one, two = spots[0], spots[1]
+    first, second = spots[0], spots[1]
     for mask in (mask_on_another_grid, head.mask):
-        roles: dict[str, Any] = {"exclude": [two], "limit_mask": [[*one[:3], 60.0]], "ends_in": [head.mask]}
-        few = tracked(include=[one, mask, spots[2]], **roles)
-        many = tracked(include=[*[one] * MOST_INCLUDES, mask, spots[2]], **roles)
+        roles: dict[str, Any] = {"exclude": [second], "limit_mask": [[*first[:3], 60.0]], "ends_in": [head.mask]}
+        few = tracked(include=[first, mask, spots[2]], **roles)
+        many = tracked(include=[*[first] * MOST_INCLUDES, mask, spots[2]], **roles)
         assert few.n_streamlines > 0
         assert digest(few) == digest(many)
 
@@ -58,10 +59,10 @@ def test_streamlines_stop_once_many_regions_are_visited(tracked, spots, dg):
         assert digest(few) == digest(many)
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("count", COUNTS[::2])
 def test_many_ordered_regions(tracked, spots, count):
     """Balls along the longest streamline, which overlap, besides one that is visited in any order."""
-    known: dict[str, Any] = {"one_way": True, "nseeds": 1000, "step_size": "1mm"}
+    known: dict[str, Any] = {"one_way": True, "nseeds": 600, "step_size": "1mm"}
     plain = lines_of(whole(tracked(**known)))
     longest = max(plain, key=len)
     every = len(longest) // count
@@ -69,13 +70,13 @@ def test_many_ordered_regions(tracked, spots, count):
     ordered = [[*map(float, place), 0.8 * every] for place in longest[: every * count : every]]
     expected = []
     for line in plain:
-        state, inside = LoopState(count), np.array([within(line, one) for one in ordered])
+        state, inside = LoopState(count), np.array([within(line, region) for region in ordered])
         for regions in inside.T:
             state.enter(regions)
         expected += [line] if state.passed else []
-    found = lines_of(whole(tracked(**known, include_ordered=ordered)))
+    passing = lines_of(whole(tracked(**known, include_ordered=ordered)))
     assert 0 < len(expected) < len(plain) / 4
-    assert same_lines(found, expected)
+    assert same_lines(passing, expected)
     beside = lines_of(whole(tracked(**known, include_ordered=ordered, include=[ordered[3]] * 30)))
     assert same_lines(beside, expected)
 
@@ -90,46 +91,31 @@ def test_particles_and_many_regions(tracked, head, spots, tmp_path):
 
 
 @pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
-@pytest.mark.parametrize("dg", ["prob"])
-def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_another_grid, dg):
+def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_another_grid):
+    """Kernels have at most 64 arguments there."""
     options: dict[str, Any] = {
         "include": [*around(spots, 40), mask_on_another_grid], "exclude": [spots[3]], "limit_mask": head.mask,
         "ends_in": [[*spots[0][:3], 90.0]], "max_length": 200, "stop_when_included": True,
     }
-    found, expected = (tracked(dg=dg, nseeds=150, arch=arch, **options) for arch in ("vulkan", "cpu"))
-    assert 0 < expected.n_streamlines == found.n_streamlines
-    assert digest(found) == digest(expected)
+    result, expected = (tracked(nseeds=30, arch=arch, **options) for arch in ("vulkan", "cpu"))
+    assert 0 < expected.n_streamlines == result.n_streamlines
+    assert digest(result) == digest(expected)
 
 
-MARK = """
-import resource, sys, time
-import numpy as np
-from tistreamlines.tracking.selection.regions import Regions
-from tistreamlines.tracking.selection.places import load_region
-from tistreamlines.space.batch import Space
-from tistreamlines.tracking.selection.criteria import check_regions
-
-def most():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-space, asked = Space(np.diag([5.0, 5, 5, 1]), (30, 36, 28)), {"include": [load_region("include", sys.argv[1])]}
-resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
-before, begun = most(), time.perf_counter()
-check_regions(asked, space)
-Regions(asked, space, False)
-print(time.perf_counter() - begun, most() - before)
-"""
-
-
-def test_a_mask_of_very_small_voxels_takes_neither_time_nor_memory(tmp_path):
+def test_a_mask_of_very_small_voxels_takes_neither_time_nor_memory():
     """Voxels of 0.005 mm on a grid of 5 mm: a voxel has a thousand of them along an axis."""
-    path = tmp_path / "small.nii.gz"
-    nib.save(nib.Nifti1Image(np.ones((60, 60, 60), np.uint8), np.diag([0.005, 0.005, 0.005, 1])), path)
-    done = subprocess.run([sys.executable, "-c", MARK, path], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-300:]
-    seconds, megabytes = map(float, done.stdout.split())
-    assert seconds < 5
-    assert megabytes < 200
+    space = ts.Space(np.diag([5.0, 5, 5, 1]), (30, 36, 28))
+    small = ts.Space(np.diag([0.005, 0.005, 0.005, 1]), (60, 60, 60))
+    regions = {"include": [MaskRegion("small.nii.gz", small, np.ones(small.shape, bool))]}
+    tracemalloc.start()
+    before = time.process_time()
+    try:
+        check_regions(regions, space)
+        Regions(regions, space, False)
+        assert time.process_time() - before < 5
+        assert tracemalloc.get_traced_memory()[1] < 2e8
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("scale", [0.9, 0.3, 0.11])
@@ -143,13 +129,13 @@ def test_voxels_that_are_taken_together_are_certain_of_all_their_points(scale):
     held = rng.random((size,) * 3) < 0.5
     held[: size // 3], held[size // 2 :, : size // 2] = False, True
     mask = MaskRegion("mask", ts.Space(affine, held.shape), held)
-    found = Regions({"include": [mask]}, space, False).demand(Selection()).filter.voxels.reshape(space.shape)
+    words = Regions({"include": [mask]}, space, False).demand(Selection()).filter.voxels.reshape(space.shape)
     voxels = np.stack([rng.integers(0, side, 100_000) for side in space.shape], axis=1)
     points = voxels + rng.uniform(-0.499, 0.499, voxels.shape)
     nearest = np.floor(mask.space.to_voxel(space.to_ras(points)) + 0.5).astype(int)
     inside = ((nearest >= 0) & (nearest < size)).all(axis=1)
     expected = inside & held[tuple(np.where(inside[:, None], nearest, 0).T)]
-    bits = found[tuple(voxels.T)]
+    bits = words[tuple(voxels.T)]
     certain = bits < MIXED
     assert np.array_equal(bits[certain] != 0, expected[certain])
     assert (bits[certain] != 0).mean() > 0.02

@@ -30,10 +30,10 @@ def slab(axis, layers):
 def test_slabs_are_as_thick_as_their_layers(axis, layers):
     thick = layers * SIDES[axis]
     for step, thin in ((thick * 0.999, False), (thick, False), (thick * 1.01, True)):
-        found = thin_regions({"include": [mask(slab(axis, layers))]}, step)
-        assert bool(found) == thin, (step, found)
+        texts = thin_regions({"include": [mask(slab(axis, layers))]}, step)
+        assert bool(texts) == thin, (step, texts)
         if thin:
-            assert f"roi.nii: is at most {thick:.3g} mm thick, less than a step of {step:.3g} mm" in found[0]
+            assert f"roi.nii: is at most {thick:.3g} mm thick, less than a step of {step:.3g} mm" in texts[0]
 
 
 def test_a_thick_part_is_enough_and_a_thin_one_elsewhere_does_no_harm():
@@ -71,9 +71,9 @@ def test_a_run_jumps_over_a_sheet_and_says_so(tmp_path):
     affine[1, 3] = -0.9
     nib.save(nib.Nifti1Image(fine, affine), tmp_path / "sheet.nii.gz")
     with pytest.warns(UserWarning, match=r"sheet.nii.gz: is at most 0.2 mm thick, less than a step of 1 mm"):
-        found = ts.track(**options, include=tmp_path / "sheet.nii.gz")
+        result = ts.track(**options, include=tmp_path / "sheet.nii.gz")
     passing = sum(line[:, 1].min() < 17 < 17.2 < line[:, 1].max() for line in ts.track(**options))
-    assert 0 < found.n_streamlines < 0.8 * passing
+    assert 0 < result.n_streamlines < 0.8 * passing
     fine[:, 85:95] = 1
     nib.save(nib.Nifti1Image(fine, affine), tmp_path / "thick.nii.gz")
     assert not ts.track(**options, include=tmp_path / "thick.nii.gz").warnings

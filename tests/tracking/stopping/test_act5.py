@@ -10,11 +10,10 @@ import pytest
 from dialects import DIALECTS, ints, reals
 from dialects import run as run_kernel
 from distributions import unit
-from head import make_head, make_maze, sampled, straight_fod, tracked
+from head import make_head, sampled, straight_fod, tracked
 from scipy.stats import kstest
 
 import tistreamlines as ts
-from tistreamlines.devices import ARCHS, list_devices
 from tistreamlines.errors import TrackingError
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping.five_tissues import (
@@ -33,27 +32,25 @@ from tistreamlines.kernels.stopping.five_tissues import (
 )
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
 from tistreamlines.space.harmonics import sampling_matrix
-from tistreamlines.tracking.growth.pace import Pace
 from tistreamlines.tracking.stopping.act5 import CUTS, with_sum
 from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
-PRESENT = {one.arch for one in list_devices() if one.available}
 RECOVERED = {"backtrack": True, "crop_at_gmwmi": True}
 
 
 @func
 def looked_at(
-    item: i32, own: Act5, points: Reals, shares: Reals, kinds: Ints, begins: Ints, fluids: Reals
+    item: i32, image: Act5, points: Reals, shares: Reals, kinds: Ints, begins: Ints, fluids: Reals
 ):
     """Tissues at a point, its kind, whether a streamline may begin there, and its fluid by lanes."""
     p = vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2])
-    found = tissues_at(own, p)
-    put(shares, 32 * item, found)
-    kinds[item] = kind_of(found)
-    begins[item] = may_begin(found)
+    tissues = tissues_at(image, p)
+    put(shares, 32 * item, tissues)
+    kinds[item] = kind_of(tissues)
+    begins[item] = may_begin(tissues)
     at_once = vec3(at(points, 0) * 0.0 + p[0], at(points, 0) * 0.0 + p[1], at(points, 0) * 0.0 + p[2])
-    put(fluids, 32 * item, fluid_at(own, at_once))
+    put(fluids, 32 * item, fluid_at(image, at_once))
 
 
 def expected(shares: np.ndarray) -> tuple[int, int]:
@@ -78,11 +75,12 @@ def expected(shares: np.ndarray) -> tuple[int, int]:
 def test_tissues_at_a_point(dialect):
     rng = np.random.default_rng(3)
     values = rng.dirichlet(np.full(5, 0.4), (9, 12, 14)).astype(np.float32) * (rng.random((9, 12, 14, 1)) > 0.15)
-    own, count = with_sum(MapImage(values, TURN)), 700
+    image, count = with_sum(MapImage(values, TURN)), 700
     points = rng.uniform(-5, 30, (count, 3))
     points[:350] = (rng.uniform(-0.4, [8.4, 11.4, 13.4], (350, 3)) - TURN[:3, 3]) @ np.linalg.inv(TURN[:3, :3]).T
-    fields = {f"own_{name}": array for name, array in own.fields().items()} | {f"own_side_{x}": 1.0 for x in "xyz"}
-    found = run_kernel(
+    fields = {f"image_{name}": array for name, array in image.fields().items()}
+    fields |= {f"image_side_{x}": 1.0 for x in "xyz"}
+    out = run_kernel(
         dialect, looked_at, count, fields | {
             "points": points, "shares": reals(32 * count), "kinds": ints(count), "begins": ints(count),
             "fluids": reals(32 * count),
@@ -95,19 +93,19 @@ def test_tissues_at_a_point(dialect):
     shares = sampled(values, q).T
     shares *= there[:, None]
     clear = np.abs(q + 0.5 - np.rint(q + 0.5)).min(axis=1) > 1e-4  # of the borders of voxels
-    np.testing.assert_allclose(found["shares"].reshape(-1, 32)[clear, :5], shares[clear], atol=1e-5)
+    np.testing.assert_allclose(out["shares"].reshape(-1, 32)[clear, :5], shares[clear], atol=1e-5)
     ties = np.array([np.min([abs(a - b) for i, a in enumerate(row) for b in row[i + 1 :]]) for row in shares])
     grey = shares[:, 0] + shares[:, 1]
     close = np.abs(np.stack([grey - shares[:, 2], grey - shares[:, 2] - 0.01, grey - shares[:, 3], grey - shares[:, 4],
                              shares.sum(axis=1) - 0.5])).min(axis=0)
     sure = clear & (~there | ((ties > 1e-4) & (close > 1e-4)))
     rows = [expected(row) for row in shares[sure]]
-    np.testing.assert_array_equal(found["kinds"][sure], [kind for kind, _ in rows])
-    np.testing.assert_array_equal(found["begins"][sure], [begin for _, begin in rows])
+    np.testing.assert_array_equal(out["kinds"][sure], [kind for kind, _ in rows])
+    np.testing.assert_array_equal(out["begins"][sure], [begin for _, begin in rows])
     assert {kind for kind, _ in rows} == {NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE}
     valid = shares.sum(axis=1) >= 0.5
     expect = np.where(valid, shares[:, 3], 2.0)[sure]
-    np.testing.assert_allclose(found["fluids"].reshape(-1, 32)[sure][:, [0, 31]].T, [expect, expect], atol=1e-5)
+    np.testing.assert_allclose(out["fluids"].reshape(-1, 32)[sure][:, [0, 31]].T, [expect, expect], atol=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------------ a made-up head
@@ -118,13 +116,13 @@ def head(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(head):
+def every(head):
     """All streamlines, also those that are not accepted."""
     return tracked(head, keep="all", min_length=0)
 
 
-def test_halves_end_by_their_tissues(head, found):
-    batch = ts.Batch.concatenate(list(found.batches))
+def test_halves_end_by_their_tissues(head, every):
+    batch = ts.Batch.concatenate(list(every.batches))
     tissues = nib.load(head / "5tt.nii.gz").get_fdata()
     reasons = set()
     for i, line in enumerate(batch):
@@ -142,35 +140,35 @@ def test_halves_end_by_their_tissues(head, found):
     assert {Stop.ENTERED_CORTEX, Stop.LEFT_SUBCORTEX, Stop.INVALID_END} <= reasons
 
 
-def test_accepted_streamlines_have_two_valid_ends(head, found):
+def test_accepted_streamlines_have_two_valid_ends(head, every):
     kept = tracked(head)
     assert kept.parameters.keep == "valid-ends" and kept.parameters.min_length == "2vox"
     valid = {Stop.ENTERED_CORTEX, Stop.LEFT_SUBCORTEX, Stop.IN_SUBCORTEX, Stop.OUTSIDE_IMAGE}
     batch = ts.Batch.concatenate(list(kept.batches))
-    assert set(batch.stop_reasons.ravel().tolist()) <= {int(one) for one in valid}
+    assert set(batch.stop_reasons.ravel().tolist()) <= {int(reason) for reason in valid}
     # every one of the streamlines of deep grey matter's half that goes on to the cortex, or through, is long
-    assert 20 < len(batch) < found.n_streamlines
+    assert 20 < len(batch) < every.n_streamlines
     # a streamline of white matter before deep grey matter ends in fluid on its other side
     assert kept.dropped["invalid_ends"] > 20
 
 
 @pytest.mark.parametrize("longest", [None, 20.0])
-def test_backward_halves_do_not_grow_in_vain(head, found, longest):
+def test_backward_halves_do_not_grow_in_vain(head, every, longest):
     """Those that are left out, or end early, change nothing of the streamlines that are accepted."""
     kept = tracked(head, max_length=longest)
-    given, there = (ts.Batch.concatenate(list(run.batches)) for run in (kept, found))
+    accepted, there = (ts.Batch.concatenate(list(run.batches)) for run in (kept, every))
     # points are 1 mm apart, besides the last ones of both halves
     reasons, mm = there.stop_reasons, there.lengths - 1
     valid = np.isin(reasons, VALID).all(axis=1) & (mm > 6) & (mm <= (longest or 200.0))
     lines = {tuple(key): line for key, line in zip(there.seeds.tolist(), there, strict=True)}
-    for seed, line in zip(given.seeds.tolist(), given, strict=True):
+    for seed, line in zip(accepted.seeds.tolist(), accepted, strict=True):
         np.testing.assert_array_equal(line, lines[tuple(seed)])
     # a backward half that is cut back to deep grey matter may have been too long before
-    missing = set(map(tuple, there.seeds[valid].tolist())) - set(map(tuple, given.seeds.tolist()))
+    missing = set(map(tuple, there.seeds[valid].tolist())) - set(map(tuple, accepted.seeds.tolist()))
     cut = set(map(tuple, there.seeds[reasons[:, 0] == Stop.LEFT_SUBCORTEX].tolist()))
     assert missing <= cut and (longest or not missing)
     assert kept.stop_reasons["not_grown"] > 50 and (not longest or kept.dropped["too_long"] > 50)
-    assert kept.stop_reasons["invalid_end"] < found.stop_reasons["invalid_end"]
+    assert kept.stop_reasons["invalid_end"] < every.stop_reasons["invalid_end"]
 
 
 def test_a_seed_in_deep_grey_matter_leaves_it_once(head):
@@ -186,12 +184,12 @@ def test_a_seed_in_deep_grey_matter_leaves_it_once(head):
 
 def halves_of(run):
     """Points of each half from the seed on, and its stop reason, by the numbers of its seed and side."""
-    found, batch = {}, ts.Batch.concatenate(list(run.batches))
+    halves, batch = {}, ts.Batch.concatenate(list(run.batches))
     for i, line in enumerate(batch):
         seed = int(np.linalg.norm(line - batch.seeds[i], axis=1).argmin())
         for side, half in enumerate((line[: seed + 1][::-1], line[seed:])):
-            found[int(batch.seed_number[i]), side] = half, int(batch.stop_reasons[i, side])
-    return found
+            halves[int(batch.seed_number[i]), side] = half, int(batch.stop_reasons[i, side])
+    return halves
 
 
 def test_where_halves_end_in_subcortical_grey_matter(head):
@@ -200,11 +198,11 @@ def test_where_halves_end_in_subcortical_grey_matter(head):
     seeds = np.column_stack([rng.uniform(14, 24, 500), rng.uniform(4, 12, 500), rng.uniform(6, 24, 500)])
     more = {"dg": "ifod1", "seed_mask": None, "nseeds": None, "seeds": seeds, "keep": "all", "min_length": 0}
     asked = dict(zip(CUTS, CUTS, strict=True)) | {"minimum": None}  # which is the default
-    runs = {cut: halves_of(tracked(head, sgm_truncation=given, **more)) for cut, given in asked.items()}
+    runs = {cut: halves_of(tracked(head, sgm_truncation=value, **more)) for cut, value in asked.items()}
     fod, drawn = straight_fod()[0, 0, 0], {"random": [], "roulette": []}
     for key, (whole, reason) in runs["exit"].items():
         if reason == Stop.LEFT_SUBCORTEX:
-            ends = {cut: len(found[key][0]) - 1 if key in found else 0 for cut, found in runs.items()}
+            ends = {cut: len(halves[key][0]) - 1 if key in halves else 0 for cut, halves in runs.items()}
             first, last = ends["entry"], ends["exit"]
             for cut, end in ends.items():
                 assert first + (cut in ("minimum", "roulette")) <= end <= last
@@ -217,7 +215,7 @@ def test_where_halves_end_in_subcortical_grey_matter(head):
             place = ends["roulette"] - first
             drawn["random"].append(rng.uniform(*back))
             drawn["roulette"].append(rng.uniform(sums[place - 1], sums[place]))
-    assert all(len(some) > 100 and kstest(some, "uniform").pvalue > 1e-3 for some in drawn.values())
+    assert all(len(shares) > 100 and kstest(shares, "uniform").pvalue > 1e-3 for shares in drawn.values())
 
 
 def test_a_seed_beyond_the_interface_goes_one_way(head):
@@ -238,28 +236,14 @@ def test_a_seed_beyond_the_interface_goes_one_way(head):
             assert other[0] < seed[0] + 2.0
 
 
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_give_the_cpus_bits(tmp_path, arch, monkeypatch):
-    """With all that the rule can do, where halves go back many times, in long launches."""
-    if arch not in PRESENT:
-        pytest.skip(f"no {arch} device")
-    more = RECOVERED | {"dg": "ifod1", "nseeds": 8, "keep": "all", "min_length": 0, "sgm_truncation": "roulette"}
-    maze = make_maze(tmp_path, order=2)  # half as long to compile as order 4
-    monkeypatch.setattr(Pace, "steps", lambda *_: 10_000)
-    one, other = (ts.Batch.concatenate(list(tracked(maze, arch=one, **more).batches)) for one in ("cpu", arch))
-    np.testing.assert_array_equal(one.points, other.points)
-    np.testing.assert_array_equal(one.stop_reasons, other.stop_reasons)
-
-
 @pytest.mark.parametrize("more", [{}, RECOVERED], ids=["plain", "recovered"])
-def test_chunks_threads_and_launches_do_not_matter(head, monkeypatch, more):
-    one = tracked(head, keep="all", min_length=0, **more)
-    monkeypatch.setattr(Pace, "steps", lambda *_: 5)
-    other = tracked(head, keep="all", min_length=0, chunk_size=37, threads=1, **more)
+def test_chunks_and_threads_do_not_matter(head, more):
+    runs = [
+        tracked(head, keep="all", min_length=0, nseeds=300, **more, **cut)
+        for cut in ({}, {"chunk_size": 37, "threads": 1})
+    ]
     for name in ("points", "stop_reasons"):
-        np.testing.assert_array_equal(
-            *(getattr(ts.Batch.concatenate(list(run.batches)), name) for run in (one, other))
-        )
+        np.testing.assert_array_equal(*(getattr(ts.Batch.concatenate(list(run.batches)), name) for run in runs))
 
 
 def test_a_streamline_ends_with_the_last_of_its_regions(head):
@@ -282,7 +266,7 @@ def test_a_streamline_ends_with_the_last_of_its_regions(head):
 ])
 def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm, backtrack):
     """Within three standard errors; the seeds are drawn in the whole image by both."""
-    count = 1000 if backtrack else 3000
+    count = 600 if backtrack else 1500
     words = ["tckgen", "-quiet", "-nthreads", 0, "-algorithm", algorithm, "-act", head / "5tt.nii.gz", "-seeds", count,
              "-seed_image", head / "mask.nii.gz", "-select", 0, head / "fod.nii.gz", tmp_path / "t.tck"]
     words += ["-backtrack"] * backtrack

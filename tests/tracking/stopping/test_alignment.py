@@ -21,7 +21,7 @@ from tistreamlines.tracking.tables.inputs import MapImage, OrientationFunctions
 SIFT = DATA / "mrtrix_sift_phantom"
 EXCHANGED = [3, 1, 2, 0, 4]
 MOVES = [np.eye(3)[axis] * sign * 20 for axis in range(3) for sign in (1, -1)]
-SIDE, BASIS = 1.8, "descoteaux07_legacy"
+BASIS = "descoteaux07_legacy"
 needs_sift = pytest.mark.skipif(not SIFT.is_dir(), reason=f"no data in {SIFT}")
 needs_crop = pytest.mark.skipif(not CROP.is_dir(), reason=f"no data in {CROP}")
 
@@ -40,20 +40,20 @@ def tracked(values, affine):
 
 @needs_sift
 def test_mrtrix3s_phantom_as_it_is_exchanged_and_moved():
-    values, own = load_five_tissues(SIFT / "5tt.mif")
-    assert tracked(values, own.affine).warnings == ()
+    values, space = load_five_tissues(SIFT / "5tt.mif")
+    assert tracked(values, space.affine).warnings == ()
     with pytest.warns(UserWarning, match="grey matter lies like cerebrospinal fluid .* may be exchanged"):
-        tracked(values[..., EXCHANGED], own.affine)
+        tracked(values[..., EXCHANGED], space.affine)
     for by in MOVES[:2]:
         with pytest.warns(UserWarning, match="8[0-9]% of orientation functions, by size, lie where there is no"):
-            tracked(values, moved(own.affine, by))
+            tracked(values, moved(space.affine, by))
 
 
 @pytest.mark.parametrize("dg", ["boot", "det"])
 def test_a_phantoms_series(tmp_path, dg):
     """FA, or a fitted model, beside tissues that were not made of it."""
     phantom = make_phantom((24, 29, 23), voxel_mm=6.0, n_b0=1, n_dirs=30)
-    maps = {f"pve_{name}": nib.Nifti1Image(one, phantom.affine) for name, one in phantom.tissues.items()}
+    maps = {f"pve_{name}": nib.Nifti1Image(tissue, phantom.affine) for name, tissue in phantom.tissues.items()}
     tissues = ts.five_tissues(**maps, sgm=nib.Nifti1Image(1e-3 * phantom.mask.astype(np.float32), phantom.affine))
     save = {"dwi": phantom.data, "mask": phantom.mask.astype(np.uint8)}
     for name, values in save.items():
@@ -92,10 +92,10 @@ def crop():
 def doubted(crop, box=np.s_[:, :, :], by=(0, 0, 0), order=(0, 1, 2)):
     """What is said of a box of the crop: of its functions, and of its FA; tissues are those of the whole crop."""
     space, fa, harmonics, tissues = crop
-    start = [some.start or 0 for some in box]
-    own = space.affine @ nib.affines.from_matvec(np.eye(3), start)
-    part = Space(own, fa[box].shape)
-    to_grid = np.linalg.inv(moved(space.affine, by)) @ own
+    start = [side.start or 0 for side in box]
+    affine = space.affine @ nib.affines.from_matvec(np.eye(3), start)
+    part = Space(affine, fa[box].shape)
+    to_grid = np.linalg.inv(moved(space.affine, by)) @ affine
     maps = MapImage(np.ascontiguousarray(tissues[..., list(order)]), to_grid)
     functions = OrientationFunctions("sh", harmonics[box], BASIS)
     return [placement_doubt(maps, functions, None, part), placement_doubt(maps, None, lambda: fa[box], part)]

@@ -7,7 +7,6 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 import pytest
-from commands import computed
 from dialects import DIALECTS, ints, run
 from dipy.tracking import stopping_criterion as dipys
 from dipy.tracking.stopping_criterion import StreamlineStatus
@@ -15,8 +14,6 @@ from linked import Linked
 from scipy import stats
 
 import tistreamlines as ts
-from tistreamlines.backends import open_program
-from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError
 from tistreamlines.kernels.growth import classify
 from tistreamlines.kernels.halves import Stopping
@@ -24,7 +21,7 @@ from tistreamlines.kernels.interpolate import Volume, interpolate_row
 from tistreamlines.kernels.stop_reasons import VALID, Stop
 from tistreamlines.kernels.stopping import row_maps
 from tistreamlines.linker.lang import Ints, Reals, Record, barrier, func, i32, u32, vec3
-from tistreamlines.linker.parts import Part, Source
+from tistreamlines.linker.parts import Part
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.phantom.phantom import save_phantom
 from tistreamlines.tracking.parts import Row
@@ -118,15 +115,15 @@ def test_cmc_stops_as_often_as_it_should(include, exclude):
     seeds, turns = 4000, 60
     maps = np.broadcast_to(np.float32([include, exclude]), (*SHAPE, 2))
     at = np.broadcast_to(np.float32([3, 3, 2]), (seeds * turns, 3))
-    found = answers("numba32", "cmc", maps, at, turns).reshape(seeds, turns)
-    ended = found != Stop.GROWING
+    reasons = answers("numba32", "cmc", maps, at, turns).reshape(seeds, turns)
+    ended = reasons != Stop.GROWING
     first = np.where(ended.any(axis=1), ended.argmax(axis=1), turns)
     goes_on = (1 - include - exclude) ** STEP
     last = 1 + int(np.log(20 / seeds / (1 - goes_on)) / np.log(goes_on))  # at least 20 are expected in each class
     shares = np.append((1 - goes_on) * goes_on ** np.arange(last), goes_on**last)
     counts = np.bincount(np.minimum(first, last), minlength=last + 1)
     assert stats.chisquare(counts, shares * seeds).pvalue > 1e-3
-    ends = found[ended]
+    ends = reasons[ended]
     assert {*ends} <= {Stop.VALID_END, Stop.INVALID_END}
     valid = int((ends == Stop.VALID_END).sum())
     assert stats.binomtest(valid, len(ends), include / (include + exclude)).pvalue > 1e-3
@@ -141,33 +138,13 @@ def test_cmc_goes_on_in_white_matter_and_never_where_there_is_none():
     assert (answers("numba32", "cmc", maps, at) != Stop.GROWING).all()
 
 
-def compute(arch: str) -> dict[str, np.ndarray]:
-    """The rules' answers on a device."""
-    found, at = {}, points(320)
-    for rule, channels in (("act", tissues()), ("cmc", tissues()), ("binary", tissues()[..., :1] > 0.3)):
-        parts, memory, values = question(rule, channels, at, 4)
-        opened = open_program(choose(arch), Source([asked], parts, memory))
-        held = {k: opened.array(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
-        opened.run("asked", len(at), held)
-        found[rule] = opened.host(held["out"], len(at))
-    return found
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_answer_alike(arch, tmp_path):
-    got = computed(__file__, arch, tmp_path)
-    for rule, expected in compute("cpu").items():
-        assert np.array_equal(got[rule], expected), rule
-        assert len(np.unique(expected)) > 1
-
-
 # -------------------------------------------------------------------------------------------------------- from files
 
 
 def tracked(head, fractions, rule, **options):
     """A result with the options of a rule."""
     named = {name: path for name, path in fractions.items() if name in STOPPING_RULES[rule].maps}
-    options = {"dg": "det", "model": "csa", "nseeds": 400, "arch": "cpu"} | options
+    options = {"dg": "det", "model": "csa", "nseeds": 400, "arch": "cpu", "cache_dir": head.cache} | options
     return ts.track(*head.series, mask=head.mask, stopping=rule, **named, **options)
 
 
@@ -208,8 +185,8 @@ def test_fractions_in_one_image_are_those_of_three(head, tmp_path):
     for name, order in (("pve", (0, 1, 2)), ("fast", (2, 1, 0))):
         volumes = np.stack([images[place].get_fdata(dtype=np.float32) for place in order], axis=-1)
         nib.save(nib.Nifti1Image(volumes, images[0].affine), tmp_path / f"{name}.nii.gz")
-    expected, found = (tracked(head, given, "act") for given in (three, {"pve": str(tmp_path / "pve.nii.gz")}))
-    assert np.array_equal(ts.Batch.concatenate(found.batches).points, ts.Batch.concatenate(expected.batches).points)
+    runs = (tracked(head, files, "act") for files in (three, {"pve": str(tmp_path / "pve.nii.gz")}))
+    assert np.array_equal(*(ts.Batch.concatenate(run.batches).points for run in runs))
     with pytest.raises(InputError, match="less white matter"):
         tracked(head, {"pve": str(tmp_path / "fast.nii.gz")}, "act")
     with pytest.raises(InputError, match="give an image of 3 volumes"):
@@ -220,8 +197,8 @@ def test_fractions_in_one_image_are_those_of_three(head, tmp_path):
 def test_exchanged_fractions_are_warned_of(head, fractions, order):
     """FSL's FAST has the files in the order of the last one."""
     names = ["pve_wm", "pve_gm", "pve_csf"]
-    given = {name: fractions[names[place]] for name, place in zip(names, order, strict=True)}
-    warned = [text for text in tracked(head, given, "act").warnings if "fractions may be exchanged" in text]
+    files = {name: fractions[names[place]] for name, place in zip(names, order, strict=True)}
+    warned = [text for text in tracked(head, files, "act").warnings if "fractions may be exchanged" in text]
     assert len(warned) == (order[0] != 0)
     if warned:
         tissue = {1: "grey matter", 2: "cerebrospinal fluid"}[order.index(0)]
@@ -286,13 +263,13 @@ def test_missing_and_idle_maps_are_one_line(head, fractions, rule, names, words)
 
 
 def test_streamlines_end_outside_the_mask_where_the_rule_has_no_other(head):
-    given = {"stopping": "binary", "arch": "cpu", "nseeds": 50}
-    made = ts.track(*head.series, mask=head.mask, **given)
-    expected = ts.track(*head.series, mask=head.mask, stop_mask=head.mask, **given)
-    assert made.n_streamlines > 10
-    assert all(np.array_equal(*lines) for lines in zip(made, expected, strict=True))
+    options = {"stopping": "binary", "arch": "cpu", "nseeds": 50}
+    result = ts.track(*head.series, mask=head.mask, **options)
+    expected = ts.track(*head.series, mask=head.mask, stop_mask=head.mask, **options)
+    assert result.n_streamlines > 10
+    assert all(np.array_equal(*lines) for lines in zip(result, expected, strict=True))
     with pytest.raises(ts.ParameterError, match="binary needs stop_mask, or mask for it"):
-        ts.track(*head.series, **given)
+        ts.track(*head.series, **options)
 
 
 def test_an_empty_mask_is_one_line(head, tmp_path):

@@ -32,17 +32,17 @@ def test_the_curve_is_mrtrixs(dialect):
     """A cardinal spline of tension 0.1 through four points, of which the fourth repeats the bend of the first three."""
     rng, count = np.random.default_rng(4), 500
     points, part = rng.normal(size=(count, 3, 3)), rng.integers(1, PARTS + 1, count)
-    given = {"points": points.ravel(), "part": part.astype(np.int32), "out": reals(3 * count)}
-    found = run_kernel(dialect, moved, count, given)
+    values = {"points": points.ravel(), "part": part.astype(np.int32), "out": reals(3 * count)}
+    ends = run_kernel(dialect, moved, count, values)["out"].reshape(-1, 3)
     a, b, c = points.transpose(1, 0, 2)
     d = c + (c - b) + ((c - b) - (b - a))
     mu, slope = part[:, None] / PARTS, (1 - 0.1) / 2
     before, after = slope * (c - a), slope * (d - b)  # tangents at b and c
     expected = (2 * mu**3 - 3 * mu**2 + 1) * b + (mu**3 - 2 * mu**2 + mu) * before
     expected += (3 * mu**2 - 2 * mu**3) * c + (mu**3 - mu**2) * after
-    np.testing.assert_allclose(found["out"].reshape(-1, 3), expected, atol=20 * RELATIVE[dialect])
-    ends = part == PARTS
-    np.testing.assert_allclose(found["out"].reshape(-1, 3)[ends], c[ends], atol=20 * RELATIVE[dialect])
+    np.testing.assert_allclose(ends, expected, atol=20 * RELATIVE[dialect])
+    last = part == PARTS
+    np.testing.assert_allclose(ends[last], c[last], atol=20 * RELATIVE[dialect])
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_ends_in_the_cortex_lie_at_its_interface(head, dg):
         for value in (False, True)
     )
     np.testing.assert_array_equal(plain.stop_reasons, cropped.stop_reasons)
-    tissues, found = nib.load(head / "5tt.nii.gz").get_fdata(), 0
+    tissues, compared = nib.load(head / "5tt.nii.gz").get_fdata(), 0
     for whole, line, reasons in zip(plain, cropped, plain.stop_reasons, strict=True):
         assert len(whole) == len(line)
         np.testing.assert_array_equal(whole[1:-1], line[1:-1])
@@ -69,10 +69,10 @@ def test_ends_in_the_cortex_lie_at_its_interface(head, dg):
             shares = sampled(tissues, np.array([line[end], whole[beside]]) / SIDE)
             excess = shares[0] + shares[1] - shares[2]
             if excess[1] < -1e-4:  # it comes from white matter
-                found += 1
+                compared += 1
                 assert -1e-4 < excess[0] < 0.01 + 1e-4
                 assert np.linalg.norm(line[end] - whole[beside]) < np.linalg.norm(whole[end] - whole[beside]) + 0.01
-    assert found > 40
+    assert compared > 40
 
 
 def test_it_needs_the_five_tissues(head):

@@ -13,15 +13,13 @@ from scipy.ndimage import map_coordinates
 
 import tistreamlines as ts
 from tistreamlines import plugins
-from tistreamlines.devices import ARCHS, list_devices
-from tistreamlines.kernels.lanes import MapVolume, map_at, point_in_map
+from tistreamlines.kernels.lanes import OwnGrid, map_at, on_own_grid
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.tracking.registry import STOPPING_RULES
 from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
-PRESENT = {one.arch for one in list_devices() if one.available}
 CLOSE = 1e-3  # of a map to a threshold, within which float32 may decide otherwise
 TRACKED = {"nseeds": 400, "max_steps": 60, "min_length": 0, "arch": "cpu", "like": "dipy"}
 
@@ -67,40 +65,40 @@ def ruled_run(layers, image, head):
 
 
 @func
-def looked_up(item: i32, own: MapVolume, points: Reals, out: Reals):
+def looked_up(item: i32, grid: OwnGrid, points: Reals, out: Reals):
     """Two maps at a point of the tracked image."""
-    q = point_in_map(own, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
+    q = point_in_map(grid, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
     for k in range(2):
-        out[2 * item + k] = map_at(own, q, k)
+        out[2 * item + k] = map_at(grid, q, k)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_maps_are_interpolated_on_their_grid(dialect):
     rng = np.random.default_rng(3)
-    own = MapImage(rng.random((9, 12, 14, 2)).astype(np.float32), TURN)
+    image = MapImage(rng.random((9, 12, 14, 2)).astype(np.float32), TURN)
     points = rng.uniform(-5, 30, (2000, 3))
-    values = {f"own_{name}": array for name, array in own.fields().items()}
+    values = {f"grid_{name}": array for name, array in image.fields().items()}
     values = {**values, "points": points, "out": reals(4000)}
-    found = run_kernel(dialect, looked_up, len(points), values, MapCount(maps=2))
+    maps = run_kernel(dialect, looked_up, len(points), values, MapCount(maps=2))["out"].reshape(-1, 2)
     at = points @ TURN[:3, :3].T + TURN[:3, 3]
     inside = ((at >= -0.5) & (at < np.array([9, 12, 14]) - 0.5)).all(axis=1)
     near = (np.abs(at + 0.5 - np.rint(at + 0.5)) < 1e-4).any(axis=1)  # of the border of the image, or of voxels
     for k in range(2):
-        expected = inside * map_coordinates(own.values[..., k].astype(float), at.T, order=1, mode="nearest")
-        np.testing.assert_allclose(found["out"].reshape(-1, 2)[~near, k], expected[~near], atol=3e-5)
+        expected = inside * map_coordinates(image.values[..., k].astype(float), at.T, order=1, mode="nearest")
+        np.testing.assert_allclose(maps[~near, k], expected[~near], atol=3e-5)
     assert 0.05 < inside.mean() < 0.5
 
 
 def halves(batch: ts.Batch) -> dict[tuple[int, int, int], tuple[np.ndarray, int]]:
     """Points of each half from its seed on, and why it ended, by seed, direction and side (0 forward)."""
-    found = {}
+    sides = {}
     for i, line in enumerate(batch):
         seed = int(np.linalg.norm(line - batch.seeds[i], axis=1).argmin())
         number, direction = int(batch.seed_number[i]), int(batch.direction_number[i])
         backward, forward = batch.stop_reasons[i]
-        found[number, direction, 0] = line[seed:], int(forward)
-        found[number, direction, 1] = line[seed::-1], int(backward)
-    return found
+        sides[number, direction, 0] = line[seed:], int(forward)
+        sides[number, direction, 1] = line[seed::-1], int(backward)
+    return sides
 
 
 def ruled(points: np.ndarray, path, rule) -> tuple[int, int, bool]:
@@ -137,7 +135,7 @@ def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
     result = ruled_run
     if dg != "prob":
         result = ruled_track(head, image, dg=dg)
-    found = halves(ts.Batch.concatenate(list(result.batches)))
+    grown = halves(ts.Batch.concatenate(list(result.batches)))
     compared, reasons = 0, []
     for key, (points, reason) in free.items():
         steps, why, clear = ruled(points, image, layers)
@@ -149,11 +147,11 @@ def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
         if steps == 99:
             steps, why = len(points) - 1, reason
         compared, reasons = compared + 1, [*reasons, why]
-        if key not in found:  # dropped, since it took no step
+        if key not in grown:  # dropped, since it took no step
             assert steps == 0
             continue
-        assert found[key][1] == why
-        np.testing.assert_array_equal(found[key][0], points[: steps + 1])
+        assert grown[key][1] == why
+        np.testing.assert_array_equal(grown[key][0], points[: steps + 1])
     assert compared > 0.4 * len(free)
     assert min(reasons.count(Stop.VALID_END), reasons.count(Stop.INVALID_END)) > 0.1 * len(reasons)
 
@@ -173,8 +171,7 @@ def test_tables_are_kept_and_sent_to_other_processes(image, head, tmp_path):
     first, again = (ruled_track(head, image, cache_dir=tmp_path) for _ in range(2))
     assert len(list(tmp_path.glob("tables-*"))) == 1
     np.testing.assert_array_equal(first.batches[0].points, again.batches[0].points)
-    own = MapImage(np.zeros((2, 3, 4, 2), np.float32), np.eye(4))
-    record = MapVolume(**own.fields())
+    record = MapVolume(**MapImage(np.zeros((2, 3, 4, 2), np.float32), np.eye(4)).fields())
     assert record.elements(MapCount(maps=2)) == {"maps": 48, "sides": 3, "to_grid": 12}
     record.sides[:2] *= -1
     with pytest.raises(ValueError, match="a grid of"):
@@ -206,18 +203,8 @@ def test_maps_that_mrtrix_wrote(image, head, tmp_path, ruled_run):
     """With another order and sense of axes, nearly all halves end where they did: coordinates round otherwise."""
     path = tmp_path / "layers.mif.gz"
     subprocess.run(["mrconvert", "-quiet", str(image), "-strides", "-3,1,-2,4", str(path)], check=True)
-    found, expected = (halves(ts.Batch.concatenate(list(run.batches)))
+    grown, expected = (halves(ts.Batch.concatenate(list(run.batches)))
                        for run in (ruled_track(head, path), ruled_run))
-    assert abs(len(found) - len(expected)) <= 2
-    same = [np.array_equal(found[key][0], expected[key][0]) for key in found.keys() & expected.keys()]
+    assert abs(len(grown) - len(expected)) <= 2
+    same = [np.array_equal(grown[key][0], expected[key][0]) for key in grown.keys() & expected.keys()]
     assert np.mean(same) > 0.99
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_give_the_cpus_bits(image, head, ruled_run, arch):
-    if arch not in PRESENT:
-        pytest.skip(f"no {arch} device")
-    one, other = ruled_run, ruled_track(head, image, arch=arch)
-    assert other.stop_reasons == one.stop_reasons
-    for a, b in zip(one.batches, other.batches, strict=True):
-        np.testing.assert_array_equal(a.points, b.points)

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import computed
 from dialects import DIALECTS, ints, program, reals, run
 from linked import Linked, layout_along_vertices
 
-from tistreamlines.devices import ARCHS, choose
 from tistreamlines.kernels import growth
 from tistreamlines.kernels.getters.shared import read_row, read_stop
 from tistreamlines.kernels.halves import Position, Run
@@ -20,7 +18,7 @@ from tistreamlines.kernels.lanes import interpolate_stop
 from tistreamlines.kernels.selection.regions import EXCLUDE, Demands
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Constant, Ints, Reals, Record, func, i32, real, stage, u32, vec3
-from tistreamlines.linker.parts import Part, Source
+from tistreamlines.linker.parts import Part
 from tistreamlines.linker.records import spread
 from tistreamlines.linker.rng import STOPPING, STREAM, philox, uniform
 from tistreamlines.tracking.parts import Row, Rule, Selection
@@ -86,10 +84,10 @@ class Wall(Demands):
 @func
 def at_wall(filter: Wall, p: vec3, word: i32) -> i32:
     """Exclude what comes to the wall."""
-    found = 0
+    bits = 0
     if p[0] >= filter.x:
-        found = EXCLUDE
-    return found
+        bits = EXCLUDE
+    return bits
 
 
 RULE = Rule(stopping=Toy(scale=0.5), classify=classify_toy)
@@ -171,10 +169,10 @@ def states(
 @pytest.mark.parametrize(("reason", "read"), [(Stop.END_POINT, read_row), (Stop.NO_DIRECTION, read_stop)])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not(dialect, reason, read):
-    found = states(dialect, parts_for(reason, read))
+    halves = states(dialect, parts_for(reason, read))
     steps, reasons = expected(reason)
-    assert np.array_equal(found[:, 0], steps)
-    assert np.array_equal(found[:, 1], reasons)
+    assert np.array_equal(halves[:, 0], steps)
+    assert np.array_equal(halves[:, 1], reasons)
     assert len(np.unique(steps)) > 5
     assert (reasons == reason).any()
 
@@ -186,9 +184,9 @@ def test_no_rule_ends_a_streamline_at_its_seed(dialect, redrawn, monkeypatch):
     low = maps()
     low[2, 0] = 0
     monkeypatch.setattr(sys.modules[__name__], "maps", lambda: low)
-    found = states(dialect, parts_for(Stop.END_POINT, redrawn=redrawn))
+    halves = states(dialect, parts_for(Stop.END_POINT, redrawn=redrawn))
     steps, reasons = expected(Stop.END_POINT)
-    assert np.array_equal(found, np.stack([steps, reasons], axis=1))
+    assert np.array_equal(halves, np.stack([steps, reasons], axis=1))
     assert (steps > 0).any()
 
 
@@ -200,45 +198,22 @@ def test_no_draw_depends_on_how_launches_are_cut():
 def test_an_end_point_that_is_the_last_step_has_the_rules_reason():
     steps, _ = expected(Stop.NO_DIRECTION)
     most = int(np.median(steps))
-    found = states("numba32", parts_for(Stop.NO_DIRECTION), (most,), most)
+    halves = states("numba32", parts_for(Stop.NO_DIRECTION), (most,), most)
     ended, reasons = expected(Stop.NO_DIRECTION, most)
-    assert np.array_equal(found, np.stack([ended, reasons], axis=1))
+    assert np.array_equal(halves, np.stack([ended, reasons], axis=1))
     assert set(reasons[ended == most]) == {Stop.NO_DIRECTION, Stop.MAX_LENGTH}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_filter_can_end_streamlines_early(dialect):
-    assert at_the_wall(states(dialect, parts_for(Stop.END_POINT, selection=WALL)))
-
-
-def at_the_wall(found: np.ndarray) -> bool:
-    """Whether exactly the streamlines with a point at the wall are rejected, and the others are as without it."""
+    """Exactly the streamlines with a point at the wall are rejected, and the others are as without it."""
+    halves = states(dialect, parts_for(Stop.END_POINT, selection=WALL))
     steps, reasons = expected(Stop.END_POINT)
     beyond = (2 + 0.5 * steps >= 5.0).reshape(-1, 2).any(axis=1).repeat(2)
-    rejected = (found[:, 1] == Stop.REJECTED).reshape(-1, 2).any(axis=1).repeat(2)
+    rejected = (halves[:, 1] == Stop.REJECTED).reshape(-1, 2).any(axis=1).repeat(2)
     assert 0 < beyond.sum() < HALVES
-    assert np.array_equal(found[~beyond], np.stack([steps, reasons], axis=1)[~beyond])
-    return np.array_equal(rejected, beyond)
-
-
-def compute(arch: str) -> dict[str, np.ndarray]:
-    """What halves come to on a GPU."""
-    from tistreamlines.backends import open_program
-
-    found = {}
-    for name, parts in (("kept", parts_for(Stop.NO_DIRECTION)), ("wall", parts_for(Stop.END_POINT, read_stop, WALL))):
-        opened = open_program(choose(arch), Source([growth.advance], parts, SCRATCH))
-        values = {k: opened.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments().items()}
-        opened.run("advance", HALVES, values)
-        found[name] = opened.host(values["halves_state"], 2 * HALVES).reshape(-1, 2)
-    return found
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_ask_the_same(arch, tmp_path):
-    found = computed(__file__, arch, tmp_path)
-    assert np.array_equal(found["kept"], np.stack(expected(Stop.NO_DIRECTION), axis=1))
-    assert at_the_wall(found["wall"])
+    assert np.array_equal(halves[~beyond], np.stack([steps, reasons], axis=1)[~beyond])
+    assert np.array_equal(rejected, beyond)
 
 
 @func
@@ -256,7 +231,7 @@ def both(item: i32, volume: Volume, row: Reals, out: Reals):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_channels_read_alone_are_those_of_the_row(dialect):
     values = arguments() | {"out": reals(40)}
-    found = run(dialect, both, 10, values, parts_for(Stop.END_POINT), {"row": ("reals", 32 * CHUNKS)})["out"]
-    found = found.reshape(-1, 2, 2)
-    assert np.array_equal(found[:, 0], found[:, 1])
-    assert found.min() > 0
+    memory = {"row": ("reals", 32 * CHUNKS)}
+    channels = run(dialect, both, 10, values, parts_for(Stop.END_POINT), memory)["out"].reshape(-1, 2, 2)
+    assert np.array_equal(channels[:, 0], channels[:, 1])
+    assert channels.min() > 0

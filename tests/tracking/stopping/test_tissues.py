@@ -1,5 +1,6 @@
 """Tissue maps in the wrong order are told from how the tissues lie, without a series."""
 
+from functools import cache
 from itertools import permutations
 
 import nibabel as nib
@@ -14,7 +15,6 @@ from tistreamlines.tracking.stopping.tissues import NAMES, describe_exchange, ex
 
 SIFT = DATA / "mrtrix_sift_phantom" / "5tt.mif"
 RIGHT = (0, 1, 2)
-WORDS = {(0, 2, 1): (1, 2), (1, 0, 2): (0, 1), (2, 1, 0): (0, 2), (1, 2, 0): (0, 1, 2), (2, 0, 1): (0, 1, 2)}
 
 
 def brain():
@@ -32,8 +32,8 @@ def brain():
 
 
 def phantom(shape, side):
-    found = make_phantom(shape, voxel_mm=side, n_b0=1, n_dirs=6).tissues
-    return [found[name] for name in ("wm", "gm", "csf")]
+    tissues = make_phantom(shape, voxel_mm=side, n_b0=1, n_dirs=6).tissues
+    return [tissues[name] for name in ("wm", "gm", "csf")]
 
 
 def sift():
@@ -53,29 +53,35 @@ def sift():
     return [values[..., 2], values[..., 0] + values[..., 1], values[..., 3]]
 
 
-BRAINS = {
+MAKERS = {
     "folded": brain, "demo": lambda: phantom((48, 58, 46), 3.0), "small demo": lambda: phantom((18, 22, 17), 8.0),
     "MRtrix3": sift,
 }
 
 
-@pytest.mark.parametrize("name", BRAINS)
+@cache
+def maps_of(name):
+    """White and grey matter and fluid of a brain."""
+    return MAKERS[name]()
+
+
+@pytest.mark.parametrize("name", MAKERS)
 def test_each_wrong_order_is_found(name):
-    maps = BRAINS[name]()
+    maps = maps_of(name)
     assert describe_exchange(*maps) == ""
     for order in permutations(range(3)):
         said = describe_exchange(*(maps[tissue] for tissue in order))
         if order == RIGHT:
             assert said == ""
             continue
-        for given, tissue in enumerate(order):
-            assert (f"the map of {NAMES[given]} lies like {NAMES[tissue]}" in said) == (given != tissue), order
+        for place, tissue in enumerate(order):
+            assert (f"the map of {NAMES[place]} lies like {NAMES[tissue]}" in said) == (place != tissue), order
 
 
-@pytest.mark.parametrize("name", BRAINS)
+@pytest.mark.parametrize("name", MAKERS)
 def test_maps_of_ends_and_of_fluid(name):
     """The maps of the whole image, where ends are valid outside of all tissue."""
-    white, grey, fluid = BRAINS[name]()
+    white, grey, fluid = maps_of(name)
     grey = grey + (white + grey + fluid == 0)
     assert exclude_in_place(grey, fluid)
     assert not exclude_in_place(fluid, grey)
@@ -85,7 +91,7 @@ def test_maps_of_ends_and_of_fluid(name):
 def files(tmp_path_factory):
     """The smallest of the brains, since each run looks along which axes all of its peaks lie."""
     folder, affine = tmp_path_factory.mktemp("brain"), np.diag([8.0, 8, 8, 1])
-    white, grey, fluid = BRAINS["small demo"]()
+    white, grey, fluid = maps_of("small demo")
     grey = np.minimum(grey, 1 - white)
     fluid = np.minimum(fluid, 1 - white - grey)
     peaks = np.zeros((*white.shape, 3), np.float32)

@@ -6,18 +6,17 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-from commands import assert_same_bits, one_line
+from commands import one_line
 from fods import random_fods
 from mrtrix_tests import inputs, means_of_bundles
 from visited import fixel_table, fixels_with
 
 import tistreamlines as ts
-from tistreamlines.devices import ARCHS, choose
+from tistreamlines.devices import choose
 from tistreamlines.errors import InputError
 from tistreamlines.fit.fod_image import load_fods
 from tistreamlines.io.in_memory import source_of
 from tistreamlines.io.tractograms import stored_batches
-from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
 from tistreamlines.tracking.weights.fixels import FixelRules, fixels_of
@@ -58,9 +57,9 @@ def test_densities_come_as_near_to_fibres_as_those_of_tckgen(place, way, monkeyp
     act = WAYS[way].get("act")
     fixels = fixels_of(load_fods(FODS, None), choose("cpu"), None, print, FixelRules(act))
     ends = f"-act {act}" if act else "-mask SIFT_phantom/mask.mif"
-    call(f"tckgen {FODS} theirs.tck -seed_dynamic {FODS} {ends} -select 2000 -minlength 4")
-    track("ours.tck", select=2000, **WAYS[way])
-    track("static.tck", select=3000, **WAYS[way], seed_dynamic=None, seed_mask="SIFT_phantom/mask.mif")
+    call(f"tckgen {FODS} theirs.tck -seed_dynamic {FODS} {ends} -select 1500 -minlength 4")
+    track("ours.tck", select=1500, **WAYS[way])
+    track("static.tck", select=1500, **WAYS[way], seed_dynamic=None, seed_mask="SIFT_phantom/mask.mif")
     theirs, ours, static = (
         np.sum(fixels.masks * (density_of(f"{name}.tck", fixels) - fixels.fibres) ** 2)
         for name in ("theirs", "ours", "static")
@@ -85,14 +84,14 @@ def test_probabilities_are_those_of_the_formula():
     table, rng = fixel_table(), np.random.default_rng(1)
     fibres, mask = rng.uniform(0.05, 1, table.count), rng.integers(1, 5, table.counts.shape) / 4
     fixels = fixels_with(table, fibres, mask)
-    made, count, units = Comparison(fixels, target=50), 0, np.zeros(table.count)
+    comparison, count, units = Comparison(fixels, target=50), 0, np.zeros(table.count)
     means, applied = np.full(table.count, PROBABILITY), np.full(table.count, PROBABILITY)
-    assert np.array_equal(made.probabilities, applied)
+    assert np.array_equal(comparison.probabilities, applied)
     for more in (10, 10, 15, 14):
-        some = rng.integers(0, 3, table.count) * rng.integers(0, 90, table.count)
-        made.add(some, more)
-        made.compare()
-        before, count, units = count, count + more, units + some
+        visits = rng.integers(0, 3, table.count) * rng.integers(0, 90, table.count)
+        comparison.add(visits, more)
+        comparison.compare()
+        before, count, units = count, count + more, units + visits
         mu = np.sum(fixels.masks * fibres) / np.sum(fixels.masks * units)
         for i in range(table.count):
             means[i] = (before * means[i] + more * applied[i]) / count
@@ -105,17 +104,17 @@ def test_probabilities_are_those_of_the_formula():
                 applied[i] = 0.0
             else:
                 applied[i] = min(means[i] * (end - count * ratio) / (ratio * (end - count)), 1.0)
-        np.testing.assert_allclose(made.probabilities, applied, rtol=1e-9)
+        np.testing.assert_allclose(comparison.probabilities, applied, rtol=1e-9)
     assert 0.2 < np.mean(applied == 0) < 0.6 and applied.max() > 5 * PROBABILITY
 
 
 def test_without_streamlines_nothing_changes():
     table = fixel_table()
-    made = Comparison(fixels_with(table, np.ones(table.count), np.ones(table.counts.shape)))
-    made.compare()
-    made.add(np.zeros(table.count, int), 3)
-    made.compare()
-    assert (made.probabilities == PROBABILITY).all()
+    comparison = Comparison(fixels_with(table, np.ones(table.count), np.ones(table.counts.shape)))
+    comparison.compare()
+    comparison.add(np.zeros(table.count, int), 3)
+    comparison.compare()
+    assert (comparison.probabilities == PROBABILITY).all()
 
 
 # ------------------------------------------------------------------------------------------------------------- places
@@ -141,25 +140,25 @@ def test_seeds_lie_anywhere_in_the_voxels_of_their_fixels():
     voxels = np.floor(points + 0.5).astype(int)
     of = np.ravel_multi_index(tuple(voxels.T), fixels.table.counts.shape)
     expected = fixels.table.counts.ravel() / fixels.table.count * 3000
-    found = np.bincount(of, minlength=len(expected))
-    assert np.sum((found - expected)[expected > 0] ** 2 / expected[expected > 0]) < 1.3 * np.count_nonzero(expected)
+    counts = np.bincount(of, minlength=len(expected))
+    assert np.sum((counts - expected)[expected > 0] ** 2 / expected[expected > 0]) < 1.3 * np.count_nonzero(expected)
     assert np.abs((points - voxels).mean(axis=0)).max() < 0.02
     assert (points - voxels).min() < -0.49 and (points - voxels).max() > 0.49
     scanner = along / ts.Space(image.affine, image.shape[:3]).voxel_sizes @ image.affine[:3, :3].T
     scanner /= np.linalg.norm(scanner, axis=1, keepdims=True)
     for i in range(0, 3000, 50):
-        own = fixels.directions[fixels.table.voxel_of == of[i]]
-        assert np.abs(own @ scanner[i]).max() > 1 - 1e-6
+        directions = fixels.directions[fixels.table.voxel_of == of[i]]
+        assert np.abs(directions @ scanner[i]).max() > 1 - 1e-6
 
 
 def test_a_finer_image_may_be_tracked():
     """Seeds lie at the same places of RASmm, and around the reach there are all voxels that they need."""
     image = field()
     finer = ts.Space(image.affine @ np.diag([0.5, 0.5, 0.5, 1]), (18, 16, 14))
-    one, other = seeds_of(image), seeds_of(image, space=finer)
-    np.testing.assert_allclose(finer.to_ras(other.points(0, 99)), one.space.to_ras(one.points(0, 99)), atol=1e-5)
-    low = np.floor(other.points(0, 99)).astype(int)
-    around = {tuple(cell) for cell in np.floor(other.reach()).astype(int)}
+    coarse, fine = seeds_of(image), seeds_of(image, space=finer)
+    np.testing.assert_allclose(finer.to_ras(fine.points(0, 99)), coarse.space.to_ras(coarse.points(0, 99)), atol=1e-5)
+    low = np.floor(fine.points(0, 99)).astype(int)
+    around = {tuple(cell) for cell in np.floor(fine.reach()).astype(int)}
     clipped = np.clip(low, -1, np.array(finer.shape) - 1)
     assert {tuple(cell) for cell in clipped} <= around
 
@@ -177,45 +176,30 @@ def test_five_tissues_refuse_fluid_and_move_seeds_to_the_interface():
 
 
 # -------------------------------------------------------------------------------------------------- everywhere alike
-def tracked(arch="cpu", dg="ifod1", **more):
+def tracked(dg, **options):
+    """Streamlines of 300 dynamic seeds, or of as many as the options say."""
     image = field()
     mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
-    given = {"sh": image, "sh_basis": "tournier07", "dg": dg, "seed_dynamic": image, "seed_round": 60, "min_length": 0,
-             "stopping": "binary", "stop_mask": mask}
-    given |= {} if "select" in more else {"nseeds": 300}
-    return Batch.concatenate(list(ts.stream(**given | more, arch=arch)))
+    count = {} if "select" in options else {"nseeds": 300}
+    common = {"arch": "cpu", "seed_round": 60, "min_length": 0, "stopping": "binary", "stop_mask": mask}
+    batches = ts.stream(sh=image, sh_basis="tournier07", seed_dynamic=image, dg=dg, **common | count | options)
+    return ts.Batch.concatenate(list(batches))
 
 
-def same(one, other):
+def same(batch, other):
     names = "points", "offsets", "seed_number"
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+    return all(np.array_equal(getattr(batch, name), getattr(other, name)) for name in names)
 
 
-@pytest.mark.parametrize("dg", ["ifod1", "sd_stream", "prob"])
+@pytest.mark.parametrize("dg", ["ifod1", "prob"])
 def test_threads_and_chunks_change_nothing(dg):
-    whole = tracked(dg=dg, threads=1)
+    whole = tracked(dg, threads=1)
     assert len(whole) > 150
-    assert same(tracked(dg=dg, threads=2, chunk_size=37), whole)
-    assert not same(tracked(dg=dg, seed_round=100), whole)
-    some = tracked(dg=dg, select=100, threads=1)
-    assert len(some) == 100
-    assert same(tracked(dg=dg, select=100, chunk_size=23), some)
-
-
-def compute(arch):
-    """Streamlines on an arch."""
-    found = {dg: tracked(arch, dg, nseeds=80, seed_round=30) for dg in ("sd_stream",)}  # the fastest to compile
-    return {f"{dg} {name}": getattr(one, name) for dg, one in found.items() for name in ("points", "offsets")}
-
-
-@pytest.fixture(scope="module")
-def on_cpu():
-    return compute("cpu")
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_give_the_cpus_bits(arch, on_cpu, tmp_path):
-    assert_same_bits(__file__, arch, tmp_path, on_cpu)
+    assert same(tracked(dg, threads=2, chunk_size=37), whole)
+    assert not same(tracked(dg, seed_round=100), whole)
+    selected = tracked(dg, select=100, threads=1)
+    assert len(selected) == 100
+    assert same(tracked(dg, select=100, chunk_size=23), selected)
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

@@ -37,22 +37,23 @@ def track(files, name, **options):
     inside |= COMMON | options
     if "seed_dynamic" in options:
         inside.pop("seed_mask")
-    made = ts.track(output=files / f"{name}.tck", force=True, **inside)
-    return made, made.products.get("sift2")
+    result = ts.track(output=files / f"{name}.tck", force=True, **inside)
+    return result, result.products.get("sift2")
 
 
 def test_fods_of_a_file_are_those_of_its_name(files):
     """Tracked FODs are turned to the voxel axes first."""
     sh = {"sh": files / "fod.nii.gz", "sh_basis": "tournier07", "dg": "ifod1"}
     named = {"sift2": (files / "fod.nii.gz", files / "a.txt"), "sift2_basis": "tournier07"}
-    (_, one), (_, other) = track(files, "a", **sh, **named), track(files, "b", **sh, sift2=("tracked", files / "b.txt"))
-    assert len(other.iterations) > 5
-    np.testing.assert_allclose(other.mu, one.mu, rtol=1e-4)
-    assert np.corrcoef(one.coefficients, other.coefficients)[0, 1] > 0.999
+    _, of_file = track(files, "a", **sh, **named)
+    _, tracked = track(files, "b", **sh, sift2=("tracked", files / "b.txt"))
+    assert len(tracked.iterations) > 5
+    np.testing.assert_allclose(tracked.mu, of_file.mu, rtol=1e-4)
+    assert np.corrcoef(of_file.coefficients, tracked.coefficients)[0, 1] > 0.999
     seeds = ({"seed_dynamic": files / "fod.nii.gz", "seed_dynamic_basis": "tournier07"}, {"seed_dynamic": "tracked"})
-    one, other = (track(files, "c", **sh, **more, seed_round=300)[0] for more in seeds)
-    assert abs(one.n_streamlines - other.n_streamlines) < 10
-    assert "seed_dynamic" not in one.record["inputs"] or "seed_dynamic" not in other.record["inputs"]
+    runs = [track(files, "c", **sh, **more, seed_round=300)[0] for more in seeds]
+    assert abs(runs[0].n_streamlines - runs[1].n_streamlines) < 10
+    assert not all("seed_dynamic" in run.record["inputs"] for run in runs)
 
 
 def test_fods_that_are_fitted(files, tmp_path):
@@ -60,14 +61,14 @@ def test_fods_that_are_fitted(files, tmp_path):
     gtab = gradients(45)
     series = {"dwi": noisy_crossing(gtab, SHAPE, snr=30.0), "gtab": gtab, "affine": AFFINE, "bvecs_frame": "voxel",
               "dg": "prob", "model": "csd", "response": [1.7e-3, 3e-4, 3e-4, 1000.0]}
-    found = [
+    coefficients = [
         track(files, "d", **series, sift2=("tracked", files / "d.txt"), cache_dir=tmp_path)[1].coefficients
         for _ in range(2)
     ]
-    assert found[0].std() > 0.05
-    np.testing.assert_array_equal(*found)
-    made, _ = track(files, "e", **series, seed_dynamic="tracked")
-    assert made.n_streamlines > 100
+    assert coefficients[0].std() > 0.05
+    np.testing.assert_array_equal(*coefficients)
+    result, _ = track(files, "e", **series, seed_dynamic="tracked")
+    assert result.n_streamlines > 100
     with pytest.raises(ts.ParameterError, match="opdt has no densities of fibres: give model csd, or an image"):
         track(files, "f", **series | {"model": "opdt", "response": None}, sift2=("tracked", files / "f.txt"))
 
@@ -93,11 +94,11 @@ def test_functions_sampled_on_a_sphere(files):
     nib.save(nib.Nifti1Image(sampled, AFFINE), files / "odf.nii.gz")
     nib.save(nib.Nifti1Image(values, AFFINE), files / "sh.nii.gz")
     odf = {"odf": files / "odf.nii.gz", "sphere": "full", "dg": "prob", "sift2": ("tracked", files / "g.txt")}
-    _, one = track(files, "g", **odf)
+    _, weights = track(files, "g", **odf)
     again = ts.map_tractogram(
         files / "g.tck", sift2=(files / "sh.nii.gz", files / "h.txt"), sift2_basis="descoteaux07_legacy", force=True
     )["products"]["sift2"]
-    assert np.corrcoef(one.coefficients, again.coefficients)[0, 1] > 0.999
+    assert np.corrcoef(weights.coefficients, again.coefficients)[0, 1] > 0.999
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +107,11 @@ def samples(files):
     rng = np.random.default_rng(3)
     axes = rng.normal(size=(*SHAPE, 1, 2, 3))
     axes /= np.linalg.norm(axes, axis=-1, keepdims=True)
-    some = axes + 0.1 * rng.normal(size=(*SHAPE, 12, 2, 3))
-    some *= rng.choice([-1, 1], (*SHAPE, 12, 2, 1)) / np.linalg.norm(some, axis=-1, keepdims=True)
+    directions = axes + 0.1 * rng.normal(size=(*SHAPE, 12, 2, 3))
+    directions *= rng.choice([-1, 1], (*SHAPE, 12, 2, 1)) / np.linalg.norm(directions, axis=-1, keepdims=True)
     fractions = np.stack([np.full(SHAPE, 0.5), np.where(np.indices(SHAPE)[0] < 4, 0.02, 0.3)], axis=-1)
     fractions = np.repeat(fractions[..., None, :], 12, axis=-2)
-    return save_samples(files / "a.bedpostX", some @ TURN.T, fractions, AFFINE), axes[..., 0, :, :] @ TURN.T
+    return save_samples(files / "a.bedpostX", directions @ TURN.T, fractions, AFFINE), axes[..., 0, :, :] @ TURN.T
 
 
 def test_samples_of_fibres(files, samples):
@@ -128,10 +129,10 @@ def test_samples_of_fibres(files, samples):
     labels = fixels.table.lobes.view(np.uint8)[:, : len(half)]
     first = fixels.table.counts.ravel().cumsum() - fixels.table.counts.ravel()
     for voxel in (0, 300, 511):
-        own = fixels.directions[first[voxel] : first[voxel] + fixels.table.counts.ravel()[voxel]]
-        np.testing.assert_array_equal(labels[voxel], np.abs(half @ own.T).argmax(axis=1))
-    _, found = track(files, "i", bedpostx=folder, dg="bedpostx", sift2=("tracked", files / "i.txt"))
-    assert found.mu > 0 and found.coefficients.std() > 0.05
+        nearby = fixels.directions[first[voxel] : first[voxel] + fixels.table.counts.ravel()[voxel]]
+        np.testing.assert_array_equal(labels[voxel], np.abs(half @ nearby.T).argmax(axis=1))
+    _, weights = track(files, "i", bedpostx=folder, dg="bedpostx", sift2=("tracked", files / "i.txt"))
+    assert weights.mu > 0 and weights.coefficients.std() > 0.05
     with pytest.raises(ts.ParameterError, match="leave sift2_no_dilate_lut out"):
         track(files, "j", bedpostx=folder, dg="bedpostx", sift2=("tracked", files / "j.txt"), sift2_no_dilate_lut=True)
 

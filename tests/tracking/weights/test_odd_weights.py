@@ -33,7 +33,7 @@ def place(tmp_path_factory):
 def weighted(folder, weights, tractogram="a.tck"):
     """All maps and matrices with these weights."""
     np.savetxt(folder / "w.txt", weights, "%.17g")
-    made = {}
+    values = {}
     common = {"weights": folder / "w.txt", "density_grid": folder / "map.nii.gz", "force": True}
     for kind in KINDS:
         more = {"density_sample": folder / "map.nii.gz"} if kind == "sample" else {}
@@ -43,18 +43,25 @@ def weighted(folder, weights, tractogram="a.tck"):
         products = ts.map_tractogram(
             folder / tractogram, density=folder / "d.nii", density_kind=kind, **common, **more
         )["products"]
-        made[kind] = products["density"].astype(float)
+        values[kind] = products["density"].astype(float)
         if kind == "count":
-            made["ends"] = products["ends"].astype(float)
-            made |= {f"c_{name}": one for name, one in products["connectome"][0].values.items()}
-    return made
+            values["ends"] = products["ends"].astype(float)
+            values |= {f"c_{name}": matrix for name, matrix in products["connectome"][0].values.items()}
+    return values
 
 
-@pytest.mark.parametrize("exponent", [-96, -60, -40, 33, 60, 96])
-def test_sums_scale_with_the_weights(place, exponent):
+@pytest.fixture(scope="module")
+def usual(place):
+    """What weights of about 1 make."""
+    folder, weights, _ = place
+    return weighted(folder, weights)
+
+
+@pytest.mark.parametrize("exponent", [-96, -40, 60, 96])
+def test_sums_scale_with_the_weights(place, usual, exponent):
     """Up to 1e29, and down to 1e-29; to powers of two, exactly."""
     folder, weights, _ = place
-    usual, other = weighted(folder, weights), weighted(folder, weights * 2.0**exponent)
+    other = weighted(folder, weights * 2.0**exponent)
     assert len(usual) == 12 and usual.keys() == other.keys()
     for name in usual:
         factor = 1 if name in MEANS or name.endswith("_mean") else 2.0**exponent
@@ -62,11 +69,11 @@ def test_sums_scale_with_the_weights(place, exponent):
         np.testing.assert_array_equal(other[name], usual[name] * factor, name)
 
 
-def test_sums_depend_on_no_order(place):
+def test_sums_depend_on_no_order(place, usual):
     folder, weights, order = place
-    one, other = weighted(folder, weights), weighted(folder, weights[order], "other.tck")
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], name)
+    other = weighted(folder, weights[order], "other.tck")
+    for name in usual:
+        np.testing.assert_array_equal(other[name], usual[name], name)
 
 
 def test_matrices_are_sums_of_float64(place):
@@ -74,29 +81,29 @@ def test_matrices_are_sums_of_float64(place):
     folder, weights, _ = place
     spread = weights * 10.0 ** np.random.default_rng(0).integers(-4, 4, len(weights))
     np.savetxt(folder / "w.txt", spread, "%.17g")
-    made = ts.map_tractogram(
+    matrix = ts.map_tractogram(
         folder / "a.tck", connectome=(folder / "labels.nii.gz", folder / "c.csv"), connectome_pairs=True, force=True,
         weights=folder / "w.txt",
     )["products"]["connectome"][0].values["count"]
     rows = [line.split() for line in (folder / "c_pairs.tsv").read_text().splitlines()]
     pairs = np.array([[int(word) for word in row] for row in rows if row[0].isdigit()])
-    expected = np.zeros_like(made)
+    expected = np.zeros_like(matrix)
     for (a, b), weight in zip(pairs, spread, strict=True):
         if a and b:
             expected[a - 1, b - 1] += weight
             expected[b - 1, a - 1] += weight * (a != b)
-    np.testing.assert_allclose(made, expected, rtol=1e-9)
+    np.testing.assert_allclose(matrix, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_sums_have_room(seed):
+def test_sums_have_room():
     """In units of which a usual weight has many."""
-    rng = np.random.default_rng(seed)
-    weights = np.exp(rng.normal(0, rng.uniform(0, 5), 10 ** rng.integers(0, 6)) + rng.uniform(-60, 60))
-    greatest = 10.0 ** rng.uniform(-6, 12)
-    whole = np.rint(weights * greatest * weight_unit(weights, greatest))
-    assert 2.0**59 <= whole.sum() < 2.0**62
-    assert weight_unit(np.zeros(3)) == 1 == weight_unit(np.zeros(0)) == weight_unit(weights, 0.0)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        weights = np.exp(rng.normal(0, rng.uniform(0, 5), 10 ** rng.integers(0, 6)) + rng.uniform(-60, 60))
+        greatest = 10.0 ** rng.uniform(-6, 12)
+        whole = np.rint(weights * greatest * weight_unit(weights, greatest))
+        assert 2.0**59 <= whole.sum() < 2.0**62, seed
+        assert weight_unit(np.zeros(3)) == 1 == weight_unit(np.zeros(0)) == weight_unit(weights, 0.0)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -109,19 +116,19 @@ def test_sums_have_room(seed):
 def test_weights_that_cannot_be_held_are_told_in_a_line(place, run, text, words):
     folder, _, _ = place
     (folder / "w.txt").write_text(text)
-    made = run("map", folder / "a.tck", "--connectome", folder / "labels.nii.gz", folder / "never.csv", "--weights",
+    done = run("map", folder / "a.tck", "--connectome", folder / "labels.nii.gz", folder / "never.csv", "--weights",
                folder / "w.txt")
-    one_line(made, 1, *words)
+    one_line(done, 1, *words)
     assert not (folder / "never.csv").exists()
 
 
 def test_weights_that_hardly_count_are_warned_of(place):
     """A few are usual among those of SIFT2; zeros are meant."""
     folder, weights, _ = place
-    some = weights.copy()
-    some[:5], some[5:7] = 0, 1e-14
-    np.savetxt(folder / "w.txt", some, "%.17g")
-    made = ts.map_tractogram(
+    small = weights.copy()
+    small[:5], small[5:7] = 0, 1e-14
+    np.savetxt(folder / "w.txt", small, "%.17g")
+    result = ts.map_tractogram(
         folder / "a.tck", connectome=(folder / "labels.nii.gz", folder / "c.csv"), force=True, weights=folder / "w.txt"
     )
-    assert [text for text in made["warnings"] if "2 of 120 weights are below 1e-12 of the sum" in text]
+    assert [text for text in result["warnings"] if "2 of 120 weights are below 1e-12 of the sum" in text]

@@ -6,15 +6,15 @@ import shutil
 import nibabel as nib
 import numpy as np
 import pytest
-from commands import assert_same_bits, one_line
+from commands import one_line
 from fods import random_fods
 from mrtrix_tests import inputs, means_of_bundles
 from scipy.optimize import lsq_linear
 from trx import trx_file_memmap
-from visited import STEP, curves, fixel_table, fixels_with, lengths_of
+from visited import STEP, curves, densities, fixel_table, fixels_with, lengths_of, weigh
 
 import tistreamlines as ts
-from tistreamlines.devices import ARCHS, choose
+from tistreamlines.devices import choose
 from tistreamlines.errors import InputError
 from tistreamlines.tracking.weights import sift2 as module
 from tistreamlines.tracking.weights.options import Sift2Options
@@ -32,24 +32,36 @@ def place(tmp_path_factory):
 
 CASES = {
     "defaults": ("", {}),
+    "grey matter": ("-act SIFT_phantom/5tt.mif -fd_scale_gm", {"act": "5tt", "fd_scale_gm": True}),
+    "regularised in short steps": (
+        "-reg_tikhonov 0.2 -reg_tv 0.02 -max_coeff_step 0.05 -max_iters 15",
+        {"reg_tikhonov": 0.2, "reg_tv": 0.02, "max_coeff_step": 0.05, "max_iters": 15},
+    ),
+    "linear": ("-linear", {"linear": True}),
+    "few fixels, bounds": (
+        "-remove_untracked -fd_thresh 0.2 -min_factor 0.7 -max_factor 1.6",
+        {"remove_untracked": True, "fd_thresh": 0.2, "min_factor": 0.7, "max_factor": 1.6},
+    ),
+    "null lobes, mask": (
+        "-no_dilate_lut -make_null_lobes -proc_mask SIFT_phantom/mask.mif",
+        {"no_dilate_lut": True, "make_null_lobes": True, "proc_mask": "mask"},
+    ),
+}
+SINGLE = {
     "five tissues": ("-act SIFT_phantom/5tt.mif", {"act": "5tt"}),
     "regularised": ("-reg_tikhonov 0.2 -reg_tv 0.02", {"reg_tikhonov": 0.2, "reg_tv": 0.02}),
-    "linear": ("-linear", {"linear": True}),
     "bounds": ("-min_factor 0.7 -max_factor 1.6", {"min_factor": 0.7, "max_factor": 1.6}),
-    "short steps": ("-max_coeff_step 0.05 -max_iters 15", {"max_coeff_step": 0.05, "max_iters": 15}),
-    "few fixels": ("-remove_untracked -fd_thresh 0.2", {"remove_untracked": True, "fd_thresh": 0.2}),
-    "grey matter": ("-act SIFT_phantom/5tt.mif -fd_scale_gm", {"act": "5tt", "fd_scale_gm": True}),
     "lobes alone": ("-no_dilate_lut", {"no_dilate_lut": True}),
-    "null lobes": ("-no_dilate_lut -make_null_lobes", {"no_dilate_lut": True, "make_null_lobes": True}),
     "mask": ("-proc_mask SIFT_phantom/mask.mif", {"proc_mask": "mask"}),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *(pytest.param(case, marks=pytest.mark.nightly) for case in SINGLE)])
 def test_weights_are_those_of_tcksift2(place, case, monkeypatch):
+    """At night, each rule also alone."""
     folder, call = place
     monkeypatch.chdir(folder)
-    theirs, ours = CASES[case]
+    theirs, ours = (CASES | SINGLE)[case]
     table = "" if case == "linear" else "-csv t.csv"
     # without threads, tcksift2 leaves all fixels out
     words = f"-nthreads 2 -out_mu tmu.txt -out_coeffs tc.txt {table} {theirs}"
@@ -57,7 +69,7 @@ def test_weights_are_those_of_tcksift2(place, case, monkeypatch):
     named = {f"sift2_{name}": f"SIFT_phantom/{value}.mif" if name in ("act", "proc_mask") else value
              for name, value in ours.items()}
     files = {"sift2_mu": "mu.txt", "sift2_coeffs": "c.txt"} | ({} if case == "linear" else {"sift2_csv": "c.csv"})
-    made = ts.map_tractogram(
+    result = ts.map_tractogram(
         "SIFT_phantom/tracks.tck", sift2=("SIFT_phantom/fods.mif", "w.txt"), force=True, **files, **named
     )
     coefficients, expected = np.loadtxt("c.txt"), np.loadtxt("tc.txt")
@@ -67,15 +79,15 @@ def test_weights_are_those_of_tcksift2(place, case, monkeypatch):
     assert np.abs(coefficients - expected)[kept].mean() < 0.003
     np.testing.assert_allclose(np.loadtxt("mu.txt"), np.loadtxt("tmu.txt"), rtol=1e-3)
     np.testing.assert_allclose(np.loadtxt("w.txt"), np.exp(coefficients), rtol=1e-6)
-    np.testing.assert_allclose(made["products"]["sift2"].weights, np.loadtxt("w.txt"), rtol=1e-6)
+    np.testing.assert_allclose(result["products"]["sift2"].weights, np.loadtxt("w.txt"), rtol=1e-6)
     if case != "linear":
-        one, other = (np.genfromtxt(name, delimiter=",", names=True, usecols=range(19)) for name in ("c.csv", "t.csv"))
-        assert one.dtype.names == other.dtype.names
-        assert abs(len(one) - len(other)) <= 2
-        for name in ("Cost_data", "Cost_total"):
-            np.testing.assert_allclose(one[name][-1], other[name][-1], rtol=5e-3)
-        np.testing.assert_allclose(one["Coeff_norm"][-1], other["Coeff_norm"][-1], rtol=5e-3)
-        assert one["Streamlines"][-1] == other["Streamlines"][-1]
+        tables = (np.genfromtxt(name, delimiter=",", names=True, usecols=range(19)) for name in ("c.csv", "t.csv"))
+        table, other = tables
+        assert table.dtype.names == other.dtype.names
+        assert abs(len(table) - len(other)) <= 2
+        for name in ("Cost_data", "Cost_total", "Coeff_norm"):
+            np.testing.assert_allclose(table[name][-1], other[name][-1], rtol=5e-3)
+        assert table["Streamlines"][-1] == other["Streamlines"][-1]
 
 
 def test_both_bundles_have_the_density_of_the_phantom(place, run, monkeypatch):
@@ -91,59 +103,29 @@ def test_both_bundles_have_the_density_of_the_phantom(place, run, monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------------- everywhere alike
-def problem(threads=None, arch="cpu", parts=1, **rules):
-    """Weights of random curves."""
-    table, lines = fixel_table(), curves(600, seed=11)
-    fibres = np.random.default_rng(2).uniform(0.1, 1.0, table.count)
-    mask = np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape)
-    visitor, made = Visitor(table, STEP, choose(arch), threads), []
-    for some in np.array_split(np.arange(len(lines)), parts):
-        made += [part.renumber(int(some[0])) for part in visitor.parts(lines[some])]
-    fixels = fixels_with(table, fibres, mask)
-    options = Sift2Options(**{f"sift2_{name}": value for name, value in rules.items()})
-    return sift2(fixels, made, len(lines), choose(arch), options, threads=threads)
-
-
 def test_weights_depend_neither_on_threads_nor_on_parts():
-    whole = problem(threads=1)
+    whole, _ = weigh(300, threads=1)
     assert len(whole.iterations) > 10 and whole.coefficients.std() > 0.1
-    for threads, parts in ((2, 1), (1, 7), (3, 4)):
-        other = problem(threads, parts=parts)
+    for threads, parts in ((2, 1), (3, 4)):
+        other, _ = weigh(300, threads=threads, parts=parts)
         np.testing.assert_array_equal(other.coefficients, whole.coefficients)
-        assert [one.data for one in other.iterations] == [one.data for one in whole.iterations]
+        assert [state.data for state in other.iterations] == [state.data for state in whole.iterations]
 
 
 def test_the_cost_falls_to_that_of_an_optimiser():
     """Without regularisation and with every fixel, the sum of squares is least, as bounded least squares find it."""
-    table, lines = fixel_table(), curves(600, seed=11)
-    found = problem(reg_tv=0.0, min_td_frac=0.0, max_iters=400, min_iters=400)
-    fibres = np.random.default_rng(2).uniform(0.1, 1.0, table.count)
-    masks = np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape).ravel()[table.voxel_of]
+    fixels, lines = densities(), curves(600, seed=11)
+    table, fibres, masks = fixels.table, fixels.fibres, fixels.masks
+    weights, _ = weigh(600, reg_tv=0.0, min_td_frac=0.0, max_iters=400, min_iters=400)
     lengths = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), len(lines), table.count)
-    density = found.mu * table.unit_mm * lengths.T
+    density = weights.mu * table.unit_mm * lengths.T
     np.testing.assert_allclose(np.sum(masks * density.sum(axis=1)), np.sum(masks * fibres), rtol=1e-6)
-    cost = np.sum(masks * (density @ found.weights - fibres) ** 2)
-    np.testing.assert_allclose(found.iterations[-1].data, cost, rtol=1e-3)
+    cost = np.sum(masks * (density @ weights.weights - fibres) ** 2)
+    np.testing.assert_allclose(weights.iterations[-1].data, cost, rtol=1e-3)
     root = np.sqrt(masks)
     best = 2 * lsq_linear(root[:, None] * density, root * fibres, (0, np.inf)).cost
-    first = found.iterations[0].data
+    first = weights.iterations[0].data
     assert best < cost < best + 0.05 * (first - best)
-
-
-def compute(arch):
-    """Weights on an arch, with all that rules may ask for."""
-    bounds = {"max_factor": 1.5, "min_factor": 0.6, "reg_tikhonov": 0.1}
-    return {name: problem(arch=arch, **more).coefficients for name, more in (("plain", {}), ("bounds", bounds))}
-
-
-@pytest.fixture(scope="module")
-def on_cpu():
-    return compute("cpu")
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_weigh_alike(arch, on_cpu, tmp_path):
-    assert_same_bits(__file__, arch, tmp_path, on_cpu)
 
 
 def test_streamlines_that_visit_nothing_are_an_error():
@@ -168,13 +150,13 @@ def fod(tmp_path_factory):
 def test_a_run_weighs_its_streamlines(fod, tmp_path):
     """As ``map`` weighs them afterwards, but for the rounding of points and for those that the file leaves out."""
     weights = tmp_path / "w.txt"
-    made = ts.track(
+    result = ts.track(
         sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=300, arch="cpu",
         seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", min_length=0,
         sift2=(fod / "fod.nii.gz", weights), sift2_basis="tournier07",
     )
     values = np.loadtxt(weights)
-    assert len(values) == made.n_streamlines > 100
+    assert len(values) == result.n_streamlines > 100
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] > 0
     file = trx_file_memmap.load(str(tmp_path / "a.trx"))
     np.testing.assert_allclose(np.ravel(file.data_per_streamline["weights"]), values, rtol=1e-6)
@@ -200,10 +182,10 @@ def test_fods_of_another_place_are_told_before_tracking(fod, tmp_path):
 def test_streamlines_beside_the_fods_are_warned_of(fod, tmp_path):
     lines = [np.array([[x, 2, 2], [x + 3, 5, 6]], np.float32) for x in (1.0, 4.0, 500.0)]
     nib.streamlines.save(nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), tmp_path / "a.tck")
-    made = ts.map_tractogram(
+    result = ts.map_tractogram(
         tmp_path / "a.tck", sift2=(fod / "fod.nii.gz", tmp_path / "w.txt"), sift2_basis="tournier07"
     )
-    assert any("1 of 3 streamlines visit no fixel" in text for text in made["warnings"])
+    assert any("1 of 3 streamlines visit no fixel" in text for text in result["warnings"])
     assert np.loadtxt(tmp_path / "w.txt")[2] == 1
 
 
@@ -219,27 +201,27 @@ def test_a_run_whose_streamlines_visit_nothing_keeps_them(fod, tmp_path):
         "sift2_proc_mask": tmp_path / "other.nii.gz", "sift2_csv": tmp_path / "c.csv", "sift2_mu": tmp_path / "mu.txt",
     }
     with pytest.warns(UserWarning, match="50 of 50 streamlines visit no fixel"):
-        made = ts.track(
+        result = ts.track(
             sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.tck", dg="ifod1", nseeds=50, arch="cpu",
             **options,
         )
-    assert made.n_streamlines == len(nib.streamlines.load(tmp_path / "a.tck").streamlines) == 50
+    assert result.n_streamlines == len(nib.streamlines.load(tmp_path / "a.tck").streamlines) == 50
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "w.txt"), np.ones(50))
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
 
 
 def test_no_streamlines_have_no_weights(fod, tmp_path):
-    made = ts.track(
+    result = ts.track(
         sh=fod / "fod.nii.gz", sh_basis="tournier07", output=tmp_path / "a.trx", dg="ifod1", nseeds=10, arch="cpu",
         seed_mask=fod / "mask.nii.gz", stop_mask=fod / "mask.nii.gz", min_length=150, sift2_basis="tournier07",
         sift2=(fod / "fod.nii.gz", tmp_path / "w.txt"),
     )
-    assert made.n_streamlines == 0
+    assert result.n_streamlines == 0
     assert (tmp_path / "w.txt").read_text() == ""
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
 
 
-@pytest.mark.parametrize(("code", "words", "told"), [
+@pytest.mark.parametrize(("code", "words", "parts"), [
     (2, ["--sift2", "fod.nii.gz", "w.txt"], ["--sift2-basis is needed"]),
     (1, ["--sift2", "nothing.mif", "w.txt"], ["nothing.mif"]),
     (1, ["--sift2", "fod.nii.gz", "w.png", "--basis", "tournier07"], [".png"]),
@@ -249,7 +231,7 @@ def test_no_streamlines_have_no_weights(fod, tmp_path):
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--make-null-lobes"], ["--sift2-no-dilate-lut"]),
     (2, ["--csv", "c.csv"], ["--sift2"]),
 ])
-def test_a_mistake_is_told_in_a_line(run, fod, monkeypatch, tmp_path, code, words, told):
+def test_a_mistake_is_told_in_a_line(run, fod, monkeypatch, tmp_path, code, words, parts):
     lines = curves(20)
     tractogram = nib.streamlines.Tractogram(list(lines), affine_to_rasmm=np.eye(4))
     monkeypatch.chdir(tmp_path)
@@ -257,9 +239,8 @@ def test_a_mistake_is_told_in_a_line(run, fod, monkeypatch, tmp_path, code, word
         shutil.copy(fod / name, tmp_path)
     nib.streamlines.save(tractogram, "a.tck")
     before = sorted(path.name for path in tmp_path.iterdir())
-    one_line(run("map", "a.tck", *words), code, *told)
+    one_line(run("map", "a.tck", *words), code, *parts)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
-
 
 
 def test_better_weights_may_reach_less_of_the_fibre_density():

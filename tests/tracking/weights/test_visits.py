@@ -4,10 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from commands import assert_same_bits
 from visited import AFFINE, ALONG_X, SHAPE, STEP, batch, curves, fixel_table, lengths_of, table_of
 
-from tistreamlines.devices import ARCHS, choose
+from tistreamlines.devices import choose
 from tistreamlines.kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS
 from tistreamlines.space.geodesic import half_sphere
 from tistreamlines.tracking.weights import visits as module
@@ -27,7 +26,7 @@ def dense(line, table, parts=200):
     fine = np.concatenate([*fine, line[-1:].astype(float)])
     voxel = np.floor((fine - AFFINE[:3, 3]) @ np.linalg.inv(AFFINE[:3, :3]).T + 0.5).astype(int)
     first = np.concatenate([[0], np.cumsum(table.counts.ravel())])
-    found = np.zeros(table.count)
+    in_fixels = np.zeros(table.count)
     cuts = [0, *(np.flatnonzero((np.diff(voxel, axis=0) != 0).any(axis=1)) + 1).tolist(), len(fine) - 1]
     for begin, end in pairwise(cuts):
         place = voxel[begin]
@@ -36,24 +35,24 @@ def dense(line, table, parts=200):
         chord = fine[end] - fine[begin]
         lobe = 0 if ALONG_X[np.abs(half_sphere()[0] @ chord).argmax()] else 1
         length = np.linalg.norm(np.diff(fine[begin : end + 1], axis=0), axis=1).sum()
-        found[first[np.ravel_multi_index(tuple(place), SHAPE)] + lobe] += length
-    return found
+        in_fixels[first[np.ravel_multi_index(tuple(place), SHAPE)] + lobe] += length
+    return in_fixels
 
 
 def test_lengths_are_those_of_dense_sampling():
     table, lines = fixel_table(), curves(150)
-    found = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), len(lines), table.count) * table.unit_mm
+    lengths = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), len(lines), table.count) * table.unit_mm
     errors, total = [], 0.0
-    for line, lengths in zip(lines, found, strict=True):
+    for line, ours in zip(lines, lengths, strict=True):
         expected = dense(line, table) if len(line) > 1 else np.zeros(table.count)
         total += expected.sum()
-        errors.append(np.abs(lengths - expected))
+        errors.append(np.abs(ours - expected))
     errors = np.array(errors)
     assert total > 500
     # a unit of length is 0.012 mm; chords near the border of both lobes, and grazed voxels, may differ
     assert (errors > 2 * table.unit_mm).mean() < 1e-3
     assert errors.sum() < 0.01 * total
-    assert not found[lines.lengths == 1].any()
+    assert not lengths[lines.lengths == 1].any()
 
 
 def test_a_fixel_that_is_visited_twice_has_one_visit():
@@ -77,8 +76,8 @@ def test_points_that_repeat_are_left_out(seed):
     offsets = np.concatenate([[0], np.cumsum(again)])[lines.offsets]
     repeated = batch(np.repeat(lines.points, again, axis=0), offsets)
     visitor = Visitor(table, STEP, choose("cpu"))
-    expected, found = (lengths_of(visitor.parts(one), len(lines), table.count) for one in (lines, repeated))
-    assert expected.any() and np.array_equal(found, expected)
+    expected, lengths = (lengths_of(visitor.parts(each), len(lines), table.count) for each in (lines, repeated))
+    assert expected.any() and np.array_equal(lengths, expected)
     assert len(repeated.points) > 1.5 * len(lines.points)
 
 
@@ -86,14 +85,14 @@ def test_a_step_that_is_far_too_long_takes_no_room(monkeypatch):
     """The curves are the same, and lanes have room for the visits that there are."""
     table, lines, room = fixel_table(), curves(40), []
 
-    def visit(self, depth, given, run=Visitor._visit):
+    def visit(self, depth, arguments, run=Visitor._visit):
         room.append(depth)
-        return run(self, depth, given)
+        return run(self, depth, arguments)
 
     monkeypatch.setattr(Visitor, "_visit", visit)
     longest = 100 * float(table.space.voxel_sizes.min())
     visitors = [Visitor(table, step, choose("cpu")) for step in (STEP, longest)]
-    usual, long = (lengths_of(one.parts(lines), 40, table.count) for one in visitors)
+    usual, long = (lengths_of(visitor.parts(lines), 40, table.count) for visitor in visitors)
     assert abs(long.sum() / usual.sum() - 1) < 1e-3
     assert max(depth.max() for depth in room) < 60 * 10
 
@@ -107,20 +106,3 @@ def test_visits_do_not_depend_on_room_or_on_how_many_are_found_at_a_time(monkeyp
     parts = Visitor(table, STEP, choose("cpu"), threads=2).parts(lines)
     assert len(parts) > 3
     np.testing.assert_array_equal(lengths_of(parts, 100, table.count), whole)
-
-
-def compute(arch):
-    """Visits on an arch."""
-    table = fixel_table()
-    parts = Visitor(table, STEP, choose(arch)).parts(curves(200, seed=7))
-    return {f"{name} {i}": getattr(part, name) for i, part in enumerate(parts) for name in ("order", "begin", "words")}
-
-
-@pytest.fixture(scope="module")
-def on_cpu():
-    return compute("cpu")
-
-
-@pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_find_the_same_visits(arch, on_cpu, tmp_path):
-    assert_same_bits(__file__, arch, tmp_path, on_cpu)

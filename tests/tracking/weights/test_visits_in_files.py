@@ -10,57 +10,18 @@ import numpy as np
 import pytest
 from commands import assert_same_bits, importing, one_line, python
 from fods import random_fods
-from visited import STEP, curves, fixel_table, fixels_with
+from visited import fixel_table, fixels_with, weigh_within
 
 from tistreamlines.devices import ARCHS, choose
-from tistreamlines.errors import InputError, OutputError, ParameterError
+from tistreamlines.errors import InputError, OutputError
 from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_memory import (
-    A_LANE,
-    A_TEAM,
-    StoredWords,
-    VisitBuffer,
-    VisitFile,
-    VisitList,
-    VisitMemory,
-)
-from tistreamlines.tracking.weights.visits import Visitor
+from tistreamlines.tracking.weights.visit_memory import StoredWords, VisitBuffer, VisitFile, VisitList, VisitMemory
 
 COUNT = 2000
 
 
 # ------------------------------------------------------------------------------------------------------------ the bits
-def problem(folder, threads=None, arch="cpu", batches=1, left=None, masks=1.0, **rules):
-    """Weights of random curves, and how many parts are in a file; with a limit, so many bytes are left for visits."""
-    table, lines = fixel_table(), curves(COUNT, seed=11)
-    device = choose(arch)
-    visitor, parts = Visitor(table, STEP, device, threads), []
-    batches = np.array_split(np.arange(len(lines)), batches)
-    limit = None if left is None else left + needed(table.count, device, threads, batches)
-    room = VisitMemory(table.count, device, threads, limit=limit, beside=folder / "w.txt")
-    for some in batches:
-        parts += [room.keep(part.renumber(int(some[0]))) for part in visitor.parts(lines[some])]
-    stored = sum(isinstance(part.words, StoredWords) for part in parts)
-    fibres = np.random.default_rng(2).uniform(0.1, 1.0, table.count)
-    mask = masks * np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape)
-    try:
-        fixels = fixels_with(table, fibres, mask)
-        options = Sift2Options(**{f"sift2_{name}": value for name, value in rules.items()})
-        return sift2(fixels, parts, len(lines), device, options, memory=room), stored
-    finally:
-        room.close()
-
-
-def needed(fixels, device, threads, batches):
-    """Bytes for streamlines and fixels, from what the error says of fixels alone, in four digits."""
-    with pytest.raises(ParameterError) as raised:
-        VisitMemory(fixels, device, threads, limit=1)
-    words = str(raised.value).split()
-    teams = sum(-(-len(some) // 32) for some in batches)
-    return int(1e9 * float(words[words.index("take") + 1])) + 4 * teams * (32 * A_LANE + A_TEAM)
-
-
 @pytest.fixture
 def passes(monkeypatch):
     """Notes the size of each piece that is fetched for a pass."""
@@ -77,9 +38,9 @@ def passes(monkeypatch):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The weights without a limit."""
-    found, stored = problem(tmp_path_factory.mktemp("whole"), threads=1)
-    assert not stored and len(found.iterations) > 10 and found.coefficients.std() > 0.1
-    return found
+    weights, stored = weigh_within(None, tmp_path_factory.mktemp("whole"), COUNT, threads=1)
+    assert not stored and len(weights.iterations) > 10 and weights.coefficients.std() > 0.1
+    return weights
 
 
 @pytest.mark.parametrize(("threads", "batches", "left", "in_file"), [
@@ -88,26 +49,26 @@ def whole(tmp_path_factory):
     (1, 1, 82_000, False), (2, 9, 28_000, False), (2, 40, 115_000, False),
 ])
 def test_a_limit_does_not_change_the_weights(tmp_path, passes, whole, threads, batches, left, in_file):
-    found, stored = problem(tmp_path, threads, batches=batches, left=left)
-    np.testing.assert_array_equal(found.coefficients, whole.coefficients)
-    assert [one.data for one in found.iterations] == [one.data for one in whole.iterations]
+    weights, stored = weigh_within(left, tmp_path, COUNT, threads=threads, parts=batches)
+    np.testing.assert_array_equal(weights.coefficients, whole.coefficients)
+    assert [state.data for state in weights.iterations] == [state.data for state in whole.iterations]
     assert (stored > 0) == in_file
     assert 4 * threads * max(passes) <= left + 100
     # several pieces, each for two passes at first and for two in each iteration
-    assert len(passes) >= 2 * (2 * len(found.iterations))
+    assert len(passes) >= 2 * (2 * len(weights.iterations))
 
 
 def test_without_need_nothing_is_fetched(tmp_path, passes, whole):
-    found, stored = problem(tmp_path, 1, left=10**9)
-    np.testing.assert_array_equal(found.coefficients, whole.coefficients)
+    weights, stored = weigh_within(10**9, tmp_path, COUNT, threads=1)
+    np.testing.assert_array_equal(weights.coefficients, whole.coefficients)
     assert not stored and not passes
 
 
 def compute(arch, left=20_000):
     """Weights on an arch under a limit, with visits in a file and in the host's memory."""
     with tempfile.TemporaryDirectory() as folder:
-        rules = {"max_iters": 4, "min_iters": 4, "max_factor": 1.5}
-        weights, stored = problem(Path(folder), arch=arch, batches=9, left=left, **rules)
+        rules = {"max_iters": 4, "min_iters": 4, "max_factor": 1.5, "min_factor": 0.6, "reg_tikhonov": 0.1}
+        weights, stored = weigh_within(left, Path(folder), COUNT, arch=arch, parts=9, **rules)
     assert stored or left is None
     return {"coefficients": weights.coefficients}
 
@@ -155,16 +116,18 @@ def compare_peaks(folder):
     """Print the peaks with and without a limit; fail if the weights differ."""
     weigh_many(folder, 0.03)  # compiles
     limited, least, stored = weigh_many(folder, 0.03)
-    some, _, partly = weigh_many(folder, 0.8 * VISITS_GB)
+    half, _, partly = weigh_many(folder, 0.8 * VISITS_GB)
     whole, most, none = weigh_many(folder, None)
     np.testing.assert_array_equal(limited, whole)
-    np.testing.assert_array_equal(some, whole)
+    np.testing.assert_array_equal(half, whole)
     assert PARTS - 4 <= stored <= PARTS and 0 < partly < PARTS - 4 and none == 0
     print(least, most)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
 def test_a_limit_keeps_visits_out_of_memory(tmp_path):
+    """Of 20 million visits, in a process of their own; by day, fewer visits are only counted."""
     code = f"{Path(__file__).stem}.compare_peaks(sys.argv[1])"
     done = python("-c", importing(__file__) + code, tmp_path, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -176,13 +139,13 @@ def test_a_limit_keeps_visits_out_of_memory(tmp_path):
 # ------------------------------------------------------------------------------------------------------------ the file
 def left_open(folder):
     """What this process has open in a folder, with or without a name."""
-    found = []
+    names = []
     for link in Path("/proc/self/fd").iterdir():
         try:
-            found.append(str(link.readlink()))
+            names.append(str(link.readlink()))
         except OSError:  # that of the listing itself
             continue
-    return [name for name in found if name.startswith(str(folder))]
+    return [name for name in names if name.startswith(str(folder))]
 
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, or writes to /dev/full")
@@ -210,8 +173,10 @@ def test_nothing_is_left_of_the_file(tmp_path):
 
 @on_linux
 def test_nothing_is_left_after_an_error(tmp_path):
+    table = fixel_table()
+    nothing = fixels_with(table, np.ones(table.count), np.zeros(table.counts.shape))
     with pytest.raises(InputError, match="in one space"):
-        problem(tmp_path, 1, left=8_000, masks=0.0)
+        weigh_within(8_000, tmp_path, COUNT, fixels=nothing, threads=1)
     assert not left_open(tmp_path) and not list(tmp_path.iterdir())
 
 
