@@ -315,7 +315,9 @@ class TestDemo:
         assert done.code == 1 and "'vulkan' cannot run here" in done.err
         assert not (tmp_path / "demo").exists()
 
-    def test_table_and_files(self, run, tmp_path):
+    def test_table_and_files(self, run, head, tmp_path, monkeypatch):
+        """Of the head, which has fewer voxels than the demo's own."""
+        monkeypatch.setattr("tistreamlines.phantom.phantom.make_phantom", lambda: head.phantom)
         folder = tmp_path / "demo"
         done = run("demo", "--output-dir", folder, "--nseeds", 1000, "--arch", "cpu")
         assert done.code == 0, done.err
