@@ -13,7 +13,7 @@ from scipy.ndimage import map_coordinates
 
 import tistreamlines as ts
 from tistreamlines import plugins
-from tistreamlines.kernels.lanes import OwnGrid, map_at, on_own_grid
+from tistreamlines.kernels.lanes import MapVolume, map_at, point_in_map
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Reals, func, i32, vec3
 from tistreamlines.tracking.registry import STOPPING_RULES
@@ -65,7 +65,7 @@ def ruled_run(layers, image, head):
 
 
 @func
-def looked_up(item: i32, grid: OwnGrid, points: Reals, out: Reals):
+def looked_up(item: i32, grid: MapVolume, points: Reals, out: Reals):
     """Two maps at a point of the tracked image."""
     q = point_in_map(grid, vec3(points[3 * item], points[3 * item + 1], points[3 * item + 2]))
     for k in range(2):
