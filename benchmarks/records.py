@@ -42,13 +42,15 @@ def kernels(package: Path = ROOT / "tistreamlines") -> str:
 
 
 def shape(tree: ast.AST) -> str:
-    """Return the syntax of code without docstrings and imports, with a number in place of each name.
+    """Return the syntax of code without texts and imports, with a number for each name.
 
     Names of variables count within their function, all others within the code.
     """
     for node in list(ast.walk(tree)):
         if isinstance(body := getattr(node, "body", None), list):
             node.body = [line for line in body if not _says_nothing(line)]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = ""
     _number(tree, {}, {})
     return ast.dump(tree)
 

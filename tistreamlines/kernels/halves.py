@@ -156,13 +156,13 @@ class Bits(Record):
     """Local variables of a half: the bits of its points.
 
     ``visited``, those of the points that certainly stay: all but the last one, which may be dropped; ``here``, those of the last
-    one; ``ahead``, those of the next point; ``before``, those of the last but one; ``stays``, 0 if the last point
+    one; ``next``, those of the next point; ``before``, those of the last but one; ``stays``, 0 if the last point
     has been dropped.
     """
 
     visited: i32
     here: i32
-    ahead: i32
+    next: i32
     before: i32
     stays: i32
 

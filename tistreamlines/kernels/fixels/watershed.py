@@ -142,8 +142,7 @@ def sort_positive(half: Half, scratch: LobeScratch) -> i32:
             place = place + where((value > amplitude) | ((value == amplitude) & (other < lane())), 1, 0)
         positive = maximum(positive, i32(team_max(where(amplitude > 0.0, real(place + 1), 0.0))))
         # the others are written to the end, which is not read
-        last = 32 * VERTEX_CHUNKS - 1
-        scratch.visits[where(amplitude > 0.0, place, last)] = (lane() + c) | ((UNSEEN + FIRST) << LOW_BITS)
+        scratch.visits[where(amplitude > 0.0, place, 32 * VERTEX_CHUNKS - 1)] = (lane() + c) | ((UNSEEN + FIRST) << LOW_BITS)
     barrier()
     return where(team_max(highest) < team_max(0.0 - lowest), 0, positive)
 

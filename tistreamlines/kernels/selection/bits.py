@@ -53,14 +53,14 @@ def load_bits(walk: Walk, bits: Bits, half: i32, halves: Halves):
 @stage
 def look(walk: Walk, bits: Bits, filter: Filter):
     """Find the bits of the point that is looked at."""
-    bits.ahead = bits_at(filter, walk.ahead, 0)
+    bits.next = bits_at(filter, walk.ahead, 0)
 
 
 @stage
 def confine(walk: Walk, bits: Bits, filter: Filter):
     """End a half outside the limit mask."""
     if filter.limited != 0:  # asked first: without limits no GPU need wait for the bits before the next step
-        if (walk.status == GROWING) & ((bits.ahead & LIMIT) == 0):
+        if (walk.status == GROWING) & ((bits.next & LIMIT) == 0):
             walk.status = OUTSIDE_LIMIT
 
 
@@ -68,7 +68,7 @@ def confine(walk: Walk, bits: Bits, filter: Filter):
 def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
     """Take a new last point into account; end a half that has visited all regions, if options say so."""
     bits.before = bits.here
-    bits.here = bits.ahead
+    bits.here = bits.next
     if filter.stops == 1:
         if complete(half, walk.p, bits.visited, bits.here, halves, filter) == 1:
             walk.status = ALL_INCLUDED
@@ -77,8 +77,8 @@ def add_point(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter)
 @stage
 def stand(walk: Walk, bits: Bits, half: i32, halves: Halves, filter: Filter):
     """Take the last point into account where a launch begins, or another draw; reject a seed outside the limit mask."""
-    bits.here = bits.ahead
-    if (bits.ahead & LIMIT) < filter.limited:
+    bits.here = bits.next
+    if (bits.next & LIMIT) < filter.limited:
         walk.status = REJECTED
     if DROPS_DEAD_END:
         if (filter.stops == 1) & (walk.taken > 0):
