@@ -397,10 +397,6 @@ class Parameters(PackageOptions):
             raise ParameterError(f"--max-length is {text!r}: give a length above 0, e.g. 200, 200mm or 100vox")
         return most
 
-    def lengths(self, voxel_sizes: npt.ArrayLike | np.ndarray) -> tuple[float, float, float | None]:
-        """Return :meth:`step_mm`, :meth:`min_mm` and :meth:`max_mm`."""
-        return self.step_mm(voxel_sizes), self.min_mm(voxel_sizes), self.max_mm(voxel_sizes)
-
     def as_dict(self) -> Json:
         """Return the value of each option, as written to the record.
 

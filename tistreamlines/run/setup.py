@@ -63,7 +63,7 @@ def settings_on(space: Space, parameters: Parameters) -> Settings:
         If float32 cannot resolve the steps, or if they are longer than the image.
     """
     sides, arcs = space.voxel_sizes, METHODS[parameters.dg].parts(parameters) > 0
-    step_mm, min_mm, max_mm = parameters.lengths(sides)
+    step_mm, min_mm, max_mm = parameters.step_mm(sides), parameters.min_mm(sides), parameters.max_mm(sides)
     least = float(np.spacing(np.float32(max(space.shape)))) * sides.max()
     most = float(np.linalg.norm(sides * space.shape))
     if not least <= step_mm <= most:
