@@ -29,6 +29,7 @@ from ...helpers import tell_event
 from ...linker.store import stem_of
 from ..compile_process import CompileProcess, compile_process, compiled
 from ..tried import is_tried
+from .kinds import Kind, TupleKind
 
 SCALARS = {
     "int32": c.c_int32, "int64": c.c_int64, "uint32": c.c_uint32, "uint64": c.c_uint64, "float32": c.c_float,
@@ -38,13 +39,6 @@ PROCESSES = 2  # at most: one compiles what takes longest, the other one the res
 INLINED = ("simd.py", "lanes.py", "memory.py")
 Call = Callable[[Sequence["Held"]], "int | None"]
 _unread = c.create_string_buffer(64)  # receives the result, which is nothing, and the error, which no function raises
-
-
-class TupleKind(tuple["Kind", ...]):
-    """The kinds of the items of a tuple."""
-
-
-Kind = tuple[str, str, int] | TupleKind  # of an argument: the type of its numbers, 'number' or 'array', and the number of axes
 
 
 @cache

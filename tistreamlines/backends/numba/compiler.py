@@ -21,7 +21,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from ..tried import is_tried
-from .cache import Kind, TupleKind
+from .kinds import Kind, TupleKind
 
 config: Any = numba_config  # whose attributes are made when it is imported
 if config.DISABLE_JIT:
@@ -72,7 +72,7 @@ def compile_entry(text: str, name: str, kinds: Iterable[Kind]) -> tuple[str, byt
     ----------
     text : of the module.
     name : of the function, which :data:`compiled` decorates.
-    kinds : types of its arguments, see :data:`.cache.Kind`.
+    kinds : types of its arguments, see :data:`.kinds.Kind`.
 
     Returns
     -------

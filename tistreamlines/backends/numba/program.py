@@ -21,8 +21,9 @@ from ...linker.link import link_once
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
-from .cache import Held, Kind, function
+from .cache import Held, function
 from .dialect import dialect, inlined_once, spread_name
+from .kinds import Kind
 
 TOGETHER = 8  # items that a thread takes in a row: their neighbours in space, which share caches
 LINE = 32  # elements that fill one or two cache lines
