@@ -128,11 +128,11 @@ def faults(name: str, *, has_examples: bool) -> list[str]:
     from numpydoc.validate import validate
 
     optional = OPTIONAL | (set() if has_examples else {"EX01"})
-    listed = [text for code, text in validate(f"tistreamlines.{name}")["errors"] if code not in optional]
-    listed += [f"describe the parameter {parameter}" for parameter in sorted(parameters(name) - documented(name))]
+    missing = [text for code, text in validate(f"tistreamlines.{name}")["errors"] if code not in optional]
+    missing += [f"describe the parameter {parameter}" for parameter in sorted(parameters(name) - documented(name))]
     rows = NumpyDocString(inspect.getdoc(thing_of(name)) or "")["Raises"]
     known = {error.strip() for row in rows for error in row.type.split(",")}
-    return listed + [f"say when it raises {error}" for error in sorted(errors_of(name) - known)]
+    return missing + [f"say when it raises {error}" for error in sorted(errors_of(name) - known)]
 
 
 @needs_numpydoc
@@ -191,7 +191,7 @@ def halved(points, count):
 @needs_numpydoc
 def test_what_is_missing_is_found(monkeypatch):
     monkeypatch.setattr(ts, "halved", halved, raising=False)
-    listed = " ".join(faults("halved", has_examples=True))
+    text = " ".join(faults("halved", has_examples=True))
     for words in ("parameter points", "parameter count", "raises ValueError", "No Returns section", "No examples"):
-        assert words in listed, listed
+        assert words in text, text
     assert "Expected:\n    3\nGot:\n    2" in failures_of("halved")

@@ -322,11 +322,11 @@ def _docstring_of(kind: type[Choice], arguments: Mapping[str, Field[object]]) ->
 def _example(kind: type[Choice]) -> list[str]:
     """Return the lines of an example: an object of a class, and what it stands for."""
     noun = KINDS[kind.option].split()[-1]
-    made = [">>> import tistreamlines as ts", f">>> {noun} = ts.{kind.__name__}({kind.row.example})"]
+    lines = [">>> import tistreamlines as ts", f">>> {noun} = ts.{kind.__name__}({kind.row.example})"]
     if kind.option == MADE:
-        return [*made, f'>>> ts.Parameters({MADE}=[{noun}]).gives("{kind.name}")', "True"]
+        return [*lines, f'>>> ts.Parameters({MADE}=[{noun}]).gives("{kind.name}")', "True"]
     others = 'dg="prob", ' if kind.option == "model" else ""
-    return [*made, f">>> ts.Parameters({others}{kind.option}={noun}).{kind.option}", repr(kind.name)]
+    return [*lines, f">>> ts.Parameters({others}{kind.option}={noun}).{kind.option}", repr(kind.name)]
 
 
 def _indented(help: str) -> str:

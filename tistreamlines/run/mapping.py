@@ -124,7 +124,7 @@ def map_tractogram(
     ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.diag([2, 2, 2, 1]), seeds=[[20, 4, 4]] * 3,
     ...     output="lines.trk", dg="det", step_size=1, arch="cpu",
     ... )
-    >>> maps = ts.map_tractogram("lines.trk", density="lines.nii.gz")
+    >>> maps = ts.map_tractogram("lines.trk", density="count.nii.gz")
     >>> maps["streamlines"]
     3
     >>> int(maps["products"]["density"].max())
