@@ -1,10 +1,10 @@
 """Devices give the CPU's bits: every getter, rule, recovery, kind of region and product of the registry, once.
 
 Each device has one process, which makes all runs with few seeds in a small image (``small_world.py``): lavapipe,
-SwiftShader (by day BY_DAY alone), and each GPU that is here. Points, seeds, ends, stop reasons, counts and all files but the record are those
-of the CPU to the last bit. So they are on the CPU in other chunks and with other threads. If the registry has a getter,
-a rule, or a product of devices that no run has, ``test_runs_cover_the_registry`` fails. The tests of a feature can thus
-keep to the CPU.
+SwiftShader (by day BY_DAY alone), and each GPU that is here. Points, seeds, ends, stop reasons, counts and all files
+but the record are those of the CPU to the last bit. So they are on the CPU in other chunks and with other threads. If
+the registry has a getter, a rule, or a product of devices that no run has, ``test_runs_cover_the_registry`` fails. The
+tests of a feature can thus keep to the CPU.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def of_bits(bits: int, *names: str) -> Setup:
 
 DEVICES = {
     "lavapipe": Setup(driver=LAVAPIPE, words="llvmpipe"),
-    # compiles anew in each process: by day getters along vertices, with a frame and by arcs
+    # compiles longest: by day getters along vertices, with a frame and by arcs
     "SwiftShader": Setup("vulkan", SWIFTSHADER, "SwiftShader", runs=BY_DAY),
     "SwiftShader, all": Setup("vulkan", SWIFTSHADER, "SwiftShader", marks=(pytest.mark.nightly,)),
     "lavapipe of 128 bits": of_bits(128, "det"), "lavapipe of 512 bits": of_bits(512, "prob of samples, regions"),
