@@ -1,10 +1,10 @@
 """Devices give the CPU's bits: every getter, rule, recovery, kind of region and product of the registry, once.
 
 Each device has one process, which makes all runs with few seeds in a small image (``small_world.py``): lavapipe,
-SwiftShader, and each GPU that is here. Points, seeds, ends, stop reasons, counts and all files but the record are those
-of the CPU to the last bit. So they are on the CPU in other chunks and with other threads. If the registry has a getter,
-a rule, or a product of devices that no run has, ``test_runs_cover_the_registry`` fails. The tests of a feature can thus
-keep to the CPU.
+SwiftShader (by day BY_DAY alone), and each GPU that is here. Points, seeds, ends, stop reasons, counts and all files
+but the record are those of the CPU to the last bit. So they are on the CPU in other chunks and with other threads. If
+the registry has a getter, a rule, or a product of devices that no run has, ``test_runs_cover_the_registry`` fails. The
+tests of a feature can thus keep to the CPU.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ Arrays = dict[str, np.ndarray]
 LIMITS: Options = {"nseeds": 8, "max_steps": 40, "min_length": 0}
 OTHERWISE: Options = {"threads": 1, "chunk_size": 3}
 FORKS = [name for name in COMPILERS if name != "taichi"]
+BY_DAY = ("boot", "ptt of the paper", "ifod2 in deep grey matter")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,10 @@ def of_bits(bits: int, *names: str) -> Setup:
 
 
 DEVICES = {
-    "lavapipe": Setup(driver=LAVAPIPE, words="llvmpipe"), "SwiftShader": Setup(driver=SWIFTSHADER, words="SwiftShader"),
+    "lavapipe": Setup(driver=LAVAPIPE, words="llvmpipe"),
+    # compiles longest: by day getters along vertices, with a frame and by arcs
+    "SwiftShader": Setup("vulkan", SWIFTSHADER, "SwiftShader", runs=BY_DAY),
+    "SwiftShader, all": Setup("vulkan", SWIFTSHADER, "SwiftShader", marks=(pytest.mark.nightly,)),
     "lavapipe of 128 bits": of_bits(128, "det"), "lavapipe of 512 bits": of_bits(512, "prob of samples, regions"),
     # a fork compiles for minutes; test_compilers.py has a run of each by day
     **{fork: Setup("vulkan", LAVAPIPE, "llvmpipe", {VARIABLE: fork}, marks=(pytest.mark.nightly,)) for fork in FORKS},
