@@ -114,9 +114,9 @@ def test_weights_depend_neither_on_threads_nor_on_parts():
 
 def test_the_cost_falls_to_that_of_an_optimiser():
     """Without regularisation and with every fixel, the sum of squares is least, as bounded least squares find it."""
-    fixels, lines = densities(), curves(600, seed=11)
+    fixels, lines = densities(), curves(200, seed=11)
     table, fibres, masks = fixels.table, fixels.fibres, fixels.masks
-    weights, _ = weigh(600, reg_tv=0.0, min_td_frac=0.0, max_iters=400, min_iters=400)
+    weights, _ = weigh(200, reg_tv=0.0, min_td_frac=0.0, max_iters=400, min_iters=400)
     lengths = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), len(lines), table.count)
     density = weights.mu * table.unit_mm * lengths.T
     np.testing.assert_allclose(np.sum(masks * density.sum(axis=1)), np.sum(masks * fibres), rtol=1e-6)
