@@ -131,9 +131,9 @@ def test_a_fibre_is_one_lobe_whose_integral_is_its_weight():
 
 
 def test_peaks_are_those_of_an_optimiser():
-    functions, _ = random_fods(4, seed=8)
+    functions, _ = random_fods(8, seed=8)
     lobes = lobes_of(functions, Thresholds(0.15))
-    owner, lost = np.repeat(np.arange(4), lobes.counts), 0
+    owner, lost = np.repeat(np.arange(8), lobes.counts), 0
     for function, peak, amplitude in zip(functions[owner], lobes.peaks, lobes.amplitudes, strict=True):
 
         def lowered(v, function=function):
