@@ -281,7 +281,7 @@ class TestVolume:
     def test_elsewhere(self, case, load):
         moved = AFFINE.copy()
         moved[0, 3] += 250
-        with fails("other.nii.gz", "nothing but 0 where the series or orientations lie"):
+        with fails("other.nii.gz", "only zeros where the series or orientations lie"):
             load(case.image(np.ones(SHAPE, np.uint8), moved, "other.nii.gz"), SPACE)
 
     def test_rounded_affine(self, case, load):

@@ -146,7 +146,8 @@ def anchors(page: str) -> set[str]:
     heads = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower() for head in heads)
     links = (re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip()) for head in plain)
-    return {*links, *re.findall(r'<a id="([^"]+)"', page)}
+    # mkdocstrings has an anchor for each object that it shows
+    return {*links, *re.findall(r'<a id="([^"]+)"', page), *re.findall(r"^::: (\S+)$", page, re.MULTILINE)}
 
 
 def broken_links(name: str, page: str) -> list[str]:

@@ -188,7 +188,7 @@ def test_inputs_stay_as_they_are(parts):
     ({"sgm_amyg_hipp": True}, ParameterError, "has none: leave the option out"),
     ({"sgm_amyg_hipp": True, "sgm": None}, ParameterError, "needs a segmentation, or labels"),
     ({"sgm": nib.Nifti1Image(np.full((9, 10, 11), 10, np.int16), AFFINE + 900 * np.eye(4, k=3))}, InputError,
-     r"nothing but 0 where pve_wm \(in memory\) lie"),
+     r"only zeros where pve_wm \(in memory\) lie"),
     ({"sgm": nib.Nifti1Image(np.full((9, 10, 11), 165, np.int16), AFFINE)}, InputError, "990 voxels have labels of"),
     ({"sgm": nib.Nifti1Image(np.zeros((9, 10, 11), np.int16), AFFINE)}, InputError, "has no subcortical grey matter"),
     ({"sgm": nib.Nifti1Image(np.full((9, 10, 11), 1.5, np.float32), AFFINE)}, InputError, "990 voxels are no"),

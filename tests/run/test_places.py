@@ -210,7 +210,7 @@ def test_an_image_of_the_same_shape_elsewhere_is_warned_of(options):
     lambda away: {"stop_map": None, "stopping": "act", "pve_wm": away, "pve_gm": away, "pve_csf": away},
 ])
 def test_images_that_do_not_overlap_are_refused(options, asked):
-    with pytest.raises((InputError, ParameterError), match=r"nothing but 0 where|lies outside the image"):
+    with pytest.raises((InputError, ParameterError), match=r"only zeros where|lies outside the image"):
         ts.track(**options | asked(image(inside(), AWAY @ AFFINE)))
 
 
@@ -223,7 +223,7 @@ def test_a_five_tissue_image_that_does_not_overlap_is_refused(tmp_path):
     head = make_head(tmp_path)
     tissues = nib.load(head / "5tt.nii.gz")
     away = nib.Nifti1Image(np.asarray(tissues.dataobj), AWAY @ tissues.affine)
-    with pytest.raises(InputError, match=r"act .*nothing but 0 where the series or orientations lie"):
+    with pytest.raises(InputError, match=r"act .*only zeros where the series or orientations lie"):
         in_head(head, act=away)
     near = nib.affines.from_matvec(np.eye(3), [58.0, 30, 30]) @ tissues.affine  # a corner is in common
     with pytest.raises(ParameterError, match="seed_gmwmi lies outside the image"):

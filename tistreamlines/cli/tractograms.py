@@ -75,7 +75,7 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
 @click.command("view", cls=GroupedCommand)
 @click.argument("file", metavar="FILE")
 @group_option("Input")("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
-@group_option(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, in place of serving it.")
+@group_option(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, instead of serving it.")
 @parameter_options(["force"])
 @group_option("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 @group_option(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")

@@ -248,7 +248,7 @@ class ProbDirectionGetter(DirectionGetter):
 
     Examples
     --------
-    With DIPY's threshold in place of cuslines':
+    With DIPY's threshold instead of cuslines':
 
     >>> from tistreamlines.cuslines import ProbDirectionGetter
     >>> ProbDirectionGetter().pmf_threshold, ProbDirectionGetter(pmf_threshold=0.1).pmf_threshold

@@ -297,4 +297,4 @@ def check_overlap(path: Path, values: Array, stored: Space, space: Space) -> Non
 
 
 def _distance(path: Path, others: str) -> str:
-    return f"{path}: has nothing but 0 where {others} lie; check that both are of one subject, in one space"
+    return f"{path}: has only zeros where {others} lie; check that both are of one subject, in one space"

@@ -86,7 +86,7 @@ class Sphere:
     Raises
     ------
     ParameterError
-        Where it is used, if the centre has not three numbers.
+        If the centre has not three numbers; the function that uses the sphere raises it.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class Mask:
     Raises
     ------
     ParameterError
-        Where it is used, if an image that is no array has an affine beside its own.
+        If an image that is no array has an affine beside its own; the function that uses the image raises it.
 
     Examples
     --------

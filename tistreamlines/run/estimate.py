@@ -49,7 +49,7 @@ class Estimate:
     pilot_seeds, pilot_seconds : int, float
         Seeds that were tracked, and how long it took.
     spec : Spec
-        What the run does; kernels, the record and the comparisons of ``resume`` and ``join`` follow from it.
+        The plan of the run; kernels, the record and the comparisons of ``resume`` and ``join`` follow from it.
 
     Examples
     --------

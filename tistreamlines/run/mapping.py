@@ -107,12 +107,12 @@ def map_tractogram(
     DeviceError
         If the device is unavailable, or lacks the memory.
     TypeError
-        If a keyword is not an option of what is made.
+        If a keyword is not an option of the products.
 
     Notes
     -----
-    Maps are those of MRtrix3's ``tckmap``, matrices those of ``tck2connectome``, sampled values those of ``tcksample``,
-    and weights those of ``tcksift2``.
+    MRtrix3's ``tckmap`` makes the same maps, ``tck2connectome`` the same matrices, ``tcksample`` the same values, and
+    ``tcksift2`` the same weights.
 
     Examples
     --------

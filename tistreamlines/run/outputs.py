@@ -70,7 +70,7 @@ class Outputs:
 
     @property
     def others(self) -> list[tuple[Path, str]]:
-        """The counts and the files of the report, each with what messages call it."""
+        """The counts and the files of the report, each with its name in messages."""
         pages = [] if self.report is None else files_of(self.report).values()
         counts = [] if self.stats is None else [(self.stats, f"--json-stats {self.stats}:")]
         return counts + [(path, f"--report {self.report}: {path.name}") for path in pages]

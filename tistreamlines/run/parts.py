@@ -70,7 +70,7 @@ def join(
     ParameterError
         If an option is invalid, or if options cannot be combined.
     TypeError
-        If a keyword is not an option of what is joined.
+        If a keyword is not an option of the joined files.
 
     Examples
     --------

@@ -63,7 +63,7 @@ class Spec:
     settings: Settings = field(repr=False, compare=False)
 
     def table(self) -> dict[str, str]:
-        """Return the description as text, by what is described."""
+        """Return the description as text, with a name for each line."""
         followed = "the series" if self.source == FITTED else flag(self.source)
         model = "" if self.model is None else f", {self.model} of order {self.order}"
         return {

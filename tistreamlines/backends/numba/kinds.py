@@ -1,4 +1,4 @@
-"""Types of what functions are called with, as processes tell each other without Numba."""
+"""Types of the arguments of functions, as processes describe them to each other without Numba."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
 
 
 class NumbaProgram(HostArrays):
-    """Kernels linked for the CPU; see ``backends.program.Program`` for what each method does.
+    """Kernels linked for the CPU; ``backends.program.Program`` describes each method.
 
     The threads are Python's, since kernels release its lock: Numba's own parallel loops take longer to compile and to start.
 

@@ -70,7 +70,7 @@ def _spell(kind: str, int64: bool) -> dict[str, Callable[..., str]]:
 
 
 def _guarded(left: str, symbol: str, right: str) -> str:
-    """Guard a product or a sum against fusing and reordering; see docs/design.md."""
+    """Guard a product or a sum against fusing and reordering."""
     return f"_guard({left} {symbol} {right}, _zero)"
 
 

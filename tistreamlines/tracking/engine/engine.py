@@ -34,7 +34,7 @@ from .kernels import demand_of, filters_of, kernels_of, settings_for
 FEWEST_SELECTED = 1024  # fewest seeds of a chunk with a number of streamlines to select
 LOOK_SECONDS = 0.0003  # between looks at whether a chunk has ended
 SPARE = 1.25  # times as many seeds as are expected to give that number
-Block = SeedBlock  # with directions in place of their codes: see Engine.track
+Block = SeedBlock  # with directions instead of their codes: see Engine.track
 
 
 class Engine:

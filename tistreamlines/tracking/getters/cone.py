@@ -164,7 +164,7 @@ def patched_tables(scheme: Scheme, options: PmfOptions, rows: PmfRows, numbers: 
         start = round_up(start)  # so that a step reads one chunk besides the patches
     aligned = round_up(start, LINE)
     if round_up(aligned + behind) == round_up(start + behind):
-        start = aligned  # bounds are read from what was just stored: that takes longer if they lie in two lines
+        start = aligned  # bounds are read from rows that were just stored: that takes longer if they lie in two lines
     tables = pmf_tables(scheme, options, rows=add_bounds(rows, vertices, order, start))
     known = np.minimum(np.maximum(numbers, ~numbers), len(vertices) - 1)
     places = vertices[known].reshape(-1, 32, 3).transpose(0, 2, 1)
