@@ -37,8 +37,7 @@ SLOW = {
         "test_devices_tell_what_they_are_tried_with",
         "test_the_users_choice_of_a_vulkan_device_is_heeded",
     ),
-    "backends/tried": ( "test_another_version_gives_the_same_bits_and_a_note",
-    ),
+    "backends/tried": ("test_another_version_gives_the_same_bits_and_a_note",),
     "backends/two_threads": (
         "test_a_fit_goes_on_while_another_thread_imports",
         "test_the_list_of_environment_variables_stays_where_threads_read_it",
@@ -54,19 +53,34 @@ SLOW = {
     "benchmarks/truth/quality": ("test_the_script_scores_ways_and_tells_why_one_fails", "test_ways_follow_the_fibres"),
     "benchmarks/truth/truth": ("test_the_strands_themselves_are_valid",),
     "cli/cli": (
+        "TestDemo::test_table_and_files", "TestOutputs::test_chunks_and_threads_change_no_byte",
+        "TestOutputs::test_files_and_records",
     ),
-    "cli/getters": (),
+    "cli/getters": ("TestGetters::test_without_a_series",),
     "cli/printing": ("test_a_full_disk_is_told_of_once", "test_a_stream_that_is_closed_from_the_start_is_one_line"),
     "cli/signals": (
         "test_too_late", "test_while_a_library_is_at_work",
         "test_while_it_tracks", "test_while_the_file_is_finished",
     ),
     "cli/verify": (
+        "TestDifferences::test_do_not_count_when_fast", "TestDifferences::test_other_draws_and_a_run_that_fails",
+        "TestEqual::test_cpu", "TestEqual::test_every_arch_on_the_phantom_that_it_makes",
     ),
-    "cuslines/tracker": (),
+    "cuslines/tracker": ("TestProb::test_its_own_options", "TestSameAsTrack::test_on_another_device"),
     "dipy/dipy": (
+        "TestCriteria::test_cmc_agrees", "TestCriteria::test_streamlines_end_where_dipys_do",
+        "TestFunctions::test_bootstrap_agrees", "TestFunctions::test_deterministic_streamlines_are_dipys",
+        "TestFunctions::test_parallel_transport_agrees",
+        "TestFunctions::test_samples_on_a_sphere_follow_dipys_streamlines",
+        "TestLocalTracking::test_deterministic_streamlines_are_dipys",
+        "TestLocalTracking::test_one_way_from_given_directions", "TestLocalTracking::test_random_streamlines_agree",
+        "TestParticles::test_particle_filtering_agrees",
+        "TestReproducible::test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large",
     ),
     "dipy/more": (
+        "TestPeaks::test_deterministic_streamlines_are_dipys", "TestPeaks::test_eudx_is_near_to_dipys",
+        "TestPeaks::test_particles_follow_the_coefficients_of_peaks",
+        "TestRegions::test_regions_keep_the_streamlines_that_visit_them",
     ),
     "fit/csd_weight": ("test_more_streamlines_are_valid", "test_the_record_has_what_was_chosen"),
     "fit/frames": (
@@ -77,6 +91,8 @@ SLOW = {
     "fit/lobes": ("test_devices_give_the_cpus_bits",),
     "fit/order_and_volumes": ("test_the_angle_of_prob_follows_the_order_unless_it_is_given",),
     "fit/response": (
+        "TestRuns::test_auto_is_fa_or_tournier_where_few_voxels_have_a_high_fa",
+        "TestRuns::test_numbers_are_those_of_a_file", "TestRuns::test_the_record_has_the_response_and_its_file",
     ),
     "fit/shells": ("test_models_are_fitted_to_the_higher_shell", "test_one_shell_is_that_of_dwiextract"),
     "helpers": (
@@ -88,7 +104,7 @@ SLOW = {
     "io/mif_runs": ("test_tissues",),
     "io/orientations": ("test_harmonics_come_back_as_functions",),
     "io/picture": ("test_direction_gives_the_colour_and_the_side_of_the_page",),
-    "io/stored": ("test_every_type_byte_order_and_scaling",),
+    "io/stored_image": ("test_every_type_byte_order_and_scaling",),
     "linker/link": ("test_numbas_cache_never_mixes_two_linkings",),
     "linker/maths": ("test_reference_dialects_have_float64",),
     "linker/rng": ("test_all_residuals_are_equally_likely", "test_dialects_draw_the_same"),
@@ -102,7 +118,7 @@ SLOW = {
     "plugins": ("test_a_worker_knows_it", "test_without_the_weight_it_is_like_prob"),
     "repository/examples": ("test_nipype_node", "test_own_product"),
     "repository/site": ("test_pages_load_nothing_from_the_network",),
-    "run/api_memory": (),
+    "run/api_memory": ("TestSameBits::test_orientations", "TestSameBits::test_series"),
     "run/api_objects": (
         "test_density_is_a_product", "test_stopping_rules_and_regions", "test_the_bits_are_those_of_keywords",
     ),
@@ -112,17 +128,20 @@ SLOW = {
         "test_killed_workers_change_no_byte", "test_many_subjects",
     ),
     "run/estimate": (
+        "TestRuns::test_a_part_has_its_share", "TestRuns::test_a_pilot_tells_what_a_run_gives",
+        "TestRuns::test_a_time_limit_ends_the_run", "TestRuns::test_of_a_run_on_a_gpu_that_can_go_on",
+        "TestRuns::test_seeds_in_a_grid_are_spread",
     ),
     "run/fixels": ("test_mrtrix_reads_the_folder",),
     "run/group_folders": ("test_every_output_is_written",),
     "run/mapping": ("test_vulkan_has_the_same_bytes",),
     "run/one_process": ("test_the_bytes_of_several_processes",),
-    "run/parts": (),
-    "run/plan": (),
+    "run/parts": ("TestResume::test_a_run_goes_on_with_the_same_bytes", "TestResume::test_kills_at_random_moments"),
+    "run/plan": ("TestOptions::test_so_do_numbers",),
     "run/product_runs": ("test_several_devices_of_which_one_is_lost", "test_vulkan"),
     "run/progress": ("test_a_notebook_sees_a_bar", "test_sift2_prepares_in_a_stage_of_its_own"),
     "run/samples": ("test_particles_look_for_a_way_on", "test_the_cache_keeps_the_tables"),
-    "run/record": (),
+    "run/record": ("TestRecords::test_odd_values",),
     "tracking/convergence": (
         "test_arcs_are_of_the_second_order", "test_deterministic_errors_are_of_the_first_order",
         "test_exact_arcs_solve_the_frames_equation", "test_shorter_steps_of_parallel_transport_stay_closer",
@@ -130,6 +149,8 @@ SLOW = {
     "tracking/growth/pace": ("test_launches_are_short_on_any_device",),
     "tracking/growth/sizes": ("test_cutting_a_run_changes_no_bit_and_keeps_the_limit",),
     "tracking/getters/asymmetric": (
+        "TestProb::test_no_step_of_no_probability", "TestProb::test_the_kernels_are_told",
+        "TestPtt::test_probes_look_ahead_only",
     ),
     "tracking/getters/boot": (
         "test_a_direction_is_missing_as_often_as_dipys", "test_a_redraw_follows_its_rule",
@@ -147,7 +168,7 @@ SLOW = {
         "test_data_support_is_dipys", "test_steps_follow_dipys_law", "test_the_nearest_vertex_is_dipys",
     ),
     "tracking/getters/ptt_lines": ("test_lengths_are_localtrackings",),
-    "tracking/getters/ptt_surface": (),
+    "tracking/getters/ptt_surface": ("TestCommands::test_verify", "TestDropIn::test_same_as_track"),
     "tracking/getters/samples": ("test_the_getter_takes_the_steps_of_the_oracle",),
     "tracking/parity": ("test_float64_dialects_grow_the_same_streamlines", "test_parity_notices_a_wrong_constant"),
     "tracking/products/device_density": (
@@ -164,7 +185,9 @@ SLOW = {
     ),
     "tracking/registry": ("test_the_toy_rule_ends_streamlines_by_chance",),
     "tracking/seeding/seed_grids": ("test_another_order_of_axes_changes_nothing",),
-    "tracking/seeding/seeding": ( "test_tckgen_places_seeds_alike",
+    "tracking/seeding/seeding": (
+        "TestDirections::test_they_are_moved_a_little", "TestRuns::test_a_cache_keeps_what_each_needs",
+        "TestRuns::test_threads_and_chunks_change_nothing", "test_tckgen_places_seeds_alike",
     ),
     "tracking/selection/dropped": (
         "test_counts_do_not_depend_on_chunks_threads_and_devices", "test_ends_of_the_streamlines_written",
@@ -192,6 +215,11 @@ SLOW = {
     "tracking/stopping/tissues": ("test_a_run_without_a_series_warns",),
     "viewer/view": ("test_a_browser_shows_it_without_an_error",),
     "workers/several": (
+        "TestLosses::test_a_device_that_is_lost", "TestLosses::test_a_device_that_is_lost_twice_is_left_out",
+        "TestLosses::test_a_device_without_memory", "TestLosses::test_a_worker_that_hangs",
+        "TestLosses::test_a_worker_that_is_killed", "TestLosses::test_both_workers_die_while_a_selection_is_counted",
+        "TestMemoryOfOneDevice::test_half_as_many_seeds_are_tried", "TestRuns::test_a_file_and_its_record",
+        "TestRuns::test_one_line_if_no_device_is_left", "TestRuns::test_seeds_of_a_file",
         "test_a_caller_that_stops_and_starts_again", "test_a_filter_travels_with_its_kernels",
         "test_a_time_limit_leaves_whole_chunks", "test_directions_and_numbers_of_seeds",
         "test_memory_is_free_when_batches_are_gone", "test_selected_streamlines",
