@@ -139,8 +139,8 @@ def _check(values: Array, expected: Array, what: str, device: Device) -> None:
     """Refuse to report a rate of work that was not done."""
     wrong = np.count_nonzero(values.reshape(expected.shape) != expected)
     if wrong:
-        values = f"{wrong} of {expected.size} values of {what}"
-        raise DeviceError(f"{device.arch}: {device.name} gets {values} wrong: see tistreamlines verify")
+        share = f"{wrong} of {expected.size} values of {what}"
+        raise DeviceError(f"{device.arch}: {device.name} gets {share} wrong: see tistreamlines verify")
 
 
 def _copy_rate(program: Program, device: Device, seconds: float) -> float:

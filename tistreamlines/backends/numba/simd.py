@@ -134,9 +134,11 @@ def _function(name: str):
     def call(typingctx, x):
         scalar, kind = (x.scalar, "v32f") if isinstance(x, Lanes) else (x, "f")
 
+        kind += str(64 if scalar == types.float64 else 32)
+
         def build(context, builder, sig, args):
             signature = ir.FunctionType(args[0].type, [args[0].type])
-            return builder.call(cgutils.get_or_insert_function(builder.module, signature, f"{name}.{kind}{scalar.bitwidth}"), args)
+            return builder.call(cgutils.get_or_insert_function(builder.module, signature, f"{name}.{kind}"), args)
 
         return x(x), build
 

@@ -25,11 +25,12 @@ def quick_front_end(compiler: Compiler) -> Iterator[None]:
     from taichi.lang.ast.ast_transformer_utils import ASTTransformerContext as Context
 
     with _reading:
-        before, Context.get_pos_info = Context.get_pos_info, _position
+        before = Context.get_pos_info
+        setattr(Context, "get_pos_info", _position)  # noqa: B010 -- types of Taichi's method differ
         try:
             yield
         finally:
-            Context.get_pos_info = before
+            setattr(Context, "get_pos_info", before)  # noqa: B010
 
 
 def _position(context: Any, node: ast.expr | ast.stmt) -> str:
