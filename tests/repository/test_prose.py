@@ -9,7 +9,7 @@ from places import ROOT
 from prose import Sentence, divided, of_module, of_page, sentences
 
 FILES = [
-    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "tistreamlines").rglob("*.py")),
 ]
 MOST_WORDS = 40  # between semicolons
