@@ -52,6 +52,7 @@ def track_options(world: Path, out: Path) -> dict[str, Options]:
             "dg": "ptt", "stopping": "act", "pft": True, "include": [middle], **series, **shares,
         },
         "ptt of the paper": {"dg": "ptt", "stopping": "threshold", "probe_rule": "paper", **series},
+        "ptt in a mask": {"dg": "ptt", "stopping": "binary", "stop_mask": image["inner"], **series},
         "ptt, products": {"dg": "ptt", "stopping": "threshold", **series, **products},
         "ifod1 goes back": {"dg": "ifod1", "backtrack": True, "crop_at_gmwmi": True, "nseeds": 24, **fods, **act5},
         "ifod2 in deep grey matter": {"dg": "ifod2", "sgm_truncation": "roulette", "nseeds": 24, **fods, **act5},

@@ -154,6 +154,7 @@ class Rule(Part):
     maps : number of its maps on another grid.
     crops : 1 if ends may lie within their last segments.
     cut : where a half is cut back to that has left subcortical grey matter.
+    reads_voxels : whether ``classify`` reads rows of voxels, which may not lie interleaved then.
     takes_back, in_turn : as of :class:`Recovery`.
     recovery : what helps a half on where the rule does not accept its end.
     """
@@ -173,6 +174,7 @@ class Rule(Part):
     maps: int = 0
     crops: int = 0
     cut: int = 0
+    reads_voxels: bool = host(default=False)
     takes_back: bool = host(default=False)
     in_turn: bool = host(default=False)
     recovery: Recovery = host(default_factory=Recovery)

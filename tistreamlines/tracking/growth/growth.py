@@ -72,7 +72,7 @@ def layout_on(device: Device, getter: Getter, rule: Rule, settings: Settings, se
         getter = replace(getter, look_ahead=None)  # a GPU grows other halves while it waits for memory
     return Layout.of(
         getter, rule, selection, paged=int(device.on_host), gathers=int(not device.on_host),
-        interleaved=CUBE if getter.read_by_lanes and not device.on_host else 1,
+        interleaved=CUBE if getter.read_by_lanes and not (rule.reads_voxels or device.on_host) else 1,
         directed=int(settings.directed and getter.aimed),
         one_way=settings.one_way * (1 + settings.either_sense), truncates=int(settings.truncate),
     )

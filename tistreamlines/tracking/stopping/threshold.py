@@ -138,7 +138,7 @@ class BinaryOptions:
 
 def binary_rule(options: BinaryOptions, sides: tuple[float, ...]) -> Rule:
     """Return the rule, which depends on nothing."""
-    return Rule(stopping=row_maps.Binary(), classify=row_maps.classify_binary)
+    return Rule(stopping=row_maps.Binary(), classify=row_maps.classify_binary, reads_voxels=True)
 
 
 def prepare_binary(
