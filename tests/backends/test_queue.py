@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tistreamlines.backends.numba.program import NumbaProgram
+from tistreamlines.backends.numba.program import QueuedProgram
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.parts import Source
 from tistreamlines.linker.records import INTS
@@ -43,7 +43,7 @@ def copy_now(item: i32, source: Ints, out: Ints):
     out[item] = source[item]
 
 
-class Gated(NumbaProgram):
+class Gated(QueuedProgram):
     """Kernels begin when their gate is open, and note their names."""
 
     def __init__(self, threads: int) -> None:

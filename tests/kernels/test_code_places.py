@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from linked import Linked, layout_along_vertices
 
-from tistreamlines.backends.numba.program import NumbaProgram
+from tistreamlines.backends.numba.program import NumbaProgram, QueuedProgram
 from tistreamlines.kernels.halves import HALVES_A_PAGE, IN_A_ROW, Rules, code_place
 from tistreamlines.linker.lang import Ints, func, i32
 from tistreamlines.linker.parts import Source
@@ -50,7 +50,7 @@ def test_first_steps_of_neighbours_share_a_page():
 
 
 def test_arrays_for_kernels_begin_with_zeros():
-    program = NumbaProgram(Source([write_places], [Linked(paged=1)]), queued={})
+    program = QueuedProgram(Source([write_places], [Linked(paged=1)]), queued={})
     for size in (0, 1, 5_000_000):
         array = program.empty(size, INTS)
         assert array.dtype == np.int32 and len(array) == max(size, 1) and not array.any()

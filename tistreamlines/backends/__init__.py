@@ -42,9 +42,11 @@ def open_program(
 
         return InterpretedProgram(source, bits=32)
     if device.on_host:
-        from .numba.program import NumbaProgram
+        from .numba.program import NumbaProgram, QueuedProgram
 
-        return NumbaProgram(source, fast=not exact, threads=threads, queued=queued or None)
+        if queued:
+            return QueuedProgram(source, fast=not exact, threads=threads, queued=queued)
+        return NumbaProgram(source, fast=not exact, threads=threads)
     from .taichi.trial import begin_beside, open_checked, program_class
 
     begin_beside(device, source, exact)

@@ -208,7 +208,7 @@ def test_a_device_without_memory_says_what_helps(monkeypatch):
     def full(*_: Any) -> None:
         raise RuntimeError("[cuda_driver.h] out of memory\nand more")
 
-    monkeypatch.setattr(_numba.NumbaProgram, "empty", full)
+    monkeypatch.setattr(_numba.QueuedProgram, "empty", full)
     with pytest.raises(DeviceError, match=r"has no memory for .* GB of seeds or .*memory_limit") as raised:
         engine()
     assert "\n" not in str(raised.value)

@@ -51,14 +51,9 @@ def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
 
 
 class NumbaProgram(HostArrays):
-    """Kernels linked for the CPU; ``backends.program.Program`` describes each method.
+    """Kernels linked for the CPU.
 
     The threads are Python's, since kernels release its lock: Numba's own parallel loops take longer to compile and to start.
-
-    Some kernels may run while the caller goes on. A kernel waits for those launched before it that use one of its arrays,
-    except arrays that :meth:`array` has made, to which no kernel writes. Kernels that share none may run together, so a
-    thread whose share of one is done begins with the next one of its queue. The threads of a queue take shares in the
-    order in which they were launched.
 
     Parameters
     ----------
@@ -66,17 +61,10 @@ class NumbaProgram(HostArrays):
     bits : of a real: 32, or 64 for reference.
     fast : the compiler may reorder arithmetic.
     threads : CPU threads, None for as many as the caller has given Numba.
-    queued : names of the kernels for which the caller does not wait, and of the queues in which they run.
     """
 
-    def __init__(
-        self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None,
-        queued: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None) -> None:
         super().__init__(bits)
-        self._queued, self.copies_beside = queued or {}, queued is not None
-        self._last: dict[int, Users] = {}  # what uses an array last, by the array's id
-        self._running: list[tuple[Users, npt.NDArray[np.int64]]] = []  # kernels, and the numbers of their next items
         self._scalars = {"real": self.real.type, "int": np.int64, "word": np.uint32}
         self.threads = threads or min(_threads_of_numba(), usable_cores())
         linked = link_once(source.roots, dialect(bits, fast), source.filling)
@@ -99,26 +87,11 @@ class NumbaProgram(HostArrays):
 
     def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
         """Run a kernel for items 0 to ``count`` - 1, with arguments by flat name; several threads may call this at once."""
-        used = [id(values[n]) for n, _ in self.signatures[name] if n in values and id(values[n]) in self._last]
-        before = {self._last[array] for array in used}
-        following = np.zeros(1, np.int64)
-        share, threads = self.share(name, count, values, following)
-        if name not in self._queued:
-            self._settle(before)
-            others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
-            share()
-            wait_for([others])
-            return
-
-        def work() -> None:
-            wait_for(before)
-            share()
-
-        pool = thread_pool(f"queue of {self._queued[name]}", self.threads)
-        shares = tuple(submit_once(pool, work) for _ in range(threads))
-        self._last.update(dict.fromkeys(used, shares))
-        self._running = [kernel for kernel in self._running if not all(share.done() for share in kernel[0])]
-        self._running.append((shares, following))
+        share, threads = self.share(name, count, values, np.zeros(1, np.int64))
+        others = [thread_pool("kernels", self.threads - 1).submit(share) for _ in range(1, threads)]
+        share()
+        for other in others:
+            other.result()
 
     def share(
         self, name: str, count: int, values: Mapping[str, object], following: npt.NDArray[np.int64]
@@ -129,7 +102,7 @@ class NumbaProgram(HostArrays):
         """
         call = self._functions[name]
         names = [n for n, _ in self.signatures[name] if n != "item"]
-        # converted once: threads need Python's lock for conversions, and would wait for each other
+        # converted once: threads need Python's lock for what they convert, and would wait for each other
         arguments = [(n, values[n], self._scalars.get(k)) for n, k in self.signatures[name] if n in values]
         shared = {n: Held(value if scalar is None else scalar(value)) for n, value, scalar in arguments}
         first, teams = [Held(count), Held(following)], self._teams[name]
@@ -145,7 +118,7 @@ class NumbaProgram(HostArrays):
         return share, max(1, min(self.threads, -(-count // TOGETHER)))
 
     def _kinds(self, signature: list[tuple[str, str]]) -> tuple[Kind, ...] | None:
-        """Types of the arguments that :meth:`run` gives a kernel; None for a function that only kernels can call."""
+        """Types of what :meth:`run` gives a kernel; None for a function that only kernels can call."""
         known: dict[str, Kind] = {kind: (np.dtype(scalar).name, "number", 1) for kind, scalar in self._scalars.items()}
         known |= {REALS: (self.real.name, "array", 1), INTS: ("int32", "array", 1)}
         kinds = [kind for name, kind in signature if name != "item"]
@@ -159,13 +132,70 @@ class NumbaProgram(HostArrays):
         return {n: Held(self.empty(size + LINE, kind)[:size]) for n, (kind, size) in used.items()}
 
 
+def _threads_of_numba() -> int:
+    """Number of threads that the caller has given Numba, which need not be imported for that."""
+    if numba := sys.modules.get("numba"):
+        with suppress(ValueError):  # it cannot start its threads, which no kernel of this package needs
+            return numba.get_num_threads()
+    setting = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(setting) if setting.isdigit() and int(setting) else sys.maxsize
+
+
+class QueuedProgram(NumbaProgram):
+    """Kernels some of which run in threads of their own; see ``backends.program.Program`` for what each method does.
+
+    A kernel waits for those launched before it that use one of its arrays, except arrays that :meth:`array` has made,
+    to which no kernel writes. Kernels that share none may run together, so a thread whose share of one is done begins
+    with the next one of its queue. The threads of a queue take shares in the order in which they were launched.
+
+    Parameters
+    ----------
+    source, fast, threads : see :class:`NumbaProgram`.
+    queued : names of the kernels for which the caller does not wait, and of the queues in which they run.
+    """
+
+    copies_beside = True
+
+    def __init__(
+        self, source: Source, *, fast: bool = False, threads: int | None = None, queued: Mapping[str, str]
+    ) -> None:
+        super().__init__(source, fast=fast, threads=threads)
+        self._queued = queued
+        self._last: dict[int, Users] = {}  # what uses an array last, by the array's id
+        self._running: list[tuple[Users, npt.NDArray[np.int64]]] = []  # kernels, and the numbers of their next items
+
     def empty(self, size: int, kind: str) -> Array:
         """Return an array for kernels to fill."""
         dtype = self.dtype(kind)
-        large = self.copies_beside and size * dtype.itemsize >= LARGE and hasattr(mmap, "MADV_NOHUGEPAGE")
+        large = size * dtype.itemsize >= LARGE and hasattr(mmap, "MADV_NOHUGEPAGE")
         array = in_small_pages(size, dtype) if large else super().empty(size, kind)
         self._last[id(array)] = ()
         return array
+
+    def run(self, name: str, count: int, values: Mapping[str, object]) -> None:
+        """Run a kernel, or launch it if it is one of the queued ones."""
+        used = [id(values[n]) for n, _ in self.signatures[name] if n in values and id(values[n]) in self._last]
+        before = {self._last[array] for array in used}
+        if name not in self._queued:
+            self._settle(before)
+            super().run(name, count, values)
+        else:
+            self._launch(name, count, values, used, before)
+
+    def _launch(self, name: str, count: int, values: Mapping[str, object], used: list[int], before: set[Users]) -> None:
+        """Let threads run a kernel when those before it are done."""
+        following = np.zeros(1, np.int64)
+        share, threads = self.share(name, count, values, following)
+
+        def work() -> None:
+            wait_for(before)
+            share()
+
+        pool = thread_pool(f"queue of {self._queued[name]}", self.threads)
+        shares = tuple(submit_once(pool, work) for _ in range(threads))
+        self._last.update(dict.fromkeys(used, shares))
+        self._running = [kernel for kernel in self._running if not all(share.done() for share in kernel[0])]
+        self._running.append((shares, following))
 
     def drop(self) -> None:
         """Let kernels that still run take no further items."""
@@ -179,12 +209,12 @@ class NumbaProgram(HostArrays):
         self._last[id(array)] = (*self._last[id(array)], done)
 
     def upload(self, array: Array, values: Array, *, beside: bool = False) -> Array:
-        """Wait for the users of an array; copy values to its front."""
+        """Wait for what uses an array; copy values to its front."""
         self._settle([self._last.get(id(array), ())])
         return super().upload(array, values)
 
     def host(self, array: Array, count: int) -> Array:
-        """Wait for the users of an array; return a copy of its first ``count`` elements."""
+        """Wait for what uses an array; return a copy of its first ``count`` elements."""
         self._settle([self._last.get(id(array), ())])
         return super().host(array, count)
 
@@ -194,7 +224,7 @@ class NumbaProgram(HostArrays):
 
         def finish() -> Array:
             self._settle([last])
-            return super(NumbaProgram, self).host(array, count)
+            return super(QueuedProgram, self).host(array, count)
 
         return Transfer(finish, lambda: all(future.done() for future in last))
 
@@ -211,15 +241,6 @@ class NumbaProgram(HostArrays):
             raise
 
 
-def _threads_of_numba() -> int:
-    """Number of threads that the caller has given Numba, which need not be imported for that."""
-    if numba := sys.modules.get("numba"):
-        with suppress(ValueError):  # it cannot start its threads, which no kernel of this package needs
-            return numba.get_num_threads()
-    setting = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(setting) if setting.isdigit() and int(setting) else sys.maxsize
-
-
 def in_small_pages(size: int, dtype: np.dtype) -> Array:
     """Return an array of zeros of which the system provides small pages, when they are first touched."""
     try:
@@ -231,7 +252,7 @@ def in_small_pages(size: int, dtype: np.dtype) -> Array:
     return np.frombuffer(memory, dtype)
 
 
-def wait_for(users: Iterable[Iterable[Future[None]]]) -> None:
+def wait_for(users: Iterable[Users]) -> None:
     """Wait for all that uses some arrays; raise what one of them has raised."""
     for futures in users:
         for future in futures:

@@ -26,7 +26,7 @@ from ..collector import Collector
 from .unpacking import PackedStreamlines, Unpacker, piece_bounds
 
 if TYPE_CHECKING:
-    from ....backends.numba.program import NumbaProgram
+    from ....backends.numba.program import QueuedProgram
 
 # a part of a chunk, what waits for its codes, the points of a batch, and whether it is the last part
 Piece = tuple[PackedStreamlines, Callable[[], None] | None, int, bool]
@@ -235,7 +235,7 @@ class PointsOnHost(Points):
         """Let threads lay out the points. Until they have, no later chunk takes the place of the codes."""
         self.begin_chunk()
         with growth.statistics.stage("pack"):
-            grown, program = self._gather(growth, accepted), cast("NumbaProgram", growth.program)
+            grown, program = self._gather(growth, accepted), cast("QueuedProgram", growth.program)
             for batch in self.lay_out(growth, grown, self.points_each(int(grown.offsets[-1])), True):
                 program.also_read(grown.words, batch)
 
