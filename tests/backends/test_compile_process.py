@@ -101,7 +101,7 @@ HINDRANCES = {
     "no Python": (sys, "executable", ""),
     "no process": (compile_process.subprocess, "Popen", no_more_processes),
     **{
-        name: (compile_process, "calling", lambda *_, code=code: helper(code)) for name, code in (
+        name: (compile_process, "module_command", lambda *_, code=code: helper(code)) for name, code in (
             ("ended", "import sys; sys.exit(3)"),
             ("killed", "import os, sys; sys.stdin.buffer.read(9); os.abort()"),
             ("nonsense", "import sys; sys.stdin.buffer.read(100); print(0, flush=True)"),

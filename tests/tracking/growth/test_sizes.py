@@ -262,7 +262,7 @@ def test_the_last_chunks_are_small_and_all_seeds_are_taken():
 def test_points_of_a_seed_are_those_of_the_last_chunk():
     used = engine(chunk_size=20)
     batch = whole(used.track(SEEDS[:20]))
-    assert used.growth.room.points == (len(batch.points) - len(batch)) / 20
+    assert used.growth.memory.points == (len(batch.points) - len(batch)) / 20
 
 
 def test_a_cpu_counts_by_its_own_rules():
