@@ -16,6 +16,7 @@ from tables import noting
 import tistreamlines as ts
 from tistreamlines.errors import InputError, ParameterError
 from tistreamlines.io import gradients
+from tistreamlines.io.gradients import drain
 from tistreamlines.run.log import Log
 from tistreamlines.run.plan import make_plan
 from tistreamlines.space.sphere import most_peaks
@@ -160,7 +161,7 @@ class TestPipes:
         chosen = ts.Parameters.given({"mask": head.mask})
         expected = make_plan(series, chosen, Log())
         for name, content in zip(("bvals", "bvecs"), contents[1:], strict=True):
-            series[name] = self.fed(tmp_path / name, content)
+            series[name] = drain(self.fed(tmp_path / name, content))
         plan = make_plan(series, chosen, Log())
         assert plan.hashes == expected.hashes
         assert plan.hashes["bvals"] == hashlib.sha256(contents[1]).hexdigest()

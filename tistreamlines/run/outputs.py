@@ -130,13 +130,13 @@ def check_names(
     ParameterError
         If two outputs have the same name.
     """
-    tractogram, record, page = outputs.tractogram, outputs.record, outputs.report
+    tractogram, page = outputs.tractogram, outputs.report
     if page is not None and page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
     for path in (tractogram, *outputs.product_files):
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")
-    others = outputs.others
+    record, others = outputs.record, outputs.others
     files = [*outputs.main, *(path for path, _ in others)]
     for path in files:
         check_name(path, taken)

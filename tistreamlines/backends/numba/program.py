@@ -102,7 +102,7 @@ class NumbaProgram(HostArrays):
         """
         call = self._functions[name]
         names = [n for n, _ in self.signatures[name] if n != "item"]
-        # converted once: threads need Python's lock for what they convert, and would wait for each other
+        # converted once: a conversion needs Python's lock, so threads would wait for each other
         arguments = [(n, values[n], self._scalars.get(k)) for n, k in self.signatures[name] if n in values]
         shared = {n: Held(value if scalar is None else scalar(value)) for n, value, scalar in arguments}
         first, teams = [Held(count), Held(following)], self._teams[name]
@@ -118,7 +118,7 @@ class NumbaProgram(HostArrays):
         return share, max(1, min(self.threads, -(-count // TOGETHER)))
 
     def _kinds(self, signature: list[tuple[str, str]]) -> tuple[Kind, ...] | None:
-        """Types of what :meth:`run` gives a kernel; None for a function that only kernels can call."""
+        """Types of the arguments that :meth:`run` passes; None for a function that only kernels can call."""
         known: dict[str, Kind] = {kind: (np.dtype(scalar).name, "number", 1) for kind, scalar in self._scalars.items()}
         known |= {REALS: (self.real.name, "array", 1), INTS: ("int32", "array", 1)}
         kinds = [kind for name, kind in signature if name != "item"]
@@ -142,7 +142,7 @@ def _threads_of_numba() -> int:
 
 
 class QueuedProgram(NumbaProgram):
-    """Kernels some of which run in threads of their own; see ``backends.program.Program`` for what each method does.
+    """Kernels some of which run in separate threads; ``backends.program.Program`` describes each method.
 
     A kernel waits for those launched before it that use one of its arrays, except arrays that :meth:`array` has made,
     to which no kernel writes. Kernels that share none may run together, so a thread whose share of one is done begins
@@ -209,12 +209,12 @@ class QueuedProgram(NumbaProgram):
         self._last[id(array)] = (*self._last[id(array)], done)
 
     def upload(self, array: Array, values: Array, *, beside: bool = False) -> Array:
-        """Wait for what uses an array; copy values to its front."""
+        """Wait for the users of an array; copy values to its front."""
         self._settle([self._last.get(id(array), ())])
         return super().upload(array, values)
 
     def host(self, array: Array, count: int) -> Array:
-        """Wait for what uses an array; return a copy of its first ``count`` elements."""
+        """Wait for the users of an array; return a copy of its first ``count`` elements."""
         self._settle([self._last.get(id(array), ())])
         return super().host(array, count)
 
