@@ -81,7 +81,7 @@ def test_some_of_its_streamlines(places):
     seeds = DirectedSeeds((np.zeros((6, 3), np.float32), 0, None), counts, {}, lambda: np.arange(6, dtype=np.int32))
     chunk = seeds.chunk()
     chunk = replace(chunk, state=np.arange(48).reshape(12, 2, 2), besides={"cropped": cropped})
-    part = chunk.some(places)
+    part = chunk.select(places)
     for name in ("seed", "branch", "number", "state"):
         np.testing.assert_array_equal(getattr(part, name), getattr(chunk, name)[places])
     np.testing.assert_array_equal(part.besides["cropped"], cropped[places])
