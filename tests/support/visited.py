@@ -80,17 +80,17 @@ def densities():
     return fixels_with(table, fibres, np.random.default_rng(3).uniform(0.2, 1.0, table.counts.shape))
 
 
-def weigh(count, fixels=None, arch="cpu", threads=None, parts=1, room=None, **rules):
-    """Weights of random curves, whose visits are found in so many parts and kept in ``room``, if there is one."""
+def weigh(count, fixels=None, arch="cpu", threads=None, parts=1, memory=None, **rules):
+    """Weights of random curves, whose visits are found in so many parts and kept in ``memory``, if there is one."""
     fixels, lines, device = fixels or densities(), curves(count, seed=11), choose(arch)
     visitor, visits = Visitor(fixels.table, STEP, device, threads), []
     for numbers in np.array_split(np.arange(count), parts):
         for part in visitor.parts(lines[numbers]):
-            moved = part.moved(int(numbers[0]))
-            visits.append(moved if room is None else room.keep(moved))
+            moved = part.renumber(int(numbers[0]))
+            visits.append(moved if memory is None else memory.keep(moved))
     stored = sum(isinstance(part.words, StoredWords) for part in visits)
     options = Sift2Options(**{f"sift2_{name}": value for name, value in rules.items()})
-    return sift2(fixels, visits, count, device, options, threads=threads, room=room), stored
+    return sift2(fixels, visits, count, device, options, threads=threads, memory=memory), stored
 
 
 def weigh_within(left, folder, count, arch="cpu", threads=None, parts=1, **more):
@@ -98,11 +98,11 @@ def weigh_within(left, folder, count, arch="cpu", threads=None, parts=1, **more)
     fixels, device = fixel_table().count, choose(arch)
     teams = sum(-(-len(numbers) // 32) for numbers in np.array_split(np.arange(count), parts))
     limit = None if left is None else left + needed(fixels, device, threads) + 4 * teams * (32 * A_LANE + A_TEAM)
-    room = VisitMemory(fixels, device, threads, limit=limit, beside=folder / "w.txt")
+    memory = VisitMemory(fixels, device, threads, limit=limit, beside=folder / "w.txt")
     try:
-        return weigh(count, arch=arch, threads=threads, parts=parts, room=room, **more)
+        return weigh(count, arch=arch, threads=threads, parts=parts, memory=memory, **more)
     finally:
-        room.close()
+        memory.close()
 
 
 def needed(fixels, device, threads):
