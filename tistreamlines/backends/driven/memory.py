@@ -132,6 +132,7 @@ class Memory(Generic[Mark]):
 
     def clear(self, buffer: Buffer[Mark]) -> None:
         """Let the device fill a buffer with zeros."""
+        raise NotImplementedError
 
     def put(self, target: Buffer[Mark], address: int, size: int) -> None:
         """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
@@ -140,6 +141,7 @@ class Memory(Generic[Mark]):
         self.give_back(copy, self._send(copy, target, size))
 
     def _send(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:
+        """Let the device copy bytes of a buffer of the host to the start of another one; return the mark of that."""
         raise NotImplementedError
 
     def fetch(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:
@@ -149,7 +151,8 @@ class Memory(Generic[Mark]):
     def _allocated(self, size: int, host: bool) -> Buffer:
         raise NotImplementedError
 
-    def _destroy(self, buffer: Buffer) -> None: ...
+    def _destroy(self, buffer: Buffer) -> None:
+        raise NotImplementedError
 
     def is_done(self, mark: Mark | None) -> bool:
         """Whether the device has come as far as a mark; any device has if it is None."""
@@ -157,9 +160,11 @@ class Memory(Generic[Mark]):
 
     def wait(self, mark: Mark | None) -> None:
         """Wait until the device has come as far as a mark."""
+        raise NotImplementedError
 
     def sync(self) -> None:
         """Wait until all is done that was handed to the device."""
+        raise NotImplementedError
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -20,9 +20,9 @@ MONTH = 30 * 86400.0  # seconds after which no process uses a folder any more
 
 
 def object_folder(arch: str) -> str | None:
-    """Return a new folder; None for other archs, or if the user names one, and then Quadrants takes another one.
+    """Return a new folder; None for other archs, if the user names one, or if none can be made.
 
-    It is removed when Python ends. Processes that were killed leave theirs, which are removed after a month.
+    Then Quadrants takes another one, below /tmp. The folder is removed when Python ends. Processes that were killed leave theirs, which are removed after a month.
     """
     if arch != "amdgpu" or os.environ.get(FOLDER_VARIABLE) or not SAFE.fullmatch(place := tempfile.gettempdir()):
         return None
@@ -30,6 +30,15 @@ def object_folder(arch: str) -> str | None:
         for left in Path(place).glob(f"{PREFIX}*"):
             if left.stat().st_mtime < time.time() - MONTH:
                 shutil.rmtree(left, ignore_errors=True)
-    path = tempfile.mkdtemp(prefix=PREFIX)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    try:
+        path = tempfile.mkdtemp(prefix=PREFIX)
+    except OSError:
+        return None
+    atexit.register(_remove, path, os.getpid())
     return path
+
+
+def _remove(path: str, process: int) -> None:
+    """Remove a folder when Python ends, but not in a fork of the process that uses it."""
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)

@@ -50,6 +50,7 @@ class GpuProgram(Program[OnDevice]):
 
     def _load(self, text: str) -> None:
         """Load the module of this text."""
+        raise NotImplementedError
 
     def array(self, values: np.ndarray) -> OnDevice:
         """Return an array on the device that holds these values."""
@@ -64,6 +65,7 @@ class GpuProgram(Program[OnDevice]):
 
     def _launch(self, name: str, teams: int, arguments: Sequence[tuple[str, object]]) -> None:
         """Launch a kernel with arguments, each with its kind, in so many teams."""
+        raise NotImplementedError
 
     def _copy_later(self, array: OnDevice, out: np.ndarray) -> Callable[[], None] | None:
         """Return what copies an array to the host as kernels launched so far leave it; None if it was copied at once."""
