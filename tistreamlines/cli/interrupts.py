@@ -28,6 +28,7 @@ PATIENCE = 1.0  # seconds for the main thread to end by itself
 
 _heeded: list[int] = []
 _received: list[int] = []
+_kept: list[object] = []  # handlers that Python does not know
 _ending = threading.Lock()  # held while the process ends, or while its end is being prevented
 _too_late = False  # whether signals no longer end the run
 
@@ -91,10 +92,16 @@ def hold(on: bool) -> None:
 
 
 def explain_aborts() -> None:
-    """Let an abort end the process as an error does: where Vulkan loses the device, Taichi aborts."""
-    from ..backends.aborts import set_aborted
+    """Let an abort end the process as an error does: where Vulkan loses the device, Taichi aborts.
 
-    set_aborted(_aborted)
+    Python calls its own handlers only after a signal's return, which is too late then.
+    """
+    import ctypes
+
+    handler, setter = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda _: _aborted()), ctypes.pythonapi.PyOS_setsig
+    setter.argtypes, setter.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    _kept.append(handler)
+    setter(signal.SIGABRT, handler)
 
 
 def _aborted() -> None:
