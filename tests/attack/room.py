@@ -26,7 +26,7 @@ MEMORY = 6 << 30  # bytes of addresses: a damaged header may ask for all that th
 FAILED, WRONG_USE = 1, 2
 NEVER_SAID = ("Traceback", "unexpected", "Exception ignored", "Fatal Python error")
 FALLBACK = "tmp/tistreamlines-"  # kernels are kept there where there is no other cache
-TOLD = ("Note: ", "Warning: ")  # lines that a run may print whatever becomes of it
+MESSAGES = ("Note: ", "Warning: ")  # lines that a run may print whatever becomes of it
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -237,7 +237,7 @@ def unbalanced(record: Path) -> list[str]:
 
 def spoken(outcome: Outcome) -> list[str]:
     """What is wrong with the words of a run: it should say one line if it fails, and nothing if it does not."""
-    lines = [line for line in outcome.err.splitlines() if line.strip() and not line.startswith(TOLD)]
+    lines = [line for line in outcome.err.splitlines() if line.strip() and not line.startswith(MESSAGES)]
     said = outcome.err + outcome.out
     faults = [f"says {word!r}: {lines[-1] if lines else ''}" for word in NEVER_SAID if word in said]
     if faults:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 AUTO, SCANNER, TKRAS = SPACES = ("auto", "scanner", "tkras")
 MAGIC = re.compile(rb"\xff\xff[\xfd-\xff]")  # with which FreeSurfer's geometry begins
 POINTSET = re.compile(rb"<DataArray[^>]*NIFTI_INTENT_POINTSET.*?<Data>", re.DOTALL)
-TOLD_SCANNER = (2, 1, 20)  # the tags before the footer of a file of mris_convert --to-scanner; 0 for 1 without
+SCANNER_TAGS = (2, 1, 20)  # the tags before the footer of a file of mris_convert --to-scanner; 0 for 1 without
 GZIPPED, EXTERNAL = 3, 4  # codes of encodings
 MOST_BYTES = 1 << 30  # of an array, which are 89 million vertices
 SCANNER_CODE, ALIGNED_CODE = 1, 2  # of NIFTI_XFORM_SCANNER_ANAT and NIFTI_XFORM_ALIGNED_ANAT
@@ -133,7 +133,7 @@ def _read_freesurfer(path: Path, space: str, *_: Tell) -> Read:
     geometry: Any = read_geometry(path, read_metadata=True)
     vertices, triangles, footer = geometry
     affine = np.eye(4)
-    if space == AUTO and _tags_of(path, len(vertices), len(triangles)) == TOLD_SCANNER:
+    if space == AUTO and _tags_of(path, len(vertices), len(triangles)) == SCANNER_TAGS:
         space = SCANNER
     if space != SCANNER:
         if not str(footer.get("valid", "")).startswith("1"):

@@ -266,6 +266,7 @@ def estimate(
             run.engine, run.plan.seeds, run.seed_range, watcher.progress, select=chosen.select,
             time_limit=chosen.time_limit, formats=SINKS if path is None else [path.suffix.lower()],
             prepare_seconds=seconds, content=run.receiver.content,
+            # opened anew, since a run with tables from the cache opens no headers
             spec=describe(chosen, open_headers(run.series, chosen, Log())),
         )
 

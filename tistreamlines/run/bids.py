@@ -25,7 +25,7 @@ BIDS_VERSION = "1.10.0"
 AUTO = "auto"  # the file of a product that gets its BIDS name
 NAME = re.compile(r"(sub-[a-zA-Z0-9+]+(?:_[a-zA-Z]+-[a-zA-Z0-9+]+)*)_dwi(?:\.nii|\.nii\.gz|\.mif|\.mif\.gz|\.mih)")
 WHOLE, ONCE = "tract-wholebrain", ("include", "include_ordered", "exclude", "ends_in")
-TOLD = {"density": "Number of streamlines that pass through each voxel"}
+DESCRIPTIONS = {"density": "Number of streamlines that pass through each voxel"}
 
 
 def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Path, Parameters]:
@@ -101,7 +101,7 @@ def complete(parameters: Parameters, files: Mapping[str, tuple[Path, ...]]) -> N
         if path.name.endswith(suffix := f"_dwimap{PRODUCTS[name].suffixes[0]}"):
             beside = path.with_name(path.name.removesuffix(suffix) + "_dwimap.json")
             content = {
-                "Description": TOLD.get(name, f"The product of {flag(name)}"),
+                "Description": DESCRIPTIONS.get(name, f"The product of {flag(name)}"),
                 "Model": {"Description": f"{METHODS[parameters.dg].title} tractography, model {parameters.model}"},
             }
             sidecar.write_json(beside, content)

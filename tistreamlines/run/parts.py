@@ -29,7 +29,7 @@ from .products import makers_of, products_of
 from .record import PartRecord, inputs_of
 from .saving import Receiver, StoredTrx, damaged, difference
 
-TOLD = 10  # missing parts that are named
+MOST_NAMED = 10  # missing parts in a message
 
 
 def join(
@@ -153,9 +153,9 @@ def whole(parts: Sequence[StoredTrx]) -> list[StoredTrx]:
             seeds = f"{stored.record.result.seeds} of {part.seeds} seeds"
             raise InputError(f"{stored.path}: only {seeds} were tracked: track it again")
         known[part.number] = stored
-    missing = [*islice((str(number) for number in range(1, count + 1) if number not in known), TOLD + 1)]
+    missing = [*islice((str(number) for number in range(1, count + 1) if number not in known), MOST_NAMED + 1)]
     if missing:
-        named = ", ".join(missing[:TOLD]) + (", ..." if len(missing) > TOLD else "")
+        named = ", ".join(missing[:MOST_NAMED]) + (", ..." if len(missing) > MOST_NAMED else "")
         raise InputError(f"of {count} parts, these are missing: {named}; give the files of all parts")
     ordered, begin = [known[number] for number in sorted(known)], 0
     for stored in ordered:
