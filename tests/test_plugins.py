@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from places import ROOT
+from registries import restore_registries
 from small_runs import words_of, write_inputs
 
 import tistreamlines as ts
@@ -29,20 +30,19 @@ COMMON = {"nseeds": 300, "min_length": 0, "max_steps": 30, "arch": "cpu"}
 
 
 @pytest.fixture(autouse=True)
-def examples(monkeypatch):
-    """The examples, imported as users would, until the end of a test."""
-    tables = METHODS, STOPPING_RULES, PRODUCTS, vars(plugins)["_digests"]
-    before = [dict(table) for table in tables]
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    for name in OWN:
-        sys.modules.pop(name, None)
-        __import__(name)
-    yield sys.modules["own_getter"], sys.modules["own_rule"]
-    for table, was in zip(tables, before, strict=True):
-        table.clear()
-        table.update(was)
-    for name in OWN:
-        del sys.modules[name]
+def examples():
+    """The examples, imported as users would, until the end of a test.
+
+    What the monkeypatch of a test has changed in the registry comes back before: this fixture has another.
+    """
+    with pytest.MonkeyPatch.context() as patch, restore_registries():
+        patch.syspath_prepend(str(EXAMPLES))
+        for name in OWN:
+            sys.modules.pop(name, None)
+            __import__(name)
+        yield sys.modules["own_getter"], sys.modules["own_rule"]
+        for name in OWN:
+            del sys.modules[name]
 
 
 def points(result):

@@ -13,15 +13,13 @@ from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
+from registries import restore_registries
 
 import tistreamlines as ts
-from tistreamlines import plugins
 from tistreamlines.options.definitions import options
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
-from tistreamlines.tracking import registry
 
 needs_numpydoc = pytest.mark.skipif(not find_spec("numpydoc"), reason='no numpydoc: pip install ".[docs]"')
 MODULES = ["dipy", "cuslines", *(["distributed"] if find_spec("distributed") else [])]
@@ -154,8 +152,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def registries() -> Iterator[None]:
     """What an example registers is forgotten after it."""
-    tables = registry.METHODS, vars(registry)["_REGISTERED"], vars(plugins)["_digests"]
-    with patch.dict(tables[0]), patch.dict(tables[1]), patch.dict(tables[2]):
+    with restore_registries():
         yield
 
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from dialects import DIALECTS, reals
 from dialects import run as run_kernel
+from registries import restore_registries
 from scipy.ndimage import map_coordinates
 
 import tistreamlines as ts
-from tistreamlines import plugins
 from tistreamlines.kernels.lanes import MapVolume, map_at, point_in_map
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.linker.lang import Reals, func, i32, vec3
-from tistreamlines.tracking.registry import STOPPING_RULES
 from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
@@ -27,14 +26,11 @@ TRACKED = {"nseeds": 400, "max_steps": 60, "min_length": 0, "arch": "cpu", "like
 @pytest.fixture(scope="module")
 def layers():
     """The rule, registered until the end of this file."""
-    before, noted = dict(STOPPING_RULES), dict(vars(plugins)["_digests"])
-    import layers
+    with restore_registries():
+        import layers
 
-    yield layers
-    for table, was in ((STOPPING_RULES, before), (vars(plugins)["_digests"], noted)):
-        table.clear()
-        table.update(was)
-    del sys.modules["layers"]
+        yield layers
+        del sys.modules["layers"]
 
 
 @pytest.fixture(scope="module")
