@@ -239,7 +239,7 @@ def compile_all(folder: str, *names: str) -> None:
     print("\n" + json.dumps(compiled))
 
 
-BY_DAY = ("det", "prob with regions", "ifod2, recovered", "particles, ptt", "peaks")
+BY_DAY = ("det", "ifod2, recovered", "particles, ptt")
 
 
 @pytest.mark.parametrize("names", [BY_DAY, pytest.param((), marks=pytest.mark.nightly)], ids=["some", "all"])

@@ -20,7 +20,7 @@ from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
 CLOSE = 1e-3  # of a map to a threshold, within which float32 may decide otherwise
-TRACKED = {"nseeds": 400, "max_steps": 60, "min_length": 0, "arch": "cpu", "like": "dipy"}
+TRACKED = {"nseeds": 200, "max_steps": 60, "min_length": 0, "arch": "cpu", "like": "dipy"}
 
 
 @pytest.fixture(scope="module")
