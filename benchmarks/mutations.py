@@ -206,11 +206,11 @@ class Suite:
 
 def _near(root: Path, mutation: Mutation) -> list[str]:
     """Return the folders of tests that concern the file of a mutation most."""
-    if "kernels" in mutation.path:
-        names = ["kernels", "tracking/getters", "tracking/stopping"]
-    else:
-        names = ["/".join(mutation.path.split("/")[1:-1])]
-    return [f"tests/{name}" for name in names if (root / "tests" / name).is_dir() and name]
+    folders = Path(mutation.path).parts[1:-1]
+    names = [Path(*folders)]
+    if folders[:1] == ("kernels",):  # the tests of kernels are those of their concept
+        names = [Path("kernels"), Path("tracking", *(folders[1:] or ("getters",)))]
+    return [f"tests/{name.as_posix()}" for name in names if name.parts and (root / "tests" / name).is_dir()]
 
 
 def main() -> None:

@@ -219,7 +219,7 @@ def scattered(head, tracked, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("dg", "nseeds", "spread"), [("prob", 500, False), ("ptt", 2000, True)])
+@pytest.mark.parametrize(("dg", "nseeds", "spread"), [("prob", 500, False), ("ptt", 800, True)])
 def test_streamlines_stop_once_all_regions_are_visited(tracked, spots, scattered, dg, nseeds, spread):
     """The forward half first; the backward half takes a step, as MRtrix3's -stop, if nothing is left to visit.
 
