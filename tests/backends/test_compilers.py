@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from commands import python
+from nights import at_night
 from small_runs import words_of, write_inputs
 
 from tistreamlines.backends.taichi import runtime
@@ -132,7 +133,7 @@ def test_variables_have_its_prefix():
 
 
 @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
-@pytest.mark.parametrize("name", FORKS)
+@pytest.mark.parametrize("name", [FORKS[0], *at_night(*FORKS[1:])])
 def test_it_gives_the_cpus_bits(run, tmp_path, name):
     """In a process of its own, as a command; the record names it. ``test_conformance.py`` has all getters and rules."""
     if not COMPILERS[name].installed:

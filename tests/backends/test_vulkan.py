@@ -97,8 +97,10 @@ def breaking() -> None:
     program.sync()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(VALIDATION is None, reason="no validation layers (Debian: vulkan-validationlayers)")
 def test_the_specification_is_kept(monkeypatch):
+    """Checked call by call, which takes ten times as long; the calls themselves are made by day, too."""
     monkeypatch.setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
     done = python("-c", importing(__file__) + "test_vulkan.breaking()", timeout=100)
     before, after = done.stdout.split("so far")

@@ -13,6 +13,7 @@ from itertools import permutations, product
 import nibabel as nib
 import numpy as np
 import pytest
+from nights import at_night
 from places import CROP
 from scipy.spatial.transform import Rotation
 from synthetic import gradients, signals
@@ -33,6 +34,7 @@ OBLIQUE = Rotation.from_rotvec(np.radians(30) * np.array([1, 2, -1]) / np.sqrt(6
 FLIP = np.diag([-1.0, 1, 1])
 PIR = np.eye(3)[[2, 0, 1]] * [-1, -1, 1]
 GRIDS = {"RAS": np.eye(3), "LAS": FLIP, "PIR": PIR, "oblique": OBLIQUE, "OL": OBLIQUE @ FLIP}
+BY_TURNS = ["PIR", "OL", *at_night("RAS", "LAS", "oblique")]  # axes exchanged, and oblique and mirrored
 needs_mrtrix = pytest.mark.skipif(not shutil.which("mrconvert"), reason="no MRtrix3 (Debian's package mrtrix3)")
 
 
@@ -216,7 +218,7 @@ def _sphere():
     return load_sphere("full")[0]
 
 
-@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("grid", BY_TURNS)
 def test_mrtrix_harmonics_come_to_the_voxel_axes(tmp_path, grid):
     """The same fibres as DIPY writes them and as MRtrix3 does, whatever the grid."""
     axes, inside = rings()
@@ -230,7 +232,7 @@ def test_mrtrix_harmonics_come_to_the_voxel_axes(tmp_path, grid):
     assert bool(placing.notes) == (grid != "RAS")
 
 
-@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("grid", BY_TURNS)
 def test_a_tracker_turns_coefficients_too(grid):
     """As MRtrix3 has them, and as DIPY: the same rows."""
     axes, inside = rings()
@@ -281,7 +283,7 @@ def test_a_basis_of_another_scale_is_warned_of():
     assert not frames.place_orientations(right, "scanner", "fod")[1].warnings
 
 
-@pytest.mark.parametrize("basis", ["descoteaux07", "descoteaux07_legacy", "tournier07_legacy"])
+@pytest.mark.parametrize("basis", ["descoteaux07", *at_night("descoteaux07_legacy", "tournier07_legacy")])
 def test_advice_names_the_likely_basis_first(basis):
     """That of MRtrix3; tournier07_legacy, which scores alike, is named for no file, and no legacy basis for a .mif."""
     axes, inside = rings()
@@ -367,7 +369,7 @@ def test_gradients_that_mrtrix_exports(tmp_path, strides):
 
 
 @needs_mrtrix
-@pytest.mark.parametrize("grid", ["LAS", "oblique"])
+@pytest.mark.parametrize("grid", ["oblique", *at_night("LAS")])
 def test_harmonics_that_mrtrix_samples(tmp_path, grid):
     """sh2amp's samples along directions of the scanner, and ours along the same ones in voxel axes; sh2peaks' too."""
     axes, inside = rings()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import idle
 import pytest
+from nights import at_night
 
 from tistreamlines.options.definitions import options
 
@@ -17,7 +18,7 @@ def test_every_option_has_a_value(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", [kind if kind in BY_DAY else pytest.param(kind, marks=pytest.mark.nightly) for kind in idle.kinds()]
+    "kind", [*BY_DAY, *at_night(*(kind for kind in idle.kinds() if kind not in BY_DAY))]
 )
 def test_an_option_alone_does_something_or_is_refused(kind, tmp_path):
     options, without, done = idle.kinds()[kind], [], 0

@@ -10,6 +10,7 @@ from commands import one_line
 from empties import write
 from fods import random_fods
 from mrtrix_tests import inputs
+from nights import at_night
 
 import tistreamlines as ts
 from tistreamlines.devices import list_devices
@@ -73,7 +74,7 @@ def whole(place, tmp_path_factory):
 CASES = [*((".tck", where) for where in PLACES), (".trk", "end"), (".trx", "end")]
 
 
-@pytest.mark.parametrize(("suffix", "where"), CASES)
+@pytest.mark.parametrize(("suffix", "where"), [CASES[0], CASES[-1], *at_night(*CASES[1:-1])])
 def test_they_keep_their_places(place, whole, tmp_path, suffix, where):
     """In all places of one format, and at the end of the others; those of a .trk file have points of their own."""
     folder, lines = place

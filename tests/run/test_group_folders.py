@@ -66,8 +66,9 @@ def write_everything(parent: str) -> None:
     print(json.dumps(outcomes | {"names": [path.name for path in (Path(parent) / "warm").iterdir()]}))
 
 
+@pytest.mark.nightly
 def test_every_output_is_written(public_folder):
-    """With the group of the folder, and as the user's umask lets others write."""
+    """With the group of the folder, and as the user's umask lets others write; by day, two users have one run."""
     outcomes = json.loads(in_own_process(__file__, "write_everything", public_folder))
     names = outcomes.pop("names")
     assert len(names) > 20

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from commands import python
 from fods import random_fods
+from nights import at_night
 from small_runs import SHAPE, write_inputs
 
 import tistreamlines as ts
@@ -70,7 +71,7 @@ def weighed(fod, folder):
 
 
 # ------------------------------------------------------------------------------------------------- stages
-@pytest.mark.parametrize("output", [None, "a.trx", "a.tck"])
+@pytest.mark.parametrize("output", ["a.trx", *at_night(None, "a.tck")])
 def test_the_seconds_of_the_stages_are_those_of_the_whole(options, fod, tmp_path, output):
     begun, watcher = time.perf_counter(), Told()
     path = None if output is None else tmp_path / output

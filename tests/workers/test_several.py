@@ -475,9 +475,9 @@ def test_what_taichi_says_is_understood(text, meant):
     assert type(faults.understood(RuntimeError(text))) is kinds[meant]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_workers_on_vulkan(prepared, notes, monkeypatch):
-    """Software devices here: the bits of the CPU, although Taichi's own call fails once."""
+    """Software devices here: the bits of the CPU, although Taichi's own call fails once. By day, workers are CPUs."""
     software = [device for device in devices.numbered_devices("vulkan") if device.software]
     if not software:
         pytest.skip("no Vulkan device in software")

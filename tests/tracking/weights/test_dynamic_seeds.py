@@ -9,6 +9,7 @@ import pytest
 from commands import one_line
 from fods import random_fods
 from mrtrix_tests import inputs, means_of_bundles
+from nights import at_night
 from visited import fixel_table, fixels_with
 
 import tistreamlines as ts
@@ -50,7 +51,7 @@ def density_of(path, fixels):
     return units * (fixels.masks * fixels.fibres).sum() / (fixels.masks * units).sum()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["fixels", *at_night("five tissues")])
 def test_densities_come_as_near_to_fibres_as_those_of_tckgen(place, way, monkeypatch):
     folder, call = place
     monkeypatch.chdir(folder)
@@ -191,7 +192,7 @@ def same(batch, other):
     return all(np.array_equal(getattr(batch, name), getattr(other, name)) for name in names)
 
 
-@pytest.mark.parametrize("dg", ["ifod1", "prob"])
+@pytest.mark.parametrize("dg", ["ifod1", *at_night("prob")])
 def test_threads_and_chunks_change_nothing(dg):
     whole = tracked(dg, threads=1)
     assert len(whole) > 150

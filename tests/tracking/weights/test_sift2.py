@@ -9,6 +9,7 @@ import pytest
 from commands import one_line
 from fods import random_fods
 from mrtrix_tests import inputs, means_of_bundles
+from nights import at_night
 from scipy.optimize import lsq_linear
 from trx import trx_file_memmap
 from visited import STEP, curves, densities, fixel_table, fixels_with, lengths_of, weigh
@@ -56,7 +57,7 @@ SINGLE = {
 }
 
 
-@pytest.mark.parametrize("case", [*CASES, *(pytest.param(case, marks=pytest.mark.nightly) for case in SINGLE)])
+@pytest.mark.parametrize("case", [*CASES, *at_night(*SINGLE)])
 def test_weights_are_those_of_tcksift2(place, case, monkeypatch):
     """At night, each rule also alone."""
     folder, call = place
