@@ -4,7 +4,8 @@ A mutation changes one operator, number, condition or statement of the package, 
 copy of the checkout: first the tests of the same folder, then all, until a test fails that passes without the mutation.
 ``--of OTHER`` draws the mutations in another checkout, and leaves out those of functions that this checkout has not, or
 has with other code; names do not count. So the suites of two versions meet the same faults. Every copy has a cache of
-its own, which begins with the programs that the tests compile without a mutation.
+its own, which begins with the programs that the tests compile without a mutation: all tests run once before, or a run in
+which they passed has left them in the folder of ``--cache``.
 """
 
 from __future__ import annotations
@@ -224,6 +225,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path, default=ROOT, help="checkout whose tests run")
     parser.add_argument("--of", type=Path, help="checkout in which the mutations are drawn")
     parser.add_argument("--tests", nargs="*", default=["tests"], help="folders of tests")
+    parser.add_argument("--cache", type=Path, help="XDG_CACHE_HOME of a run of all tests, which have passed")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of mutations")
     parser.add_argument("--list", action="store_true", help="print the mutations alone")
     options = parser.parse_args()
@@ -241,11 +243,14 @@ def main() -> None:
 
     suite = Suite(options.root, options.tests, options.workers * options.jobs, options.seconds)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
-        suite.failing = suite.fails(suite.copy(Path(folder)), *options.tests, first=False)
-        if suite.failing == UNENDED:
-            sys.exit(f"the tests do not end within {options.seconds:g} s without a mutation: give more --seconds")
-        print(f"{len(suite.failing)} tests fail without a mutation", *suite.failing, sep="\n", flush=True)
-        suite.workers, suite.cache = options.workers, Path(folder) / "cache"
+        suite.cache = options.cache
+        if suite.cache is None:
+            suite.failing = suite.fails(suite.copy(Path(folder)), *options.tests, first=False)
+            if suite.failing == UNENDED:
+                sys.exit(f"the tests do not end within {options.seconds:g} s without a mutation: give more --seconds")
+            print(f"{len(suite.failing)} tests fail without a mutation", *suite.failing, sep="\n", flush=True)
+            suite.cache = Path(folder) / "cache"
+        suite.workers = options.workers
         caught = 0
         outcomes = pool.map(suite.meets, (mutation for _, mutation in mutations))
         for (number, mutation), (change, seconds, test) in zip(mutations, outcomes, strict=True):
