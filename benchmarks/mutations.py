@@ -4,8 +4,8 @@ A mutation changes one operator, number, condition or statement of the package, 
 copy of the checkout: first the tests of the same folder, then all, until a test fails that passes without the mutation.
 ``--of OTHER`` draws the mutations in another checkout, and leaves out those of functions that this checkout has not, or
 has with other code; names do not count. So the suites of two versions meet the same faults. Every copy has a cache of
-its own, which begins with the programs that the tests compile without a mutation: all tests run once before, or a run in
-which they passed has left them in the folder of ``--cache``.
+its own, which begins with the programs that the tests compile without a mutation: all tests run once before, or they
+passed in a run whose programs are in the folder of ``--cache``.
 """
 
 from __future__ import annotations
