@@ -43,6 +43,8 @@ from .run.estimate import Estimate as Estimate
 from .run.five_tissues import five_tissues as five_tissues
 from .run.fixels import Fixels as Fixels
 from .run.fixels import fixels as fixels
+from .run.fods import FodResult as FodResult
+from .run.fods import fit_fods as fit_fods
 from .run.log import Watcher as Watcher
 from .run.mapping import map_tractogram as map_tractogram
 from .run.parts import join as join

@@ -167,6 +167,15 @@ def response_record(response: Response) -> Json:
     return {"zonal": np.asarray(response.dwi_response).tolist(), "b0_signal": response.S0}
 
 
+def response_of(record: Json) -> Response:
+    """Return the response that a record has; undoes :func:`response_record`."""
+    from dipy.reconst.csdeconv import AxSymShResponse
+
+    if "eigenvalues" in record:
+        return np.array(record["eigenvalues"]), record["b0_signal"]
+    return AxSymShResponse(record["b0_signal"], np.array(record["zonal"]))
+
+
 def response_fa(response: Response, unweighted: Array) -> float:
     """Return the FA of a response of DIPY: that of its tensor, or of the one with the same signals along and across.
 

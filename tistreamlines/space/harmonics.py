@@ -210,6 +210,37 @@ def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.flo
     return values[..., np.arange(len(m)) - 2 * m]  # m and -m are exchanged
 
 
+def from_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.float64]:
+    """Convert coefficients of descoteaux07_legacy to another symmetric basis; undoes :func:`to_descoteaux`.
+
+    Parameters
+    ----------
+    coefficients : (..., n_coef)
+        In descoteaux07_legacy.
+    basis : str
+        One of BASES, symmetric.
+
+    Returns
+    -------
+    coefficients : (..., n_coef) float64
+        The same functions, in a new array.
+
+    Raises
+    ------
+    ParameterError
+        If the basis is unknown.
+    ValueError
+        If no order has this number of coefficients.
+    """
+    chosen = basis_of(basis)
+    halved = chosen.basis == "tournier07" and chosen.legacy
+    values = to_descoteaux(coefficients, "tournier07" if halved else basis)  # its own inverse, but for a scale
+    if halved:
+        m = degrees(order_of(values.shape[-1]))[1]
+        values *= np.where(m == 0, 1.0, math.sqrt(2))
+    return values
+
+
 def turn_coefficients(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.NDArray[np.float32]:
     """Rotate orientation functions: return the coefficients of g(d) = f(turn d) from those of f.
 

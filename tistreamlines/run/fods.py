@@ -1,0 +1,273 @@
+"""``fit_fods``: fibre orientation distributions (FODs) of a diffusion series, as MRtrix3 and DIPY read them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import GradientTable, Json, Unpack
+from ..errors import BusyError, ParameterError
+from ..fit.fits import Fits
+from ..fit.fods import BASIS, FodFit, csd_fods
+from ..fit.frames import along_scanner_axes
+from ..io import drafts
+from ..io.cache import source_hash, with_plugins
+from ..io.gradients import drain
+from ..io.nifti import Dwi, open_dwi
+from ..option import listed, whole
+from ..options.parameters import Parameters
+from ..options.signatures import check_keywords, list_keywords
+from ..space.batch import Space
+from ..space.harmonics import BASES
+from .fod_files import FORMATS, NAMES, FodFiles, own_names
+from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
+from .log import Log, Watcher
+from .outputs import check_name, taken_by
+from .record import OURS, inputs_of, versions
+from .series import locate, series_of
+from .setup import bar_or
+from .spec import with_order
+
+if TYPE_CHECKING:
+    from ..option import ImageLike, PathLike, PointsLike
+
+OPTIONS = ("mask", "shells", "bvecs_frame", "response", "fa_response", "csd_lambda", "threads")
+OWN = {"model": None, "lmax": None, "format": FORMATS[0], "sh_basis": BASIS, "force": False}
+KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, **OWN}
+PLACED = ("mask",)  # options that may be arrays
+GETTER, HIGHEST = "prob", 12  # one that follows FODs, and the highest order of harmonics
+SYMMETRIC = (BASIS, *(name for name, basis in BASES.items() if not basis.full and name != BASIS))
+
+
+class FodOptions(TypedDict, total=False):
+    """Options of the fit and of the files."""
+
+    model: str | None
+    mask: ImageLike | None
+    shells: str | float | Sequence[float] | None
+    bvecs_frame: str
+    response: str | PathLike | Sequence[float] | None
+    fa_response: float
+    csd_lambda: str | float | None
+    lmax: str | int | Sequence[int] | None
+    threads: int | None
+    format: str
+    sh_basis: str
+    force: bool
+
+
+@dataclass(frozen=True, eq=False)
+class FodResult:
+    """FODs of a series.
+
+    Parameters
+    ----------
+    fit : FodFit
+        Coefficients of each tissue along the scanner's axes in the basis tournier07, responses and residuals.
+    space : Space
+        Grid of the series.
+    record : dict
+        Options, inputs and results, as the file fod.json has them.
+    folder : Path or None
+        Where they were written.
+    """
+
+    fit: FodFit
+    space: Space
+    record: Json
+    folder: Path | None = None
+
+
+@list_keywords(KEYWORDS, whole=True)
+def fit_fods(
+    dwi: ImageLike, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, folder: PathLike | None = None, *,
+    gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, watcher: Watcher | None = None,
+    progress: bool = False, **options: Unpack[FodOptions],
+) -> FodResult:
+    """Fit fibre orientation distributions (FODs) to a diffusion series, and write them for MRtrix3 or DIPY.
+
+    Parameters
+    ----------
+    dwi, bvals, bvecs : as for :func:`track`
+        The diffusion series and its gradients.
+    folder : str or Path, optional
+        Folder to write, in which ``wmfod.mif`` has the FODs. Without it, nothing is written.
+    gtab, affine, watcher, progress : as for :func:`track`
+        Gradients and grid of arrays, and messages.
+    model : str, optional
+        'csd', constrained spherical deconvolution of one shell.
+    mask, shells, bvecs_frame, response, fa_response, csd_lambda, threads : as for :func:`track`
+        Options of the series and of the fit.
+    lmax : int, sequence of int or str, optional
+        Order of the harmonics, even. By default 8, or the highest that the directions determine.
+    format : str
+        'mif', the default, or 'nii.gz'.
+    sh_basis : str
+        Basis of the coefficients in the files: 'tournier07', the default, which MRtrix3 reads, is along the scanner's
+        axes; 'descoteaux07_legacy' and others, which DIPY reads, are along the voxel axes.
+    force : bool
+        Replace a folder that this function has written.
+
+    Returns
+    -------
+    FodResult
+        The coefficients, the responses, and what the fit leaves over.
+
+    Raises
+    ------
+    ParameterError
+        If an option is invalid, or if options cannot be combined.
+    InputError
+        If an input is missing or damaged, or does not determine the FODs.
+    OutputError
+        If the folder is not empty, or cannot be written.
+    BusyError
+        If another run is writing the folder.
+    TypeError
+        If a keyword is not an option of this function.
+
+    See Also
+    --------
+    track : Track streamlines, through FODs or a series.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> result = ts.fit_fods("dwi.nii.gz", "dwi.bval", "dwi.bvec", "fods", lmax=4)
+    >>> result.fit.coefficients["wm"].shape[-1]
+    15
+    >>> sorted(path.name for path in result.folder.iterdir())
+    ['failed.mif', 'fod.json', 'mask.mif', 'residual.mif', 'response_wm.txt', 'wmfod.mif']
+    """
+    check_keywords("fit_fods", options, KEYWORDS)
+    files, force = _files_of(options), bool(options.get("force", False))
+    series, notes = series_of({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, gtab)
+    target = None if folder is None else Path(folder)
+    with bar_or(watcher, progress=progress) as display, ExitStack() as held:
+        log = Log(display)
+        if target is not None:
+            check_name(target, taken_by(series.values()))
+            held.enter_context(_reserved(target, force=force))
+        log.tell(notes, ())
+        inputs, chosen, hashes = _read(series, options, affine, log)
+        assert inputs.dwi is not None
+        dwi_in_scanner = along_scanner_axes(inputs.dwi)
+        fit = _fit(dwi_in_scanner, inputs.mask, chosen, log)
+        record = _record(fit, inputs, chosen, files, hashes, log)
+        if target is not None:
+            log.begin("write")
+            with drafts.completed_folder(target, own_names(), force=force) as draft:
+                files.write(draft, fit, inputs.space, dwi_in_scanner.gtab, record)
+                log.begin("place")
+    return FodResult(fit, inputs.space, record, target)
+
+
+def _files_of(options: FodOptions) -> FodFiles:
+    """Return the files that the options ask for."""
+    suffix, basis = options.get("format", FORMATS[0]), options.get("sh_basis", BASIS)
+    if suffix not in FORMATS:
+        raise ParameterError(f"--format is {suffix!r}: give {listed(FORMATS)}")
+    if basis not in SYMMETRIC:
+        raise ParameterError(f"--sh-basis is {basis!r}: give {listed(SYMMETRIC)}")
+    if basis != BASIS and suffix == FORMATS[0]:
+        raise ParameterError(f"--sh-basis {basis} needs --format nii.gz, since programs take a .mif to be in {BASIS}")
+    return FodFiles(suffix, basis)
+
+
+@contextmanager
+def _reserved(folder: Path, *, force: bool) -> Generator[None, None, None]:
+    """Keep other runs from writing the folder until the end of the block."""
+    drafts.check_folder_target(folder, own_names(), force=force)
+    with ExitStack() as held:
+        with drafts.explained(folder):
+            try:
+                held.enter_context(drafts.reserved(folder))
+            except BlockingIOError:
+                text = f"{folder}: another run is writing it; wait for its end, or give another name"
+                raise BusyError(text) from None
+        yield
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def _read(
+    series: Series, options: FodOptions, affine: npt.ArrayLike | None, log: Log
+) -> tuple[Inputs, Parameters, Json]:
+    """Read the series and the mask; return them, the options with the model and its order, and the files' hashes."""
+    series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
+    shared = {name: options.get(name) for name in OPTIONS}
+    series, located = locate(series, Parameters.given({name: shared[name] for name in PLACED}), affine)
+    opened = open_dwi(series["dwi"], series.get("bvals"), series.get("bvecs"), note=log.note)
+    gtab = opened.gradients.result()
+    orders = orders_of(options.get("lmax"))
+    model = {"dg": GETTER, "model": _model_of(options, gtab), "sh_order": (*orders, None)[0]}
+    if len(orders) > 1 and model["model"] == "csd":
+        raise ParameterError(f"--lmax has {len(orders)} orders, and --model csd one tissue: give one, e.g. {orders[0]}")
+    chosen = Parameters.given({**shared, "mask": located.mask, **model})
+    refuse_idle(series, chosen)
+    hashes = hashing(sources := {**series, **inputs_of_tables(chosen)})
+    log.tell([], doubts_of_places(sources))
+    inputs = read(Headers(opened, None), series, chosen, log)
+    assert inputs.dwi is not None
+    return inputs, with_order(chosen, inputs.dwi.gtab, log.note, str(inputs.dwi.path)), inputs_of(sources, hashes())
+
+
+def _model_of(options: FodOptions, gtab: GradientTable) -> str:
+    """Return the model that is asked for, or that options or the series ask for."""
+    return options.get("model") or "csd"
+
+
+def orders_of(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
+    """Return the orders of harmonics that --lmax gives, one for each tissue; none if it is not given.
+
+    Raises
+    ------
+    ParameterError
+        If a value is no even number from 0 to 12.
+    """
+    if value is None:
+        return ()
+    words = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
+    numbers = [whole(word) if isinstance(word, str) else word for word in words]
+    orders = tuple(int(n) for n in numbers if isinstance(n, Integral) and not n % 2 and 0 <= n <= HIGHEST)
+    if not 1 <= len(orders) == len(numbers) <= len(NAMES) or not orders[0]:
+        raise ParameterError(
+            f"--lmax is {value!r}: give an even order from 2 to {HIGHEST}, e.g. 8, or one for each tissue, e.g. 8,0,0"
+        )
+    return orders
+
+
+# ------------------------------------------------------------------------------------------------------------- the fit
+def _fit(dwi: Dwi, mask: npt.NDArray[np.bool_] | None, chosen: Parameters, log: Log) -> FodFit:
+    """Fit the model to a series; warn of voxels without FODs."""
+    log.begin("prepare")
+    fits = Fits(dwi, mask, chosen.threads, note=log.note, progress=log.watcher.fitted)
+    inside = fits.mask
+    log.begin("fit")
+    fit = csd_fods(dwi, fits, chosen, chosen.threads)
+    if failed := int(fit.failed.sum()):
+        log.warn(f"{dwi.path}: {failed} of {inside.sum()} voxels have no signal or no solution: their FODs are 0")
+    return fit
+
+
+def _record(fit: FodFit, inputs: Inputs, chosen: Parameters, files: FodFiles, sources: Json, log: Log) -> Json:
+    """Return the record of the run."""
+    values = chosen.as_dict()
+    parameters = {name: values[name] for name in ("model", "sh_order", *OPTIONS) if chosen.applies(name)}
+    return {
+        "made_by": OURS, "versions": versions(), "source": with_plugins(source_hash()), "inputs": sources,
+        "parameters": parameters | {"format": files.format, "sh_basis": files.basis},
+        "frames": inputs.frames, "shells": inputs.b_values, "chosen": fit.chosen,
+        "result": {
+            "voxels": int(fit.mask.sum()), "failed": int(fit.failed.sum()), "response_shells": fit.shells,
+            "responses": fit.responses, "selected": {name: int(part.sum()) for name, part in fit.selections.items()},
+            "lognorm_scale": fit.scale, "seconds": log.durations(),
+        },
+        "notes": log.notes, "warnings": log.warnings,
+    }
