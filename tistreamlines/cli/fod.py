@@ -14,7 +14,7 @@ from .printing import tell
 from .progress import Display
 
 SERIES = "Series and mask"
-OWN = ("model", "mask", "lmax", "format", "sh_basis")  # options whose help is not that of track
+OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose help is not that of track
 
 
 @click.command("fod", cls=GroupedCommand)
@@ -26,6 +26,8 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis")  # options whose help is n
 @group_option(OUTPUT)("--sh-basis", type=click.Choice(SYMMETRIC, case_sensitive=False), default=SYMMETRIC[0],
         help="Basis of the coefficients: tournier07, which MRtrix3 reads, along the scanner's axes, or one of DIPY's, "
         "along the voxel axes, with --format nii.gz.  [default: tournier07]")
+@group_option(OUTPUT)("--report", metavar="FILE",
+        help="Write a page, .html: responses, their voxels, tissues, shapes of FODs in a slice, residuals.")
 @group_option(SERIES)("--mask", metavar="FILE",
         help="Voxels to fit: those of at least 0.5.  [default: DIPY's median_otsu of the mean b0]")
 @group_option(SERIES)("--shells", metavar="B,B,...",

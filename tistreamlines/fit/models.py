@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable, Json
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError, ParameterError
+from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice
@@ -28,7 +29,7 @@ VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
 Fitted = tuple[npt.NDArray[np.float32], Json]
-Fit = Callable[[Array, "GradientTable", Mask, "FitOptions", int | None, Progress], Fitted]
+Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress], Fitted]
 
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
@@ -65,16 +66,18 @@ class Model:
     references : tuple of str
         Keys of REFERENCES.
     fit : callable
-        Fits the model to a series of one shell. Its arguments are the signals (x, y, z, n), DIPY's gradient table of
-        the n volumes, the voxels to fit (x, y, z), the options and the number of CPU threads (None is one per core).
-        The last one is a function that receives the share of fitted voxels. It returns the coefficients in ``BASIS``,
-        (x, y, z, m) float32, 0 outside the mask, and what it has chosen from the data, for the record.
+        Fits the model to a series, of one shell unless ``all_shells``. Its arguments are the series, the voxels to fit
+        (x, y, z), the options and the number of CPU threads (None is one per core). The last one is a function that
+        receives the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0 outside
+        the mask, and what it has chosen from the data, for the record.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict
         DIPY's defaults, where they differ.
     example : str
         Arguments of its object in the example of the object's docstring.
+    all_shells : bool
+        Whether it is fitted to all shells.
     """
 
     title: str
@@ -84,16 +87,16 @@ class Model:
     order: int
     dipys: Mapping[str, object]
     example: str = ""
+    all_shells: bool = False
 
 
 def _fit_with_dipy(kind: str) -> Fit:
     """Return a function that fits DIPY's OpdtModel or CsaOdfModel, a block of voxels at a time."""
 
-    def fit(
-        data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-    ) -> Fitted:
+    def fit(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
         from dipy.reconst import shm
 
+        data, gtab = dwi.data, dwi.gtab
         model = getattr(shm, kind)(
             gtab, sh_order_max=options.sh_order, smooth=options.sm_lambda, min_signal=options.min_signal
         )
@@ -116,10 +119,9 @@ def _fit_with_dipy(kind: str) -> Fit:
     return fit
 
 
-def _fit_csd(
-    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-) -> Fitted:
+def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
+    data, gtab = dwi.data, dwi.gtab
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
         warnings.warn(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
-from ..fit.fods import BASIS, FodFit
+from ..fit.fod_fit import BASIS, FodFit
 from ..fit.frames import axes_are_scanners
 from ..io.maps import map_content
 from ..io.response import response_file
@@ -71,10 +71,11 @@ class FodFiles:
         if fit.selections:
             yield "voxels", stacked(fit.selections, fit.mask, np.uint8)
         if len(fit.coefficients) > 1:
-            yield "tissues", tissue_fractions(fit)
+            yield "tissues", stacked(fit.shares(), fit.mask, np.float32)
         yield "mask", fit.mask.astype(np.uint8)
         yield "failed", fit.failed.astype(np.uint8)
-        yield "residual", fit.residual
+        if fit.residual is not None:
+            yield "residual", fit.residual
         if fit.field is not None:
             yield "field", fit.field
 
@@ -95,14 +96,6 @@ def header_keys(fit: FodFit, gtab: GradientTable) -> dict[str, str]:
         "shells": ",".join(f"{shell:.0f}" for shell in fit.shells),
     }
     return keys if fit.scale is None else {"lognorm_scale": f"{fit.scale:.17g}"} | keys
-
-
-def tissue_fractions(fit: FodFit) -> npt.NDArray[np.float32]:
-    """Return the share of CSF, grey and white matter in each voxel, (x, y, z, 3), 0 where there is none of these."""
-    densities = {name: np.maximum(values[..., 0], 0) for name, values in fit.coefficients.items()}
-    shares = stacked(densities, fit.mask, np.float32)
-    total = shares.sum(axis=-1, keepdims=True)
-    return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
 
 
 def stacked(of_tissues: Mapping[str, Array], mask: Array, kind: type) -> Array:

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import GradientTable, Json, Unpack
-from ..errors import BusyError, ParameterError
+from ..errors import BusyError, OutputError, ParameterError
 from ..fit.fits import Fits
-from ..fit.fods import BASIS, FodFit, csd_fods
+from ..fit.fod_fit import BASIS, FodFit
+from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
 from ..io import drafts
 from ..io.cache import source_hash, with_plugins
@@ -24,12 +25,15 @@ from ..io.nifti import Dwi, open_dwi
 from ..option import listed, whole
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, list_keywords
+from ..report.content import SUFFIXES
+from ..report.fods import write_fod_report
 from ..space.batch import Space
 from ..space.harmonics import BASES
 from .fod_files import FORMATS, NAMES, FodFiles, own_names
 from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
 from .log import Log, Watcher
 from .outputs import check_name, taken_by
+from .plan import background_of
 from .record import OURS, inputs_of, versions
 from .series import locate, series_of
 from .setup import bar_or
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from ..option import ImageLike, PathLike, PointsLike
 
 OPTIONS = ("mask", "shells", "bvecs_frame", "response", "fa_response", "csd_lambda", "threads")
-OWN = {"model": None, "lmax": None, "format": FORMATS[0], "sh_basis": BASIS, "force": False}
+OWN = {"model": None, "lmax": None, "format": FORMATS[0], "sh_basis": BASIS, "report": None, "force": False}
 KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, **OWN}
 PLACED = ("mask",)  # options that may be arrays
 GETTER, HIGHEST = "prob", 12  # one that follows FODs, and the highest order of harmonics
@@ -60,6 +64,7 @@ class FodOptions(TypedDict, total=False):
     threads: int | None
     format: str
     sh_basis: str
+    report: PathLike | None
     force: bool
 
 
@@ -112,8 +117,10 @@ def fit_fods(
     sh_basis : str
         Basis of the coefficients in the files: 'tournier07', the default, which MRtrix3 reads, is along the scanner's
         axes; 'descoteaux07_legacy' and others, which DIPY reads, are along the voxel axes.
+    report : str or Path, optional
+        Page to write, .html: responses, their voxels, tissues, the shapes of FODs in a slice, and residuals.
     force : bool
-        Replace a folder that this function has written.
+        Replace a folder that this function has written, and a report.
 
     Returns
     -------
@@ -155,17 +162,22 @@ def fit_fods(
         if target is not None:
             check_name(target, taken_by(series.values()))
             held.enter_context(_reserved(target, force=force))
+        page = _page(options.get("report"), target, series, force=force)
         log.tell(notes, ())
         inputs, chosen, hashes = _read(series, options, affine, log)
         assert inputs.dwi is not None
         dwi_in_scanner = along_scanner_axes(inputs.dwi)
         fit = _fit(dwi_in_scanner, inputs.mask, chosen, log)
-        record = _record(fit, inputs, chosen, files, hashes, log)
+        record = _record(fit, inputs, chosen, options, hashes, log)
+        record["folder"] = None if target is None else str(target)
         if target is not None:
             log.begin("write")
             with drafts.completed_folder(target, own_names(), force=force) as draft:
                 files.write(draft, fit, inputs.space, dwi_in_scanner.gtab, record)
                 log.begin("place")
+        if page is not None:
+            log.begin("report")
+            write_fod_report(page, record, fit, inputs.space, background_of(inputs.dwi), force=force)
     return FodResult(fit, inputs.space, record, target)
 
 
@@ -179,6 +191,20 @@ def _files_of(options: FodOptions) -> FodFiles:
     if basis != BASIS and suffix == FORMATS[0]:
         raise ParameterError(f"--sh-basis {basis} needs --format nii.gz, since programs take a .mif to be in {BASIS}")
     return FodFiles(suffix, basis)
+
+
+def _page(report: PathLike | None, folder: Path | None, series: Series, *, force: bool) -> Path | None:
+    """Return the name of the report, if one is asked for; check that it can be written."""
+    if report is None:
+        return None
+    page = Path(report)
+    if page.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+    if folder is not None and page.resolve().parent == folder.resolve():
+        raise OutputError(f"{page}: the folder is written as a whole; put the report beside it")
+    check_name(page, taken_by(series.values()))
+    drafts.check_target(page, force=force)
+    return page
 
 
 @contextmanager
@@ -256,13 +282,20 @@ def _fit(dwi: Dwi, mask: npt.NDArray[np.bool_] | None, chosen: Parameters, log: 
     return fit
 
 
-def _record(fit: FodFit, inputs: Inputs, chosen: Parameters, files: FodFiles, sources: Json, log: Log) -> Json:
-    """Return the record of the run."""
+def _record(
+    fit: FodFit, inputs: Inputs, chosen: Parameters, options: FodOptions, sources: Json, log: Log
+) -> Json:
+    """Return the record of the run; ``parameters`` has the model and the options that were given."""
     values = chosen.as_dict()
-    parameters = {name: values[name] for name in ("model", "sh_order", *OPTIONS) if chosen.applies(name)}
+    lmax = ",".join(map(str, orders_of(options.get("lmax")))) or None
+    shown = {name: value for name, value in {**OWN, **options}.items() if value != OWN.get(name)}
+    parameters = {
+        name: str(values[name] if name in OPTIONS else value) for name, value in shown.items() if value is not None
+    }
+    parameters |= {"model": chosen.model, "lmax": lmax, "force": bool(options.get("force"))}
     return {
         "made_by": OURS, "versions": versions(), "source": with_plugins(source_hash()), "inputs": sources,
-        "parameters": parameters | {"format": files.format, "sh_basis": files.basis},
+        "parameters": parameters,
         "frames": inputs.frames, "shells": inputs.b_values, "chosen": fit.chosen,
         "result": {
             "voxels": int(fit.mask.sum()), "failed": int(fit.failed.sum()), "response_shells": fit.shells,
