@@ -160,6 +160,14 @@ def iterative_response(
     return AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal)
 
 
+def response_rows(response: AxSymShResponse) -> Array:
+    """Return the rows (2, degrees) of MRtrix3's text of a response: of b = 0, which has only degree 0, and of the shell."""
+    zonal = np.asarray(response.dwi_response, np.float64)
+    unweighted = np.zeros(len(zonal))
+    unweighted[0] = response.S0 * np.sqrt(4 * np.pi)
+    return np.stack([unweighted, zonal])
+
+
 def response_record(response: Response) -> Json:
     """Return a response of DIPY as the record of a run has it: eigenvalues or zonal harmonics, and the b0 signal."""
     if isinstance(response, tuple):
