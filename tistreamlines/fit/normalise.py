@@ -23,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
-from ..devices.threads import single_blas
+from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
 
 REFERENCE = math.sqrt(1 / (4 * math.pi))  # of the sum of tissues: the degree-0 coefficient of 1
 ORDERS = (0, 1, 2, 3)
 ROUNDS, BALANCINGS = 15, 7  # of factors and field, and of factors and outliers in each
 FIRST_RANGE, RANGE = 3.0, 1.5  # interquartile ranges beyond the quartiles, from which a voxel is an outlier
-BLOCK = 1 << 16  # voxels whose field is computed together
+BLOCK = 1 << 14  # voxels whose field is computed together
 
 __all__ = ["normalise_tissues"]
 
@@ -63,7 +63,8 @@ class Normalisation:
 
 
 def normalise_tissues(
-    degree0: Mapping[str, Array], mask: npt.NDArray[np.bool_], affine: Array, order: int = 3
+    degree0: Mapping[str, Array], mask: npt.NDArray[np.bool_], affine: Array, order: int = 3,
+    threads: int | None = None,
 ) -> Normalisation:
     """Fit the intensity field and the balance factors of tissues, as MRtrix3's ``mtnormalise`` does.
 
@@ -77,6 +78,8 @@ def normalise_tissues(
         From voxels to scanner coordinates, mm.
     order : int
         Order of the polynomial, 0 to 3.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
 
     Returns
     -------
@@ -99,11 +102,13 @@ def normalise_tissues(
     basis = _polynomials((positions - centre) / size, order)
     with single_blas():
         coefficients, factors, weights = _fit(tissues, basis, list(degree0))
-    field = np.empty(mask.size, np.float32)
-    for first in range(0, mask.size, BLOCK):
+
+    def block_field(first: int) -> Array:
         voxels = np.unravel_index(np.arange(first, min(first + BLOCK, mask.size)), mask.shape)
         there = np.stack(voxels, axis=1) @ affine[:3, :3].T + affine[:3, 3]
-        field[first : first + BLOCK] = np.exp(_polynomials((there - centre) / size, order) @ coefficients)
+        return np.exp(_polynomials((there - centre) / size, order) @ coefficients).astype(np.float32)
+
+    field = np.concatenate(in_threads(block_field, range(0, mask.size, BLOCK), threads))
     fitted = np.zeros(mask.shape, bool)
     fitted[mask] = weights
     return Normalisation(
@@ -144,7 +149,11 @@ def _frame(positions: Array) -> tuple[Array, float]:
 def _polynomials(positions: Array, order: int) -> Array:
     """Return all products of up to ``order`` coordinates (m, k) of positions (m, 3)."""
     products = [axes for degree in range(order + 1) for axes in combinations_with_replacement(range(3), degree)]
-    return np.stack([np.prod(positions[:, axes], axis=1) for axes in products], axis=1)
+    terms = np.ones((len(products), len(positions)))
+    for term, axes in zip(terms, products, strict=True):
+        for axis in axes:
+            term *= positions[:, axis]
+    return terms.T
 
 
 def _fit(tissues: Array, basis: Array, names: list[str]) -> tuple[Array, Array, Array]:
@@ -153,13 +162,14 @@ def _fit(tissues: Array, basis: Array, names: list[str]) -> tuple[Array, Array, 
     weights = _inliers(_log_sum(tissues, factors), FIRST_RANGE)
     coefficients = np.zeros(basis.shape[1])
     for _ in range(ROUNDS):
+        even = tissues / np.exp(log_field)[:, None]
         for _ in range(BALANCINGS):
             if len(factors) > 1:
-                factors = _balance(tissues[weights] / np.exp(log_field[weights, None]), names)
-            before, weights = weights, _inliers(_log_sum(tissues, factors) - log_field, RANGE)
+                factors = _balance(even[weights], names)
+            before, weights = weights, _inliers(_log_sum(even, factors), RANGE)
             if (weights == before).all():
                 break
-        coefficients = _fit_field(basis[weights], _log_sum(tissues, factors)[weights] - math.log(REFERENCE))
+        coefficients = _fit_field(basis[weights], _log_sum(tissues[weights], factors) - math.log(REFERENCE))
         log_field = basis @ coefficients
     return coefficients, factors, weights
 
@@ -175,8 +185,8 @@ def _inliers(values: Array, ranges: float) -> Array:
 
     Quartiles are values at rounded ranks; voxels without a finite value have the lowest ranks, as in MRtrix3.
     """
-    ranked = np.sort(np.nan_to_num(values, nan=-np.inf))
-    low, high = ranked[[min(math.floor(share * len(ranked) + 0.5), len(ranked) - 1) for share in (0.25, 0.75)]]
+    ranks = [min(math.floor(share * len(values) + 0.5), len(values) - 1) for share in (0.25, 0.75)]
+    low, high = np.partition(np.nan_to_num(values, nan=-np.inf, posinf=np.inf, neginf=-np.inf), ranks)[ranks]
     with np.errstate(invalid="ignore"):  # if a quarter of the voxels has no tissue
         reach = ranges * (high - low)
         return np.isfinite(values) & (values >= low - reach) & (values <= high + reach)
@@ -184,7 +194,7 @@ def _inliers(values: Array, ranges: float) -> Array:
 
 def _balance(tissues: Array, names: list[str]) -> Array:
     """Return the factors (t,) that bring the sum of tissues (m, t) nearest to 1, over their geometric mean."""
-    factors = np.linalg.lstsq(tissues, np.ones(len(tissues)), rcond=None)[0]
+    factors = np.linalg.lstsq(tissues.T @ tissues, tissues.sum(axis=0), rcond=None)[0]
     for name, factor in zip(names, factors, strict=True):
         if not factor > 0:
             raise InputError(

@@ -170,6 +170,25 @@ def sampling_matrix(vertices: npt.ArrayLike, order: int, basis: str) -> npt.NDAr
     return np.ascontiguousarray(matrix, np.float64)
 
 
+def zonal_harmonics(cosines: Array, count: int) -> npt.NDArray[np.float64]:
+    """Return the first zonal harmonics of even degree (n, count), orthonormal, at angles of these cosines (n,)."""
+    from scipy.special import eval_legendre
+
+    l_values = np.arange(0, 2 * count, 2)[:, None]
+    return (np.sqrt((2 * l_values + 1) / (4 * np.pi)) * eval_legendre(l_values, cosines)).T
+
+
+def zonal_slopes(angles: Array, count: int) -> npt.NDArray[np.float64]:
+    """Return the derivatives (n, count) of these harmonics by the angle, at angles (n,) in radians."""
+    from numpy.polynomial.legendre import legder, legval
+
+    slopes = []
+    for degree in range(0, 2 * count, 2):
+        by_cosine = legval(np.cos(angles), legder(np.eye(degree + 1)[degree]))
+        slopes.append(-np.sin(angles) * math.sqrt((2 * degree + 1) / (4 * np.pi)) * by_cosine)
+    return np.stack(slopes, axis=1)
+
+
 def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.float64]:
     """Convert coefficients of a symmetric basis to descoteaux07_legacy, DIPY's default.
 
