@@ -129,7 +129,7 @@ def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
     if not mask.any():
         raise InputError("the mask has no voxel: give one of the brain")
     tissues = np.stack([values[mask] for values in degree0.values()], axis=1).astype(np.float64)
-    finite = np.isfinite(tissues).all(axis=1)
+    finite: Array = np.isfinite(tissues).all(axis=1)
     if not finite.all():
         few = np.count_nonzero(~finite)
         warnings.warn(f"{few} of {len(finite)} voxels of the mask are not finite and not normalised", stacklevel=3)

@@ -161,7 +161,7 @@ def iterative_response(
 
 
 def response_rows(response: AxSymShResponse) -> Array:
-    """Return the rows (2, degrees) of MRtrix3's text of a response: of b = 0, which has only degree 0, and of the shell."""
+    """Return the rows (2, degrees) of MRtrix3's text of a response: of b = 0, with degree 0 alone, and of the shell."""
     zonal = np.asarray(response.dwi_response, np.float64)
     unweighted = np.zeros(len(zonal))
     unweighted[0] = response.S0 * np.sqrt(4 * np.pi)
