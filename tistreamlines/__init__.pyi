@@ -11,6 +11,7 @@ from .options.objects import ACT5 as ACT5
 from .options.objects import CMC as CMC
 from .options.objects import CSA as CSA
 from .options.objects import CSD as CSD
+from .options.objects import MSMT as MSMT
 from .options.objects import OPDT as OPDT
 from .options.objects import Bedpostx as Bedpostx
 from .options.objects import Binary as Binary

@@ -9,6 +9,7 @@ from ..option import MODEL, OUTPUT
 from ..run.fod_files import FORMATS
 from ..run.fods import SYMMETRIC, FodResult
 from ..run.fods import fit_fods as run
+from ..tracking.registry import FOD_MODELS
 from .options import GroupedCommand, group_option, options_of, parameter_options, verbosity
 from .printing import tell
 from .progress import Display
@@ -35,14 +36,24 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
 @group_option(SERIES)("--bvecs-frame", metavar="auto|voxel|fsl",
         help="Axes of BVECS: those of the voxels, as DIPY reads them, or FSL's, with x flipped if the determinant of "
         "the affine is positive. auto chooses the one with which fibres agree better between voxels.  [default: auto]")
-@group_option(MODEL)("--model", type=click.Choice(("csd",), case_sensitive=False),
-        help="csd fits fibres alone, to one shell.  [default: csd]")
+@group_option(MODEL)("--model", type=click.Choice(FOD_MODELS, case_sensitive=False),
+        help="csd fits white matter to one shell; msmt fits white matter, grey matter and fluid to all shells.  "
+        "[default: msmt for three or more shells, b = 0 among them, else csd]")
 @group_option(MODEL)("--lmax", metavar="ORDERS",
-        help="Order of the spherical harmonics, even.  [default: 8, or the highest that the directions determine]")
+        help="Orders of the spherical harmonics, even: of white matter, or of each tissue, as 8,0,0.  [default: 8 or "
+        "the highest that the directions determine, and 0]")
+@group_option(MODEL)("--response-wm", metavar="FILE",
+        help="Response of white matter for msmt, MRtrix3's text with a row for each shell.  [default: the responses "
+        "are estimated as by MRtrix3's dwi2response dhollander]")
+@group_option(MODEL)("--response-gm", metavar="FILE", help="Response of grey matter, with --response-wm.")
+@group_option(MODEL)("--response-csf", metavar="FILE", help="Response of fluid, with --response-wm.")
+@group_option(MODEL)("--normalise/--no-normalise", default=True,
+        help="Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as MRtrix3's "
+        "mtnormalise does.  [default: normalise]")
 @group_option(MODEL)("--response", metavar="auto|fa|tournier|FILE|NUMBERS",
-        help="Response of csd: from voxels of high FA (fa), from those most like a single fibre, as MRtrix3's "
-        "dwi2response tournier finds them, or MRtrix3's text of zonal harmonics, or DIPY's eigenvalues and b0 signal. "
-        f"auto is fa, or tournier where fewer than {FEWEST_FIBRES} voxels have a high FA.  [default: auto]")
+        help="Response of csd: from voxels of high FA (fa), or from those most like a single fibre, as by MRtrix3's "
+        f"dwi2response tournier. auto is fa, or tournier where fewer than {FEWEST_FIBRES} voxels have a high FA. FILE "
+        "is MRtrix3's text, NUMBERS are DIPY's eigenvalues and b0 signal.  [default: auto]")
 @group_option(MODEL)("--fa-response", metavar="FA",
         help="FA above which a voxel counts as a single fibre with --response auto or fa.  [default: 0.7]")
 @group_option(MODEL)("--csd-lambda", metavar="auto|WEIGHT",
@@ -55,9 +66,10 @@ def fod(context: click.Context, series: tuple[str, ...], folder: str, quiet: boo
     """Fit fibre orientation distributions (FODs) to a diffusion series.
 
     DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI,
-    or in it, as in MRtrix3's .mif. FOLDER is made with wmfod.mif, the FODs as spherical harmonics, with the responses,
-    the mask, the voxels that could not be fitted (failed), what the fit leaves over (residual), and a record, fod.json.
-    MRtrix3's programs and tistreamlines track go on from wmfod.mif. If the run fails, nothing is written.
+    or in it, as in a .mif of MRtrix3. FOLDER gets wmfod.mif, the FODs as spherical harmonics, gm.mif and csf.mif. It
+    also gets the responses and their voxels, a tissue map, the mask, the voxels without a fit (failed),
+    residuals, and a record, fod.json. MRtrix3's programs and tistreamlines track go on from wmfod.mif. If the run
+    fails, nothing is written.
     """
     if len(series) not in (1, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or DWI alone with its gradients beside it")

@@ -17,6 +17,7 @@ from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
+from .fod_fit import TISSUES
 from .models import MODELS, FitOptions, Fitted
 from .shells import on_shell, shell_of_models, shell_of_tensor
 from .tensor import tensor_fa
@@ -102,8 +103,9 @@ class Fits:
         InputError
             If the series does not determine the model.
         """
-        names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda")
+        names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda", "normalise")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
+        causes |= {name: identity(getattr(options, name)) for name in map("response_{}".format, TISSUES)}
         response: Any = options.response  # Parameters has made numbers text
         causes["response"] = identity(response)
 

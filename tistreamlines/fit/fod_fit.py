@@ -1,4 +1,4 @@
-"""FODs of a series, with what they were fitted with: responses, the voxels of these, and what the fit leaves over."""
+"""FODs of a series, the responses that they were fitted with, the voxels of these, and residuals."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class FodFit:
         b-values of these rows.
     mask, failed : (x, y, z) bool
         Voxels that are fitted, and those of them without a solution.
-    residual : (x, y, z) float32 or None
+    residual : (x, y, z) float32
         Root of the mean squared difference between the signals and those of the fit.
     chosen : dict
-        What was chosen from the data, for the record.
+        Values that were chosen from the data, for the record.
     selections : mapping of str to (x, y, z) bool
         Voxels from which the response of each tissue was estimated.
     field : (x, y, z) float32 or None
@@ -47,7 +47,7 @@ class FodFit:
     shells: list[float]
     mask: npt.NDArray[np.bool_]
     failed: npt.NDArray[np.bool_]
-    residual: npt.NDArray[np.float32] | None
+    residual: npt.NDArray[np.float32]
     chosen: Json
     selections: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
     field: npt.NDArray[np.float32] | None = None

@@ -46,7 +46,7 @@ def csd_fods(dwi: Dwi, fits: Fits, options: FitOptions, threads: int | None = No
     data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
     response, weighted = response_of(fits.chosen["response"]), ~np.asarray(gtab.b0s_mask)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # DIPY's, of few directions, which the fit has told
+        warnings.simplefilter("ignore", UserWarning)  # DIPY's, of few directions; the fit has its own
         system = System.of(gtab, response, options.sh_order, fits.chosen["csd_lambda"])
     signals = data[..., weighted]
     return FodFit(

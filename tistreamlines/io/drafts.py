@@ -192,7 +192,7 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
 
 @contextmanager
 def completed_folder(path: Path, own: Collection[str], *, force: bool) -> Generator[Path, None, None]:
-    """Hand out a hidden folder, which gets the name ``path`` at the end of the block, in place of an earlier one.
+    """Hand out a hidden folder, which gets the name ``path`` at the end of the block and replaces an earlier one.
 
     Raises
     ------

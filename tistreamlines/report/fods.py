@@ -1,4 +1,4 @@
-"""The page about FODs: responses and their voxels, tissues, shapes of FODs in a slice, and what the fit leaves over."""
+"""The page about FODs: responses and their voxels, tissues, residuals, and the shapes of FODs in a slice."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ COLOURS = ("#0f9488", "#d97706", "#8b5cf6", "#e11d48", "#2563eb", "#65a30d")  # 
 ANGLES = 91  # of a curve
 LARGE = 90.0  # percentile of FODs that fill their voxel
 ROUND = 64  # directions of the plane in which amplitudes are shown
-TISSUE_COLOURS = (("fluid", "#ff4545"), ("grey matter", "#45dd45"), ("white matter", "#6488ff"))
-TITLES = {"wm": "white matter", "gm": "grey matter", "csf": "fluid"}
+TISSUE_COLOURS = (("CSF", "#ff4545"), ("grey matter", "#45dd45"), ("white matter", "#6488ff"))
+TITLES = {"wm": "white matter", "gm": "grey matter", "csf": "CSF"}
 MUCH = 0.5  # of the 95th percentile of white matter, from which a voxel counts in the choice of slices
 
 
@@ -62,11 +62,11 @@ def write_fod_report(
     result = record["result"]
     tiles = {
         "model": record["parameters"]["model"], "voxels": f"{result['voxels']:,}",
-        "without FODs": f"{result['failed']:,}", "shells": ", ".join(f"{shell:.0f}" for shell in fit.shells),
+        "without FODs": f"{result['failed']:,}", "shells": f"{len(fit.shells)}",
         "time": f"{result['seconds']['total']:.3g} s",
     }
     sections = (
-        _responses(fit), *_maps(scene, fit), _glyphs(scene, fit), _run(record), notes(record["notes"]),
+        _responses(fit), *_maps(scene, fit), _glyphs(scene, fit), _run(record, fit), notes(record["notes"]),
     )
     text = page_of("FODs", record["versions"]["tistreamlines"], tiles.items(), record["warnings"], sections)
     with completed(page, force=force) as draft:
@@ -115,10 +115,9 @@ def _maps(scene: ImageScene, fit: FodFit) -> Iterator[str]:
     if len(fit.coefficients) > 1:
         text = "The share of each tissue, of its coefficient of degree 0 in the sum."
         yield _slices("Tissues", text, scene, _coloured(scene, fit.shares(), whole=False), keys)
-    if fit.residual is not None:
-        text = "What the fit leaves over: the root of the mean squared difference between the signals and the fit."
-        high = float(np.percentile(fit.residual[fit.mask], 99))
-        yield _ramped("Residuals", text, "units of the signals", scene, fit.residual, (0.0, high))
+    text = "Root of the mean squared difference between the signals and those of the fit."
+    high = float(np.percentile(fit.residual[fit.mask], 99))
+    yield _ramped("Residuals", text, "units of the signals", scene, fit.residual, (0.0, high))
     if fit.field is not None:
         ends = np.percentile(fit.field[fit.mask], (0, 100)).tolist()
         text = "The field by which the tissues were divided, so that their sum is the same everywhere."
@@ -202,12 +201,13 @@ def glyph_picture(scene: ImageScene, fit: FodFit) -> npt.NDArray[np.uint8]:
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
-def _run(record: Json) -> str:
+def _run(record: Json, fit: FodFit) -> str:
     rows = (
         f"<tr><th>{escape(name)}</th><td>{escape(file['path'])}</td><td><code>{escape(file['sha256'])}</code></td></tr>"
         for name, file in record["inputs"].items()
     )
     chosen, seconds = record["chosen"], record["result"]["seconds"]
+    chosen |= {"b-values of the shells": ", ".join(f"{shell:.0f}" for shell in fit.shells)}
     chosen |= {"seconds": ", ".join(f"{name} {value:.3g}" for name, value in seconds.items() if value)}
     return section(
         "What was run", "fitted", command=escape(command(record)), inputs="".join(rows),

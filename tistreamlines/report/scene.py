@@ -139,7 +139,7 @@ class ImageScene:
 
     @cached_property
     def box(self) -> tuple[slice, ...]:
-        """The voxels that are shown: those of the head, or without a background those of the density."""
+        """The visible voxels: the head, or without a background the voxels that have a density."""
         shown = self.counts > 0
         if self.background is not None:
             shown = shown | (self.grey > BRIGHT)

@@ -74,8 +74,7 @@ class FodFiles:
             yield "tissues", stacked(fit.shares(), fit.mask, np.float32)
         yield "mask", fit.mask.astype(np.uint8)
         yield "failed", fit.failed.astype(np.uint8)
-        if fit.residual is not None:
-            yield "residual", fit.residual
+        yield "residual", fit.residual
         if fit.field is not None:
             yield "field", fit.field
 

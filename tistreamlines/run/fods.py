@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -14,21 +14,26 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Json, Unpack
 from ..errors import BusyError, OutputError, ParameterError
-from ..fit.fits import Fits
+from ..fit.fits import Fits, note_once
 from ..fit.fod_fit import BASIS, FodFit
 from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
+from ..fit.models import tissue_options
+from ..fit.shells import gradients_only
+from ..fit.tissue_fods import tissue_fods
+from ..fit.tissues import tissue_shells
 from ..io import drafts
 from ..io.cache import source_hash, with_plugins
 from ..io.gradients import drain
-from ..io.nifti import Dwi, open_dwi
-from ..option import listed, whole
+from ..io.nifti import Dwi, load_mask, open_dwi
+from ..option import file_of, listed, whole
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, list_keywords
 from ..report.content import SUFFIXES
 from ..report.fods import write_fod_report
 from ..space.batch import Space
 from ..space.harmonics import BASES
+from ..tracking.registry import FOD_MODELS
 from .fod_files import FORMATS, NAMES, FodFiles, own_names
 from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
 from .log import Log, Watcher
@@ -42,10 +47,13 @@ from .spec import with_order
 if TYPE_CHECKING:
     from ..option import ImageLike, PathLike, PointsLike
 
-OPTIONS = ("mask", "shells", "bvecs_frame", "response", "fa_response", "csd_lambda", "threads")
+OF_CSD = ("response", "fa_response", "csd_lambda")
+OF_MSMT = ("response_wm", "response_gm", "response_csf", "normalise")
+OPTIONS = ("mask", "shells", "bvecs_frame", *OF_CSD, *OF_MSMT, "threads")
 OWN = {"model": None, "lmax": None, "format": FORMATS[0], "sh_basis": BASIS, "report": None, "force": False}
-KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, **OWN}
+KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, "normalise": True, **OWN}
 PLACED = ("mask",)  # options that may be arrays
+SEVERAL = 3  # shells, b = 0 among them, from which msmt is the default
 GETTER, HIGHEST = "prob", 12  # one that follows FODs, and the highest order of harmonics
 SYMMETRIC = (BASIS, *(name for name, basis in BASES.items() if not basis.full and name != BASIS))
 
@@ -60,6 +68,10 @@ class FodOptions(TypedDict, total=False):
     response: str | PathLike | Sequence[float] | None
     fa_response: float
     csd_lambda: str | float | None
+    response_wm: PathLike | None
+    response_gm: PathLike | None
+    response_csf: PathLike | None
+    normalise: bool
     lmax: str | int | Sequence[int] | None
     threads: int | None
     format: str
@@ -75,13 +87,24 @@ class FodResult:
     Parameters
     ----------
     fit : FodFit
-        Coefficients of each tissue along the scanner's axes in the basis tournier07, responses and residuals.
+        ``coefficients`` of each tissue, by 'wm', 'gm' and 'csf', in the basis tournier07 along the scanner's axes;
+        ``responses`` of these, with a row for each of the ``shells``, and ``selections``, the voxels of responses;
+        ``mask``, ``failed``, ``residual``, and the ``field`` and ``scale`` of the normalisation.
     space : Space
         Grid of the series.
     record : dict
         Options, inputs and results, as the file fod.json has them.
     folder : Path or None
-        Where they were written.
+        The folder in which they were written.
+
+    Examples
+    --------
+    Amplitudes of FODs along the x axis of the scanner, whose coefficients of white matter are multiplied by harmonics:
+
+    >>> import tistreamlines as ts
+    >>> result = ts.fit_fods("dwi.nii.gz", "dwi.bval", "dwi.bvec", lmax=4)
+    >>> sorted(result.fit.coefficients), result.fit.coefficients["wm"].shape[:3] == result.space.shape
+    (['wm'], True)
     """
 
     fit: FodFit
@@ -106,12 +129,18 @@ def fit_fods(
         Folder to write, in which ``wmfod.mif`` has the FODs. Without it, nothing is written.
     gtab, affine, watcher, progress : as for :func:`track`
         Gradients and grid of arrays, and messages.
+    mask, shells, bvecs_frame, response, fa_response, csd_lambda : as for :func:`track`
+        Options of the series and of csd.
+    response_wm, response_gm, response_csf, normalise : as for :func:`track`
+        Options of msmt. Without responses, they are estimated as by MRtrix3's ``dwi2response dhollander``.
+    threads : int, optional
+        Number of CPU threads; by default all cores.
     model : str, optional
-        'csd', constrained spherical deconvolution of one shell.
-    mask, shells, bvecs_frame, response, fa_response, csd_lambda, threads : as for :func:`track`
-        Options of the series and of the fit.
+        'msmt' fits several tissues to all shells, and 'csd' white matter to one of them. By default, it is msmt for
+        series of three or more shells, b = 0 among them, and where an option is of msmt, else csd.
     lmax : int, sequence of int or str, optional
-        Order of the harmonics, even. By default 8, or the highest that the directions determine.
+        Orders of the harmonics, even: of white matter, or of white matter, grey matter and fluid, such as (8, 0, 0). By
+        default 8, or the highest that the directions determine, and 0.
     format : str
         'mif', the default, or 'nii.gz'.
     sh_basis : str
@@ -125,7 +154,7 @@ def fit_fods(
     Returns
     -------
     FodResult
-        The coefficients, the responses, and what the fit leaves over.
+        The coefficients, the responses and the residuals.
 
     Raises
     ------
@@ -167,7 +196,11 @@ def fit_fods(
         inputs, chosen, hashes = _read(series, options, affine, log)
         assert inputs.dwi is not None
         dwi_in_scanner = along_scanner_axes(inputs.dwi)
-        fit = _fit(dwi_in_scanner, inputs.mask, chosen, log)
+        fit = _fit(dwi_in_scanner, inputs.mask, chosen, orders_of(options.get("lmax")), log)
+        fit = _without_missing(fit, inputs, chosen)
+        if failed := int(fit.failed.sum()):
+            count = fit.mask.sum()
+            log.warn(f"{inputs.dwi.path}: {failed} of {count} voxels have no signal or no fit: their FODs are 0")
         record = _record(fit, inputs, chosen, options, hashes, log)
         record["folder"] = None if target is None else str(target)
         if target is not None:
@@ -194,7 +227,7 @@ def _files_of(options: FodOptions) -> FodFiles:
 
 
 def _page(report: PathLike | None, folder: Path | None, series: Series, *, force: bool) -> Path | None:
-    """Return the name of the report, if one is asked for; check that it can be written."""
+    """Return the name of the report, if the caller wants one; check that it can be written."""
     if report is None:
         return None
     page = Path(report)
@@ -227,12 +260,13 @@ def _read(
 ) -> tuple[Inputs, Parameters, Json]:
     """Read the series and the mask; return them, the options with the model and its order, and the files' hashes."""
     series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
-    shared = {name: options.get(name) for name in OPTIONS}
-    series, located = locate(series, Parameters.given({name: shared[name] for name in PLACED}), affine)
+    shared = {name: value for name in OPTIONS if (value := options.get(name)) is not None}
+    placed = {name: shared[name] for name in PLACED if name in shared}
+    series, located = locate(series, Parameters.given(placed), affine)
     opened = open_dwi(series["dwi"], series.get("bvals"), series.get("bvecs"), note=log.note)
     gtab = opened.gradients.result()
     orders = orders_of(options.get("lmax"))
-    model = {"dg": GETTER, "model": _model_of(options, gtab), "sh_order": (*orders, None)[0]}
+    model = {"dg": GETTER, "model": _model_of(options, gtab, opened.path), "sh_order": (*orders, None)[0]}
     if len(orders) > 1 and model["model"] == "csd":
         raise ParameterError(f"--lmax has {len(orders)} orders, and --model csd one tissue: give one, e.g. {orders[0]}")
     chosen = Parameters.given({**shared, "mask": located.mask, **model})
@@ -244,9 +278,18 @@ def _read(
     return inputs, with_order(chosen, inputs.dwi.gtab, log.note, str(inputs.dwi.path)), inputs_of(sources, hashes())
 
 
-def _model_of(options: FodOptions, gtab: GradientTable) -> str:
-    """Return the model that is asked for, or that options or the series ask for."""
-    return options.get("model") or "csd"
+def _model_of(options: FodOptions, gtab: GradientTable, path: Path) -> str:
+    """Return the model that the caller names, or the one that other options or the shells of the series choose."""
+    if (asked := options.get("model")) is not None:
+        if asked not in FOD_MODELS:
+            raise ParameterError(f"--model is {asked!r}: give {listed(FOD_MODELS)}")
+        return asked
+    for model, names in (("csd", OF_CSD), ("msmt", OF_MSMT)):
+        if any(options.get(name) is not None for name in names):
+            return model
+    if (bvals := options.get("shells")) is not None:
+        gtab = gradients_only(gtab, bvals, path)[0]
+    return "msmt" if len(tissue_shells(gtab)) >= SEVERAL else "csd"
 
 
 def orders_of(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
@@ -270,28 +313,46 @@ def orders_of(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 # ------------------------------------------------------------------------------------------------------------- the fit
-def _fit(dwi: Dwi, mask: npt.NDArray[np.bool_] | None, chosen: Parameters, log: Log) -> FodFit:
-    """Fit the model to a series; warn of voxels without FODs."""
+def _fit(
+    dwi: Dwi, mask: npt.NDArray[np.bool_] | None, chosen: Parameters, orders: tuple[int, ...], log: Log
+) -> FodFit:
+    """Fit the model to a series."""
     log.begin("prepare")
     fits = Fits(dwi, mask, chosen.threads, note=log.note, progress=log.watcher.fitted)
-    inside = fits.mask
-    log.begin("fit")
-    fit = csd_fods(dwi, fits, chosen, chosen.threads)
-    if failed := int(fit.failed.sum()):
-        log.warn(f"{dwi.path}: {failed} of {inside.sum()} voxels have no signal or no solution: their FODs are 0")
+    inside, stages = fits.mask, [""]
+
+    def tell(stage: str, share: float) -> None:
+        if stage != stages[-1]:
+            stages.append(stage)
+            log.begin(stage)
+        log.watcher.fitted(share)
+
+    if chosen.model == "csd":
+        log.begin("fit")
+        fit = csd_fods(dwi, fits, chosen, chosen.threads)
+    else:
+        with note_once(lambda text: log.note(f"{dwi.path}: {text}")):
+            fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell)
     return fit
+
+
+def _without_missing(fit: FodFit, inputs: Inputs, chosen: Parameters) -> FodFit:
+    """Count the voxels of the mask with NaN, which reading has left out of it, as voxels without a fit."""
+    assert inputs.dwi is not None
+    if inputs.dwi.missing is None or chosen.mask is None:
+        return fit
+    lost = inputs.dwi.missing & load_mask(file_of(chosen.mask), inputs.space)
+    return replace(fit, mask=fit.mask | lost, failed=fit.failed | lost)
 
 
 def _record(
     fit: FodFit, inputs: Inputs, chosen: Parameters, options: FodOptions, sources: Json, log: Log
 ) -> Json:
-    """Return the record of the run; ``parameters`` has the model and the options that were given."""
+    """Return the record of the run; ``parameters`` has the model and the options of the caller."""
     values = chosen.as_dict()
     lmax = ",".join(map(str, orders_of(options.get("lmax")))) or None
-    shown = {name: value for name, value in {**OWN, **options}.items() if value != OWN.get(name)}
-    parameters = {
-        name: str(values[name] if name in OPTIONS else value) for name, value in shown.items() if value is not None
-    }
+    parameters: Json = {name: str(values[name]) for name in OPTIONS if options.get(name) is not None}
+    parameters |= {name: str(options[name]) for name in ("format", "sh_basis", "report") if options.get(name)}
     parameters |= {"model": chosen.model, "lmax": lmax, "force": bool(options.get("force"))}
     return {
         "made_by": OURS, "versions": versions(), "source": with_plugins(source_hash()), "inputs": sources,
