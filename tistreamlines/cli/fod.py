@@ -73,7 +73,7 @@ def fod(context: click.Context, series: tuple[str, ...], folder: str, quiet: boo
     """
     if len(series) not in (1, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or DWI alone with its gradients beside it")
-    dwi, bvals, bvecs = (*series, None, None)[:3]
+    dwi, bvals, bvecs = series if len(series) == 3 else (series[0], None, None)
     options = {name: context.params[name] for name in OWN if context.params[name] is not None} | options_of(context)
     with Display(quiet=quiet, verbose=verbose) as display:
         result = run(dwi, bvals, bvecs, folder, watcher=display, **options)

@@ -83,6 +83,8 @@ def tissue_fods(
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)
     solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"))
+    if not (mask & ~solved.failed).any():
+        raise InputError("no voxel of the mask has a signal: check series and mask")
     bvals = [b_value(dwi.gtab, shell) for shell in tissue_shells(dwi.gtab)]
     chosen = {"orders": dict(zip(responses, known, strict=True))}
     fit = FodFit(solved.coefficients, responses, bvals, mask, solved.failed, solved.residual, chosen, selections)
@@ -100,7 +102,11 @@ def responses_of(
     tell("responses", 0)
     if files:
         return {name: response_of_file(file, dwi.gtab) for name, file in files.items()}, {}
-    estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
+    try:
+        estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
+    except InputError as error:
+        reason, advice = error.on_command_line.partition(":")[0], "check the mask, or give responses with --response-wm"
+        raise InputError(f"{reason}, so no responses are estimated: {advice}") from error
     left_out = {"gm"} if len(tissue_shells(dwi.gtab)) <= FEW else set()
     responses = {name: estimated.responses[name] for name in TISSUES if name not in left_out}
     return responses, {name: estimated.selections[name] for name in TISSUES}
@@ -126,8 +132,12 @@ def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list
     if len(orders) > len(responses):
         raise ParameterError(f"--lmax has {len(orders)} orders for {len(responses)} tissues ({', '.join(responses)}): "
                              "give one for each")
-    most = [highest, *[HIGHEST_ORDER] * (len(responses) - 1)]
-    known = [min(2 * rows.shape[1] - 2, limit) for rows, limit in zip(responses.values(), most, strict=True)]
+    own = {name: 2 * rows.shape[1] - 2 for name, rows in responses.items()}
+    for (name, most), order in zip(own.items(), orders, strict=False):
+        if order > most:
+            raise ParameterError(f"--lmax has {order} for {name}, whose response has order {most}: give at most that")
+    limits = [highest, *[HIGHEST_ORDER] * (len(own) - 1)]
+    known = [min(most, limit) for most, limit in zip(own.values(), limits, strict=True)]
     return [*orders, *known[len(orders) :]]
 
 

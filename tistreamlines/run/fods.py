@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import GradientTable, Json, Unpack
-from ..errors import BusyError, OutputError, ParameterError
+from ..errors import BusyError, InputError, OutputError, ParameterError
 from ..fit.fits import Fits, note_once
 from ..fit.fod_fit import BASIS, FodFit
 from ..fit.fods import csd_fods
@@ -331,8 +331,11 @@ def _fit(
         log.begin("fit")
         fit = csd_fods(dwi, fits, chosen, chosen.threads)
     else:
-        with note_once(lambda text: log.note(f"{dwi.path}: {text}")):
-            fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell)
+        try:
+            with note_once(lambda text: log.note(f"{dwi.path}: {text}")):
+                fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell)
+        except InputError as error:
+            raise InputError(f"{dwi.path}: {error.on_command_line}") from error
     return fit
 
 
@@ -352,7 +355,8 @@ def _record(
     values = chosen.as_dict()
     lmax = ",".join(map(str, orders_of(options.get("lmax")))) or None
     parameters: Json = {name: str(values[name]) for name in OPTIONS if options.get(name) is not None}
-    parameters |= {name: str(options[name]) for name in ("format", "sh_basis", "report") if options.get(name)}
+    own = {"format": options.get("format"), "sh_basis": options.get("sh_basis"), "report": options.get("report")}
+    parameters |= {name: str(value) for name, value in own.items() if value}
     parameters |= {"model": chosen.model, "lmax": lmax, "force": bool(options.get("force"))}
     return {
         "made_by": OURS, "versions": versions(), "source": with_plugins(source_hash()), "inputs": sources,
