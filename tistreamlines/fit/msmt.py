@@ -66,7 +66,8 @@ class ConeSizes(Part):
         """Return the sizes of a problem."""
         volumes, unknowns = problem.design.shape
         planes = round_up(len(problem.amplitudes))
-        return cls(unknowns=unknowns, size=round_up(unknowns), planes=planes, volumes=volumes, signals=round_up(volumes))
+        padded = {"size": round_up(unknowns), "planes": planes, "signals": round_up(volumes)}
+        return cls(unknowns=unknowns, volumes=volumes, **padded)
 
 
 def fit_msmt(
