@@ -44,7 +44,7 @@ from .csd import check_csd_series
 from .msmt import fit_msmt
 from .shells import Volumes
 from .tensor import iterated_tensors
-from .tissues import BASIS, UNWEIGHTED, tissue_shells
+from .tissues import BASIS, UNWEIGHTED, TissueProblem, tissue_shells
 
 WHITE, GREY, CSF = TISSUES = "wm", "gm", "csf"
 HIGHEST_DECAY = 10.0
@@ -285,14 +285,16 @@ def _single_fibres(
     """Return so many voxels (m,) of white matter whose FOD is most like that of a single fibre.
 
     FODs and CSF are fitted with a sharp response that stands in for that of white matter. A voxel ranks high if the
-    peak of its FOD is high over the sum of both tissues.
+    peak of its FOD is high over the sum of both tissues. With few directions, the order of FODs is lower than in
+    MRtrix3.
     """
     level = np.median(signals[white].mean(axis=1, dtype=np.float64)) * math.sqrt(4 * math.pi)
     stand_in = np.tile(level * np.array(STAND_IN), (len(csf), 1))
     stand_in[0, 1:] = 0
+    tissues = {WHITE: stand_in, CSF: csf}
     for order, multiple in RANKINGS:
-        rows = signals[white][:, None, None]
-        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), {WHITE: stand_in, CSF: csf}, (order, 0), threads)
+        rows, orders = signals[white][:, None, None], (_known_order(gtab, tissues, order), 0)
+        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), tissues, orders, threads)
         fods, fluid = (fit.coefficients[name][:, 0, 0].astype(np.float64) for name in (WHITE, CSF))
         likeness = np.full(white.shape, -np.inf)
         with np.errstate(all="ignore"):  # voxels without tissue, or without a solution
@@ -300,6 +302,20 @@ def _single_fibres(
         likeness[white] = np.nan_to_num(quality, nan=-np.inf, posinf=-np.inf)
         white = _highest(likeness, white, multiple * count)
     return white
+
+
+def _known_order(gtab: GradientTable, tissues: Mapping[str, Array], order: int) -> int:
+    """Return the highest order up to this one whose coefficients the gradients determine."""
+    for known in range(order, 0, -2):
+        try:
+            TissueProblem.of(gtab, tissues, (known, 0))
+        except InputError:
+            continue
+        return known
+    raise InputError(
+        f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes do not determine FODs beside CSF, with which "
+        "voxels of single fibres are selected: give a series of more directions, or responses"
+    )
 
 
 def _peaks(functions: Array, threads: int | None) -> Array:
