@@ -28,6 +28,7 @@ NEAR = 0.15  # of the product of two normals, above which only the more violated
 SHARE = 0.1  # of the greatest violation, below which a half-space does not enter in a round
 TOLERANCE = 1.0e-14  # of the unconstrained solution, up to which a half-space is not violated
 DEPENDENT = 1.0e-14  # squared distance of a normal from the span of the active ones, below which it does not enter
+CANCELLED = 2.0  # squared length of the rest of a normal, below which it is split twice
 PATIENCE, MOST = 80, 100  # rounds, after which the tolerance rises, and after which a voxel has failed
 FITTED, FAILED = 0, 1
 BIG, TINY = 1.0e30, 1.0e-30
@@ -183,11 +184,13 @@ def split(plane: i32, count: i32, cone: Cone, work: Working):
     barrier()
     shares(count, work.v, work.dual, work.u)
     subtract_normals(count, work.u, work.active, cone.normals, work.v)
-    shares(count, work.v, work.dual, work.w)  # what rounding has left of the active normals
-    subtract_normals(count, work.w, work.active, cone.normals, work.v)
-    for h in range((count + 31) // 32):
-        put(work.u, 32 * h, at(work.u, 32 * h) + at(work.w, 32 * h))
-    barrier()
+    square = product_of(work.v, work.v)
+    if square < CANCELLED:
+        shares(count, work.v, work.dual, work.w)  # what rounding has left of the active normals
+        subtract_normals(count, work.w, work.active, cone.normals, work.v)
+        for h in range((count + 31) // 32):
+            put(work.u, 32 * h, at(work.u, 32 * h) + at(work.w, 32 * h))
+        barrier()
 
 
 @func
