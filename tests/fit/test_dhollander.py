@@ -13,7 +13,7 @@ from dipy.core.gradients import gradient_table
 from three_tissues import ACROSS, ALONG, GREY, S0, WATER, head
 
 from tistreamlines.errors import InputError
-from tistreamlines.fit import dhollander
+from tistreamlines.fit import dhollander, single_fibres
 from tistreamlines.fit.dhollander import TissueRules, estimate_responses
 from tistreamlines.fit.tensor import iterated_tensors
 from tistreamlines.space.harmonics import sampling_matrix, spiral
@@ -105,7 +105,7 @@ class TestParts:
         rng = np.random.default_rng(1)
         count = (order + 1) * (order + 2) // 2
         functions = rng.normal(0, 0.1, (40, count)) + np.eye(count)[0]
-        peaks = dhollander._peaks(functions, None)
+        peaks = single_fibres._peaks(functions, None)
         directions = spiral(np.pi * (1 + np.sqrt(5)) * (np.arange(40000) + 0.5))
         samples = functions @ sampling_matrix(directions, order, "tournier07").T
         assert (peaks >= samples.max(axis=1) - 1e-9).all()
