@@ -1,8 +1,8 @@
 """The response of a tissue to each shell, from signals of voxels whose fibres have a known axis.
 
-The zonal harmonics of a shell are the least-squares fit to the signals of all voxels by the angle between gradient and
-axis, under two constraints: the signal is nowhere negative, and from the axis to the plane across it never falls.
-These are the rules of MRtrix3's ``amp2response``.
+The zonal harmonics of a shell are fitted to the signals of all voxels by least squares. Each signal counts at the angle
+between its gradient and the axis of its voxel. The fit has two constraints: the signal is nowhere negative, and from
+the axis to the plane across it never falls. MRtrix3's ``amp2response`` has the same rules.
 
 References
 ----------
@@ -90,8 +90,8 @@ def _zonal(signals: Array, axes: Array, gradients: Array, order: int) -> Array:
 def _nearest_rising(normal: Array, moments: Array, order: int) -> Array:
     """Return the x with the least x'Nx / 2 - m'x among those whose signal is not negative and rises from the axis.
 
-    With N = L L' and y = L'x, it is the point of a cone that is nearest to the unconstrained y. What lies between
-    them is a non-negative combination of the normals of the cone's half-spaces.
+    With N = L L' and y = L'x, it is the point of a cone that is nearest to the unconstrained y. The way from there to
+    this point is a non-negative combination of the normals of the cone's half-spaces.
     """
     from scipy.linalg import LinAlgError, cholesky, solve_triangular
     from scipy.optimize import nnls

@@ -1,7 +1,7 @@
 """Normalisation of tissues: an intensity field, and balance factors, that make the sum of tissues one constant.
 
 The field is exp(polynomial) in scanner coordinates. Factors and field are fitted in turn, and voxels whose sum lies
-far from the others' take no part. These are the rules of MRtrix3's ``mtnormalise``.
+far from the others' take no part. MRtrix3's ``mtnormalise`` has the same rules.
 
 References
 ----------
@@ -37,7 +37,7 @@ __all__ = ["normalise_tissues"]
 
 @dataclass(frozen=True, eq=False)
 class Normalisation:
-    """What makes tissues comparable between voxels and series.
+    """The field and the factors that make tissues comparable between voxels and series.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
     if not mask.any():
         raise InputError("the mask has no voxel: give one of the brain")
     tissues = np.stack([values[mask] for values in degree0.values()], axis=1).astype(np.float64)
-    finite: Array = np.isfinite(tissues).all(axis=1)
+    finite: Array = np.asarray(np.isfinite(tissues).all(axis=1))
     if not finite.all():
         few = np.count_nonzero(~finite)
         warnings.warn(f"{few} of {len(finite)} voxels of the mask are not finite and not normalised", stacklevel=3)
