@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ..devices import ARCHS
 from ..fit.response import FEWEST_FIBRES
-from ..option import MODEL, OUTPUT
+from ..option import MODEL, OUTPUT, RUNNING
 from ..run.fod_files import FORMATS
 from ..run.fods import SYMMETRIC, FodResult
 from ..run.fods import fit_fods as run
@@ -59,6 +60,8 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
 @group_option(MODEL)("--csd-lambda", metavar="auto|WEIGHT",
         help="Weight of csd's constraint that FODs are not negative; DIPY's is 1. auto chooses it from the data.  "
         "[default: auto]")
+@group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False),
+        help="Where tissues are fitted. The files are the same.  [default: cpu]")
 @parameter_options(["threads"])
 @verbosity
 @click.pass_context

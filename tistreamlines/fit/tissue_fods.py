@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
+from ..devices import ARCHS
 from ..errors import InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import read_response
@@ -25,6 +26,7 @@ from .tissues import HIGHEST_ORDER, stray_volumes, tissue_shells
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
 Tell = Callable[[str, float], object]  # receives the name of a stage and its share that is done
+CPU = ARCHS[-1]
 FEW = 2  # shells, b = 0 included, which tell no more than two tissues apart
 
 
@@ -52,7 +54,7 @@ class TissueOptions:
 
 def tissue_fods(
     dwi: Dwi, mask: npt.NDArray[np.bool_], options: TissueOptions, threads: int | None = None,
-    tell: Tell = lambda *_: None,
+    tell: Tell = lambda *_: None, arch: str = CPU,
 ) -> FodFit:
     """Fit FODs of white matter beside the other tissues that the responses have.
 
@@ -67,6 +69,8 @@ def tissue_fods(
         Number of CPU threads; None is one per core.
     tell : callable
         Receives the stages and their progress.
+    arch : str
+        Where the tissues are fitted.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def tissue_fods(
     responses, selections = responses_of(dwi, mask, options.files, threads, tell)
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)
-    solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"))
+    solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
     if not (mask & ~solved.failed).any():
         raise InputError("no voxel of the mask has a signal: check series and mask")
     bvals = [b_value(dwi.gtab, shell) for shell in tissue_shells(dwi.gtab)]

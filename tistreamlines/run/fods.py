@@ -20,7 +20,7 @@ from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
 from ..fit.models import tissue_options
 from ..fit.shells import gradients_only
-from ..fit.tissue_fods import tissue_fods
+from ..fit.tissue_fods import CPU, tissue_fods
 from ..fit.tissues import tissue_shells
 from ..io import drafts
 from ..io.cache import source_hash, with_plugins
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 OF_CSD = ("response", "fa_response", "csd_lambda")
 OF_MSMT = ("response_wm", "response_gm", "response_csf", "normalise")
-OPTIONS = ("mask", "shells", "bvecs_frame", *OF_CSD, *OF_MSMT, "threads")
+OPTIONS = ("mask", "shells", "bvecs_frame", *OF_CSD, *OF_MSMT, "threads", "arch")
 OWN = {"model": None, "lmax": None, "format": FORMATS[0], "sh_basis": BASIS, "report": None, "force": False}
-KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, "normalise": True, **OWN}
+KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, "normalise": True, "arch": CPU, **OWN}
 PLACED = ("mask",)  # options that may be arrays
 SEVERAL = 3  # shells, b = 0 among them, from which msmt is the default
 GETTER, HIGHEST = "prob", 12  # one that follows FODs, and the highest order of harmonics
@@ -74,6 +74,7 @@ class FodOptions(TypedDict, total=False):
     normalise: bool
     lmax: str | int | Sequence[int] | None
     threads: int | None
+    arch: str
     format: str
     sh_basis: str
     report: PathLike | None
@@ -135,6 +136,9 @@ def fit_fods(
         Options of msmt. Without responses, they are estimated as by MRtrix3's ``dwi2response dhollander``.
     threads : int, optional
         Number of CPU threads; by default all cores.
+    arch : str
+        Where tissues are fitted: 'cpu', the default, 'cuda', 'vulkan' and others, or 'auto' for the first of these with
+        a GPU. The bits are the same.
     model : str, optional
         'msmt' fits several tissues to all shells, and 'csd' white matter to one of them. By default, it is msmt for
         series of three or more shells, b = 0 among them, and where an option is of msmt, else csd.
@@ -166,6 +170,8 @@ def fit_fods(
         If the folder is not empty, or cannot be written.
     BusyError
         If another run is writing the folder.
+    DeviceError
+        If the device is unavailable, or lacks the memory.
     TypeError
         If a keyword is not an option of this function.
 
@@ -267,6 +273,8 @@ def _read(
     gtab = opened.gradients.result()
     orders = orders_of(options.get("lmax"))
     model = {"dg": GETTER, "model": _model_of(options, gtab, opened.path), "sh_order": (*orders, None)[0]}
+    if model["model"] == "csd" and options.get("arch", CPU) != CPU:
+        raise ParameterError(f"--model csd is fitted on the CPU: leave --arch {options.get('arch')} out")
     if len(orders) > 1 and model["model"] == "csd":
         raise ParameterError(f"--lmax has {len(orders)} orders, and --model csd one tissue: give one, e.g. {orders[0]}")
     chosen = Parameters.given({**shared, "mask": located.mask, **model})
@@ -331,9 +339,10 @@ def _fit(
         log.begin("fit")
         fit = csd_fods(dwi, fits, chosen, chosen.threads)
     else:
+        arch = chosen.arch if chosen.gives("arch") else CPU
         try:
             with note_once(lambda text: log.note(f"{dwi.path}: {text}")):
-                fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell)
+                fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell, arch)
         except InputError as error:
             raise InputError(f"{dwi.path}: {error.on_command_line}") from error
     return fit
