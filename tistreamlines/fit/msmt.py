@@ -24,6 +24,7 @@ from ..space.sphere import round_up
 from . import msmt_kernels as kernels
 from .tissues import TissueProblem
 
+ALIGNMENT = 64  # bytes of a cache line
 BATCH = 1 << 12  # voxels between two reports of progress, a multiple of a team's
 
 __all__ = ["TissueFit", "fit_msmt"]
@@ -170,10 +171,11 @@ class _Batch:
 
 
 def _table(values: Array, width: int) -> Array:
-    """Pad the rows of a matrix with zeros and flatten it; lanes may read beyond its end."""
-    out = np.zeros((len(values), width))
-    out[:, : values.shape[1]] = values
-    return np.append(out, np.zeros(LANES))
+    """Pad the rows of a matrix with zeros and flatten it; lanes may read beyond its end. Rows begin with a cache line."""
+    whole = np.zeros((len(values) + 1) * width + LANES)
+    out = whole[-whole.ctypes.data % ALIGNMENT // whole.itemsize :][: len(values) * width + LANES]
+    out[: len(values) * width].reshape(-1, width)[:, : values.shape[1]] = values
+    return out
 
 
 def _check(data: Array, gtab: GradientTable, mask: Array, responses: Mapping[str, Array]) -> None:

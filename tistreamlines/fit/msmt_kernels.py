@@ -28,8 +28,7 @@ NEAR = 0.15  # of the product of two normals, above which only the more violated
 SHARE = 0.1  # of the greatest violation, below which a half-space does not enter in a round
 TOLERANCE = 1.0e-14  # of the unconstrained solution, up to which a half-space is not violated
 DEPENDENT = 1.0e-14  # squared distance of a normal from the span of the active ones, below which it does not enter
-CANCELLED = 2.0  # squared length of the rest of a normal, below which it is split twice
-PATIENCE, MOST = 80, 100  # rounds, after which the tolerance rises, and after which a voxel has failed
+PATIENCE, MOST = 150, 180  # rounds, after which the tolerance rises, and after which a voxel has failed
 FAILED, FITTED = 0, 1
 BIG, TINY = 1.0e30, 1.0e-30
 
@@ -177,20 +176,15 @@ def leave(which: i32, count: i32, work: Working):
 
 
 @func
-def split(plane: i32, count: i32, cone: Cone, work: Working):
-    """Split a normal into shares ``u`` of the active ones and a vector ``v`` beside all of them."""
-    for h in range(SIZE // 32):
-        put(work.v, 32 * h, at(cone.normals, SIZE * plane + 32 * h))
-    barrier()
+def split(count: i32, cone: Cone, work: Working):
+    """Split the normal ``v`` into shares ``u`` of the active ones and what is left of it, perpendicular to all of them."""
     shares(count, work.v, work.dual, work.u)
     subtract_normals(count, work.u, work.active, cone.normals, work.v)
-    square = product_of(work.v, work.v)
-    if square < CANCELLED:
-        shares(count, work.v, work.dual, work.w)  # what rounding has left of the active normals
-        subtract_normals(count, work.w, work.active, cone.normals, work.v)
-        for h in range((count + 31) // 32):
-            put(work.u, 32 * h, at(work.u, 32 * h) + at(work.w, 32 * h))
-        barrier()
+    shares(count, work.v, work.dual, work.w)  # what rounding has left of the active normals
+    subtract_normals(count, work.w, work.active, cone.normals, work.v)
+    for h in range((count + 31) // 32):
+        put(work.u, 32 * h, at(work.u, 32 * h) + at(work.w, 32 * h))
+    barrier()
 
 
 @func
@@ -216,13 +210,14 @@ def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) ->
     The number is that before if y does not violate it, and -1 if its normal depends on active ones that cannot leave.
     """
     held = count
-    split(plane, held, cone, work)
     for h in range(SIZE // 32):
-        put(work.column, 32 * h, at(cone.normals, SIZE * plane + 32 * h))
+        put(work.v, 32 * h, at(cone.normals, SIZE * plane + 32 * h))
     barrier()
-    distance = product_of(work.column, work.y)
+    distance = product_of(work.v, work.y)
     multiplier = 0.0
     going = where(distance < 0.0 - tolerance, 1, 0)
+    if going == 1:
+        split(held, cone, work)
     while going == 1:
         square = product_of(work.v, work.v)
         whole = BIG
@@ -295,25 +290,21 @@ def measure(count: i32, cone: Cone, work: Working):
 
 
 @func
-def most_violated(distances: Reals) -> i32:
-    """The half-space with the least distance."""
+def most_violated(before: i32, cone: Cone, distances: Reals) -> i32:
+    """The half-space with the least distance; those whose normals are like that of the one ``before`` are left out from now on."""
     low = lanes(BIG)
     places = lanes(0.0)
     for h in range(PLANES // 32):
         value = at(distances, 32 * h)
+        if before >= 0:
+            near = at(cone.products, PLANES * before + 32 * h) > NEAR
+            value = where(near, 0.0, value)
+            put(distances, 32 * h, value)
         below = value < low
         low = where(below, value, low)
         places = where(below, real(lane() + 32 * h), places)
-    return i32(team_value(places, minimum(team_first(low == team_min(low)), 31)))
-
-
-@func
-def skip_near(plane: i32, cone: Cone, distances: Reals):
-    """Set the distances of half-spaces whose normals are like this one to 0."""
-    for h in range(PLANES // 32):
-        near = at(cone.products, PLANES * plane + 32 * h) > NEAR
-        put(distances, 32 * h, where(near, 0.0, at(distances, 32 * h)))
     barrier()
+    return i32(team_value(places, minimum(team_first(low == team_min(low)), 31)))
 
 
 @func
@@ -374,14 +365,13 @@ def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working)
     while going == 1:
         settle(held, cone, work)
         measure(held, cone, work)
-        plane = most_violated(work.distances)
+        plane = most_violated(-1, cone, work.distances)
         limit = minimum(SHARE * work.distances[plane], 0.0 - tolerance)
         going = where(work.distances[plane] < limit, 1, 0)
         entering = going
         while entering == 1:
             held = enter(plane, held, tolerance, cone, work)
-            skip_near(plane, cone, work.distances)
-            plane = most_violated(work.distances)
+            plane = most_violated(plane, cone, work.distances)
             entering = where((work.distances[plane] < limit) & (held >= 0), 1, 0)
         rounds = rounds + 1
         if rounds > PATIENCE:  # rounding lets half-spaces enter and leave
