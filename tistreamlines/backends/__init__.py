@@ -31,7 +31,7 @@ def open_program(
     threads : CPU threads, None for all.
     queued : names of kernels that run while the caller goes on, as all do on other devices than the CPU, and of queues:
         there, kernels of one queue run one after the other.
-    bits : of a real, 32, or 64 on the CPU.
+    bits : of a real, 32 or 64; a GPU that has no real of 64 bits is not opened with these.
 
     Raises
     ------
@@ -50,6 +50,11 @@ def open_program(
         return NumbaProgram(source, bits=bits, fast=not exact, threads=threads)
     from .taichi.trial import begin_beside, open_checked, program_class
 
+    if bits == 64:
+        from .taichi.program import WideProgram
+
+        open_checked(device, exact)
+        return WideProgram(device, source, exact=exact)
     begin_beside(device, source, exact)
     return program_class(device)(device, source, exact=exact, kind=open_checked(device, exact))
 

@@ -66,7 +66,8 @@ class ConeSizes(Part):
         """Return the sizes of a problem."""
         volumes, unknowns = problem.design.shape
         planes = round_up(len(problem.amplitudes))
-        return cls(unknowns=unknowns, size=round_up(unknowns), planes=planes, volumes=volumes, signals=round_up(volumes))
+        padded = {"size": round_up(unknowns), "planes": planes, "signals": round_up(volumes)}
+        return cls(unknowns=unknowns, volumes=volumes, **padded)
 
 
 def fit_msmt(
@@ -76,7 +77,7 @@ def fit_msmt(
     responses: Mapping[str, Array],
     orders: Sequence[int] | None = None,
     threads: int | None = None,
-    progress: Callable[[float], object] = lambda _: None,
+    progress: Callable[[float], object] = lambda _: None, arch: str = "cpu",
 ) -> TissueFit:
     """Fit the orientation distribution of white matter and the shares of other tissues to a series of several shells.
 
@@ -97,6 +98,8 @@ def fit_msmt(
         Number of threads; by default all available cores. The result does not depend on it.
     progress : callable, optional
         Called from this thread with the fraction of finished voxels, 0 to 1.
+    arch : str
+        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same.
 
     Returns
     -------
@@ -111,7 +114,7 @@ def fit_msmt(
     problem = TissueProblem.of(gtab, responses, orders)
     sizes = ConeSizes.of(problem)
     roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
-    program = open_program(choose("cpu"), Source(roots, [sizes], scratch), threads=threads, bits=64)
+    program = open_program(choose(arch), Source(roots, [sizes], scratch), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
     voxels, rows = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
@@ -158,6 +161,7 @@ class _Batch:
         padded[missing] = 0
         self._program.upload(self._signals, padded.ravel())
         values = {**self._cone, **self._out, "signals": self._signals, "voxels": count}
+        self._program.upload(self._out["ends"], np.full(count, kernels.FAILED, np.int32))
         self._program.run("fit_run", -(-count // kernels.RUN), values)
         out = self._program.host(self._out["out"], count * sizes.size).view(np.float32).reshape(count, -1)
         errors, ends = (self._program.host(self._out[name], count) for name in ("errors", "ends"))

@@ -30,7 +30,7 @@ TOLERANCE = 1.0e-14  # of the unconstrained solution, up to which a half-space i
 DEPENDENT = 1.0e-14  # squared distance of a normal from the span of the active ones, below which it does not enter
 CANCELLED = 2.0  # squared length of the rest of a normal, below which it is split twice
 PATIENCE, MOST = 80, 100  # rounds, after which the tolerance rises, and after which a voxel has failed
-FITTED, FAILED = 0, 1
+FAILED, FITTED = 0, 1
 BIG, TINY = 1.0e30, 1.0e-30
 
 
@@ -215,8 +215,8 @@ def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) ->
 
     The number is that before if y does not violate it, and -1 if its normal depends on active ones that cannot leave.
     """
-    split(plane, count, cone, work)
-    distance = 0.0
+    held = count
+    split(plane, held, cone, work)
     for h in range(SIZE // 32):
         put(work.column, 32 * h, at(cone.normals, SIZE * plane + 32 * h))
     barrier()
@@ -226,32 +226,32 @@ def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) ->
     while going == 1:
         square = product_of(work.v, work.v)
         whole = BIG
-        if (square > DEPENDENT) & (count < UNKNOWNS):
+        if (square > DEPENDENT) & (held < UNKNOWNS):
             whole = (0.0 - distance) * inverse(square)
-        first = first_to_leave(count, work)
+        first = first_to_leave(held, work)
         step = minimum(first[0], whole)
         going = 0
         if step < BIG:
             multiplier = multiplier + step
             distance = distance + step * square
-            for h in range((count + 31) // 32):
+            for h in range((held + 31) // 32):
                 put(work.multipliers, 32 * h, at(work.multipliers, 32 * h) - step * at(work.u, 32 * h))
             move(step, work.v, work.y)
             if whole <= first[0]:
-                shift_dual(count, work.v, inverse(square), work.u, work.dual)
-                append(plane, count, multiplier, inverse(square), work)
-                count = count + 1
+                shift_dual(held, work.v, inverse(square), work.u, work.dual)
+                append(plane, held, multiplier, inverse(square), work)
+                held = held + 1
             else:
                 which = i32(first[1])
                 for h in each(1):
                     work.multipliers[which] = 0.0
                 barrier()
-                leave(which, count, work)
-                count = count - 1
+                leave(which, held, work)
+                held = held - 1
                 going = 1
         else:
-            count = -1
-    return count
+            held = -1
+    return held
 
 
 @func
@@ -364,7 +364,7 @@ def finish(voxel: i32, end: i32, signals: Reals, cone: Cone, work: Working, out:
 @func
 def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> i32:
     """Find y; ``count`` half-spaces are active before. Return how many are active after, or -1 if it has failed."""
-    count = begin(voxel, count, signals, cone, work)
+    held = begin(voxel, count, signals, cone, work)
     greatest = lanes(0.0)
     for h in range(SIZE // 32):
         greatest = maximum(greatest, absolute(at(work.start, 32 * h)))
@@ -372,25 +372,25 @@ def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working)
     rounds = 0
     going = 1
     while going == 1:
-        settle(count, cone, work)
-        measure(count, cone, work)
+        settle(held, cone, work)
+        measure(held, cone, work)
         plane = most_violated(work.distances)
         limit = minimum(SHARE * work.distances[plane], 0.0 - tolerance)
         going = where(work.distances[plane] < limit, 1, 0)
         entering = going
         while entering == 1:
-            count = enter(plane, count, tolerance, cone, work)
+            held = enter(plane, held, tolerance, cone, work)
             skip_near(plane, cone, work.distances)
             plane = most_violated(work.distances)
-            entering = where((work.distances[plane] < limit) & (count >= 0), 1, 0)
+            entering = where((work.distances[plane] < limit) & (held >= 0), 1, 0)
         rounds = rounds + 1
         if rounds > PATIENCE:  # rounding lets half-spaces enter and leave
             tolerance = 2.0 * tolerance
         if rounds > MOST:
-            count = -1
-        if count < 0:
+            held = -1
+        if held < 0:
             going = 0
-    return count
+    return held
 
 
 @func
@@ -401,11 +401,11 @@ def fit_run(
     count = 0
     for turn in range(minimum(RUN, voxels - RUN * item)):
         voxel = RUN * item + turn
-        count = fit_voxel(voxel, count, signals, cone, work)
-        end = FITTED
-        if count < 0:
-            count = fit_voxel(voxel, 0, signals, cone, work)
-        if count < 0:
-            end = FAILED
-            count = 0
+        end = FAILED
+        attempts = 0
+        while attempts < 2:
+            count = fit_voxel(voxel, count, signals, cone, work)
+            end = where(count < 0, FAILED, FITTED)
+            attempts = where(count < 0, attempts + 1, 2)
+            count = maximum(count, 0)
         finish(voxel, end, signals, cone, work, out, errors, ends)

@@ -33,7 +33,7 @@ BASIS = "tournier07"
 UNWEIGHTED = 10.0  # s/mm2 up to which a volume counts as one without diffusion weighting; MRtrix3's
 HIGHEST_ORDER = 8  # of a tissue, unless another one is asked for
 RIDGE = 1e-10  # of the greatest diagonal element of C'C, added to its diagonal; MRtrix3's
-DETERMINED = 1e-12  # least eigenvalue of C'C over the greatest one; below, float32 does not tell coefficients from noise
+DETERMINED = 1e-12  # least eigenvalue of C'C over the greatest one, below which coefficients are not determined
 DIRECTIONS = Path(__file__).with_name("directions_300.txt")
 
 __all__ = ["TissueProblem", "tissue_shells"]
@@ -131,13 +131,13 @@ class TissueProblem:
 
 
 def tissue_shells(gtab: GradientTable) -> list[Volumes]:
-    """Return the volumes (n,) of each shell by rising b-value, those without diffusion weighting first, as MRtrix3 does.
+    """Return the volumes (n,) of each shell by rising b-value, unweighted ones first, as MRtrix3 does.
 
     Volumes with b up to 10 are without diffusion weighting. A few stray ones may be in no shell.
     """
     bvals: Array = np.round(np.asarray(gtab.bvals, np.float64), 6)
     unweighted = bvals <= UNWEIGHTED
-    shells = clusters(bvals, ~unweighted, bvals)
+    shells = [] if unweighted.all() else clusters(bvals, ~unweighted, bvals)
     return [unweighted, *shells] if unweighted.any() else shells
 
 
@@ -148,7 +148,9 @@ def _checked(name: str, response: Array, gtab: GradientTable, shells: Sequence[V
         raise InputError(f"the response of {name} is not finite: give a row of numbers for each shell")
     if len(table) != len(shells):
         bvals = ", ".join(f"{gtab.bvals[shell].mean():.0f}" for shell in shells)
-        raise InputError(f"the response of {name} has {len(table)} rows, but the series the shells {bvals}: give one each")
+        raise InputError(
+            f"the response of {name} has {len(table)} rows, but the series has the shells {bvals}: give a row for each"
+        )
     if not table[:, 0].max() > 0:
         raise InputError(f"the response of {name} is nowhere positive: estimate it anew")
     return table[:, : int(np.flatnonzero(table.any(axis=0))[-1]) + 1]
@@ -178,7 +180,7 @@ def _check_directions(gtab: GradientTable, shells: Sequence[Volumes]) -> None:
         if shell.sum() < 2:
             raise InputError(f"the shell of b = {bvals[shell][0]:.0f} is a single volume: leave it out")
         if not np.asarray(gtab.bvecs)[shell].any(axis=1).all():
-            raise InputError(f"a volume of b = {bvals[shell].mean():.0f} has no gradient direction: correct the gradients")
+            raise InputError(f"a volume of b = {bvals[shell].mean():.0f} has no direction: correct the gradients")
 
 
 def stray_volumes(gtab: GradientTable) -> str | None:
@@ -201,7 +203,7 @@ def _convolved(rows: Array, vectors: Array, order: int) -> Array:
 
 
 def _amplitudes(orders: Mapping[str, int]) -> Array:
-    """Return the matrix of the constraints: amplitudes along 300 directions, or the coefficient of an isotropic tissue."""
+    """Return the matrix of the constraints: amplitudes along 300 directions, or that of an isotropic tissue."""
     from scipy.linalg import block_diag
 
     return block_diag(*(

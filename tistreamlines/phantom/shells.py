@@ -9,7 +9,7 @@ import numpy as np
 from .phantom import Head, Phantom, affine_of, spread_directions, with_noise
 
 SHELLS = {0.0: 18, 1000.0: 90, 2000.0: 90, 3000.0: 90}  # volumes of each b-value, as in the Human Connectome Project
-# signal without diffusion weighting, and diffusivities in mm2/s: of axons, along and across the space around them, of others
+# signal without diffusion weighting, and diffusivities in mm2/s: of axons, along and across the space around them
 S0 = {"wm": 300.0, "gm": 420.0, "csf": 1200.0}
 AXONS, ALONG, ACROSS, GREY, FLUID = 2.0e-3, 1.7e-3, 0.55e-3, 0.85e-3, 3.0e-3
 INSIDE = 0.55  # share of white matter that axons fill
@@ -62,7 +62,7 @@ def make_shells(
 
 
 def _gradients(shells: Mapping[float, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return b-values (n,) and gradients (n, 3), spread over each shell, such that each part of the series has all shells."""
+    """Return b-values (n,) and gradients (n, 3), spread over each shell; each part of the series has all shells."""
     bvals = np.concatenate([np.full(count, float(bval)) for bval, count in shells.items()])
     bvecs = np.concatenate([
         spread_directions(count, seed + number) if bval else np.zeros((count, 3))
