@@ -88,6 +88,7 @@ class TestErrors:
             (({"wm": tissues["wm"][:-1]}, mask, OBLIQUE), "images of the same grid"),
             (({}, mask, OBLIQUE), "no tissue"),
             (({"wm": tissues["wm"]}, np.zeros_like(mask), OBLIQUE), "no voxel"),
+            (({"wm": tissues["wm"]}, mask.astype(int), OBLIQUE), "the mask is of int64"),
             ((opposite, mask, OBLIQUE), "balance factor of gm is -"),
         ):
             with pytest.raises(InputError, match=words) as error:

@@ -126,6 +126,8 @@ def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
     for name, values in degree0.items():
         if values.shape != mask.shape:
             raise InputError(f"the mask is {mask.shape}, {name} {values.shape}: give images of the same grid")
+    if mask.dtype != bool:
+        raise InputError(f"the mask is of {mask.dtype}: give a bool for each voxel")
     if not mask.any():
         raise InputError("the mask has no voxel: give one of the brain")
     tissues = np.stack([values[mask] for values in degree0.values()], axis=1).astype(np.float64)
