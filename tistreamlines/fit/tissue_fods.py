@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices import ARCHS
-from ..errors import InputError, ParameterError
+from ..errors import DeviceError, InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import read_response
 from ..option import PathLike, flag
@@ -87,6 +87,8 @@ def tissue_fods(
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)
     solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
+    if not all(np.isfinite(values).all() for values in solved.coefficients.values()):
+        raise DeviceError(f"--arch {arch}: the device gave coefficients that are not finite; give --arch {CPU}")
     if not (mask & ~solved.failed).any():
         raise InputError("no voxel of the mask has a signal: check series and mask")
     bvals = [b_value(dwi.gtab, shell) for shell in tissue_shells(dwi.gtab)]
@@ -109,7 +111,7 @@ def responses_of(
     try:
         estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
     except InputError as error:
-        reason, advice = error.on_command_line.partition(":")[0], "check the mask, or give responses with --response-wm"
+        reason, advice = error.on_command_line.partition(":")[0], "check series and mask, or give responses with --response-wm"
         raise InputError(f"{reason}, so no responses are estimated: {advice}") from error
     left_out = {"gm"} if len(tissue_shells(dwi.gtab)) <= FEW else set()
     responses = {name: estimated.responses[name] for name in TISSUES if name not in left_out}
