@@ -111,8 +111,8 @@ def responses_of(
     try:
         estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
     except InputError as error:
-        reason, advice = error.on_command_line.partition(":")[0], "check series and mask, or give responses with --response-wm"
-        raise InputError(f"{reason}, so no responses are estimated: {advice}") from error
+        reason = f"{error.on_command_line.partition(':')[0]}, so no responses are estimated"
+        raise InputError(f"{reason}: check series and mask, or give responses with --response-wm") from error
     left_out = {"gm"} if len(tissue_shells(dwi.gtab)) <= FEW else set()
     responses = {name: estimated.responses[name] for name in TISSUES if name not in left_out}
     return responses, {name: estimated.selections[name] for name in TISSUES}
@@ -138,12 +138,12 @@ def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list
     if len(orders) > len(responses):
         raise ParameterError(f"--lmax has {len(orders)} orders for {len(responses)} tissues ({', '.join(responses)}): "
                              "give one for each")
-    own = {name: 2 * rows.shape[1] - 2 for name, rows in responses.items()}
-    for (name, most), order in zip(own.items(), orders, strict=False):
+    highest_of = {name: 2 * rows.shape[1] - 2 for name, rows in responses.items()}
+    for (name, most), order in zip(highest_of.items(), orders, strict=False):
         if order > most:
             raise ParameterError(f"--lmax has {order} for {name}, whose response has order {most}: give at most that")
-    limits = [highest, *[HIGHEST_ORDER] * (len(own) - 1)]
-    known = [min(most, limit) for most, limit in zip(own.values(), limits, strict=True)]
+    limits = [highest, *[HIGHEST_ORDER] * (len(responses) - 1)]
+    known = [min(most, limit) for most, limit in zip(highest_of.values(), limits, strict=True)]
     return [*orders, *known[len(orders) :]]
 
 

@@ -191,7 +191,7 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
 
 
 @contextmanager
-def completed_folder(path: Path, own: Collection[str], *, force: bool) -> Generator[Path, None, None]:
+def completed_folder(path: Path, replaced: Collection[str], *, force: bool) -> Generator[Path, None, None]:
     """Hand out a hidden folder, which gets the name ``path`` at the end of the block and replaces an earlier one.
 
     Raises
@@ -199,12 +199,12 @@ def completed_folder(path: Path, own: Collection[str], *, force: bool) -> Genera
     OutputError
         As :func:`check_folder_target`, or if the folder cannot be written.
     """
-    check_folder_target(path, own, force=force)
+    check_folder_target(path, replaced, force=force)
     with explained(path), hidden_folder(path) as hidden:
         draft, earlier = hidden / path.name, hidden / "earlier"
         draft.mkdir()
         yield draft
-        check_folder_target(path, own, force=force)
+        check_folder_target(path, replaced, force=force)
         if path.exists():
             path.rename(earlier)
         try:
@@ -215,8 +215,8 @@ def completed_folder(path: Path, own: Collection[str], *, force: bool) -> Genera
             raise
 
 
-def check_folder_target(path: Path, own: Collection[str], *, force: bool) -> None:
-    """Raise OutputError unless a folder can be written at this path; ``own`` are names of files that are replaced."""
+def check_folder_target(path: Path, replaced: Collection[str], *, force: bool) -> None:
+    """Raise OutputError unless a folder can be written at this path; ``replaced`` are names of files that may be lost."""
     if not path.name:
         raise OutputError(f"{path}: is no name of a folder; name one")
     if not path.is_dir():
@@ -226,7 +226,7 @@ def check_folder_target(path: Path, own: Collection[str], *, force: bool) -> Non
         there = sorted(file.name for file in path.iterdir())
     if there and not force:
         raise OutputError(f"{path}: is not empty; give another name, or --force to replace it")
-    if others := [name for name in there if name not in own]:
+    if others := [name for name in there if name not in replaced]:
         raise OutputError(f"{path}: has {others[0]}, which is not replaced; remove it, or give another name")
     if not os.access(path.parent, os.W_OK) or not may_replace(path):
         raise OutputError(f"{path}: no permission to replace it in folder {path.parent}; give another name")

@@ -364,8 +364,8 @@ def _record(
     values = chosen.as_dict()
     lmax = ",".join(map(str, orders_of(options.get("lmax")))) or None
     parameters: Json = {name: str(values[name]) for name in OPTIONS if options.get(name) is not None}
-    own = {"format": options.get("format"), "sh_basis": options.get("sh_basis"), "report": options.get("report")}
-    parameters |= {name: str(value) for name, value in own.items() if value}
+    files = {"format": options.get("format"), "sh_basis": options.get("sh_basis"), "report": options.get("report")}
+    parameters |= {name: str(value) for name, value in files.items() if value}
     parameters |= {"model": chosen.model, "lmax": lmax, "force": bool(options.get("force"))}
     return {
         "made_by": OURS, "versions": versions(), "source": with_plugins(source_hash()), "inputs": sources,
