@@ -216,7 +216,7 @@ def completed_folder(path: Path, replaced: Collection[str], *, force: bool) -> G
 
 
 def check_folder_target(path: Path, replaced: Collection[str], *, force: bool) -> None:
-    """Raise OutputError unless a folder can be written at this path; ``replaced`` are names of files that may be lost."""
+    """Raise OutputError unless a folder can be written at this path; ``replaced`` names files that may be lost."""
     if not path.name:
         raise OutputError(f"{path}: is no name of a folder; name one")
     if not path.is_dir():
