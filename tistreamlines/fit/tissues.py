@@ -206,10 +206,11 @@ def _amplitudes(orders: Mapping[str, int]) -> Array:
     """Return the matrix of the constraints: amplitudes along 300 directions, or that of an isotropic tissue."""
     from scipy.linalg import block_diag
 
-    return block_diag(*(
-        sampling_matrix(positive_directions() if order else np.array([[0.0, 0.0, 1.0]]), order, BASIS)
-        for order in orders.values()
-    ))
+    axis = np.array([[0.0, 0.0, 1.0]])
+    known = orders.values()
+    return np.asarray(block_diag(*(
+        sampling_matrix(positive_directions() if order else axis, order, BASIS) for order in known
+    )))
 
 
 @cache
