@@ -118,7 +118,7 @@ def fit_msmt(
     Warns
     -----
     UserWarning
-        If volumes are in no shell, and so are not fitted.
+        If volumes are in no shell. They are not fitted.
     """
     _check(data, gtab, mask, responses)
     if (sentence := stray_volumes(gtab)) is not None:
