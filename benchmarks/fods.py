@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import nibabel as nib
+import nibabel
 import numpy as np
 from dipy.core.gradients import gradient_table
 
@@ -40,7 +40,7 @@ def mrtrix(phantom: Phantom, mask: np.ndarray) -> tuple[np.ndarray, float, float
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for name, values in (("dwi", phantom.data), ("mask", mask.astype(np.uint8))):
-            nib.save(nib.Nifti1Image(values, np.eye(4)), root / f"{name}.nii")
+            nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), root / f"{name}.nii")
         np.savetxt(root / "grad.b", np.column_stack([phantom.bvecs, phantom.bvals]), "%.10f")
         command = ["dwi2fod", "msmt_csd", "dwi.nii", "-grad", "grad.b", "-mask", "mask.nii", "-nthreads", "2", "-quiet"]
         for name, response in RESPONSES.items():
@@ -49,8 +49,8 @@ def mrtrix(phantom: Phantom, mask: np.ndarray) -> tuple[np.ndarray, float, float
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.perf_counter()
         subprocess.run(command, cwd=root, check=True)
         wall, cpu = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-        images = [np.asarray(nib.load(root / f"{name}.nii").dataobj).reshape(*mask.shape, -1) for name in RESPONSES]
-    return np.concatenate([image[mask] for image in images], axis=1), wall, cpu
+        images = [nibabel.Nifti1Image.from_filename(root / f"{name}.nii").get_fdata() for name in RESPONSES]
+    return np.concatenate([image.reshape(*mask.shape, -1)[mask] for image in images], axis=1), wall, cpu
 
 
 def stacked(fit: TissueFit, mask: np.ndarray) -> np.ndarray:

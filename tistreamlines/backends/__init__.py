@@ -31,7 +31,7 @@ def open_program(
     threads : CPU threads, None for all.
     queued : names of kernels that run while the caller goes on, as all do on other devices than the CPU, and of queues:
         there, kernels of one queue run one after the other.
-    bits : of a real, 32 or 64; a GPU that has no real of 64 bits is not opened with these.
+    bits : of a real, 32 or 64. On a GPU, 64 bits need a team that is a whole block, and are not for trackers.
 
     Raises
     ------

@@ -6,6 +6,7 @@ It solves the problem of MRtrix3's ``dwi2fod msmt_csd``: least squares in which 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.sphere import round_up
 from . import msmt_kernels as kernels
-from .tissues import TissueProblem
+from .tissues import TissueProblem, stray_volumes
 
 ALIGNMENT = 64  # bytes of a cache line
 BATCH = 1 << 12  # voxels between two reports of progress, a multiple of a team's
@@ -100,7 +101,8 @@ def fit_msmt(
     progress : callable, optional
         Called from this thread with the fraction of finished voxels, 0 to 1.
     arch : str
-        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same.
+        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same. The device needs reals
+        of 64 bits, which Metal lacks.
 
     Returns
     -------
@@ -110,8 +112,17 @@ def fit_msmt(
     ------
     InputError
         If the arrays, shells and responses do not match, or the gradients do not determine all coefficients.
+    DeviceError
+        If the device cannot compute this.
+
+    Warns
+    -----
+    UserWarning
+        If volumes are in no shell. They are not fitted.
     """
     _check(data, gtab, mask, responses)
+    if (sentence := stray_volumes(gtab)) is not None:
+        warnings.warn(sentence, stacklevel=2)
     problem = TissueProblem.of(gtab, responses, orders)
     sizes = ConeSizes.of(problem)
     roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
@@ -171,7 +182,7 @@ class _Batch:
 
 
 def _table(values: Array, width: int) -> Array:
-    """Pad the rows of a matrix with zeros and flatten it; lanes may read beyond its end. Rows begin with a cache line."""
+    """Pad the rows of a matrix with zeros and flatten it, from a cache line on; lanes may read beyond its end."""
     whole = np.zeros((len(values) + 1) * width + LANES)
     out = whole[-whole.ctypes.data % ALIGNMENT // whole.itemsize :][: len(values) * width + LANES]
     out[: len(values) * width].reshape(-1, width)[:, : values.shape[1]] = values

@@ -31,7 +31,7 @@ from .shells import LINKAGE, NEIGHBOUR, Volumes, clusters
 
 BASIS = "tournier07"
 UNWEIGHTED = 10.0  # s/mm2 up to which a volume counts as one without diffusion weighting; MRtrix3's
-HIGHEST_ORDER = 8  # of a tissue, unless another one is asked for
+HIGHEST_ORDER = 8  # of a tissue, unless the caller gives its order
 RIDGE = 1e-10  # of the greatest diagonal element of C'C, added to its diagonal; MRtrix3's
 DETERMINED = 1e-12  # least eigenvalue of C'C over the greatest one, below which coefficients are not determined
 DIRECTIONS = Path(__file__).with_name("directions_300.txt")
@@ -184,7 +184,7 @@ def _check_directions(gtab: GradientTable, shells: Sequence[Volumes]) -> None:
 
 
 def stray_volumes(gtab: GradientTable) -> str | None:
-    """Return a sentence about volumes that are in no shell, and so are not fitted; None if there is none."""
+    """Return a sentence about the volumes that are in no shell, which are not fitted; None if all are in shells."""
     stray = np.flatnonzero(~np.logical_or.reduce(tissue_shells(gtab)))
     if not len(stray):
         return None
@@ -206,10 +206,11 @@ def _amplitudes(orders: Mapping[str, int]) -> Array:
     """Return the matrix of the constraints: amplitudes along 300 directions, or that of an isotropic tissue."""
     from scipy.linalg import block_diag
 
-    return block_diag(*(
-        sampling_matrix(positive_directions() if order else np.array([[0.0, 0.0, 1.0]]), order, BASIS)
-        for order in orders.values()
-    ))
+    axis = np.array([[0.0, 0.0, 1.0]])
+    known = orders.values()
+    return np.asarray(block_diag(*(
+        sampling_matrix(positive_directions() if order else axis, order, BASIS) for order in known
+    )))
 
 
 @cache
