@@ -129,12 +129,13 @@ def fit_msmt(
     program = open_program(choose(arch), Source(roots, [sizes], scratch), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
-    voxels, rows = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
+    voxels, places = np.flatnonzero(mask), np.nonzero(mask)
     batch = _Batch(program, problem, sizes)
     for first in range(0, len(voxels), BATCH):
         progress(first / len(voxels))
-        some = voxels[first : first + BATCH]
-        out[some], residual[some], failed[some] = batch.fit(rows[some][:, problem.volumes])
+        part = slice(first, first + BATCH)
+        rows, signals = voxels[part], data[tuple(place[part] for place in places)]
+        out[rows], residual[rows], failed[rows] = batch.fit(signals[:, problem.volumes])
     progress(1.0)
     out[failed], residual[failed] = 0, 0
     parts = {name: out[:, part].reshape(*mask.shape, -1) for name, part in problem.parts().items()}
