@@ -325,7 +325,7 @@ class FitOptions:
     normalise: bool = option(
         True, MODEL, "Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as "
         "MRtrix3's mtnormalise does. Amplitudes of FODs can then be compared between voxels and subjects.",
-        off="no_normalise", only={"model": ("msmt",)},
+        off="no-normalise", only={"model": ("msmt",)},
     )
     csd_lambda: str | float = option(
         None, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "
