@@ -26,7 +26,7 @@ from . import msmt_kernels as kernels
 from .tissues import TissueProblem, stray_volumes
 
 ALIGNMENT = 64  # bytes of a cache line
-BATCH = 1 << 12  # voxels between two reports of progress, a multiple of a team's
+BATCH, GPU_BATCH = 1 << 12, 1 << 16  # voxels between two reports of progress, multiples of a team's
 
 __all__ = ["TissueFit", "fit_msmt"]
 
@@ -126,14 +126,16 @@ def fit_msmt(
     problem = TissueProblem.of(gtab, responses, orders)
     sizes = ConeSizes.of(problem)
     roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
-    program = open_program(choose(arch), Source(roots, [sizes], scratch), threads=threads, bits=64)
+    device = choose(arch)
+    program = open_program(device, Source(roots, [sizes], scratch), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
     voxels, places = np.flatnonzero(mask), np.nonzero(mask)
-    batch = _Batch(program, problem, sizes)
-    for first in range(0, len(voxels), BATCH):
+    together = min(BATCH if device.on_host else GPU_BATCH, max(len(voxels), 1))
+    batch = _Batch(program, problem, sizes, together)
+    for first in range(0, len(voxels), together):
         progress(first / len(voxels))
-        part = slice(first, first + BATCH)
+        part = slice(first, first + together)
         rows, signals = voxels[part], data[tuple(place[part] for place in places)]
         out[rows], residual[rows], failed[rows] = batch.fit(signals[:, problem.volumes])
     progress(1.0)
@@ -150,9 +152,10 @@ class _Batch:
     program : the program of ``msmt_kernels.fit_run``.
     problem : the equations.
     sizes : of them.
+    voxels : the most voxels at a time.
     """
 
-    def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes) -> None:
+    def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes, voxels: int) -> None:
         self._program, self._sizes = program, sizes
         normals = problem.half_spaces
         cone = kernels.Cone(
@@ -160,9 +163,9 @@ class _Batch:
             columns=_table(normals.T, sizes.planes), products=_table(normals @ normals.T, sizes.planes),
             coefficients=_table(problem.to_coefficients.T, sizes.size),
         )
-        counts = {"out": BATCH * sizes.size, "errors": BATCH, "ends": BATCH}
+        counts = {"out": voxels * sizes.size, "errors": voxels, "ends": voxels}
         self._out = {name: program.empty(count, INTS) for name, count in counts.items()}
-        self._signals = program.empty(BATCH * sizes.signals, REALS)
+        self._signals = program.empty(voxels * sizes.signals, REALS)
         self._cone = on_device(program, spread("cone", cone))
 
     def fit(self, signals: Array) -> tuple[Array, Array, Array]:

@@ -365,14 +365,19 @@ def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working)
         greatest = maximum(greatest, absolute(at(work.start, 32 * h)))
     tolerance = TOLERANCE * team_max(greatest)
     rounds = 0
+    settled = 1
     going = 1
     while going == 1:
-        settle(held, cone, work)
         measure(held, cone, work)
         plane = most_violated(-1, cone, work.distances)
         limit = minimum(SHARE * work.distances[plane], 0.0 - tolerance)
-        going = where(work.distances[plane] < limit, 1, 0)
-        entering = going
+        violated = where(work.distances[plane] < limit, 1, 0)
+        going = maximum(violated, 1 - settled)
+        settled = 0
+        if violated == 0:
+            settle(held, cone, work)
+            settled = 1
+        entering = violated
         while entering == 1:
             held = enter(plane, held, tolerance, cone, work)
             plane = most_violated(plane, cone, work.distances)
