@@ -11,6 +11,7 @@ from .options.objects import ACT5 as ACT5
 from .options.objects import CMC as CMC
 from .options.objects import CSA as CSA
 from .options.objects import CSD as CSD
+from .options.objects import MSMT as MSMT
 from .options.objects import OPDT as OPDT
 from .options.objects import Bedpostx as Bedpostx
 from .options.objects import Binary as Binary
@@ -43,6 +44,8 @@ from .run.estimate import Estimate as Estimate
 from .run.five_tissues import five_tissues as five_tissues
 from .run.fixels import Fixels as Fixels
 from .run.fixels import fixels as fixels
+from .run.fods import FodResult as FodResult
+from .run.fods import fit_fods as fit_fods
 from .run.log import Watcher as Watcher
 from .run.mapping import map_tractogram as map_tractogram
 from .run.parts import join as join

@@ -6,7 +6,7 @@ prints them so.  In Python ``str(error)`` names the keyword instead (``sh_order 
 
 import re
 
-_NEGATED = {"fast": "exact=False"}  # flags that switch a parameter off
+_NEGATED = {"fast": "exact=False", "no-normalise": "normalise=False"}  # flags that switch a parameter off
 # a path may contain the same letters, hence no character of a path before or after
 _FLAG = re.compile(r"(?<![\w/\\.-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w/\\])")
 _ARGUMENT = re.compile(r"(?<![\w/\\.:-])(?:DWI|BVALS|BVECS)(?![\w/\\:-]|\.\w)")

@@ -25,7 +25,7 @@ from tistreamlines.fit import response as responses
 from tistreamlines.fit.csd import fit_csd
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.frames import place_gradients
-from tistreamlines.fit.response import csd_response, iterative_response
+from tistreamlines.fit.response import csd_response, iterative_response, response_rows
 from tistreamlines.io import nifti
 from tistreamlines.io.response import read_response, response_text
 from tistreamlines.space.harmonics import sampling_matrix
@@ -70,6 +70,16 @@ class TestIterative:
         (evals, unweighted), _ = csd_response(*crossings)
         rounder = zonal_of(1000, evals[0], evals[1], unweighted)
         assert abs(rounder[1] - expected[1]) > 3 * abs(response.dwi_response[1] - expected[1])
+
+    def test_rows_of_its_text(self, crossings, tmp_path):
+        """Read back, they are the response of the shell, and of b = 0 the same signal along all directions."""
+        response = iterative_response(*crossings)
+        rows = response_rows(response)
+        np.savetxt(tmp_path / "wm.txt", rows, header="Shells: 0,1000")
+        again = read_response(tmp_path / "wm.txt").of_shell(1000, 8)
+        assert again.dwi_response == pytest.approx(response.dwi_response)
+        assert pytest.approx(response.S0) == again.S0
+        assert rows[0] == pytest.approx([response.S0 * np.sqrt(4 * np.pi), 0, 0, 0, 0])
 
     @pytest.mark.parametrize("broken", ["_axes", "_likeness"])
     def test_not_without_the_axes_or_the_choice(self, crossings, monkeypatch, broken):

@@ -351,7 +351,7 @@ class TestGetters:
         ({"dg": "Tensor_Prob"}, "no tensor is fitted"),
         ({"dg": "closest"}, "give det, and det_rule closest"),
         ({"model": "dti"}, "no tensor is (tracked|fitted): give csd"),
-        ({"model": "msmt_csd"}, "give its orientation functions as sh FILE"),
+        ({"model": "msmt_csd"}, "give msmt"), ({"model": "ss3t"}, "give its orientation functions as sh FILE"),
         ({"like": "tckgen"}, "with tckgen's defaults"),
         ({"dg": "ifod2", "samples": "sub.bedpostX/merged"}, "FSL's samples is bedpostx FOLDER"),
         ({"dg": "none"}, "give one of boot, prob"),

@@ -37,7 +37,7 @@ def scene(space, lines, background=None):
     density = np.zeros(space.shape, int)
     for line in lines:
         density[tuple(np.unique(np.rint(space.to_voxel(line)).astype(int), axis=0).T)] += 1
-    return ReportScene(space, density, batch(*lines), background, len(lines))
+    return ReportScene(space, density, background, batch(*lines), len(lines))
 
 
 def test_the_frame_is_that_of_the_scanner_up_to_a_tilt():
@@ -209,7 +209,7 @@ def test_the_command_has_what_differs_from_the_defaults(kept):
 
 def test_nothing_to_show_is_shown():
     space = ts.Space(np.eye(4), (5, 6, 7))
-    empty = ReportScene(space, np.zeros(space.shape, int), ts.Batch.concatenate([]), None, 0)
+    empty = ReportScene(space, np.zeros(space.shape, int), None, ts.Batch.concatenate([]), 0)
     assert len(streamline_pictures(empty)) == len(density_pictures(empty)) == 3
     assert max(max(picture.shape) for picture in density_pictures(empty)) <= scenes.LONGEST
 

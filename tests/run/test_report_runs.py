@@ -84,7 +84,7 @@ def test_a_page_is_written_when_no_device_is_left(whole, monkeypatch):
     def lost(*_):
         raise LostDeviceError("no device is left: check them")
 
-    shown = ReportScene(whole[1].space, np.ones(whole[1].space.shape, int), whole[1].sample, None, 1)
+    shown = ReportScene(whole[1].space, np.ones(whole[1].space.shape, int), None, whole[1].sample, 1)
     arrays = {"volume_index": np.ones(whole[1].space.shape, int)}
     prepared = SimpleNamespace(arrays=arrays, getter=SimpleNamespace(aimed=False))
     peaks = vars(reporting)["_peaks"](SimpleNamespace(initial_directions=lost), prepared, shown)

@@ -253,7 +253,8 @@ def values(folder: Path) -> dict[str, Any]:
         "compress": 0.5, "downsample": 2, "connectome_radius": 2.0,
         "seed_matrix_min_length": 3.0, "voxel_matrix_min_length": 3.0,
     }
-    return images | words | dict.fromkeys(flags, True) | {"exact": False} | regions | numbers | {
+    return images | words | dict.fromkeys(flags, True) | {"exact": False, "normalise": False} | regions | numbers | {
+        **{f"response_{name}": str(folder / f"{name}.txt") for name in ("wm", "gm", "csf")},
         "seeds": d["seeds"][::2], "seed_sphere": [d["other ball"]], "seed_surface": [str(surface(3.0))],
         "seeds_per_vertex": 2, "surface_direction": "inward", "surface_space": "scanner",
     }

@@ -83,6 +83,7 @@ SLOW = {
         "TestRegions::test_regions_keep_the_streamlines_that_visit_them",
     ),
     "fit/csd_weight": ("test_more_streamlines_are_valid", "test_the_record_has_what_was_chosen"),
+    "fit/dhollander": ("TestMrtrix::test_brain", "TestMrtrix::test_phantom"),
     "fit/frames": (
         "test_a_run_is_the_same_from_either_frame", "test_a_tracker_turns_coefficients_too",
         "test_gradients_come_to_the_voxel_axes", "test_harmonics_that_mrtrix_samples",

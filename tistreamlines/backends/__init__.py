@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def open_program(
     device: Device, source: Source, *, exact: bool = True, threads: int | None = None,
-    queued: Mapping[str, str] | None = None,
+    queued: Mapping[str, str] | None = None, bits: int = 32,
 ) -> Program:
     """Link kernels and make them callable on a device.
 
@@ -31,6 +31,7 @@ def open_program(
     threads : CPU threads, None for all.
     queued : names of kernels that run while the caller goes on, as all do on other devices than the CPU, and of queues:
         there, kernels of one queue run one after the other.
+    bits : of a real, 32 or 64. On a GPU, 64 bits need a team that is a whole block, and are not for trackers.
 
     Raises
     ------
@@ -40,15 +41,20 @@ def open_program(
     if device.interprets:
         from ..linker.interpreted import InterpretedProgram
 
-        return InterpretedProgram(source, bits=32)
+        return InterpretedProgram(source, bits=bits)
     if device.on_host:
         from .numba.program import NumbaProgram, QueuedProgram
 
         if queued:
             return QueuedProgram(source, fast=not exact, threads=threads, queued=queued)
-        return NumbaProgram(source, fast=not exact, threads=threads)
+        return NumbaProgram(source, bits=bits, fast=not exact, threads=threads)
     from .taichi.trial import begin_beside, open_checked, program_class
 
+    if bits == 64:
+        from .taichi.program import WideProgram
+
+        open_checked(device, exact)
+        return WideProgram(device, source, exact=exact)
     begin_beside(device, source, exact)
     return program_class(device)(device, source, exact=exact, kind=open_checked(device, exact))
 

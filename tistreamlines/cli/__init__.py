@@ -1,1 +1,1 @@
-"""The command line: `track`, `join`, `map`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify` and `benchmark`."""
+"""Commands: `track`, `join`, `map`, `fod`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify`, `benchmark`."""

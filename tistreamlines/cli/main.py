@@ -22,6 +22,7 @@ COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
     "join": "Join the parts of a run to one tractogram.",
     "map": "Make matrices, maps and tables of anyone's streamlines.",
+    "fod": "Fit fibre orientation distributions to a diffusion series.",
     "fixels": "Find the fixels of fibre orientation distributions.",
     "5tt": "Make a five-tissue-type image of a segmentation.",
     "view": "Show a tractogram in the browser.",

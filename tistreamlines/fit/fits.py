@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
+from .fod_fit import TISSUES
 from .models import MODELS, FitOptions, Fitted
 from .shells import on_shell, shell_of_models, shell_of_tensor
 from .tensor import tensor_fa
@@ -82,7 +84,7 @@ class Fits:
         return fa
 
     def coefficients(self, model: str, options: FitOptions) -> Map:
-        """Fit a model to the shell that serves it best, :func:`.shells.shell_of_models`.
+        """Fit a model to all shells, or to the shell that serves it best, :func:`.shells.shell_of_models`.
 
         Parameters
         ----------
@@ -101,8 +103,9 @@ class Fits:
         InputError
             If the series does not determine the model.
         """
-        names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda")
+        names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda", "normalise")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
+        causes |= {name: identity(getattr(options, name)) for name in map("response_{}".format, TISSUES)}
         response: Any = options.response  # Parameters has made numbers text
         causes["response"] = identity(response)
 
@@ -115,7 +118,7 @@ class Fits:
         if kept is not None:
             whole, self.chosen = kept
             return whole
-        with _note_once(lambda text: self._note(f"{self._dwi.path}: {text}")):
+        with note_once(lambda text: self._note(f"{self._dwi.path}: {text}")):
             whole, self.chosen = self._fit(model, options)
         if self._cache:
             arrays = {"harmonics": whole[self.mask], "mask": self.mask}
@@ -132,9 +135,11 @@ class Fits:
 
     def _fit(self, model: str, options: FitOptions) -> Fitted:
         dwi = self._dwi
-        data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
+        if not MODELS[model].all_shells:
+            data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
+            dwi = replace(dwi, data=data, gtab=gtab)
         try:
-            return MODELS[model].fit(data, gtab, self.mask, options, self._threads, self._progress)
+            return MODELS[model].fit(dwi, self.mask, options, self._threads, self._progress)
         except InputError as error:
             raise InputError(f"{dwi.path}: {error.on_command_line}") from error
 
@@ -171,7 +176,7 @@ def brain(dwi: Dwi) -> Mask:
 
 
 @contextmanager
-def _note_once(note: Callable[[str], object]) -> Generator[None, None, None]:
+def note_once(note: Callable[[str], object]) -> Generator[None, None, None]:
     """Pass each different warning of a fit to ``note`` once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

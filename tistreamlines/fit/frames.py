@@ -139,6 +139,17 @@ def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, nam
     return Placement("voxel", means, "default", (), (text,))
 
 
+def along_scanner_axes(dwi: Dwi) -> Dwi:
+    """Return a series with gradients along the voxel axes as one with gradients along those of the scanner."""
+    if axes_are_scanners(dwi.space):
+        return dwi
+    from dipy.core.gradients import gradient_table
+
+    gtab = dwi.gtab
+    bvecs = gtab.bvecs @ dwi.space.axes.T
+    return replace(dwi, gtab=gradient_table(gtab.bvals, bvecs=bvecs, b0_threshold=gtab.b0_threshold))
+
+
 # --------------------------------------------------------------------------------------------------------- orientations
 def place_orientations(oriented: Orientations, asked: str, name: str) -> tuple[Orientations, Placement]:
     """Transform harmonics or peaks to the voxel axes, and warn if another frame or basis fits the data better.

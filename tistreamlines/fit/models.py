@@ -14,12 +14,17 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable, Json
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError, ParameterError
+from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
-from ..option import MODEL, PathLike, flag, option
-from ..space.harmonics import count_of, highest_order, order_advice
+from ..option import MODEL, PathLike, TableLike, flag, option
+from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
 from .csd import DIPYS_WEIGHT, Response, fit_csd
 from .csd_weight import choose_weight
+from .fod_fit import BASIS as TISSUE_BASIS
+from .fod_fit import TISSUES
+from .frames import along_scanner_axes, axes_are_scanners
 from .response import FEWEST_FIBRES, csd_response, iterative_response, response_record
+from .tissue_fods import TissueOptions, tissue_fods
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
@@ -28,7 +33,7 @@ VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
 Fitted = tuple[npt.NDArray[np.float32], Json]
-Fit = Callable[[Array, "GradientTable", Mask, "FitOptions", int | None, Progress], Fitted]
+Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress], Fitted]
 
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
@@ -46,6 +51,17 @@ REFERENCES = {
     "Tournier 2007": "Tournier JD, Calamante F, Connelly A. Robust determination of the fibre orientation distribution "
     "in diffusion MRI: non-negativity constrained super-resolved spherical deconvolution. NeuroImage 35, 2007. "
     "doi:10.1016/j.neuroimage.2007.02.016",
+    "Jeurissen 2014": "Jeurissen B, Tournier JD, Dhollander T, Connelly A, Sijbers J. Multi-tissue constrained "
+    "spherical deconvolution for improved analysis of multi-shell diffusion MRI data. NeuroImage 103, 2014. "
+    "doi:10.1016/j.neuroimage.2014.07.061",
+    "Dhollander 2016": "Dhollander T, Raffelt D, Connelly A. Unsupervised 3-tissue response function estimation from "
+    "single-shell or multi-shell diffusion MR data without a co-registered T1 image. ISMRM Workshop on Breaking the "
+    "Barriers of Diffusion MRI, 2016.",
+    "Dhollander 2019": "Dhollander T, Mito R, Raffelt D, Connelly A. Improved white matter response function "
+    "estimation for 3-tissue constrained spherical deconvolution. Proc ISMRM 27, 2019.",
+    "Dhollander 2021": "Dhollander T, Tabbara R, Rosnarho-Tornstrand J, Tournier JD, Raffelt D, Connelly A. "
+    "Multi-tissue log-domain intensity and inhomogeneity normalisation for quantitative apparent fibre density. Proc "
+    "ISMRM 29, 2021.",
     "Tournier 2013": "Tournier JD, Calamante F, Connelly A. Determination of the appropriate b value and number of "
     "gradient directions for high-angular-resolution diffusion-weighted imaging. NMR Biomed 26, 2013. "
     "doi:10.1002/nbm.3017",
@@ -65,16 +81,18 @@ class Model:
     references : tuple of str
         Keys of REFERENCES.
     fit : callable
-        Fits the model to a series of one shell. Its arguments are the signals (x, y, z, n), DIPY's gradient table of
-        the n volumes, the voxels to fit (x, y, z), the options and the number of CPU threads (None is one per core).
-        The last one is a function that receives the share of fitted voxels. It returns the coefficients in ``BASIS``,
-        (x, y, z, m) float32, 0 outside the mask, and what it has chosen from the data, for the record.
+        Fits the model to a series, of one shell unless ``all_shells``. Its arguments are the series, the voxels to fit
+        (x, y, z), the options and the number of CPU threads (None is one per core). The last one is a function that
+        receives the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0 outside
+        the mask, and what it has chosen from the data, for the record.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict
         DIPY's defaults, where they differ.
     example : str
         Arguments of its object in the example of the object's docstring.
+    all_shells : bool
+        Whether it is fitted to all shells.
     """
 
     title: str
@@ -84,16 +102,16 @@ class Model:
     order: int
     dipys: Mapping[str, object]
     example: str = ""
+    all_shells: bool = False
 
 
 def _fit_with_dipy(kind: str) -> Fit:
     """Return a function that fits DIPY's OpdtModel or CsaOdfModel, a block of voxels at a time."""
 
-    def fit(
-        data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-    ) -> Fitted:
+    def fit(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
         from dipy.reconst import shm
 
+        data, gtab = dwi.data, dwi.gtab
         model = getattr(shm, kind)(
             gtab, sh_order_max=options.sh_order, smooth=options.sm_lambda, min_signal=options.min_signal
         )
@@ -116,10 +134,9 @@ def _fit_with_dipy(kind: str) -> Fit:
     return fit
 
 
-def _fit_csd(
-    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None, progress: Progress,
-) -> Fitted:
+def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
     """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
+    data, gtab = dwi.data, dwi.gtab
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
         warnings.warn(
@@ -135,6 +152,25 @@ def _fit_csd(
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
         coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
     return coefficients, {"csd_lambda": weight, "response": response_record(response) | {"way": way}}
+
+
+def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
+    """Fit the FODs of white matter beside other tissues: along the scanner's axes, as a file of them would have it."""
+    fit = tissue_fods(
+        along_scanner_axes(dwi), mask, tissue_options(options), threads, lambda _, share: progress(share)
+    )
+    fods = fit.coefficients["wm"]
+    if not axes_are_scanners(dwi.space):
+        fods = turn_coefficients(fods, dwi.space.axes, TISSUE_BASIS)
+    whole = np.zeros((*mask.shape, count_of(options.sh_order)), np.float32)  # responses may be of a lower order
+    whole[..., : fods.shape[-1]] = to_descoteaux(fods, TISSUE_BASIS)
+    return whole, fit.chosen
+
+
+def tissue_options(options: FitOptions, orders: tuple[int, ...] = ()) -> TissueOptions:
+    """Return what the options ask of the fit of several tissues."""
+    files = {name: file for name in TISSUES if (file := getattr(options, f"response_{name}")) is not None}
+    return TissueOptions(files, options.sh_order, options.normalise, orders)
 
 
 def response_and_weight(
@@ -208,6 +244,11 @@ MODELS = {
         ("Tournier 2004", "Tournier 2007", "Tournier 2013"), _fit_csd, 8,
         {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8}, 'response="tournier"',
     ),
+    "msmt": Model(
+        "CSD of several tissues to all shells", {},
+        ("Tournier 2004", "Jeurissen 2014", "Dhollander 2016", "Dhollander 2019", "Dhollander 2021"), _fit_msmt, 8, {},
+        'response_wm="wm.txt"', all_shells=True,
+    ),
 }
 
 
@@ -222,7 +263,8 @@ MODELS_ELSEWHERE = {  # of DIPY, MRtrix3 and FSL
         ("dti", "tensor", "fwdti", "dki"),
         "no tensor is tracked: give csd, csa or opdt; FA, at which streamlines end, is fitted in any case",
     ),
-    **dict.fromkeys(("msmt", "msmtcsd", "mcsd", "ss3t"), f"MRtrix3's dwi2fod and DIPY have it: {_FITS_ELSEWHERE}"),
+    **dict.fromkeys(("msmtcsd", "mcsd"), "give msmt"),
+    "ss3t": f"MRtrix3Tissue has it: {_FITS_ELSEWHERE}",
     **dict.fromkeys(("sfm", "forecast", "gqi", "shore", "mapmri", "rumba"), f"DIPY has it: {_FITS_ELSEWHERE}"),
     **dict.fromkeys(("qball", "csaodf"), "give csa"),
     **dict.fromkeys(("csdeconv", "ssst", "ssstcsd", "fod", "fodf"), "give csd"),
@@ -265,6 +307,25 @@ class FitOptions:
     fa_response: float = option(
         0.7, MODEL, "FA above which a voxel counts as a single fibre with --response auto or fa.", unit="FA", low=0,
         high=1, only={"model": ("csd",)},
+    )
+    response_wm: TableLike | None = option(
+        None, MODEL, "Response of white matter with msmt, MRtrix3's text of zonal harmonics: a row for each shell, "
+        "b = 0 first.", unit="FILE", absent="estimated from the series, as by MRtrix3's dwi2response dhollander",
+        only={"model": ("msmt",)},
+    )
+    response_gm: TableLike | None = option(
+        None, MODEL, "Response of grey matter with msmt. Without it, --response-wm and --response-csf are of two "
+        "tissues.", unit="FILE", absent="estimated with that of white matter", requires=("response_wm",),
+        only={"model": ("msmt",)},
+    )
+    response_csf: TableLike | None = option(
+        None, MODEL, "Response of cerebrospinal fluid with msmt.", unit="FILE",
+        absent="estimated with that of white matter", requires=("response_wm",), only={"model": ("msmt",)},
+    )
+    normalise: bool = option(
+        True, MODEL, "Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as "
+        "MRtrix3's mtnormalise does. Amplitudes of FODs can then be compared between voxels and subjects.",
+        off="no-normalise", only={"model": ("msmt",)},
     )
     csd_lambda: str | float = option(
         None, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
-from ..space.harmonics import order_of, sampling_matrix
+from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, Response, System, check_csd_series, deconvolve_series
 from .tensor import anisotropy
@@ -160,11 +160,28 @@ def iterative_response(
     return AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal)
 
 
+def response_rows(response: AxSymShResponse) -> Array:
+    """Return the rows (2, degrees) of MRtrix3's text of a response: of b = 0, with degree 0 alone, and of the shell."""
+    zonal = np.asarray(response.dwi_response, np.float64)
+    unweighted = np.zeros(len(zonal))
+    unweighted[0] = response.S0 * np.sqrt(4 * np.pi)
+    return np.stack([unweighted, zonal])
+
+
 def response_record(response: Response) -> Json:
     """Return a response of DIPY as the record of a run has it: eigenvalues or zonal harmonics, and the b0 signal."""
     if isinstance(response, tuple):
         return {"eigenvalues": np.asarray(response[0]).tolist(), "b0_signal": response[1]}
     return {"zonal": np.asarray(response.dwi_response).tolist(), "b0_signal": response.S0}
+
+
+def response_of(record: Json) -> Response:
+    """Return the response that a record has; undoes :func:`response_record`."""
+    from dipy.reconst.csdeconv import AxSymShResponse
+
+    if "eigenvalues" in record:
+        return np.array(record["eigenvalues"]), record["b0_signal"]
+    return AxSymShResponse(record["b0_signal"], np.array(record["zonal"]))
 
 
 def response_fa(response: Response, unweighted: Array) -> float:
@@ -178,7 +195,7 @@ def response_fa(response: Response, unweighted: Array) -> float:
     if isinstance(response, tuple):
         return float(fractional_anisotropy(np.asarray(response[0], float)))
     zonal = np.asarray(response.dwi_response, float)
-    along, across = _zonal_harmonics(np.array([1.0, 0.0]), len(zonal)) @ zonal
+    along, across = zonal_harmonics(np.array([1.0, 0.0]), len(zonal)) @ zonal
     whole = response.S0 or (unweighted.mean() if unweighted.size else 0)
     if not whole > 0:
         return 1.0
@@ -244,16 +261,8 @@ def _axes(functions: Array) -> Array:
 
 def _zonal(signals: Array, axes: Array, gradients: Array, order: int) -> Array:
     """Fit zonal harmonics (order / 2 + 1,) to signals (m, n) by the angle between axes (m, 3) and gradients (n, 3)."""
-    harmonics = _zonal_harmonics(np.clip(axes @ gradients.T, -1, 1).ravel(), order // 2 + 1)
+    harmonics = zonal_harmonics(np.clip(axes @ gradients.T, -1, 1).ravel(), order // 2 + 1)
     return np.asarray(np.linalg.lstsq(harmonics, signals.astype(np.float64).ravel(), rcond=None)[0])
-
-
-def _zonal_harmonics(cosines: Array, count: int) -> Array:
-    """Return the first zonal harmonics of even degree (n, count) at angles of these cosines (n,) to the axis."""
-    from scipy.special import eval_legendre
-
-    degrees = np.arange(0, 2 * count, 2)[:, None]
-    return (np.sqrt((2 * degrees + 1) / (4 * np.pi)) * eval_legendre(degrees, cosines)).T
 
 
 @cache

@@ -19,9 +19,13 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
+from ..errors import InputError
 
 BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
 LEAST_SIGNAL, LEAST_EIGENVALUE = 1e-4, 1e-6  # DIPY's; the eigenvalue is in units of 1 / the greatest b-value
+# of MRtrix3's fit: the least signal over the greatest, and the number of least-squares fits
+LEAST_SHARE, REWEIGHTED = 1e-6, 3
+SINGULAR, MOST_LOG = 1e-14, 20.0  # a ridge of its equations, and the greatest logarithm of a weight, without overflow
 # the equations of a voxel are solved here if their determinant over the product of their diagonal, and the least
 # element of their diagonal over the greatest, are above these
 DETERMINED, ALIKE = 1e-8, 1e-6
@@ -63,6 +67,62 @@ def anisotropy(
         return fit(data[tuple(axis[first : first + block] for axis in voxels)])
 
     return np.concatenate([np.empty(0), *in_threads(fit_block, range(0, len(voxels[0]), block), threads)])
+
+
+def iterated_tensors(
+    signals: Array, gtab: GradientTable, threads: int | None = None, block: int = BLOCK
+) -> tuple[Array, Array]:
+    """Fit tensors as MRtrix3's ``dwi2tensor`` does: by least squares thrice, at last weighted by the predicted signal.
+
+    Parameters
+    ----------
+    signals : (m, n)
+        Signals of m voxels, each of which has a positive one.
+    gtab : GradientTable
+        DIPY's gradient table of the n volumes.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
+    block : int
+        Number of voxels per task.
+
+    Returns
+    -------
+    fa : (m,) float64
+        Fractional anisotropy of the eigenvalues, of which some may be negative.
+    axes : (m, 3) float64
+        The first eigenvector, in the frame of the gradients.
+
+    Raises
+    ------
+    InputError
+        If the gradients do not determine a tensor.
+    """
+    from dipy.reconst.dti import design_matrix, fractional_anisotropy, from_lower_triangular
+
+    design = design_matrix(gtab)
+    sizes = np.abs(design).max(axis=0).clip(1e-30)
+    scaled = design / sizes
+    if np.linalg.matrix_rank(scaled) < scaled.shape[1]:
+        raise InputError("the gradients do not determine a tensor: give a series of at least 6 directions and a b0")
+    products = (scaled[:, :, None] * scaled[:, None]).reshape(len(design), -1)
+    ridge = SINGULAR * np.eye(scaled.shape[1])
+
+    def fit_block(first: int) -> tuple[Array, Array]:
+        values = signals[first : first + block].astype(np.float64)
+        values /= values.max(axis=1, keepdims=True)
+        weights = np.maximum(values, LEAST_SHARE)
+        logs = np.log(weights)
+        for _ in range(REWEIGHTED):
+            squares = weights**2
+            normal = (squares @ products).reshape(-1, *ridge.shape) + ridge
+            fit = np.linalg.solve(normal, ((squares * logs) @ scaled)[..., None])[..., 0]
+            weights = np.exp(np.minimum(fit @ scaled.T, MOST_LOG))
+        eigenvalues, vectors = np.linalg.eigh(from_lower_triangular(fit / sizes))
+        return np.nan_to_num(fractional_anisotropy(eigenvalues)), vectors[:, :, 2]
+
+    parts = in_threads(fit_block, range(0, len(signals), block), threads)
+    fa, axes = zip(*parts, strict=True) if parts else ([np.empty(0)], [np.empty((0, 3))])
+    return np.concatenate(fa), np.concatenate(axes)
 
 
 def _weighted_fit(gtab: GradientTable) -> Callable[[Array], Array]:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -188,6 +188,48 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
         yield draft
         check_target(path, force=force)
         os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+
+@contextmanager
+def completed_folder(path: Path, replaced: Collection[str], *, force: bool) -> Generator[Path, None, None]:
+    """Hand out a hidden folder, which gets the name ``path`` at the end of the block and replaces an earlier one.
+
+    Raises
+    ------
+    OutputError
+        As :func:`check_folder_target`, or if the folder cannot be written.
+    """
+    check_folder_target(path, replaced, force=force)
+    with explained(path), hidden_folder(path) as hidden:
+        draft, earlier = hidden / path.name, hidden / "earlier"
+        draft.mkdir()
+        yield draft
+        check_folder_target(path, replaced, force=force)
+        if path.exists():
+            path.rename(earlier)
+        try:
+            draft.rename(path)
+        except OSError:
+            if earlier.exists():
+                earlier.rename(path)
+            raise
+
+
+def check_folder_target(path: Path, replaced: Collection[str], *, force: bool) -> None:
+    """Raise OutputError unless a folder can be written at this path; ``replaced`` names files that may be lost."""
+    if not path.name:
+        raise OutputError(f"{path}: is no name of a folder; name one")
+    if not path.is_dir():
+        check_target(path, force=False)
+        return
+    with explained(path):
+        there = sorted(file.name for file in path.iterdir())
+    if there and not force:
+        raise OutputError(f"{path}: is not empty; give another name, or --force to replace it")
+    if others := [name for name in there if name not in replaced]:
+        raise OutputError(f"{path}: has {others[0]}, which is not replaced; remove it, or give another name")
+    if not os.access(path.parent, os.W_OK) or not may_replace(path):
+        raise OutputError(f"{path}: no permission to replace it in folder {path.parent}; give another name")
 
 
 @contextmanager

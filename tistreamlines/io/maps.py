@@ -85,7 +85,7 @@ def mif_content(values: Array, space: Space, keys: Mapping[str, str]) -> bytes:
     space : Space
         Grid of the first three axes.
     keys : mapping
-        Further lines of the header.
+        Further lines of the header: one for each line of a value.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def mif_content(values: Array, space: Space, keys: Mapping[str, str]) -> bytes:
         f"layout: {','.join(f'+{axis}' for axis in range(values.ndim))}",
         f"datatype: {word}{'' if kind.itemsize == 1 else 'LE'}",
         *(f"transform: {', '.join(f'{number:.15g}' for number in row)}" for row in rows),
-        *(f"{key}: {value}" for key, value in keys.items()),
+        *(f"{key}: {line}" for key, value in keys.items() for line in value.split("\n")),
     ]
     text = "\n".join(lines)
     offset = -(-(len(text.encode()) + 64) // 64) * 64  # 64 bytes are enough for the line with the offset and for END

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,6 +157,12 @@ class ResponseTable:
         if slow and len(values) == 4:
             return True
         raise InputError(f"{self.name}: {' '.join(f'{value:g}' for value in values[:6])} is no response; {FORMS}")
+
+
+def response_file(rows: npt.NDArray[np.float64], shells: Sequence[float]) -> str:
+    """Return the text of a response in MRtrix3's layout: a row of zonal harmonics (shells, degrees) for each shell."""
+    lines = [" ".join(f"{number:.15g}" for number in row) for row in rows.tolist()]
+    return "\n".join([f"# Shells: {','.join(f'{shell:.0f}' for shell in shells)}", *lines, ""])
 
 
 def read_response(source: str | os.PathLike[str]) -> ResponseTable:

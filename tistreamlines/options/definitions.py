@@ -120,7 +120,8 @@ def kind(name: str) -> str:
         return "text"
     if annotation.startswith("OneOrMore["):
         return "list"
-    words = {"bool": "flag", "str": "word"} | dict.fromkeys(("PathLike", "ImageLike", "PointsLike"), "path")
+    paths = ("PathLike", "ImageLike", "PointsLike", "TableLike")
+    words = {"bool": "flag", "str": "word"} | dict.fromkeys(paths, "path")
     first = annotation.split(" ")[0]
     return words.get(first, first)
 

@@ -214,6 +214,10 @@ class Options(ProductOptions, total=False):
     min_signal: float | None
     response: str | PathLike | Sequence[float] | None
     fa_response: float | None
+    response_wm: TableLike | None
+    response_gm: TableLike | None
+    response_csf: TableLike | None
+    normalise: bool | None
     csd_lambda: str | float | None
     sphere: Literal["default", "full", "small"] | None
     relative_peak_threshold: float | None
@@ -309,9 +313,9 @@ class Boot(Choice):
 
     Parameters
     ----------
-    model : {'opdt', 'csa', 'csd'}, default 'csa'
+    model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csa'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution.
+        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -367,9 +371,9 @@ class Prob(Choice):
 
     Parameters
     ----------
-    model : {'opdt', 'csa', 'csd'}, default 'csd'
+    model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution.
+        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -432,9 +436,9 @@ class Det(Choice):
 
     Parameters
     ----------
-    model : {'opdt', 'csa', 'csd'}, default 'csd'
+    model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution.
+        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -500,9 +504,9 @@ class Ptt(Choice):
 
     Parameters
     ----------
-    model : {'opdt', 'csa', 'csd'}, default 'csd'
+    model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution.
+        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -636,9 +640,9 @@ class Ifod1(Choice):
 
     Parameters
     ----------
-    model : {'opdt', 'csa', 'csd'}, default 'csd'
+    model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution.
+        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
     max_angle : float, degrees, default 15.0
         Greatest angle between two steps. With ptt a step turns by at most this angle times the mean voxel side in
         mm, as in DIPY. With prob it is 30 where few directions give a model a lower order than its own.
@@ -682,9 +686,9 @@ class Ifod2(Choice):
 
     Parameters
     ----------
-    model : {'opdt', 'csa', 'csd'}, default 'csd'
+    model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution.
+        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
     max_angle : float, degrees, default 45.0
         Greatest angle between two steps. With ptt a step turns by at most this angle times the mean voxel side in
         mm, as in DIPY. With prob it is 30 where few directions give a model a lower order than its own.
@@ -732,9 +736,9 @@ class SdStream(Choice):
 
     Parameters
     ----------
-    model : {'opdt', 'csa', 'csd'}, default 'csd'
+    model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution.
+        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
     max_angle : float, degrees, default 60.0
         Greatest angle between two steps. With ptt a step turns by at most this angle times the mean voxel side in
         mm, as in DIPY. With prob it is 30 where few directions give a model a lower order than its own.
@@ -1178,6 +1182,62 @@ class CSD(Choice):
         response: str | PathLike | Sequence[float] | None = ...,
         fa_response: float | None = ...,
         csd_lambda: str | float | None = ...,
+    ) -> None: ...
+
+class MSMT(Choice):
+    """Orientation model 'msmt': CSD of several tissues to all shells.
+
+    Parameters
+    ----------
+    sh_order : int, order, optional
+        Order of the spherical harmonics of the model, even.
+    response_wm : str or Path, optional
+        Response of white matter with msmt, MRtrix3's text of zonal harmonics: a row for each shell, b = 0 first.
+    response_gm : str or Path, optional
+        Response of grey matter with msmt. Without it, response_wm and response_csf are of two tissues.
+    response_csf : str or Path, optional
+        Response of cerebrospinal fluid with msmt.
+    normalise : bool, default True
+        Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as MRtrix3's
+        mtnormalise does. Amplitudes of FODs can then be compared between voxels and subjects.
+
+    Raises
+    ------
+    TypeError
+        If there is no such option.
+
+    References
+    ----------
+    .. [1] Tournier JD, Calamante F, Gadian DG, Connelly A. Direct estimation of the fiber orientation density
+        function from diffusion-weighted MRI data using spherical deconvolution. NeuroImage 23, 2004.
+        doi:10.1016/j.neuroimage.2004.07.037
+    .. [2] Jeurissen B, Tournier JD, Dhollander T, Connelly A, Sijbers J. Multi-tissue constrained spherical
+        deconvolution for improved analysis of multi-shell diffusion MRI data. NeuroImage 103, 2014.
+        doi:10.1016/j.neuroimage.2014.07.061
+    .. [3] Dhollander T, Raffelt D, Connelly A. Unsupervised 3-tissue response function estimation from single-shell
+        or multi-shell diffusion MR data without a co-registered T1 image. ISMRM Workshop on Breaking the Barriers
+        of Diffusion MRI, 2016.
+    .. [4] Dhollander T, Mito R, Raffelt D, Connelly A. Improved white matter response function estimation for
+        3-tissue constrained spherical deconvolution. Proc ISMRM 27, 2019.
+    .. [5] Dhollander T, Tabbara R, Rosnarho-Tornstrand J, Tournier JD, Raffelt D, Connelly A. Multi-tissue
+        log-domain intensity and inhomogeneity normalisation for quantitative apparent fibre density. Proc ISMRM 29,
+        2021.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> model = ts.MSMT(response_wm="wm.txt")
+    >>> ts.Parameters(dg="prob", model=model).model
+    'msmt'
+    """
+    def __init__(
+        self,
+        *,
+        sh_order: int | None = ...,
+        response_wm: TableLike | None = ...,
+        response_gm: TableLike | None = ...,
+        response_csf: TableLike | None = ...,
+        normalise: bool | None = ...,
     ) -> None: ...
 
 class Density(Product):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .anatomy import CORTEX_STARTS, anatomy, depth, tube, ventricles
+from .anatomy import CORTEX_STARTS, Tube, anatomy, depth, tube, ventricles
 
 # Signal of the b0s (integers, as scanners store them) and diffusivities in mm^2/s.
 _WHITE, _GREY = 300.0, 390.0
@@ -109,26 +109,55 @@ def make_phantom(
     Phantom
     """
     rng = np.random.default_rng(seed)
-    affine = np.diag([-voxel_mm, voxel_mm, voxel_mm, 1.0])
-    affine[:3, 3] = -affine[:3, :3] @ (np.array(shape) - 1) / 2
-    radius = depth(shape)
-    mask = radius < 1
-    white = _within(radius, CORTEX_STARTS)
-    tubes = {name: tube(rows, sheet, shape) for name, (rows, sheet) in anatomy().items()}
-    crowding = np.maximum(np.sum([t.fraction for t in tubes.values()], axis=0), 1.0)
-    fractions = [(t.fraction / crowding * white).astype(np.float32) for t in tubes.values()]
+    head = Head.of(shape)
     bvals = np.concatenate([np.zeros(n_b0), np.full(n_dirs, float(bval))])
     bvecs = np.concatenate([np.zeros((n_b0, 3)), spread_directions(n_dirs, seed)])
-    directions = [t.direction for t in tubes.values()]
-    data = _with_noise(_signal(fractions, directions, mask, bvals, bvecs), mask, _WHITE / snr, rng)
-    bundles = tuple(
-        Bundle(name, fraction, t.ends, (t.centreline @ affine[:3, :3].T + affine[:3, 3]).astype(np.float32))
-        for fraction, (name, t) in zip(fractions, tubes.items(), strict=True)
-    )
-    fluid = _within(ventricles(shape), 1.0) * white * np.maximum(1 - np.sum(fractions, axis=0), 0)
-    tissues = {"wm": white - fluid, "gm": 1 - white, "csf": fluid}
-    tissues = {name: (share * mask).astype(np.float32) for name, share in tissues.items()}
-    return Phantom(data, bvals, bvecs, mask, affine, bundles, tissues)
+    signal = _signal(head.fractions, head.directions, head.mask, bvals, bvecs)
+    data = with_noise(signal, head.mask, _WHITE / snr, rng)
+    affine = affine_of(shape, voxel_mm)
+    return Phantom(data, bvals, bvecs, head.mask, affine, head.bundles(affine), head.tissues)
+
+
+def affine_of(shape: tuple[int, int, int], voxel_mm: float) -> np.ndarray:
+    """Return the affine (4, 4) of a phantom, whose centre is the origin."""
+    affine = np.diag([-voxel_mm, voxel_mm, voxel_mm, 1.0])
+    affine[:3, 3] = -affine[:3, :3] @ (np.array(shape) - 1) / 2
+    return affine
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The anatomy on a grid: of each bundle its tube, fraction (x, y, z) and direction (x, y, z, 3)."""
+
+    mask: np.ndarray
+    tubes: dict[str, Tube]
+    fractions: list[np.ndarray]
+    tissues: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, shape: tuple[int, int, int]) -> Head:
+        """Lay the anatomy out on a grid."""
+        radius = depth(shape)
+        mask = radius < 1
+        white = _within(radius, CORTEX_STARTS)
+        tubes = {name: tube(rows, sheet, shape) for name, (rows, sheet) in anatomy().items()}
+        crowding = np.maximum(np.sum([t.fraction for t in tubes.values()], axis=0), 1.0)
+        fractions = [(t.fraction / crowding * white).astype(np.float32) for t in tubes.values()]
+        fluid = _within(ventricles(shape), 1.0) * white * np.maximum(1 - np.sum(fractions, axis=0), 0)
+        tissues = {"wm": white - fluid, "gm": 1 - white, "csf": fluid}
+        return cls(mask, tubes, fractions, {k: (share * mask).astype(np.float32) for k, share in tissues.items()})
+
+    @property
+    def directions(self) -> list[np.ndarray]:
+        """The direction of each bundle."""
+        return [t.direction for t in self.tubes.values()]
+
+    def bundles(self, affine: np.ndarray) -> tuple[Bundle, ...]:
+        """Return the bundles, whose centrelines are in mm."""
+        return tuple(
+            Bundle(name, fraction, t.ends, (t.centreline @ affine[:3, :3].T + affine[:3, 3]).astype(np.float32))
+            for fraction, (name, t) in zip(self.fractions, self.tubes.items(), strict=True)
+        )
 
 
 def _within(radius: np.ndarray, edge: float) -> np.ndarray:
@@ -290,7 +319,7 @@ def _signal(
     return signal
 
 
-def _with_noise(signal: np.ndarray, mask: np.ndarray, sigma: float, rng: np.random.Generator) -> np.ndarray:
+def with_noise(signal: np.ndarray, mask: np.ndarray, sigma: float, rng: np.random.Generator) -> np.ndarray:
     """Return the rounded magnitude of the signal with complex Gaussian noise, as a volume (x, y, z, n)."""
     real = signal + np.float32(sigma) * rng.standard_normal(signal.shape, dtype=np.float32)
     imaginary = np.float32(sigma) * rng.standard_normal(signal.shape, dtype=np.float32)

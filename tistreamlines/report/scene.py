@@ -99,25 +99,19 @@ class SlicePeaks:
 
 
 @dataclass(frozen=True, eq=False)
-class ReportScene:
-    """The contents of the pictures.
+class ImageScene:
+    """The slices and the background of the pictures.
 
     Parameters
     ----------
-    space : grid of the image that is tracked.
-    density : (x, y, z), how many streamlines pass each voxel.
-    sample : some of the streamlines, at even intervals.
-    background : (x, y, z) uint8, what lies behind the streamlines; None for their density.
-    streamlines : how many there are.
-    behind : what lies behind them, in words, if it is not the mean b0.
+    space : grid of the image.
+    density : (x, y, z), how much there is to see in each voxel.
+    background : (x, y, z) uint8, what lies behind it; None for the density.
     """
 
     space: Space
     density: Array
-    sample: Batch
     background: npt.NDArray[np.uint8] | None
-    streamlines: int
-    behind: str = ""
 
     @cached_property
     def frame(self) -> PictureFrame:
@@ -131,21 +125,21 @@ class ReportScene:
 
     @cached_property
     def slices(self) -> tuple[int, ...]:
-        """The sagittal, the coronal and the axial slice of which streamlines pass most voxels."""
+        """The sagittal, the coronal and the axial slice with most voxels of the density."""
         passed = self.counts > 0
         sums = [passed.sum(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
         return tuple(int(line.argmax()) if line.any() else len(line) // 2 for line in sums)
 
     @cached_property
     def grey(self) -> Array:
-        """The picture behind the streamlines, 0 to 1, along the axes of the frame: the background, or the density."""
+        """The picture behind, 0 to 1, along the axes of the frame: the background, or the density."""
         if self.background is not None:
             return self.frame.volume(self.background).astype(np.float32) / 255
         return 0.6 * np.log1p(self.counts, dtype=np.float32) / max(np.log1p(float(self.counts.max(initial=0))), 1e-9)
 
     @cached_property
     def box(self) -> tuple[slice, ...]:
-        """The voxels that are shown: those of the head, or without a background those with streamlines."""
+        """The visible voxels: the head, or without a background the voxels that have a density."""
         shown = self.counts > 0
         if self.background is not None:
             shown = shown | (self.grey > BRIGHT)
@@ -186,6 +180,22 @@ class ReportScene:
         return float(self.space.to_ras(self.frame.voxels(place[None]))[0, view.towards])
 
 
+@dataclass(frozen=True, eq=False)
+class ReportScene(ImageScene):
+    """The contents of the pictures of streamlines; the density is how many of them pass each voxel.
+
+    Parameters
+    ----------
+    sample : some of the streamlines, at even intervals.
+    streamlines : how many there are.
+    behind : what lies behind them, in words, if it is not the mean b0.
+    """
+
+    sample: Batch
+    streamlines: int
+    behind: str = ""
+
+
 class StreamlineSample:
     """The density of the streamlines of a run, and an even sample of them, as batches pass.
 
@@ -208,4 +218,4 @@ class StreamlineSample:
     def scene(self, background: npt.NDArray[np.uint8] | None, behind: str = "") -> ReportScene:
         """Wait for all batches; return what pictures show of them, see :class:`ReportScene`."""
         sample = self._sample
-        return ReportScene(self.space, self._density.counts(), sample.batch(), background, sample.total, behind)
+        return ReportScene(self.space, self._density.counts(), background, sample.batch(), sample.total, behind)

@@ -119,9 +119,9 @@ def _over(traced: tuple[Array, Array], scene: ReportScene, view: View) -> Array:
     most = max(float(np.percentile(count[count > 0], 98)), 1.0) if (count > 0).any() else 1.0
     dense = np.log1p(count) / np.log1p(most)
     cover = np.where(count > 0, np.clip(0.25 + 0.75 * dense, 0, 1) * np.clip(count, 0, 1), 0)[..., None]
-    behind = _enlarge(0.55 * scene.slice_of(scene.grey, view), scene.size(view))[..., None]
+    behind = enlarge(0.55 * scene.slice_of(scene.grey, view), scene.size(view))[..., None]
     bright = np.clip(0.45 + 0.65 * dense, 0, 1.1)[..., None]
-    return _bytes(behind * (1 - cover) + 1.15 * rgb * bright * cover)
+    return to_bytes(behind * (1 - cover) + 1.15 * rgb * bright * cover)
 
 
 def density_pictures(scene: ReportScene) -> list[Array]:
@@ -132,9 +132,9 @@ def density_pictures(scene: ReportScene) -> list[Array]:
         count = scene.slice_of(scene.counts, view)
         level = (255 * np.log1p(count) / max(most, 1e-9)).astype(np.uint8)
         size = scene.size(view)
-        colour, there = _repeat_pixels(ramp[level], size), _repeat_pixels(count > 0, size)[..., None]
-        behind = _enlarge(0.55 * scene.slice_of(scene.grey, view), size)[..., None]
-        pictures.append(_bytes(np.where(there, 0.85 * colour + 0.15 * behind, behind)))
+        colour, there = repeat_pixels(ramp[level], size), repeat_pixels(count > 0, size)[..., None]
+        behind = enlarge(0.55 * scene.slice_of(scene.grey, view), size)[..., None]
+        pictures.append(to_bytes(np.where(there, 0.85 * colour + 0.15 * behind, behind)))
     return pictures
 
 
@@ -150,7 +150,7 @@ def peaks_picture(scene: ReportScene, peaks: SlicePeaks) -> Array:
     # drawn at twice the resolution, and smoothed
     sides = frame.sides[[view.across, view.up]] / frame.sides[[view.across, view.up]].min()
     size = [round(2 * pixels * side * count) for side, count in zip(sides, behind.shape[::-1], strict=True)]
-    image = Image.fromarray(_bytes(np.repeat(_enlarge(0.5 * behind, size)[..., None], 3, axis=2)))
+    image = Image.fromarray(to_bytes(np.repeat(enlarge(0.5 * behind, size)[..., None], 3, axis=2)))
     draw = ImageDraw.Draw(image)
     middle = (places - low + 0.5) * 2 * pixels * sides
     # the greatest peak is drawn last, and the others are shorter and darker
@@ -167,7 +167,7 @@ def peaks_picture(scene: ReportScene, peaks: SlicePeaks) -> Array:
     return np.asarray(image.reduce(2))
 
 
-def _enlarge(values: Array, size: Sequence[int]) -> Array:
+def enlarge(values: Array, size: Sequence[int]) -> Array:
     """Return values, (h, w), interpolated to a size (width, height)."""
     from PIL import Image
 
@@ -176,13 +176,13 @@ def _enlarge(values: Array, size: Sequence[int]) -> Array:
     return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
 
 
-def _repeat_pixels(values: Array, size: tuple[int, int]) -> Array:
+def repeat_pixels(values: Array, size: tuple[int, int]) -> Array:
     """Return values, (h, w, ...), each repeated to a size (width, height)."""
     rows, columns = (np.arange(many) * few // many for many, few in zip(size[::-1], values.shape, strict=False))
     return values[rows[:, None], columns]
 
 
-def _bytes(values: Array) -> npt.NDArray[np.uint8]:
+def to_bytes(values: Array) -> npt.NDArray[np.uint8]:
     return (255 * np.clip(values, 0, 1) + 0.5).astype(np.uint8)
 
 

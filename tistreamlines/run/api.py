@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import numpy.typing as npt
 
 from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
-from ..io.images import open_image, reader_of
-from ..io.in_memory import InMemory, source_of, unmask
 from ..io.writer import SINKS
-from ..options.definitions import defaults, input_names, names_in_memory
+from ..options.definitions import defaults
 from ..options.definitions import options as known_options
 from ..options.objects import MADE
 from ..options.parameters import Parameters
@@ -27,15 +23,15 @@ from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
 from ..tracking.products.points.content import check_written
 from ..tracking.registry import PRODUCTS
-from ..tracking.sources import SOURCES
 from . import bids
 from .estimate import Estimate, make_estimate
-from .inputs import Series, needs_series, open_headers, refuse_idle
+from .inputs import needs_series, open_headers, refuse_idle
 from .log import Log, Watcher
 from .outputs import Outputs, check_outputs, reserved
 from .pipeline import Run, carry_out, start
 from .products import asked, makers_of, with_weights
 from .result import TrackResult
+from .series import locate, series_of
 from .setup import bar_or
 from .spec import describe
 
@@ -312,7 +308,7 @@ def _start(
             raise ParameterError(f"{name} needs an output")
     if path is None and products and not keeps:
         check_written(chosen.gives, chosen.sample_table is not None)
-    series, notes = _series(files, options.get("gtab"))
+    series, notes = series_of(files, options.get("gtab"))
     if not series and needs_series(chosen):
         raise ParameterError(needs_series(chosen))
     refuse_idle(series, chosen)
@@ -321,83 +317,9 @@ def _start(
         check()
     else:
         held.enter_context(reserved(Outputs.of(path, chosen), check))
-    series, chosen = _located(series, chosen, options.get("affine"))
+    series, chosen = locate(series, chosen, options.get("affine"))
     chosen = chosen.changed(resume=chosen.resume and held is not None)
     makers = makers_of(chosen)
     # a report shows streamlines, so their points are needed
     only_products = bool(products) and path is None and not keeps and held is not None and chosen.report is None
     return start(series, chosen, watcher, makers=makers, only_products=only_products, notes=notes), path
-
-
-def _series(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Series, list[str]]:
-    """Collect the diffusion series and its gradients, or nothing, and say which files beside it are taken."""
-    bvals, bvecs = files["bvals"], files["bvecs"]
-    if gtab is not None:
-        if bvals is not None or bvecs is not None:
-            raise ParameterError("gtab takes the place of bvals and bvecs: leave these out")
-        if not (hasattr(gtab, "bvals") and hasattr(gtab, "bvecs")):
-            raise ParameterError(f"gtab is a {type(gtab).__name__}: give a GradientTable of DIPY")
-        bvals, bvecs = (InMemory("gtab", unmask("gtab", values)) for values in (gtab.bvals, gtab.bvecs))
-    elif hasattr(bvals, "bvecs"):
-        raise ParameterError(f"bvals is a {type(bvals).__name__}: give it as gtab")
-    sources = {**files, "bvals": bvals, "bvecs": bvecs}
-    series = {name: source_of(name, value, lists=name != "dwi") for name, value in sources.items() if value is not None}
-    if set(series) == {"dwi"} and not isinstance(series["dwi"], InMemory):
-        if reader_of(Path(series["dwi"])).gradients:
-            return series, []
-        from ..io.gradients import gradients_beside
-
-        series["bvals"], series["bvecs"] = beside = gradients_beside(series["dwi"])
-        return series, [f"{series['dwi']}: its gradients are {beside[0].name} and {beside[1].name} beside it"]
-    if series and len(series) < len(sources):
-        raise ParameterError("dwi, bvals and bvecs belong together: give all three (or dwi and gtab), or none")
-    return series, []
-
-
-def _located(series: Series, parameters: Parameters, affine: npt.ArrayLike | None) -> tuple[Series, Parameters]:
-    """Give every array of voxels its affine: the argument, or that of the first image."""
-    placed = set(names_in_memory()) - {"seeds"}
-    options = {name: source for name, source in parameters.inputs().items() if name.split()[0] in placed}
-    first = {name: source for name, source in options.items() if name.split()[0] in SOURCES}
-    images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **options}
-    arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}
-    if not arrays:
-        if affine is not None:
-            raise ParameterError("affine is for arrays, and no input is one: leave it out")
-        return series, parameters
-    if affine is None:
-        known = (name for name in images if name not in arrays)
-        affine = next((_affine_of(name, images[name], parameters) for name in known), None)
-    if affine is None:
-        raise ParameterError(f"arrays ({', '.join(arrays)}) need affine: give it, (4, 4), from voxels to RASmm")
-    values = unmask("affine", affine)
-    try:
-        matrix = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        matrix = np.empty(0)
-    if matrix.shape != (4, 4):
-        raise ParameterError(f"affine is a {type(values).__name__} of shape {np.shape(values)}: give a (4, 4) array")
-    located = {name: replace(value, affine=matrix) for name, value in arrays.items()}
-    named = [name for name in input_names() if getattr(parameters, name) is not None]
-    others = {name: _relocated(parameters, name, located) for name in named}
-    return {name: located.get(name, value) for name, value in series.items()}, Parameters.given(others, parameters)
-
-
-def _relocated(parameters: Parameters, name: str, located: Mapping[str, InMemory]) -> object:
-    """Return the value of an option with its arrays located."""
-    value = getattr(parameters, name)
-    if not isinstance(value, tuple):
-        return located.get(name, value)
-    several = ((f"{name} {i}", item) for i, item in enumerate(value, 1))
-    return [(located.get(key, item[0]), *item[1:]) if isinstance(item, tuple) else located.get(key, item)
-            for key, item in several]
-
-
-def _affine_of(name: str, value: str | PathLike[str], parameters: Parameters) -> npt.NDArray[np.float64] | None:
-    """Return the affine of an input: of an image, or of its opened source."""
-    if isinstance(value, InMemory):
-        return value.affine
-    option = name.split()[0]
-    if option in SOURCES:
-        return SOURCES[option].open(getattr(parameters, option)).image.affine
-    return open_image(value)[1].affine

@@ -13,6 +13,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..space.harmonics import basis_of, sampling_matrix
 from ..space.sphere import load_sphere
+from ..tracking.registry import FOD_MODELS
 from ..tracking.sources import FITTED
 from ..tracking.tables.inputs import OrientationFunctions, Signals
 from ..tracking.weights.fods import NEEDED, Fods
@@ -41,7 +42,7 @@ def fods_of(follows: Signals | OrientationFunctions | Samples, space: Space, opt
         return follows
     if not isinstance(follows, OrientationFunctions):
         raise ParameterError(f"--dg {options.dg} follows signals, which have no densities of fibres: {NEEDED}")
-    if options.source == FITTED and options.model != "csd":
+    if options.source == FITTED and options.model not in FOD_MODELS:
         raise ParameterError(
             f"--model {options.model} has no densities of fibres: give --model csd, or {NEEDED.removeprefix('give ')}"
         )

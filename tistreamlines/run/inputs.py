@@ -18,6 +18,7 @@ from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
+from ..fit.models import MODELS
 from ..io import gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
 from ..option import flag, listed
@@ -285,10 +286,12 @@ def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> tuple[ni
     for doubt in shells.doubts(dwi.gtab):
         log.warn(f"{dwi.path}: {doubt}")
     known = shells.b_values_record(dwi.gtab)
+    whole = parameters.model is not None and MODELS[parameters.model].all_shells
     if len(known["b"]) > 1:
+        fitted = f"{parameters.model} is fitted to all" if whole else f"models are fitted to b = {known['models']:.0f}"
         log.note(
-            f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: models are fitted to "
-            f"b = {known['models']:.0f}, FA to b = {known['fa']:.0f}; {flag('shells')} leaves shells out"
+            f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: {fitted}, FA to "
+            f"b = {known['fa']:.0f}; {flag('shells')} leaves shells out"
         )
     return dwi, known
 

@@ -42,7 +42,8 @@ class Watcher:
         ----------
         name : str
             One of load, prepare, fit, compile, fixels (those of SIFT2 and of dynamic seeds are found), track, map (a
-            tractogram is read), weigh (SIFT2), write, place (the files get their names) and report.
+            tractogram is read), weigh (SIFT2), write, place (the files get their names) and report; of ``fit_fods``
+            also responses (which are estimated) and normalise.
         """
 
     def device(self, device: Device) -> None:

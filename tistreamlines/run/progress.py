@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 STAGES = {
     "load": "Reading",
     "prepare": "Preparing",
+    "responses": "Estimating responses",
     "fit": "Fitting the model",
+    "normalise": "Normalising the tissues",
     "compile": "Compiling, once for these options",
     "fixels": "Finding fixels",
     "track": "Tracking",

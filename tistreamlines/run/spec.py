@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..aliases import GradientTable
 from ..fit.models import BASIS, MODELS, order_for
 from ..fit.shells import gradients_on_shell, gradients_only, shell_of_models
@@ -145,7 +147,8 @@ def with_order(
         return parameters
     method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
     if order is None:
-        directions = int(shell_of_models(gtab).sum())
+        shell = ~np.asarray(gtab.b0s_mask) if MODELS[parameters.model].all_shells else shell_of_models(gtab)
+        directions = int(shell.sum())
         residuals = SIGNALS in method.follows  # a direction more than coefficients leaves some
         order = order_for(parameters.model, directions - residuals)
         if order < most:

@@ -170,6 +170,25 @@ def sampling_matrix(vertices: npt.ArrayLike, order: int, basis: str) -> npt.NDAr
     return np.ascontiguousarray(matrix, np.float64)
 
 
+def zonal_harmonics(cosines: Array, count: int) -> npt.NDArray[np.float64]:
+    """Return the first zonal harmonics of even degree (n, count), orthonormal, at angles of these cosines (n,)."""
+    from scipy.special import eval_legendre
+
+    l_values = np.arange(0, 2 * count, 2)[:, None]
+    return (np.sqrt((2 * l_values + 1) / (4 * np.pi)) * eval_legendre(l_values, cosines)).T
+
+
+def zonal_slopes(angles: Array, count: int) -> npt.NDArray[np.float64]:
+    """Return the derivatives (n, count) of these harmonics by the angle, at angles (n,) in radians."""
+    from numpy.polynomial.legendre import legder, legval
+
+    slopes = []
+    for degree in range(0, 2 * count, 2):
+        by_cosine = legval(np.cos(angles), legder(np.eye(degree + 1)[degree]))
+        slopes.append(-np.sin(angles) * math.sqrt((2 * degree + 1) / (4 * np.pi)) * by_cosine)
+    return np.stack(slopes, axis=1)
+
+
 def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.float64]:
     """Convert coefficients of a symmetric basis to descoteaux07_legacy, DIPY's default.
 
@@ -208,6 +227,37 @@ def to_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.flo
     if chosen.legacy:
         values *= np.where(m == 0, 1.0, math.sqrt(0.5))
     return values[..., np.arange(len(m)) - 2 * m]  # m and -m are exchanged
+
+
+def from_descoteaux(coefficients: npt.ArrayLike, basis: str) -> npt.NDArray[np.float64]:
+    """Convert coefficients of descoteaux07_legacy to another symmetric basis; undoes :func:`to_descoteaux`.
+
+    Parameters
+    ----------
+    coefficients : (..., n_coef)
+        In descoteaux07_legacy.
+    basis : str
+        One of BASES, symmetric.
+
+    Returns
+    -------
+    coefficients : (..., n_coef) float64
+        The same functions, in a new array.
+
+    Raises
+    ------
+    ParameterError
+        If the basis is unknown.
+    ValueError
+        If no order has this number of coefficients.
+    """
+    chosen = basis_of(basis)
+    halved = chosen.basis == "tournier07" and chosen.legacy
+    values = to_descoteaux(coefficients, "tournier07" if halved else basis)  # its own inverse, but for a scale
+    if halved:
+        m = degrees(order_of(values.shape[-1]))[1]
+        values *= np.where(m == 0, 1.0, math.sqrt(2))
+    return values
 
 
 def turn_coefficients(coefficients: npt.ArrayLike, turn: npt.ArrayLike, basis: str) -> npt.NDArray[np.float32]:

@@ -39,7 +39,8 @@ from .weights import options as weight_options
 
 Options = TypeVar("Options")  # base class of Parameters that a row reads
 Map = TypeVar("Map")  # of a stopping rule: an array, or an OwnMap
-ANY_MODEL = ("csd", "opdt", "csa")
+FOD_MODELS = ("csd", "msmt")
+ANY_MODEL = (*FOD_MODELS, "opdt", "csa")
 _REGISTERED: dict[str, str] = {}  # the module that has registered a name
 
 
@@ -279,19 +280,19 @@ METHODS: dict[str, Method[Any]] = {
     ),
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.describe_first,
-        fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",),
+        fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, FOD_MODELS,
         ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.describe_second, fod.Ifod2Options,
-        _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, ("csd",), ("Tournier 2010",),
+        _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, FOD_MODELS, ("Tournier 2010",),
         step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
         parts=lambda options: options.samples - 1, example="samples=5",
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
         along_peaks.describe_sd_stream, fod.FodOptions,
-        _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, ("csd",), ("Tournier 2012",),
+        _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, FOD_MODELS, ("Tournier 2012",),
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
     ),
     "fact": Method(

@@ -12,8 +12,9 @@ once and costs nothing more. NVIDIA's Vulkan driver reorders such a difference, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...devices import Device
 from ...linker.dialect import Dialect
@@ -60,6 +61,11 @@ SPELL = {
     "spread": "{0}[{1} + {3}]", "vec3": "ti.Vector([{}, {}, {}], dt=ti.f32)",
     "words": "ti.Vector([{}, {}, {}, {}], dt=ti.u32)",
 }
+WIDE = {  # what is spelled otherwise for reals of 64 bits
+    "real": "ti.cast({}, ti.f64)", "bits": "ti.bit_cast(ti.cast({}, ti.f32), ti.i32)",
+    "vec3": "ti.Vector([{}, {}, {}], dt=ti.f64)",
+}
+WIDE_GUARD = "ti.bit_cast(ti.bit_cast(ti.cast(x, ti.f64), ti.i64) | ti.cast(zero, ti.i64), ti.f64)"
 HIGH_WORD = "ti.cast((ti.cast({}, ti.u64) * ti.cast({}, ti.u64)) >> ti.u64(32), ti.u32)"
 
 
@@ -79,13 +85,30 @@ def _fused(left: str, symbol: str, right: str) -> str:
     return f"({left} * {right} - _nil)" if symbol == "*" else f"({left} * _one {symbol} {right})"
 
 
-def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True) -> Dialect:
+def widened(text: str) -> str:
+    """Return a text whose arrays and guards are those of reals of 64 bits, of a team that is a block."""
+    text = text.replace("ndarray(dtype=ti.f32", "ndarray(dtype=ti.f64")
+    text = text.replace("ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)", WIDE_GUARD)
+    return re.sub(r"(SharedArray\(\(\d+,\), ti\.)f32", r"\1f64", text)
+
+
+def dialect(
+    arch: str, exact: bool, kind: str | None = None, int64: bool = True, guarded: bool = True, bits: int = 32
+) -> Dialect:
     """Return Taichi's spelling for an arch.
 
     ``kind`` says what a team is (see :func:`team_kind`), None for the form that works everywhere; ``int64``: whether
-    the device has 64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering.
+    the device has 64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering; ``bits``:
+    of a real, 32, or 64 if a team is a block.
     """
     kind = kind or team_kind(arch, None)
+    if bits == 64:
+        narrow = dialect(arch, exact, kind, int64, guarded)
+        spell = narrow.spell | {name: text.format for name, text in WIDE.items()}
+        return replace(
+            narrow, name=f"{narrow.name}64", header=widened(narrow.header), spell=spell, literal="ti.f64({!r})".format,
+            guard=_guarded if narrow.guard else None,
+        )
     return Dialect(
         name=f"{arch}{'' if exact else 'fast'}{'' if guarded else 'marked'}",
         header=HEADER + ("" if int64 else HALVES) + operations(kind),
@@ -104,20 +127,20 @@ def dialect(arch: str, exact: bool, kind: str | None = None, int64: bool = True,
 
 
 def linked_for(
-    device: Device, source: Source, exact: bool, kind: str | None, queued: bool, guarded: bool = True,
+    device: Device, source: Source, exact: bool, kind: str | None, queued: bool, guarded: bool = True, bits: int = 32,
 ) -> tuple[str, dict[str, list[tuple[str, str]]], Block]:
     """Return the text of a module of Taichi's, the signatures of its kernels, and its blocks.
 
     Parameters are those of :class:`.program.GpuProgram` and :func:`dialect`.
     """
     kind = kind or team_kind(device.arch, device.subgroup)
-    linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded), source.filling)
+    linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded, bits), source.filling)
     block = lay_out(device, source, kind, queued)
     # the longest first, whose compilation a driver can then begin first
     names = sorted((root.__name__ for root in source.roots), key=lambda name: -len(linked.text_for(name)))
     signatures = {name: linked.signatures[name] for name in names}
     entries = [entry_text(name, signature, source, block) for name, signature in signatures.items()]
-    return "\n\n".join([linked.text, *entries]), signatures, block
+    return "\n\n".join([linked.text, *(map(widened, entries) if bits == 64 else entries)]), signatures, block
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ...devices import Device
+from ...errors import DeviceError
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
@@ -32,13 +33,21 @@ class GpuProgram(Program[OnDevice]):
     exact : do not reorder arithmetic.
     kind : the form of a team, None for the form that suits the reported subgroup size.
     queued : teams may take items from a queue; if False, each has a fixed share.
+
+    Attributes
+    ----------
+    bits : of a real.
     """
+
+    bits = 32
 
     def __init__(
         self, device: Device, source: Source, *, exact: bool, kind: str | None = None, queued: bool = True
     ) -> None:
         self.device, self.scratch, self.exact = device, source.scratch, exact
-        text, self.signatures, self.block = linked_for(device, source, exact, kind, queued, self.is_guarded(device))
+        text, self.signatures, self.block = linked_for(
+            device, source, exact, kind, queued, self.is_guarded(device), self.bits
+        )
         self._spare: list[tuple[OnDevice, int]] = []  # arrays in which kernels gather, and their sizes
         self._load(text)
         self._queue = self.empty(1, INTS)
@@ -112,12 +121,16 @@ class TaichiProgram(GpuProgram[Ndarray]):
     def empty(self, size: int, kind: str) -> Ndarray:
         """Return an array of ``kind`` for kernels to fill."""
         with self.runtime.turn(self.exact):
-            return self.runtime.array(self.ti.f32 if kind == REALS else self.ti.i32, size)
+            return self.runtime.array(self._real() if kind == REALS else self.ti.i32, size)
+
+    def _real(self) -> object:
+        """Return Taichi's type of a real."""
+        return self.ti.f64 if self.bits == 64 else self.ti.f32
 
     def upload(self, array: Ndarray, values: np.ndarray, *, beside: bool = False) -> Ndarray:
         """Copy values to the front of an array, and return it; see :meth:`..program.Program.upload`."""
         if len(values):
-            held = np.ascontiguousarray(values, np.float32 if values.dtype.kind == "f" else np.int32)
+            held = np.ascontiguousarray(values, f"float{self.bits}" if values.dtype.kind == "f" else np.int32)
             with self.runtime.turn(self.exact):
                 self._transfers.copy(len(held), held, array)
         return array
@@ -159,3 +172,26 @@ class TaichiProgram(GpuProgram[Ndarray]):
             time.sleep(LATE_SECONDS)
             with self.runtime.turn(self.exact):
                 self._queue.fill(0)
+
+
+class WideProgram(TaichiProgram):
+    """A program with reals of 64 bits; each team is a block, whose lanes exchange values in shared memory."""
+
+    bits = 64
+
+    def __init__(self, device: Device, source: Source, *, exact: bool) -> None:
+        if device.arch == "metal" or not device.int64:
+            raise DeviceError(self._lack(device))
+        super().__init__(device, source, exact=exact, kind="block")
+
+    @staticmethod
+    def _lack(device: Device) -> str:
+        return f"{device.arch}: {device.name} has no numbers of 64 bits, which this computation needs: use the CPU"
+
+    def _launch(self, name: str, teams: int, arguments: Sequence[tuple[str, object]]) -> None:
+        try:
+            super()._launch(name, teams, arguments)
+        except RuntimeError as error:
+            if "f64 not supported" not in str(error):  # a message of Taichi's
+                raise
+            raise DeviceError(self._lack(self.device)) from error

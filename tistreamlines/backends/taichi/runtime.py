@@ -206,6 +206,8 @@ class Runtime:
         ti, kinds = self.ti, inspect.signature(kernel).parameters
         values = {ti.f32: 0.0, ti.i32: 0, ti.u32: 0}
         annotations = {name: parameter.annotation for name, parameter in kinds.items()}
+        if ti.f64 not in self._small and any(getattr(k, "dtype", None) == ti.f64 for k in annotations.values()):
+            self._small[ti.f64] = self._array(ti.f64, (1,))
         return {n: self._small[k.dtype] if isinstance(k, ti.types.ndarray) else values[k] for n, k in annotations.items()}
 
     def array(self, kind: object, size: int) -> Ndarray:

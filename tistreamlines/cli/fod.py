@@ -1,0 +1,95 @@
+"""``tistreamlines fod``."""
+
+from __future__ import annotations
+
+import click
+
+from ..devices import ARCHS
+from ..fit.response import FEWEST_FIBRES
+from ..option import MODEL, OUTPUT, RUNNING
+from ..run.fod_files import FORMATS
+from ..run.fods import SYMMETRIC, FodResult
+from ..run.fods import fit_fods as run
+from ..tracking.registry import FOD_MODELS
+from .options import GroupedCommand, group_option, options_of, parameter_options, verbosity
+from .printing import tell
+from .progress import Display
+
+SERIES = "Series and mask"
+OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose help is not that of track
+
+
+@click.command("fod", cls=GroupedCommand)
+@click.argument("series", nargs=-1, metavar="DWI [BVALS BVECS]")
+@group_option(OUTPUT)("-o", "--output", "folder", required=True, metavar="FOLDER", help="Folder to write.")
+@parameter_options(["force"])
+@group_option(OUTPUT)("--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
+        help=f"Format of the images. MRtrix3 reads both.  [default: {FORMATS[0]}]")
+@group_option(OUTPUT)("--sh-basis", type=click.Choice(SYMMETRIC, case_sensitive=False), default=SYMMETRIC[0],
+        help="Basis of the coefficients: tournier07, which MRtrix3 reads, along the scanner's axes, or one of DIPY's, "
+        "along the voxel axes, with --format nii.gz.  [default: tournier07]")
+@group_option(OUTPUT)("--report", metavar="FILE",
+        help="Write a page, .html: responses, their voxels, tissues, shapes of FODs in a slice, residuals.")
+@group_option(SERIES)("--mask", metavar="FILE",
+        help="Voxels to fit: those of at least 0.5.  [default: DIPY's median_otsu of the mean b0]")
+@group_option(SERIES)("--shells", metavar="B,B,...",
+        help="b-values of the shells that are used, besides the b0s.  [default: all]")
+@group_option(SERIES)("--bvecs-frame", metavar="auto|voxel|fsl",
+        help="Axes of BVECS: those of the voxels, as DIPY reads them, or FSL's, with x flipped if the determinant of "
+        "the affine is positive. auto chooses the one with which fibres agree better between voxels.  [default: auto]")
+@group_option(MODEL)("--model", type=click.Choice(FOD_MODELS, case_sensitive=False),
+        help="csd fits white matter to one shell; msmt fits white matter, grey matter and fluid to all shells.  "
+        "[default: msmt for three or more shells, b = 0 among them, else csd]")
+@group_option(MODEL)("--lmax", metavar="ORDERS",
+        help="Orders of the spherical harmonics, even: of white matter, or of each tissue, as 8,0,0.  [default: 8 or "
+        "the highest that the directions determine, and 0]")
+@group_option(MODEL)("--response-wm", metavar="FILE",
+        help="Response of white matter for msmt, MRtrix3's text with a row for each shell.  [default: the responses "
+        "are estimated as by MRtrix3's dwi2response dhollander]")
+@group_option(MODEL)("--response-gm", metavar="FILE", help="Response of grey matter, with --response-wm.")
+@group_option(MODEL)("--response-csf", metavar="FILE", help="Response of fluid, with --response-wm.")
+@group_option(MODEL)("--normalise/--no-normalise", default=True,
+        help="Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as MRtrix3's "
+        "mtnormalise does.  [default: normalise]")
+@group_option(MODEL)("--response", metavar="auto|fa|tournier|FILE|NUMBERS",
+        help="Response of csd: from voxels of high FA (fa), or from those most like a single fibre, as by MRtrix3's "
+        f"dwi2response tournier. auto is fa, or tournier where fewer than {FEWEST_FIBRES} voxels have a high FA. FILE "
+        "is MRtrix3's text, NUMBERS are DIPY's eigenvalues and b0 signal.  [default: auto]")
+@group_option(MODEL)("--fa-response", metavar="FA",
+        help="FA above which a voxel counts as a single fibre with --response auto or fa.  [default: 0.7]")
+@group_option(MODEL)("--csd-lambda", metavar="auto|WEIGHT",
+        help="Weight of csd's constraint that FODs are not negative; DIPY's is 1. auto chooses it from the data.  "
+        "[default: auto]")
+@group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False),
+        help="Where tissues are fitted. The files are the same.  [default: cpu]")
+@parameter_options(["threads"])
+@verbosity
+@click.pass_context
+def fod(context: click.Context, series: tuple[str, ...], folder: str, quiet: bool, verbose: int, **_: object) -> None:
+    """Fit fibre orientation distributions (FODs) to a diffusion series.
+
+    DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI,
+    or in it, as in a .mif of MRtrix3. FOLDER gets wmfod.mif, the FODs as spherical harmonics, gm.mif and csf.mif. It
+    also gets the responses and their voxels, a tissue map, the mask, the voxels without a fit (failed),
+    residuals, and a record, fod.json. MRtrix3's programs and tistreamlines track go on from wmfod.mif. If the run
+    fails, nothing is written.
+    """
+    if len(series) not in (1, 3):
+        raise click.UsageError("give DWI, BVALS and BVECS, or DWI alone with its gradients beside it")
+    dwi, bvals, bvecs = series if len(series) == 3 else (series[0], None, None)
+    options = {name: context.params[name] for name in OWN if context.params[name] is not None} | options_of(context)
+    with Display(quiet=quiet, verbose=verbose) as display:
+        result = run(dwi, bvals, bvecs, folder, watcher=display, **options)
+    if not quiet:
+        tell(summary(result))
+
+
+def summary(result: FodResult) -> str:
+    """Describe the result of a run: which model was fitted, in how many voxels, and how long it took."""
+    numbers, fit = result.record["result"], result.fit
+    orders = ", ".join(f"{name} of {values.shape[-1]} coefficients" for name, values in fit.coefficients.items())
+    failed = f", {numbers['failed']:,} of them without FODs" if numbers["failed"] else ""
+    return (
+        f"{click.format_filename(str(result.folder))}: {result.record['parameters']['model']} in "
+        f"{numbers['voxels']:,} voxels{failed}: {orders}; {numbers['seconds']['total']:.1f} s"
+    )

@@ -1,0 +1,203 @@
+"""Constrained spherical deconvolution of several shells and tissues (Jeurissen et al. 2014), on all cores.
+
+It solves the problem of MRtrix3's ``dwi2fod msmt_csd``: least squares in which amplitudes must not be negative.
+:mod:`.tissues` has its equations, and :mod:`.msmt_kernels` the solver.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Array, GradientTable
+from ..backends import open_program
+from ..backends.program import Program, on_device
+from ..devices import choose
+from ..errors import InputError
+from ..linker.lang import LANES
+from ..linker.parts import Part, Source
+from ..linker.records import INTS, REALS, spread, team_memory
+from ..space.sphere import round_up
+from . import msmt_kernels as kernels
+from .tissues import TissueProblem, stray_volumes
+
+ALIGNMENT = 64  # bytes of a cache line
+BATCH, GPU_BATCH = 1 << 12, 1 << 16  # voxels between two reports of progress, multiples of a team's
+
+__all__ = ["TissueFit", "fit_msmt"]
+
+
+@dataclass(frozen=True, eq=False)
+class TissueFit:
+    """The coefficients of each tissue, and how well they fit.
+
+    Attributes
+    ----------
+    coefficients : of each tissue, (x, y, z, k) float32
+        Spherical harmonics in tournier07, along the axes of the gradients; 0 outside the mask and where ``failed``.
+    failed : (x, y, z) bool
+        Voxels of the mask that have no fit: a signal is not finite or all are 0, or the solver has not ended.
+    residual : (x, y, z) float32
+        Root of the mean squared difference between the signal and its fit.
+    problem : TissueProblem
+        The equations that were solved.
+    """
+
+    coefficients: dict[str, npt.NDArray[np.float32]]
+    failed: npt.NDArray[np.bool_]
+    residual: npt.NDArray[np.float32]
+    problem: TissueProblem
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConeSizes(Part):
+    """The constants of the kernel, see ``msmt_kernels.py``."""
+
+    unknowns: int
+    size: int
+    planes: int
+    volumes: int
+    signals: int
+
+    @classmethod
+    def of(cls, problem: TissueProblem) -> ConeSizes:
+        """Return the sizes of a problem."""
+        volumes, unknowns = problem.design.shape
+        planes = round_up(len(problem.amplitudes))
+        padded = {"size": round_up(unknowns), "planes": planes, "signals": round_up(volumes)}
+        return cls(unknowns=unknowns, volumes=volumes, **padded)
+
+
+def fit_msmt(
+    data: Array,
+    gtab: GradientTable,
+    mask: npt.NDArray[np.bool_],
+    responses: Mapping[str, Array],
+    orders: Sequence[int] | None = None,
+    threads: int | None = None,
+    progress: Callable[[float], object] = lambda _: None, arch: str = "cpu",
+) -> TissueFit:
+    """Fit the orientation distribution of white matter and the shares of other tissues to a series of several shells.
+
+    Parameters
+    ----------
+    data : (x, y, z, n)
+        Signals.
+    gtab : dipy.core.gradients.GradientTable
+        Gradients of the n volumes.
+    mask : (x, y, z) bool
+        Voxels to fit.
+    responses : mapping
+        Of each tissue, the zonal coefficients of the degrees 0, 2, ... (shells, degrees), by rising b-value from b = 0
+        on, as in a response file of MRtrix3.
+    orders : sequence of int, optional
+        Order of the harmonics of each tissue; by default that of its response, at most 8.
+    threads : int, optional
+        Number of threads; by default all available cores. The result does not depend on it.
+    progress : callable, optional
+        Called from this thread with the fraction of finished voxels, 0 to 1.
+    arch : str
+        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same. The device needs reals
+        of 64 bits, which Metal lacks.
+
+    Returns
+    -------
+    TissueFit
+
+    Raises
+    ------
+    InputError
+        If the arrays, shells and responses do not match, or the gradients do not determine all coefficients.
+    DeviceError
+        If the device cannot compute this.
+
+    Warns
+    -----
+    UserWarning
+        If volumes are in no shell. They are not fitted.
+    """
+    _check(data, gtab, mask, responses)
+    if (sentence := stray_volumes(gtab)) is not None:
+        warnings.warn(sentence, stacklevel=2)
+    problem = TissueProblem.of(gtab, responses, orders)
+    sizes = ConeSizes.of(problem)
+    roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
+    device = choose(arch)
+    program = open_program(device, Source(roots, [sizes], scratch), threads=threads, bits=64)
+    out = np.zeros((mask.size, sizes.unknowns), np.float32)
+    residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
+    voxels, places = np.flatnonzero(mask), np.nonzero(mask)
+    together = min(BATCH if device.on_host else GPU_BATCH, max(len(voxels), 1))
+    batch = _Batch(program, problem, sizes, together)
+    for first in range(0, len(voxels), together):
+        progress(first / len(voxels))
+        part = slice(first, first + together)
+        rows, signals = voxels[part], data[tuple(place[part] for place in places)]
+        out[rows], residual[rows], failed[rows] = batch.fit(signals[:, problem.volumes])
+    progress(1.0)
+    out[failed], residual[failed] = 0, 0
+    parts = {name: out[:, part].reshape(*mask.shape, -1) for name, part in problem.parts().items()}
+    return TissueFit(parts, failed.reshape(mask.shape), residual.reshape(mask.shape), problem)
+
+
+class _Batch:
+    """Memory of a program for some voxels, and the tables of all.
+
+    Parameters
+    ----------
+    program : the program of ``msmt_kernels.fit_run``.
+    problem : the equations.
+    sizes : of them.
+    voxels : the most voxels at a time.
+    """
+
+    def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes, voxels: int) -> None:
+        self._program, self._sizes = program, sizes
+        normals = problem.half_spaces
+        cone = kernels.Cone(
+            projection=_table(problem.projection, sizes.size), normals=_table(normals, sizes.size),
+            columns=_table(normals.T, sizes.planes), products=_table(normals @ normals.T, sizes.planes),
+            coefficients=_table(problem.to_coefficients.T, sizes.size),
+        )
+        counts = {"out": voxels * sizes.size, "errors": voxels, "ends": voxels}
+        self._out = {name: program.empty(count, INTS) for name, count in counts.items()}
+        self._signals = program.empty(voxels * sizes.signals, REALS)
+        self._cone = on_device(program, spread("cone", cone))
+
+    def fit(self, signals: Array) -> tuple[Array, Array, Array]:
+        """Fit the signals (m, volumes) of some voxels: coefficients (m, n), residuals (m,), and which failed (m,)."""
+        count, sizes = len(signals), self._sizes
+        padded = np.zeros((count, sizes.signals))
+        padded[:, : sizes.volumes] = signals
+        missing = ~np.isfinite(padded).all(axis=1) | ~padded.any(axis=1)
+        padded[missing] = 0
+        self._program.upload(self._signals, padded.ravel())
+        values = {**self._cone, **self._out, "signals": self._signals, "voxels": count}
+        self._program.upload(self._out["ends"], np.full(count, kernels.FAILED, np.int32))
+        self._program.run("fit_run", -(-count // kernels.RUN), values)
+        out = self._program.host(self._out["out"], count * sizes.size).view(np.float32).reshape(count, -1)
+        errors, ends = (self._program.host(self._out[name], count) for name in ("errors", "ends"))
+        residuals = np.sqrt(np.maximum(errors.view(np.float32), 0) / sizes.volumes)
+        return out[:, : sizes.unknowns], residuals, missing | (ends != kernels.FITTED)
+
+
+def _table(values: Array, width: int) -> Array:
+    """Pad the rows of a matrix with zeros and flatten it, from a cache line on; lanes may read beyond its end."""
+    whole = np.zeros((len(values) + 1) * width + LANES)
+    out = whole[-whole.ctypes.data % ALIGNMENT // whole.itemsize :][: len(values) * width + LANES]
+    out[: len(values) * width].reshape(-1, width)[:, : values.shape[1]] = values
+    return out
+
+
+def _check(data: Array, gtab: GradientTable, mask: Array, responses: Mapping[str, Array]) -> None:
+    """Check that data, gradients and mask belong together."""
+    if data.ndim != 4 or data.shape[3] != len(gtab.bvals):
+        raise InputError(f"data is {data.shape}, the gradient table has {len(gtab.bvals)} volumes: give one series")
+    if mask.shape != data.shape[:3] or mask.dtype != bool:
+        raise InputError(f"mask is {mask.shape} {mask.dtype}, data {data.shape}: give a bool for each voxel")
+    if not responses:
+        raise InputError("no tissue has a response: give one to three")

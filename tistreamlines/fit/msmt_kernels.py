@@ -1,0 +1,410 @@
+"""The kernel of deconvolution with several tissues: a projection on a cone for each voxel, by a team of 32 lanes.
+
+``y`` is the point of the cone nearest to the unconstrained solution. It is that plus the sum of the normals of the
+*active* half-spaces times their multipliers, which are not negative (Lawson and Hanson 1974). The kernel factorises
+no matrix. It keeps the *dual basis* of the active normals: the vectors p_i of their span with p_i b_j = 1 if i = j, else 0.
+A half-space that enters or leaves the active set changes all of them by a multiple of one vector, so lanes never wait for each other.
+Its column i is p_i, in rows of SIZE. Its other columns hold what does not matter.
+
+Reals have 64 bits. Neighbouring normals are so alike that the condition number of the products of active ones is 10^6 and more,
+and the unconstrained solution is a thousand times as large as y in the highest degrees. With 32 bits, the coefficients of b = 1000
+are wrong by a third of their size, and also if only y and the multipliers have 64 bits, the active set is not found.
+
+A team fits RUN voxels of the mask one after the other, and begins with the active set of the voxel before. Results do not
+depend on threads. A voxel outside the mask changes the others by rounding errors at most.
+
+References
+----------
+Lawson, Hanson. Solving Least Squares Problems. Prentice-Hall, 1974.
+Goldfarb, Idnani. A numerically stable dual method for solving strictly convex quadratic programs. Mathematical
+Programming 27, 1983.
+"""
+
+from ..linker.lang import *
+
+UNKNOWNS = Constant("coefficients of all tissues")
+SIZE = Constant("UNKNOWNS, rounded up to a multiple of 32")
+PLANES = Constant("half-spaces, rounded up to a multiple of 32")
+VOLUMES = Constant("volumes that are fitted")
+SIGNALS = Constant("VOLUMES, rounded up to a multiple of 32")
+RUN = 8  # voxels of a team
+NEAR = 0.15  # of the product of two normals, above which only the more violated half-space enters in a round
+SHARE = 0.1  # of the greatest violation, below which a half-space does not enter in a round
+TOLERANCE = 1.0e-14  # of the unconstrained solution, up to which a half-space is not violated
+DEPENDENT = 1.0e-14  # squared distance of a normal from the span of the active ones, below which it does not enter
+PATIENCE, MOST = 150, 180  # rounds, after which the tolerance rises, and after which a voxel has failed
+FAILED, FITTED = 0, 1
+BIG, TINY = 1.0e30, 1.0e-30
+
+
+class Cone(Record):
+    """Tables of all voxels.
+
+    ``projection`` has a row of SIZE for each volume, ``normals`` one for each half-space, and ``coefficients`` one for each
+    element of y. ``columns`` has the normals as columns, in rows of PLANES. ``products`` has the products of all normals, in such rows.
+    """
+
+    projection: Reals
+    normals: Reals
+    columns: Reals
+    products: Reals
+    coefficients: Reals
+
+
+class Working(Record):
+    """Team memory: the dual basis, vectors of SIZE, the distances from all half-spaces, and the active ones."""
+
+    dual: Reals
+    start: Reals
+    y: Reals
+    v: Reals
+    u: Reals
+    w: Reals
+    column: Reals
+    multipliers: Reals
+    distances: Reals
+    active: Ints
+
+    @staticmethod
+    def sizes(part):
+        vectors = dict.fromkeys(("start", "y", "v", "u", "w", "column", "multipliers", "active"), part.size)
+        return {"dual": part.unknowns * part.size, "distances": part.planes} | vectors
+
+
+@func
+def sum_of(x: real) -> real:
+    """Sum of the lanes' values, known to all."""
+    x = x + raised(x, 16)
+    x = x + raised(x, 8)
+    x = x + raised(x, 4)
+    x = x + raised(x, 2)
+    x = x + raised(x, 1)
+    return team_value(x, 31)
+
+
+@func
+def inverse(x: real) -> real:
+    """``1 / x`` of a positive number, to within a few units in the last place."""
+    y = real(from_bits(0x7EF311C7 - bits(x)))
+    for _ in unrolled(5):  # Newton's method
+        y = y * (2.0 - x * y)
+    return y
+
+
+@func
+def product_of(a: Reals, b: Reals) -> real:
+    """Product of two vectors of SIZE."""
+    total = lanes(0.0)
+    for h in range(SIZE // 32):
+        total = total + at(a, 32 * h) * at(b, 32 * h)
+    return sum_of(total)
+
+
+@func
+def shares(count: i32, vector: Reals, dual: Reals, out: Reals):
+    """Products of the vectors of the dual basis and a vector: its share of each active normal; 0 beyond the active ones."""
+    for h in range((count + 31) // 32):
+        total = lanes(0.0)
+        for d in range(UNKNOWNS):
+            total = total + at(dual, SIZE * d + 32 * h) * vector[d]
+        put(out, 32 * h, where(lane() + 32 * h < count, total, 0.0))
+    barrier()
+
+
+@func
+def subtract_normals(count: i32, factors: Reals, active: Ints, normals: Reals, vector: Reals):
+    """Subtract the active normals, times factors, from a vector."""
+    for h in range(SIZE // 32):
+        total = at(vector, 32 * h)
+        for i in range(count):
+            total = total - at(normals, SIZE * active[i] + 32 * h) * factors[i]
+        put(vector, 32 * h, total)
+    barrier()
+
+
+@func
+def settle(count: i32, cone: Cone, work: Working):
+    """Move y to the intersection of the planes of the active half-spaces."""
+    shares(count, work.y, work.dual, work.u)
+    subtract_normals(count, work.u, work.active, cone.normals, work.y)
+    for h in range((count + 31) // 32):
+        put(work.multipliers, 32 * h, at(work.multipliers, 32 * h) - at(work.u, 32 * h))
+    barrier()
+
+
+@func
+def shift_dual(count: i32, vector: Reals, scale: real, factors: Reals, dual: Reals):
+    """Subtract a vector times ``scale``, times the factor of each column, from the columns of the dual basis."""
+    for h in range((count + 31) // 32):
+        factor = scale * at(factors, 32 * h)
+        for d in range(UNKNOWNS):
+            put(dual, SIZE * d + 32 * h, at(dual, SIZE * d + 32 * h) - factor * vector[d])
+    barrier()
+
+
+@func
+def move(step: real, vector: Reals, y: Reals):
+    """Add ``step`` times a vector to y."""
+    for h in range(SIZE // 32):
+        put(y, 32 * h, at(y, 32 * h) + step * at(vector, 32 * h))
+    barrier()
+
+
+@func
+def leave(which: i32, count: i32, work: Working):
+    """Take a half-space out of the active set, and its share out of ``u``, so that ``v`` has the part that is then free."""
+    for d in each(SIZE):
+        if d < UNKNOWNS:
+            work.column[d] = work.dual[SIZE * d + which]
+    barrier()
+    shares(count, work.column, work.dual, work.w)
+    scale = inverse(work.w[which])
+    step = scale * work.multipliers[which]
+    share = scale * work.u[which]
+    barrier()
+    move(0.0 - step, work.column, work.y)
+    move(share, work.column, work.v)
+    for h in range((count + 31) // 32):
+        part = at(work.w, 32 * h)
+        put(work.multipliers, 32 * h, at(work.multipliers, 32 * h) - step * part)
+        put(work.u, 32 * h, at(work.u, 32 * h) - share * part)
+    shift_dual(count, work.column, scale, work.w, work.dual)
+    last = count - 1
+    for d in each(UNKNOWNS):
+        work.dual[SIZE * d + which] = work.dual[SIZE * d + last]
+    for h in each(1):
+        work.multipliers[which] = work.multipliers[last]
+        work.u[which] = work.u[last]
+        work.active[which] = work.active[last]
+    barrier()
+
+
+@func
+def split(count: i32, cone: Cone, work: Working):
+    """Split the normal ``v`` into shares ``u`` of the active ones and what is left of it, perpendicular to all of them."""
+    shares(count, work.v, work.dual, work.u)
+    subtract_normals(count, work.u, work.active, cone.normals, work.v)
+    shares(count, work.v, work.dual, work.w)  # what rounding has left of the active normals
+    subtract_normals(count, work.w, work.active, cone.normals, work.v)
+    for h in range((count + 31) // 32):
+        put(work.u, 32 * h, at(work.u, 32 * h) + at(work.w, 32 * h))
+    barrier()
+
+
+@func
+def first_to_leave(count: i32, work: Working) -> vec3:
+    """How far the multipliers can go along ``-u`` until one of them is 0, and which of them that is."""
+    least = lanes(BIG)
+    places = lanes(0.0)
+    for h in range((count + 31) // 32):
+        slope = at(work.u, 32 * h)
+        falls = (slope > 0.0) & (lane() + 32 * h < count)
+        length = maximum(at(work.multipliers, 32 * h), 0.0) * inverse(where(falls, maximum(slope, TINY), 1.0))
+        sooner = falls & (length < least)
+        least = where(sooner, length, least)
+        places = where(sooner, real(lane() + 32 * h), places)
+    length = team_min(least)
+    return vec3(length, team_value(places, minimum(team_first(least == length), 31)), 0.0)
+
+
+@func
+def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) -> i32:
+    """Make a half-space active that y violates, others inactive whose multipliers come to 0; return how many are active then.
+
+    The number is that before if y does not violate it, and -1 if its normal depends on active ones that cannot leave.
+    """
+    held = count
+    for h in range(SIZE // 32):
+        put(work.v, 32 * h, at(cone.normals, SIZE * plane + 32 * h))
+    barrier()
+    distance = product_of(work.v, work.y)
+    multiplier = 0.0
+    going = where(distance < 0.0 - tolerance, 1, 0)
+    if going == 1:
+        split(held, cone, work)
+    while going == 1:
+        square = product_of(work.v, work.v)
+        whole = BIG
+        if (square > DEPENDENT) & (held < UNKNOWNS):
+            whole = (0.0 - distance) * inverse(square)
+        first = first_to_leave(held, work)
+        step = minimum(first[0], whole)
+        going = 0
+        if step < BIG:
+            multiplier = multiplier + step
+            distance = distance + step * square
+            for h in range((held + 31) // 32):
+                put(work.multipliers, 32 * h, at(work.multipliers, 32 * h) - step * at(work.u, 32 * h))
+            move(step, work.v, work.y)
+            if whole <= first[0]:
+                shift_dual(held, work.v, inverse(square), work.u, work.dual)
+                append(plane, held, multiplier, inverse(square), work)
+                held = held + 1
+            else:
+                which = i32(first[1])
+                for h in each(1):
+                    work.multipliers[which] = 0.0
+                barrier()
+                leave(which, held, work)
+                held = held - 1
+                going = 1
+        else:
+            held = -1
+    return held
+
+
+@func
+def append(plane: i32, count: i32, multiplier: real, scale: real, work: Working):
+    """Append a half-space to the active ones, and ``v`` times ``scale`` to the dual basis."""
+    for d in each(UNKNOWNS):
+        work.dual[SIZE * d + count] = scale * work.v[d]
+    for h in each(1):
+        work.multipliers[count] = multiplier
+        work.active[count] = plane
+    barrier()
+
+
+@func
+def least_multiplier(count: i32, multipliers: Reals) -> i32:
+    """The active half-space whose multiplier is the most negative, or -1."""
+    low = lanes(0.0)
+    places = lanes(0.0)
+    for h in range((count + 31) // 32):
+        value = at(multipliers, 32 * h)
+        below = (value < low) & (lane() + 32 * h < count)
+        low = where(below, value, low)
+        places = where(below, real(lane() + 32 * h), places)
+    least = team_min(low)
+    place = i32(team_value(places, minimum(team_first(low == least), 31)))
+    return where(least < 0.0, place, -1)
+
+
+@func
+def measure(count: i32, cone: Cone, work: Working):
+    """Compute the distances of y from all half-spaces, negative if y violates one; 0 for the active ones."""
+    for h in range(PLANES // 32):
+        total = lanes(0.0)
+        for d in range(UNKNOWNS):
+            total = total + at(cone.columns, PLANES * d + 32 * h) * work.y[d]
+        put(work.distances, 32 * h, total)
+    barrier()
+    for i in each(count):
+        work.distances[work.active[i]] = 0.0
+    barrier()
+
+
+@func
+def most_violated(before: i32, cone: Cone, distances: Reals) -> i32:
+    """The half-space with the least distance; those whose normals are like that of the one ``before`` are left out from now on."""
+    low = lanes(BIG)
+    places = lanes(0.0)
+    for h in range(PLANES // 32):
+        value = at(distances, 32 * h)
+        if before >= 0:
+            near = at(cone.products, PLANES * before + 32 * h) > NEAR
+            value = where(near, 0.0, value)
+            put(distances, 32 * h, value)
+        below = value < low
+        low = where(below, value, low)
+        places = where(below, real(lane() + 32 * h), places)
+    barrier()
+    return i32(team_value(places, minimum(team_first(low == team_min(low)), 31)))
+
+
+@func
+def begin(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> i32:
+    """Compute the unconstrained solution; keep those active half-spaces whose multipliers are positive; return their number."""
+    for h in range(SIZE // 32):
+        total = lanes(0.0)
+        for k in range(VOLUMES):
+            total = total + at(cone.projection, SIZE * k + 32 * h) * signals[SIGNALS * voxel + k]
+        put(work.start, 32 * h, total)
+        put(work.y, 32 * h, total)
+        put(work.multipliers, 32 * h, lanes(0.0))
+    barrier()
+    settle(count, cone, work)
+    settle(count, cone, work)
+    kept = count
+    which = least_multiplier(kept, work.multipliers)
+    while which >= 0:
+        leave(which, kept, work)
+        kept = kept - 1
+        which = least_multiplier(kept, work.multipliers)
+    return kept
+
+
+@func
+def finish(voxel: i32, end: i32, signals: Reals, cone: Cone, work: Working, out: Ints, errors: Ints, ends: Ints):
+    """Store the coefficients of a voxel, and the squared error of its fit."""
+    for h in range(SIZE // 32):
+        total = lanes(0.0)
+        for d in range(UNKNOWNS):
+            total = total + at(cone.coefficients, SIZE * d + 32 * h) * work.y[d]
+        put(out, SIZE * voxel + 32 * h, bits(total))
+    square = lanes(0.0)
+    for h in range(SIGNALS // 32):
+        signal = at(signals, SIGNALS * voxel + 32 * h)
+        square = square + signal * signal
+    for h in range(SIZE // 32):
+        start = at(work.start, 32 * h)
+        apart = start - at(work.y, 32 * h)
+        square = square + (apart * apart - start * start)
+    error = bits(sum_of(square))
+    for h in each(1):
+        errors[voxel] = error
+        ends[voxel] = end
+    barrier()
+
+
+@func
+def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> i32:
+    """Find y; ``count`` half-spaces are active before. Return how many are active after, or -1 if it has failed."""
+    held = begin(voxel, count, signals, cone, work)
+    greatest = lanes(0.0)
+    for h in range(SIZE // 32):
+        greatest = maximum(greatest, absolute(at(work.start, 32 * h)))
+    tolerance = TOLERANCE * team_max(greatest)
+    rounds = 0
+    settled = 1
+    going = 1
+    while going == 1:
+        measure(held, cone, work)
+        plane = most_violated(-1, cone, work.distances)
+        limit = minimum(SHARE * work.distances[plane], 0.0 - tolerance)
+        violated = where(work.distances[plane] < limit, 1, 0)
+        going = maximum(violated, 1 - settled)
+        settled = 0
+        if violated == 0:
+            settle(held, cone, work)
+            settled = 1
+        entering = violated
+        while entering == 1:
+            held = enter(plane, held, tolerance, cone, work)
+            plane = most_violated(plane, cone, work.distances)
+            entering = where((work.distances[plane] < limit) & (held >= 0), 1, 0)
+        rounds = rounds + 1
+        if rounds > PATIENCE:  # rounding lets half-spaces enter and leave
+            tolerance = 2.0 * tolerance
+        if rounds > MOST:
+            held = -1
+        if held < 0:
+            going = 0
+    return held
+
+
+@func
+def fit_run(
+    item: i32, voxels: i32, signals: Reals, cone: Cone, work: Working, out: Ints, errors: Ints, ends: Ints
+):
+    """Fit RUN voxels, or as many of them as there are; one that fails is tried again without the active set of the voxel before."""
+    count = 0
+    for turn in range(minimum(RUN, voxels - RUN * item)):
+        voxel = RUN * item + turn
+        end = FAILED
+        attempts = 0
+        while attempts < 2:
+            count = fit_voxel(voxel, count, signals, cone, work)
+            end = where(count < 0, FAILED, FITTED)
+            attempts = where(count < 0, attempts + 1, 2)
+            count = maximum(count, 0)
+        finish(voxel, end, signals, cone, work, out, errors, ends)

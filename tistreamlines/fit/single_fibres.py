@@ -1,0 +1,116 @@
+"""Selection of voxels with a single fibre, by the metric of Dhollander et al. (2019), which MRtrix3 has, too.
+
+References
+----------
+Dhollander, Mito, Raffelt, Connelly. Improved white matter response function estimation for 3-tissue constrained
+spherical deconvolution. Proc ISMRM 27, 2019.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Array, GradientTable
+from ..devices.threads import in_threads
+from ..errors import InputError
+from ..space.harmonics import from_harmonics, monomials, order_of, to_descoteaux
+from ..space.sphere import load_sphere
+from .msmt import fit_msmt
+from .tissues import BASIS, TissueProblem
+
+Voxels = npt.NDArray[np.bool_]
+
+WHITE, CSF = "wm", "csf"
+STAND_IN = (1.0, -1.0, 1.0, -1.0)  # a sharp response, which only ranks voxels
+RANKINGS = ((2, 2), (6, 1))  # order of the harmonics, and the multiple of the final number of voxels that stay
+BLOCK = 1 << 13  # voxels per task; fixed, so that the bits do not depend on the number of threads
+# of peaks: the paraboloid 1, u, v, uu, uv, vv through nine points, and the distances of these in radians, in turn
+POWERS = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
+STEPS = np.radians([4.0, 1.0, 0.25])
+AROUND = np.array([(u, v) for u in (-1.0, 0.0, 1.0) for v in (-1.0, 0.0, 1.0)])
+PARABOLOID = np.linalg.pinv(np.stack([np.prod(AROUND**p, axis=1) for p in POWERS], axis=1))
+
+
+def single_fibres(
+    signals: Array, gtab: GradientTable, white: Voxels, csf: Array, count: int, threads: int | None
+) -> Voxels:
+    """Return so many voxels (m,) of white matter whose FOD is most like that of a single fibre.
+
+    FODs and CSF are fitted with a sharp response that stands in for that of white matter. A voxel ranks high if the
+    peak of its FOD is high over the sum of both tissues. With few directions, the order of FODs is lower than in
+    MRtrix3.
+    """
+    level = np.median(signals[white].mean(axis=1, dtype=np.float64)) * math.sqrt(4 * math.pi)
+    stand_in = np.tile(level * np.array(STAND_IN), (len(csf), 1))
+    stand_in[0, 1:] = 0
+    tissues = {WHITE: stand_in, CSF: csf}
+    for order, multiple in RANKINGS:
+        rows, orders = signals[white][:, None, None], (_known_order(gtab, tissues, order), 0)
+        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), tissues, orders, threads)
+        fods, fluid = (fit.coefficients[name][:, 0, 0].astype(np.float64) for name in (WHITE, CSF))
+        likeness = np.full(white.shape, -np.inf)
+        with np.errstate(all="ignore"):  # voxels without tissue, or without a solution
+            quality = _peaks(fods, threads) / (fods[:, 0] + fluid[:, 0])
+        likeness[white] = np.nan_to_num(quality, nan=-np.inf, posinf=-np.inf)
+        white = highest(likeness, white, multiple * count)
+    return white
+
+
+def _known_order(gtab: GradientTable, tissues: Mapping[str, Array], order: int) -> int:
+    """Return the highest order up to this one whose coefficients the gradients determine."""
+    for known in range(order, 0, -2):
+        try:
+            TissueProblem.of(gtab, tissues, (known, 0))
+        except InputError:
+            continue
+        return known
+    raise InputError(
+        f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes do not determine FODs beside CSF, with which "
+        "voxels of single fibres are selected: give a series of more directions, or responses"
+    )
+
+
+def _peaks(functions: Array, threads: int | None) -> Array:
+    """Return the greatest amplitude (m,) of functions (m, k)."""
+    vertices, order = load_sphere("default")[0], order_of(functions.shape[1])
+    polynomials = to_descoteaux(functions, BASIS) @ from_harmonics(order).T
+    samples = monomials(vertices, order).T
+
+    def block_peaks(first: int) -> Array:
+        block = polynomials[first : first + BLOCK]
+        axes = vertices[(block @ samples).argmax(axis=1)]
+        for step in STEPS:
+            axes = _climb(block, axes, step, order)
+        return np.einsum("mk,mk->m", block, monomials(axes, order))
+
+    return np.concatenate([np.empty(0), *in_threads(block_peaks, range(0, len(functions), BLOCK), threads)])
+
+
+def _climb(polynomials: Array, axes: Array, step: float, order: int) -> Array:
+    """Move each axis (m, 3) to the top of the paraboloid through amplitudes at nine points around it."""
+    first = np.cross(axes, np.eye(3)[np.abs(axes).argmin(axis=1)])
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    sides = np.stack([first, np.cross(axes, first)], axis=1)
+    points = axes[:, None] + step * (AROUND @ sides)
+    points /= np.linalg.norm(points, axis=2, keepdims=True)
+    harmonics = monomials(points.reshape(-1, 3), order).reshape(*points.shape[:2], -1)
+    values = np.einsum("mk,mpk->mp", polynomials, harmonics)
+    u, v, uu, uv, vv = PARABOLOID[1:] @ values.T
+    curvature = 4 * uu * vv - uv**2
+    steps = np.stack([uv * v - 2 * vv * u, uv * u - 2 * uu * v], axis=1)
+    top = (curvature > 0) & (uu < 0)
+    steps = np.divide(steps, curvature[:, None], out=np.zeros_like(steps), where=top[:, None]).clip(-2, 2)
+    moved = axes + step * (steps[:, None] @ sides)[:, 0]
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+def highest(values: Array, voxels: Voxels, count: int) -> Voxels:
+    """Return so many voxels (m,) of some with the highest values, the first ones of equals."""
+    where = np.flatnonzero(voxels)
+    chosen = np.zeros_like(voxels)
+    chosen[where[np.argsort(-values[where], kind="stable")[:count]]] = True
+    return chosen

@@ -1,0 +1,161 @@
+"""FODs of white matter beside grey matter and fluid: responses, multi-tissue deconvolution, normalisation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Array, GradientTable
+from ..devices import ARCHS
+from ..errors import DeviceError, InputError, ParameterError
+from ..io.nifti import Dwi
+from ..io.response import read_response
+from ..option import PathLike, flag
+from .dhollander import estimate_responses
+from .fod_fit import TISSUES, FodFit
+from .msmt import fit_msmt
+from .normalise import normalise_tissues
+from .shells import b_value
+from .tissues import HIGHEST_ORDER, stray_volumes, tissue_shells
+
+Responses = Mapping[str, npt.NDArray[np.float64]]
+Voxels = Mapping[str, npt.NDArray[np.bool_]]
+Tell = Callable[[str, float], object]  # receives the name of a stage and its share that is done
+CPU = ARCHS[-1]
+FEW = 2  # shells, b = 0 included, which tell no more than two tissues apart
+
+
+@dataclass(frozen=True)
+class TissueOptions:
+    """The options of a fit of tissues.
+
+    Attributes
+    ----------
+    files : mapping of str to path
+        Responses by tissue; without any, they are estimated.
+    highest : int
+        Highest order of the harmonics of white matter, unless ``orders`` has another one.
+    normalise : bool
+        Whether tissues are divided by a field that makes their sum the same everywhere.
+    orders : tuple of int
+        Orders of the harmonics of white matter, grey matter and fluid; by default those of the responses, up to 8.
+    """
+
+    files: Mapping[str, PathLike]
+    highest: int
+    normalise: bool
+    orders: tuple[int, ...] = ()
+
+
+def tissue_fods(
+    dwi: Dwi, mask: npt.NDArray[np.bool_], options: TissueOptions, threads: int | None = None,
+    tell: Tell = lambda *_: None, arch: str = CPU,
+) -> FodFit:
+    """Fit FODs of white matter beside the other tissues that the responses have.
+
+    Parameters
+    ----------
+    dwi : Dwi
+        The series; the FODs are along the axes of its gradients.
+    mask : (x, y, z) bool
+        Voxels to fit.
+    options : TissueOptions
+    threads : int, optional
+        Number of CPU threads; None is one per core.
+    tell : callable
+        Receives the stages and their progress.
+    arch : str
+        Where the tissues are fitted.
+
+    Returns
+    -------
+    FodFit
+
+    Raises
+    ------
+    InputError
+        If responses and shells do not match, or the series does not determine the FODs.
+    """
+    if stray := stray_volumes(dwi.gtab):
+        warnings.warn(stray, stacklevel=2)
+    responses, selections = responses_of(dwi, mask, options.files, threads, tell)
+    known = orders_of(responses, options.orders, options.highest)
+    tell("fit", 0)
+    solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
+    if not all(np.isfinite(values).all() for values in solved.coefficients.values()):
+        raise DeviceError(f"--arch {arch}: the device gave coefficients that are not finite; give --arch {CPU}")
+    if not (mask & ~solved.failed).any():
+        raise InputError("no voxel of the mask has a signal: check series and mask")
+    bvals = [b_value(dwi.gtab, shell) for shell in tissue_shells(dwi.gtab)]
+    chosen = {"orders": dict(zip(responses, known, strict=True))}
+    fit = FodFit(solved.coefficients, responses, bvals, mask, solved.failed, solved.residual, chosen, selections)
+    if not options.normalise:
+        return fit
+    tell("normalise", 0)
+    return normalised(fit, dwi.space.affine)
+
+
+# ----------------------------------------------------------------------------------------------------------- responses
+def responses_of(
+    dwi: Dwi, mask: npt.NDArray[np.bool_], files: Mapping[str, PathLike], threads: int | None, tell: Tell
+) -> tuple[Responses, Voxels]:
+    """Return the responses of files, or those of dhollander and the voxels that they are estimated from."""
+    tell("responses", 0)
+    if files:
+        return {name: response_of_file(file, dwi.gtab) for name, file in files.items()}, {}
+    try:
+        estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
+    except InputError as error:
+        reason = f"{error.on_command_line.partition(':')[0]}, so no responses are estimated"
+        raise InputError(f"{reason}: check series and mask, or give responses with --response-wm") from error
+    left_out = {"gm"} if len(tissue_shells(dwi.gtab)) <= FEW else set()
+    responses = {name: estimated.responses[name] for name in TISSUES if name not in left_out}
+    return responses, {name: estimated.selections[name] for name in TISSUES}
+
+
+def response_of_file(file: PathLike, gtab: GradientTable) -> npt.NDArray[np.float64]:
+    """Read MRtrix3's text of a response (shells, degrees), and check that it is of the shells of a series."""
+    table = read_response(file)
+    if len(widths := {len(row) for row in table.rows}) > 1:
+        raise InputError(f"{table.name}: has rows of {min(widths)} to {max(widths)} numbers; give rows of one length")
+    bvals = [b_value(gtab, shell) for shell in tissue_shells(gtab)]
+    if len(table.rows) != len(bvals):
+        listed = ", ".join(f"{bval:.0f}" for bval in bvals)
+        raise InputError(
+            f"{table.name}: has {len(table.rows)} rows, but the series the shells b = {listed}: give a response of "
+            f"these, or choose shells with {flag('shells')}"
+        )
+    return np.array(table.rows)
+
+
+def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list[int]:
+    """Return the order of each tissue: from the caller, or else the order of its response, up to the highest one."""
+    if len(orders) > len(responses):
+        raise ParameterError(f"--lmax has {len(orders)} orders for {len(responses)} tissues ({', '.join(responses)}): "
+                             "give one for each")
+    highest_of = {name: 2 * rows.shape[1] - 2 for name, rows in responses.items()}
+    for (name, most), order in zip(highest_of.items(), orders, strict=False):
+        if order > most:
+            raise ParameterError(f"--lmax has {order} for {name}, whose response has order {most}: give at most that")
+    limits = [highest, *[HIGHEST_ORDER] * (len(responses) - 1)]
+    known = [min(most, limit) for most, limit in zip(highest_of.values(), limits, strict=True)]
+    return [*orders, *known[len(orders) :]]
+
+
+# ------------------------------------------------------------------------------------------------- after the fit
+def normalised(fit: FodFit, affine: Array) -> FodFit:
+    """Divide all tissues by the field that makes their sum the same everywhere, as MRtrix3's ``mtnormalise`` does."""
+    densities = {name: values[..., 0] for name, values in fit.coefficients.items()}
+    try:
+        known = normalise_tissues(densities, fit.mask & ~fit.failed, affine)
+    except InputError as error:
+        advice = "the tissues are not normalised: widen the mask, or give --no-normalise"
+        raise InputError(f"{error.on_command_line.partition(':')[0]}, so {advice}") from error
+    coefficients = {name: known.apply(values, name) for name, values in fit.coefficients.items()}
+    chosen = fit.chosen | {"lognorm_scale": known.scale, "balance": known.factors}
+    return replace(fit, coefficients=coefficients, field=known.field, scale=known.scale, chosen=chosen)

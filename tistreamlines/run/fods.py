@@ -1,0 +1,380 @@
+"""``fit_fods``: fibre orientation distributions (FODs) of a diffusion series, as MRtrix3 and DIPY read them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import GradientTable, Json, Unpack
+from ..errors import BusyError, InputError, OutputError, ParameterError
+from ..fit.fits import Fits, note_once
+from ..fit.fod_fit import BASIS, FodFit
+from ..fit.fods import csd_fods
+from ..fit.frames import along_scanner_axes
+from ..fit.models import tissue_options
+from ..fit.shells import gradients_only
+from ..fit.tissue_fods import CPU, tissue_fods
+from ..fit.tissues import tissue_shells
+from ..io import drafts
+from ..io.cache import source_hash, with_plugins
+from ..io.gradients import drain
+from ..io.nifti import Dwi, load_mask, open_dwi
+from ..option import file_of, listed, whole
+from ..options.parameters import Parameters
+from ..options.signatures import check_keywords, list_keywords
+from ..report.content import SUFFIXES
+from ..report.fods import write_fod_report
+from ..space.batch import Space
+from ..space.harmonics import BASES
+from ..tracking.registry import FOD_MODELS
+from .fod_files import FORMATS, NAMES, FodFiles, own_names
+from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
+from .log import Log, Watcher
+from .outputs import check_name, taken_by
+from .plan import background_of
+from .record import OURS, inputs_of, versions
+from .series import locate, series_of
+from .setup import bar_or
+from .spec import with_order
+
+if TYPE_CHECKING:
+    from ..option import ImageLike, PathLike, PointsLike
+
+OF_CSD = ("response", "fa_response", "csd_lambda")
+OF_MSMT = ("response_wm", "response_gm", "response_csf", "normalise")
+OPTIONS = ("mask", "shells", "bvecs_frame", *OF_CSD, *OF_MSMT, "threads", "arch")
+OWN = {"model": None, "lmax": None, "format": FORMATS[0], "sh_basis": BASIS, "report": None, "force": False}
+KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, "normalise": True, "arch": CPU, **OWN}
+PLACED = ("mask",)  # options that may be arrays
+SEVERAL = 3  # shells, b = 0 among them, from which msmt is the default
+GETTER, HIGHEST = "prob", 12  # one that follows FODs, and the highest order of harmonics
+SYMMETRIC = (BASIS, *(name for name, basis in BASES.items() if not basis.full and name != BASIS))
+
+
+class FodOptions(TypedDict, total=False):
+    """Options of the fit and of the files."""
+
+    model: str | None
+    mask: ImageLike | None
+    shells: str | float | Sequence[float] | None
+    bvecs_frame: str
+    response: str | PathLike | Sequence[float] | None
+    fa_response: float
+    csd_lambda: str | float | None
+    response_wm: PathLike | None
+    response_gm: PathLike | None
+    response_csf: PathLike | None
+    normalise: bool
+    lmax: str | int | Sequence[int] | None
+    threads: int | None
+    arch: str
+    format: str
+    sh_basis: str
+    report: PathLike | None
+    force: bool
+
+
+@dataclass(frozen=True, eq=False)
+class FodResult:
+    """FODs of a series.
+
+    Parameters
+    ----------
+    fit : FodFit
+        ``coefficients`` of each tissue, by 'wm', 'gm' and 'csf', in the basis tournier07 along the scanner's axes;
+        ``responses`` of these, with a row for each of the ``shells``, and ``selections``, the voxels of responses;
+        ``mask``, ``failed``, ``residual``, and the ``field`` and ``scale`` of the normalisation.
+    space : Space
+        Grid of the series.
+    record : dict
+        Options, inputs and results, as the file fod.json has them.
+    folder : Path or None
+        The folder in which they were written.
+
+    Examples
+    --------
+    Amplitudes of FODs along the x axis of the scanner, whose coefficients of white matter are multiplied by harmonics:
+
+    >>> import tistreamlines as ts
+    >>> result = ts.fit_fods("dwi.nii.gz", "dwi.bval", "dwi.bvec", lmax=4)
+    >>> sorted(result.fit.coefficients), result.fit.coefficients["wm"].shape[:3] == result.space.shape
+    (['wm'], True)
+    """
+
+    fit: FodFit
+    space: Space
+    record: Json
+    folder: Path | None = None
+
+
+@list_keywords(KEYWORDS, whole=True)
+def fit_fods(
+    dwi: ImageLike, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, folder: PathLike | None = None, *,
+    gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, watcher: Watcher | None = None,
+    progress: bool = False, **options: Unpack[FodOptions],
+) -> FodResult:
+    """Fit fibre orientation distributions (FODs) to a diffusion series, and write them for MRtrix3 or DIPY.
+
+    Parameters
+    ----------
+    dwi, bvals, bvecs : as for :func:`track`
+        The diffusion series and its gradients.
+    folder : str or Path, optional
+        Folder to write, in which ``wmfod.mif`` has the FODs. Without it, nothing is written.
+    gtab, affine, watcher, progress : as for :func:`track`
+        Gradients and grid of arrays, and messages.
+    mask, shells, bvecs_frame, response, fa_response, csd_lambda : as for :func:`track`
+        Options of the series and of csd.
+    response_wm, response_gm, response_csf, normalise : as for :func:`track`
+        Options of msmt. Without responses, they are estimated as by MRtrix3's ``dwi2response dhollander``.
+    threads : int, optional
+        Number of CPU threads; by default all cores.
+    arch : str
+        Where tissues are fitted: 'cpu', the default, 'cuda', 'vulkan' and others, or 'auto' for the first of these with
+        a GPU. The bits are the same.
+    model : str, optional
+        'msmt' fits several tissues to all shells, and 'csd' white matter to one of them. By default, it is msmt for
+        series of three or more shells, b = 0 among them, and where an option is of msmt, else csd.
+    lmax : int, sequence of int or str, optional
+        Orders of the harmonics, even: of white matter, or of white matter, grey matter and fluid, such as (8, 0, 0). By
+        default 8, or the highest that the directions determine, and 0.
+    format : str
+        'mif', the default, or 'nii.gz'.
+    sh_basis : str
+        Basis of the coefficients in the files: 'tournier07', the default, which MRtrix3 reads, is along the scanner's
+        axes; 'descoteaux07_legacy' and others, which DIPY reads, are along the voxel axes.
+    report : str or Path, optional
+        Page to write, .html: responses, their voxels, tissues, the shapes of FODs in a slice, and residuals.
+    force : bool
+        Replace a folder that this function has written, and a report.
+
+    Returns
+    -------
+    FodResult
+        The coefficients, the responses and the residuals.
+
+    Raises
+    ------
+    ParameterError
+        If an option is invalid, or if options cannot be combined.
+    InputError
+        If an input is missing or damaged, or does not determine the FODs.
+    OutputError
+        If the folder is not empty, or cannot be written.
+    BusyError
+        If another run is writing the folder.
+    DeviceError
+        If the device is unavailable, or lacks the memory.
+    TypeError
+        If a keyword is not an option of this function.
+
+    See Also
+    --------
+    track : Track streamlines, through FODs or a series.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> result = ts.fit_fods("dwi.nii.gz", "dwi.bval", "dwi.bvec", "fods", lmax=4)
+    >>> result.fit.coefficients["wm"].shape[-1]
+    15
+    >>> sorted(path.name for path in result.folder.iterdir())
+    ['failed.mif', 'fod.json', 'mask.mif', 'residual.mif', 'response_wm.txt', 'wmfod.mif']
+    """
+    check_keywords("fit_fods", options, KEYWORDS)
+    files, force = _files_of(options), bool(options.get("force", False))
+    series, notes = series_of({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, gtab)
+    target = None if folder is None else Path(folder)
+    with bar_or(watcher, progress=progress) as display, ExitStack() as held:
+        log = Log(display)
+        if target is not None:
+            check_name(target, taken_by(series.values()))
+            held.enter_context(_reserved(target, force=force))
+        page = _page(options.get("report"), target, series, force=force)
+        log.tell(notes, ())
+        inputs, chosen, hashes = _read(series, options, affine, log)
+        assert inputs.dwi is not None
+        dwi_in_scanner = along_scanner_axes(inputs.dwi)
+        fit = _fit(dwi_in_scanner, inputs.mask, chosen, orders_of(options.get("lmax")), log)
+        fit = _without_missing(fit, inputs, chosen)
+        if failed := int(fit.failed.sum()):
+            count = fit.mask.sum()
+            log.warn(f"{inputs.dwi.path}: {failed} of {count} voxels have no signal or no fit: their FODs are 0")
+        record = _record(fit, inputs, chosen, options, hashes, log)
+        record["folder"] = None if target is None else str(target)
+        if target is not None:
+            log.begin("write")
+            with drafts.completed_folder(target, own_names(), force=force) as draft:
+                files.write(draft, fit, inputs.space, dwi_in_scanner.gtab, record)
+                log.begin("place")
+        if page is not None:
+            log.begin("report")
+            write_fod_report(page, record, fit, inputs.space, background_of(inputs.dwi), force=force)
+    return FodResult(fit, inputs.space, record, target)
+
+
+def _files_of(options: FodOptions) -> FodFiles:
+    """Return the files that the options ask for."""
+    suffix, basis = options.get("format", FORMATS[0]), options.get("sh_basis", BASIS)
+    if suffix not in FORMATS:
+        raise ParameterError(f"--format is {suffix!r}: give {listed(FORMATS)}")
+    if basis not in SYMMETRIC:
+        raise ParameterError(f"--sh-basis is {basis!r}: give {listed(SYMMETRIC)}")
+    if basis != BASIS and suffix == FORMATS[0]:
+        raise ParameterError(f"--sh-basis {basis} needs --format nii.gz, since programs take a .mif to be in {BASIS}")
+    return FodFiles(suffix, basis)
+
+
+def _page(report: PathLike | None, folder: Path | None, series: Series, *, force: bool) -> Path | None:
+    """Return the name of the report, if the caller wants one; check that it can be written."""
+    if report is None:
+        return None
+    page = Path(report)
+    if page.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+    if folder is not None and page.resolve().parent == folder.resolve():
+        raise OutputError(f"{page}: the folder is written as a whole; put the report beside it")
+    check_name(page, taken_by(series.values()))
+    drafts.check_target(page, force=force)
+    return page
+
+
+@contextmanager
+def _reserved(folder: Path, *, force: bool) -> Generator[None, None, None]:
+    """Keep other runs from writing the folder until the end of the block."""
+    drafts.check_folder_target(folder, own_names(), force=force)
+    with ExitStack() as held:
+        with drafts.explained(folder):
+            try:
+                held.enter_context(drafts.reserved(folder))
+            except BlockingIOError:
+                text = f"{folder}: another run is writing it; wait for its end, or give another name"
+                raise BusyError(text) from None
+        yield
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def _read(
+    series: Series, options: FodOptions, affine: npt.ArrayLike | None, log: Log
+) -> tuple[Inputs, Parameters, Json]:
+    """Read the series and the mask; return them, the options with the model and its order, and the files' hashes."""
+    series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
+    shared = {name: value for name in OPTIONS if (value := options.get(name)) is not None}
+    placed = {name: shared[name] for name in PLACED if name in shared}
+    series, located = locate(series, Parameters.given(placed), affine)
+    opened = open_dwi(series["dwi"], series.get("bvals"), series.get("bvecs"), note=log.note)
+    gtab = opened.gradients.result()
+    orders = orders_of(options.get("lmax"))
+    model = {"dg": GETTER, "model": _model_of(options, gtab, opened.path), "sh_order": (*orders, None)[0]}
+    if model["model"] == "csd" and options.get("arch", CPU) != CPU:
+        raise ParameterError(f"--model csd is fitted on the CPU: leave --arch {options.get('arch')} out")
+    if len(orders) > 1 and model["model"] == "csd":
+        raise ParameterError(f"--lmax has {len(orders)} orders, and --model csd one tissue: give one, e.g. {orders[0]}")
+    chosen = Parameters.given({**shared, "mask": located.mask, **model})
+    refuse_idle(series, chosen)
+    hashes = hashing(sources := {**series, **inputs_of_tables(chosen)})
+    log.tell([], doubts_of_places(sources))
+    inputs = read(Headers(opened, None), series, chosen, log)
+    assert inputs.dwi is not None
+    return inputs, with_order(chosen, inputs.dwi.gtab, log.note, str(inputs.dwi.path)), inputs_of(sources, hashes())
+
+
+def _model_of(options: FodOptions, gtab: GradientTable, path: Path) -> str:
+    """Return the model that the caller names, or the one that other options or the shells of the series choose."""
+    if (asked := options.get("model")) is not None:
+        if asked not in FOD_MODELS:
+            raise ParameterError(f"--model is {asked!r}: give {listed(FOD_MODELS)}")
+        return asked
+    for model, names in (("csd", OF_CSD), ("msmt", OF_MSMT)):
+        if any(options.get(name) is not None for name in names):
+            return model
+    if (bvals := options.get("shells")) is not None:
+        gtab = gradients_only(gtab, bvals, path)[0]
+    return "msmt" if len(tissue_shells(gtab)) >= SEVERAL else "csd"
+
+
+def orders_of(value: str | int | Sequence[int] | None) -> tuple[int, ...]:
+    """Return the orders of harmonics that --lmax gives, one for each tissue; none if it is not given.
+
+    Raises
+    ------
+    ParameterError
+        If a value is no even number from 0 to 12.
+    """
+    if value is None:
+        return ()
+    words = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
+    numbers = [whole(word) if isinstance(word, str) else word for word in words]
+    orders = tuple(int(n) for n in numbers if isinstance(n, Integral) and not n % 2 and 0 <= n <= HIGHEST)
+    if not 1 <= len(orders) == len(numbers) <= len(NAMES) or not orders[0]:
+        raise ParameterError(
+            f"--lmax is {value!r}: give an even order from 2 to {HIGHEST}, e.g. 8, or one for each tissue, e.g. 8,0,0"
+        )
+    return orders
+
+
+# ------------------------------------------------------------------------------------------------------------- the fit
+def _fit(
+    dwi: Dwi, mask: npt.NDArray[np.bool_] | None, chosen: Parameters, orders: tuple[int, ...], log: Log
+) -> FodFit:
+    """Fit the model to a series."""
+    log.begin("prepare")
+    fits = Fits(dwi, mask, chosen.threads, note=log.note, progress=log.watcher.fitted)
+    inside, stages = fits.mask, [""]
+
+    def tell(stage: str, share: float) -> None:
+        if stage != stages[-1]:
+            stages.append(stage)
+            log.begin(stage)
+        log.watcher.fitted(share)
+
+    if chosen.model == "csd":
+        log.begin("fit")
+        fit = csd_fods(dwi, fits, chosen, chosen.threads)
+    else:
+        arch = chosen.arch if chosen.gives("arch") else CPU
+        try:
+            with note_once(lambda text: log.note(f"{dwi.path}: {text}")):
+                fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell, arch)
+        except InputError as error:
+            raise InputError(f"{dwi.path}: {error.on_command_line}") from error
+    return fit
+
+
+def _without_missing(fit: FodFit, inputs: Inputs, chosen: Parameters) -> FodFit:
+    """Count the voxels of the mask with NaN, which reading has left out of it, as voxels without a fit."""
+    assert inputs.dwi is not None
+    if inputs.dwi.missing is None or chosen.mask is None:
+        return fit
+    lost = inputs.dwi.missing & load_mask(file_of(chosen.mask), inputs.space)
+    return replace(fit, mask=fit.mask | lost, failed=fit.failed | lost)
+
+
+def _record(
+    fit: FodFit, inputs: Inputs, chosen: Parameters, options: FodOptions, sources: Json, log: Log
+) -> Json:
+    """Return the record of the run; ``parameters`` has the model and the options of the caller."""
+    values = chosen.as_dict()
+    lmax = ",".join(map(str, orders_of(options.get("lmax")))) or None
+    parameters: Json = {name: str(values[name]) for name in OPTIONS if options.get(name) is not None}
+    files = {"format": options.get("format"), "sh_basis": options.get("sh_basis"), "report": options.get("report")}
+    parameters |= {name: str(value) for name, value in files.items() if value}
+    parameters |= {"model": chosen.model, "lmax": lmax, "force": bool(options.get("force"))}
+    return {
+        "made_by": OURS, "versions": versions(), "source": with_plugins(source_hash()), "inputs": sources,
+        "parameters": parameters,
+        "frames": inputs.frames, "shells": inputs.b_values, "chosen": fit.chosen,
+        "result": {
+            "voxels": int(fit.mask.sum()), "failed": int(fit.failed.sum()), "response_shells": fit.shells,
+            "responses": fit.responses, "selected": {name: int(part.sum()) for name, part in fit.selections.items()},
+            "lognorm_scale": fit.scale, "seconds": log.durations(),
+        },
+        "notes": log.notes, "warnings": log.warnings,
+    }
