@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 
 from tistreamlines.devices import list_devices
 from tistreamlines.errors import DeviceError, InputError
+from tistreamlines.fit.amp_response import default_orders
 from tistreamlines.fit.msmt import fit_msmt
 from tistreamlines.fit.tissues import TissueProblem, positive_directions, stray_volumes, tissue_shells
 from tistreamlines.phantom.phantom import spread_directions
@@ -118,7 +119,7 @@ def test_inputs_that_do_not_match_are_errors(phantom, gtab, responses, orders, m
 
 
 @pytest.mark.parametrize(("bvals", "message"), [
-    ([1000] * 50 + [2000] * 50, "no volume has a b-value up to 10"),
+    ([1000] * 50 + [2000] * 50, "no volume has a b-value up to"),
     ([0] * 20, "all volumes are without"),
     ([0] * 5 + [1000] * 20, "do not determine the 46"),
 ])
@@ -137,6 +138,14 @@ def test_shells_are_those_of_mrtrix3():
     numbers = [np.flatnonzero(shell).tolist() for shell in tissue_shells(table)]
     assert numbers == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [10, 11, 12]]
     assert "volume 9 of b = 1500" in stray_volumes(table)
+
+
+def test_low_b_values_are_unweighted_where_there_is_no_lower_one():
+    """MRtrix3 takes them for a shell, of as many rows."""
+    bvals = np.array([15, 20, 990, 1000, 1010])
+    table = gradient_table(bvals, bvecs=np.eye(3)[np.arange(5) % 3], b0_threshold=50)
+    assert [np.flatnonzero(shell).tolist() for shell in tissue_shells(table)] == [[0, 1], [2, 3, 4]]
+    assert default_orders(table) == (0, 10)
 
 
 def test_directions_are_spread_over_the_sphere():

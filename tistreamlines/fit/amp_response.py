@@ -20,7 +20,7 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import single_blas
 from ..errors import InputError
 from ..space.harmonics import zonal_harmonics, zonal_slopes
-from .tissues import UNWEIGHTED, tissue_shells
+from .tissues import tissue_shells, unweighted_volumes
 
 ORDER = 10  # of the harmonics of a shell
 ANGLES = np.radians(np.arange(91))  # from the axis, along which the constraints hold
@@ -31,8 +31,8 @@ __all__ = ["amp2response", "default_orders"]
 
 def default_orders(gtab: GradientTable) -> tuple[int, ...]:
     """Return the order of the harmonics of each shell: 0 without diffusion weighting, else 10."""
-    bvals = np.asarray(gtab.bvals)
-    return tuple(0 if bvals[shell].mean() < UNWEIGHTED else ORDER for shell in tissue_shells(gtab))
+    unweighted = unweighted_volumes(gtab)
+    return tuple(0 if (shell & unweighted).any() else ORDER for shell in tissue_shells(gtab))
 
 
 def amp2response(signals: Array, axes: Array, gtab: GradientTable, orders: Sequence[int] | None = None) -> Array:

@@ -133,12 +133,24 @@ class TissueProblem:
 def tissue_shells(gtab: GradientTable) -> list[Volumes]:
     """Return the volumes (n,) of each shell by rising b-value, unweighted ones first, as MRtrix3 does.
 
-    Volumes with b up to 10 are without diffusion weighting. A few stray ones may be in no shell.
+    A few stray volumes may be in no shell.
     """
     bvals: Array = np.round(np.asarray(gtab.bvals, np.float64), 6)
-    unweighted = bvals <= UNWEIGHTED
+    unweighted = unweighted_volumes(gtab)
     shells = [] if unweighted.all() else clusters(bvals, ~unweighted, bvals)
     return [unweighted, *shells] if unweighted.any() else shells
+
+
+def unweighted_volumes(gtab: GradientTable) -> Volumes:
+    """Return the volumes (n,) without diffusion weighting: of b up to 10, as in MRtrix3, else the table's b0s."""
+    lowest: Volumes = np.round(np.asarray(gtab.bvals, np.float64), 6) <= UNWEIGHTED
+    return lowest if lowest.any() else np.asarray(gtab.b0s_mask, bool)
+
+
+def check_unweighted(gtab: GradientTable) -> None:
+    """Check that a series has volumes without diffusion weighting."""
+    if not unweighted_volumes(gtab).any():
+        raise InputError(f"no volume has a b-value up to {gtab.b0_threshold:g}: give a series with b = 0")
 
 
 def _checked(name: str, response: Array, gtab: GradientTable, shells: Sequence[Volumes]) -> Array:
@@ -171,9 +183,8 @@ def _orders_of(tables: Mapping[str, Array], orders: Sequence[int] | None) -> dic
 
 def _check_directions(gtab: GradientTable, shells: Sequence[Volumes]) -> None:
     """Check that the series has volumes without diffusion weighting, and shells that are more than a volume."""
+    check_unweighted(gtab)
     bvals = np.asarray(gtab.bvals)
-    if not shells or bvals[shells[0]].max() > UNWEIGHTED:
-        raise InputError(f"no volume has a b-value up to {UNWEIGHTED:g}: give a series with b = 0")
     if len(shells) == 1:
         raise InputError("all volumes are without diffusion weighting: give a diffusion-weighted series")
     for shell in shells[1:]:
