@@ -68,9 +68,9 @@ class SeedOptions:
     """Options of the seeds and of the region in which models are fitted."""
 
     mask: ImageLike | None = option(
-        None, SEEDS, "Brain mask: FA and, except with boot, the model are fitted in its voxels, and are 0 outside. "
-        "As in all masks, voxels of at least 0.5 are inside. To bound streamlines or seeds, give --limit-mask or "
-        "--seed-mask. With --sh, streamlines of ifod1, ifod2 and sd_stream also end outside it.",
+        None, SEEDS, "Brain mask: FA and, except with boot, the model are fitted in its voxels and 0 outside. Voxels "
+        "of at least 0.5 are inside. --limit-mask bounds streamlines, --seed-mask seeds. With --sh, streamlines of ifod1, "
+        "ifod2 and sd_stream end outside it, too.",
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )
     seed_mask: ImageLike | None = option(
