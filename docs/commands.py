@@ -38,7 +38,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`(tistreamlines [^`]+)`")
 # what a command needs that this computer may lack -> whether it is there
 NEEDS = {
-    r"^pip |^pytest|^ruff|^mkdocs|^\.ci/": ("sets up the environment of this script", lambda: False),
+    r"^pip |^python -m venv|^\. |^pytest|^ruff|^mkdocs|^\.ci/": ("sets up an environment of its own", lambda: False),
     r"sbatch|SLURM": ("needs SLURM", lambda: shutil.which("sbatch")),
     r"^5ttgen fsl": ("needs FSL", lambda: shutil.which("fast")),
     r"^(mr|dwi|tensor|sh2peaks|tck)\w* |\.mif\b": ("needs MRtrix3", lambda: shutil.which("mrconvert")),

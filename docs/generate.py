@@ -65,6 +65,11 @@ def _plain(text: str) -> str:
     return re.sub(r"([|*<>\[\]])", r"\\\1", " ".join(text.split()))
 
 
+def _prose(text: str) -> str:
+    """Write the text of a help for a cell, with options as code."""
+    return re.sub(r"(?<![\w-])--[a-z][a-z0-9-]*", r"`\g<0>`", _plain(text))
+
+
 def _value(name: str, option: Any) -> str:
     """What an option takes: its words, or its unit."""
     if kind(name) == "flag":
@@ -77,7 +82,7 @@ def track_options() -> str:
     groups: dict[str, list[list[str]]] = {}
     for name, option in options().items():
         text, _, notes = explanation(name, option).partition("  [")
-        row = [f"`{flag(name)}`", _value(name, option), _plain(text), _plain(notes.removesuffix("]"))]
+        row = [f"`{flag(name)}`", _value(name, option), _prose(text), _prose(notes.removesuffix("]"))]
         groups.setdefault(option.group, []).append(row)
     head = ("Option", "Value or unit", "Meaning", "Range and default")
     return "\n\n".join(f"### {group}\n\n{table(head, rows)}" for group, rows in groups.items())
@@ -92,7 +97,7 @@ def command_options() -> str:
             shown = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
             shown = [option for option in shown if (option.opts[0], option.help) not in shared]
             records = [option.get_help_record(click.Context(command)) for option in shown]
-            rows = [("`" + record[0].replace("|", ", ") + "`", _plain(record[1])) for record in records]
+            rows = [("`" + record[0].replace("|", ", ") + "`", _prose(record[1])) for record in records]
             parts.append(f"### tistreamlines {name}\n\n{COMMANDS[name]}\n\n{table(('Option', 'Meaning'), rows)}")
     return "\n\n".join(parts)
 

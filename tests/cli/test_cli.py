@@ -10,7 +10,7 @@ import pytest
 from commands import python
 from written import STEP, read, save
 
-from tistreamlines.devices import ARCHS
+from tistreamlines.devices import ARCHS, Device
 from tistreamlines.devices.compilers import Compiler
 from tistreamlines.option import companions, flag
 from tistreamlines.options.definitions import defaults, options
@@ -64,6 +64,7 @@ class TestHelp:
 
     def test_demo(self, run):
         shown = run("demo", "--help").out
+        assert "None" not in shown
         for word in ("--output-dir", "./tistreamlines-demo", "--nseeds", "20000", "--arch", "--threads", "--force"):
             assert word in shown
 
@@ -114,6 +115,14 @@ class TestOutputs:
             for output, variant in zip(outputs, variants, strict=True):
                 assert track(output, *variant).code == 0
             assert len({output.read_bytes() for output in outputs}) == 1
+
+    def test_the_report_is_named(self, track, run, tmp_path):
+        """By commands that write one, and not with --quiet."""
+        page, line = tmp_path / "a.html", f"Report: {tmp_path / 'a.html'}, with a_mqc.png and a_stats.json\n"
+        assert track(tmp_path / "a.trx", "--report", page).out.endswith(line)
+        command = ("map", tmp_path / "a.trx", "--report", page, "--force")
+        assert run(*command).out.endswith(line)
+        assert "Report" not in track(tmp_path / "b.trx").out + run(*command, "-q").out
 
     def test_nothing_is_replaced_without_force(self, track, tmp_path):
         output = tmp_path / "a.tck"
@@ -300,6 +309,16 @@ class TestDevices:
         assert shown.code == 0
         for word in (*ARCHS, "--arch auto"):
             assert word in shown.out
+
+    def test_reasons_are_below_the_table(self, run, monkeypatch):
+        """In lines that a terminal shows whole."""
+        reason = f"no driver ({'libraries ' * 12}are missing): install it, or use another arch"
+        lost = Device("cuda", -1, "", "", None, software=False, available=False, reason=reason)
+        monkeypatch.setattr(sys.modules["tistreamlines.cli.devices"], "list_devices", lambda: [lost])
+        table, reasons = run("devices").out.split("\n\n", 1)
+        assert "cannot run" in table and "no driver" not in table
+        assert " ".join(reasons.split()) == f"cuda: {reason}"
+        assert max(map(len, reasons.splitlines())) <= 100
 
     def test_json(self, run):
         rows = json.loads(run("devices", "--json").out)

@@ -112,6 +112,8 @@ def test_gradients_come_to_the_voxel_axes(ring, tmp_path, grid, frame):
     assert placing.frame == ("fsl" if flipped else "voxel")
     assert not placing.warnings
     assert bool(placing.notes) == (np.linalg.det(axes) > 0)
+    how = "x is flipped, as in FSL" if flipped else "x is not flipped, as in DIPY"
+    assert all(note.startswith(f"dwi.bvec: {how}: neighbouring fibres agree ") for note in placing.notes)
 
 
 def test_what_was_asked_for_is_done_and_doubted(ring, tmp_path):
@@ -292,7 +294,7 @@ def test_advice_names_the_likely_basis_first(basis):
         oriented = Orientations("sh", lobes(axes, inside, true), basis, None, space)
         for name in ("fod.nii.gz", "fod.mif", "FOD.MIF.GZ"):
             for warning in frames.frame_of_orientations(oriented, "voxel", name).warnings:
-                advised = re.findall(r"(?:higher in|% in) (?:basis )?(\w+)", warning)[-1]
+                advised = re.findall(r"(?:better in|% in) (?:basis )?(\w+)", warning)[-1]
                 mif = "mif" in name.lower()
                 assert advised == (true if true == "tournier07" or not mif else "another"), warning
                 advice.add((advised, mif))

@@ -94,7 +94,7 @@ def test_one_line_says_what_to_do(files, run, monkeypatch, tmp_path, arguments, 
 
 def test_gradients_that_appear_flipped_get_a_warning(head, files, tmp_path):
     as_mif(head.series[0], tmp_path / "dwi.mif", dw_scheme=scheme(head, (-1, 1, 1)))
-    with pytest.warns(UserWarning, match="higher with the gradients x flipped than as they are; check the file"):
+    with pytest.warns(UserWarning, match="better with x flipped than with the gradients as given; check the file"):
         ts.track(tmp_path / "dwi.mif", mask=files / "mask.mif.gz", **COMMON)
 
 

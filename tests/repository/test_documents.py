@@ -189,7 +189,7 @@ def test_results_have_their_commands():
 def test_shares_of_short_streamlines_are_those_of_the_results():
     runs = json.loads((RESULTS / "cpu-two-cores-lengths.json").read_text(encoding="utf-8"))["runs"]
     shares = {run["dg"]: run["percent_under_10_mm"] for run in runs if run["data"] == "sherbrooke_1p8mm"}
-    page = " ".join(text("docs/getting-started.md").split())
+    page = " ".join(text("docs/measurements.md").split())
     assert f"{shares['boot']:.0f} % of the streamlines of `boot`, " in page
     for dg in ("prob", "det", "ptt"):
         assert f"{shares[dg]:.0f} % of `{dg}`" in page
@@ -227,7 +227,7 @@ def test_every_option_is_on_the_options_page_with_its_unit_and_default():
         row = rows[flag(name)].replace("\\|", "|")
         assert option.unit in row
         assert all(f"`{word}`" in row for word in option.choices)
-        assert explanation(name, option).rpartition("default: ")[2].rstrip("]") in row.replace("\\", "")
+        assert explanation(name, option).rpartition("default: ")[2].rstrip("]") in re.sub(r"[\\`]", "", row)
         if bounds(option) != "a number":
             assert bounds(option).removeprefix("a number ") in row
 

@@ -196,7 +196,8 @@ class TestFiles:
         def said(**named):
             return needs_series(ts.Parameters.given(named))
 
-        assert "--dg boot needs DWI" in said()
+        assert said().startswith("no series: give DWI")
+        assert "--dg boot needs DWI" in said(dg="boot")
         assert "--sh" in said(dg="det")
         assert "--stop-map" in said(pmf=files["pmf"])
         assert "--seed-mask" in said(pmf=files["pmf"], stop_map=files["stop_map"])

@@ -136,7 +136,7 @@ def summary(list_of_results: Iterable[Json]) -> Table:
                 key = tuple(row.values())
                 row |= {arch: _rate(results, run) for arch, run in ours.items()}
                 rows[key] = row | _beside(list(ours.values()), runs)
-    last = ("fastest peer", "fastest of ours beside it")
+    last = ("fastest peer", "our fastest, times the peer")
     columns: Columns = {name: cell(name) for name in ("machine", "data", "getter", *reversed(ARCHS), *last)}
     ways = list(METHODS)
     order = sorted(rows, key=lambda key: (*key[:2], ways.index(key[2]) if key[2] in ways else len(ways)))
@@ -156,7 +156,7 @@ def _beside(ours: Sequence[Json], runs: Sequence[Json]) -> dict[str, str]:
     best, fastest = (max(group, key=lambda run: throughput(run) or 0.0) for group in (peers, ours))
     return {
         "fastest peer": f"{best['label']} ({number(throughput(best))})",
-        "fastest of ours beside it": f"{_ratio(fastest, best)} times",
+        "our fastest, times the peer": _ratio(fastest, best),
     }
 
 

@@ -11,6 +11,7 @@ from ..backends import compiler_told, shares_memory
 from ..devices import NUMBERED, Device, choose, list_devices
 from .printing import print_table
 
+LINE = 100  # characters of a line below the table
 HEADINGS = ("arch", "number", "device", "driver", "memory", "kind", "compiler", "state")
 
 
@@ -35,6 +36,10 @@ def devices(as_json: bool, test: bool) -> int:
         click.echo(json.dumps([_record(*row) for row in rows], indent=2))
     else:
         print_table(HEADINGS, [_row(*row) for row in rows], ("number", "memory"))
+        click.echo()
+        for row in rows:
+            if reasons := _state(*row)[1:]:
+                click.echo(click.wrap_text(f"{row[0].arch}: {'; '.join(reasons)}", LINE, "", "    "))
     return int(any(tried.get("faults") for _, _, tried in rows))
 
 
@@ -46,7 +51,7 @@ def _row(device: Device, automatic: bool, tried: Json) -> tuple[str, ...]:
     memory = "" if device.memory_bytes is None else f"{device.memory_bytes / 1e9:.1f} GB"
     sort = "" if not device.available else "software" if device.software else device.kind
     number = str(device.index) if device.available and device.arch in NUMBERED else ""
-    compiler, state = _compiler(device).get("compiler", ""), _state(device, automatic, tried)
+    compiler, state = _compiler(device).get("compiler", ""), _state(device, automatic, tried)[0]
     return device.arch, number, device.name, device.driver, memory, sort, compiler, state
 
 
@@ -54,9 +59,10 @@ def _compiler(device: Device) -> dict[str, str]:
     return compiler_told(device) if device.available else {}
 
 
-def _state(device: Device, automatic: bool, tried: Json) -> str:
+def _state(device: Device, automatic: bool, tried: Json) -> list[str]:
+    """Return whether a device can track, in few words, and then the reasons and what a test has found."""
     if not device.available:
-        return f"cannot run: {device.reason}"
+        return ["cannot run", device.reason]
     words = ["chosen by --arch auto" if automatic else "ready"]
     if device.reason and not automatic:
         words.append(device.reason)
@@ -68,4 +74,4 @@ def _state(device: Device, automatic: bool, tried: Json) -> str:
         words.append(f"teams exchange values in shared memory: subgroups {size}")
     if tried:
         words.append(f"fails the test: {', '.join(tried['faults'])}" if tried["faults"] else "passes the test")
-    return "; ".join(words)
+    return words

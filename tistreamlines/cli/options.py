@@ -30,6 +30,10 @@ class CountType(click.IntRange):
             self.fail(f"{value!r} is no whole number, such as 5000, 5k or 5M", param, ctx)
         return super().convert(number, param, ctx)
 
+    def _describe_range(self) -> str:
+        """Return the bounds for the help; click writes 'x<=None' where there are none."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
 
 class Word(click.Choice):  # type: ignore[type-arg]
     """The words of an option of tracking, for its help; Parameters reads the user's word."""

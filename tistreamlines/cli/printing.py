@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -41,6 +42,15 @@ def warnings_afterwards() -> Generator[None, None, None]:
         yield
     for warning in caught:
         click.echo(f"Warning: {warning.message}", err=True)
+
+
+def report_line(page: Path) -> str:
+    """Name the page of a report, and the files beside it."""
+    from ..report.content import files_of
+
+    files = files_of(page)
+    picture, numbers = (click.format_filename(files[name].name) for name in ("picture", "numbers"))
+    return f"Report: {click.format_filename(page)}, with {picture} and {numbers}"
 
 
 def print_table(headings: Iterable[str], rows: Iterable[Sequence[str]], right: Container[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from ..options.parameters import Parameters
@@ -11,7 +13,7 @@ from ..run.result import TrackResult
 from ..tracking.registry import PRODUCTS
 from ..tracking.registry import citations as references
 from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, verbosity
-from .printing import tell
+from .printing import report_line, tell
 from .progress import Display
 
 IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without --output
@@ -71,7 +73,7 @@ def track(
 def summary(result: TrackResult) -> str:
     """Describe the result of a run: what was tracked, how many streamlines were dropped and why, and how they ended."""
     table = result.table()
-    weighed = result.products.get("sift2")
+    weighed, page = result.products.get("sift2"), result.parameters.report
     return (
         f"{click.format_filename(result.place)}: {result.n_streamlines:,} streamlines from {result.seeds:,} seeds, "
         f"{result.mean_mm:.1f} mm on average ({result.mean_points:.1f} points); "
@@ -79,4 +81,5 @@ def summary(result: TrackResult) -> str:
         f"({result.streamlines_per_second:,.0f} streamlines/s) on {result.arch}: {result.device}\n"
         f"Dropped: {table['dropped']}\n"
         f"Ends: {table['ends of streamlines']}" + (f"\n{weighed}" if weighed is not None else "")
+        + ("" if page is None else f"\n{report_line(Path(page))}")
     )

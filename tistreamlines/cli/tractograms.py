@@ -11,7 +11,7 @@ from ..devices import ARCHS
 from ..option import OUTPUT, RUNNING
 from ..options.definitions import join_options, map_options
 from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, quiet_option, verbosity
-from .printing import tell, warnings_afterwards
+from .printing import report_line, tell, warnings_afterwards
 from .progress import Display
 
 
@@ -36,6 +36,7 @@ def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: boo
             f"{click.format_filename(output)}: {counts['streamlines']:,} streamlines from {counts['seeds']:,} seeds, "
             f"{counts['mean_mm']:.1f} mm on average ({counts['mean_points']:.1f} points); {len(parts)} parts"
         )
+        _tell_report(context)
 
 
 @click.command("map", cls=GroupedCommand)
@@ -70,6 +71,7 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
         tell(f"{click.format_filename(tractogram)}: {record['streamlines']:,} streamlines")
         if (weighed := record["products"].get("sift2")) is not None:
             tell(str(weighed))
+        _tell_report(context)
 
 
 @click.command("view", cls=GroupedCommand)
@@ -112,6 +114,12 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
     if not quiet:
         count = f"{scene.shown:,} of {scene.total:,} streamlines"
         tell(f"{click.format_filename(target)}: {count}, {len(page) / 1e6:.1f} MB")
+
+
+def _tell_report(context: click.Context) -> None:
+    """Name the page that --report has written."""
+    if (page := context.params["report"]) is not None:
+        tell(report_line(Path(page)))
 
 
 def _page(name: str) -> Path:

@@ -24,6 +24,7 @@ from .tensor import tensor_fa
 
 Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]
+SMALL = 0.1  # of the voxels with signal: a brain mask of fewer voxels is doubtful
 
 
 class Fits:
@@ -43,6 +44,8 @@ class Fits:
         Where fits are kept.
     note : callable
         Called with a sentence about each choice for the user.
+    warn : callable
+        Called with a sentence about what may be wrong.
     progress : callable
         Called with the share of fitted voxels, 0 to 1.
     """
@@ -50,21 +53,16 @@ class Fits:
     def __init__(
         self, dwi: Dwi, mask: Mask | None, threads: int | None = None, causes: Mapping[str, object] | None = None,
         cache: Cache | None = None, note: Callable[[str], object] = lambda _: None,
-        progress: Callable[[float], object] = lambda _: None,
+        warn: Callable[[str], object] = lambda _: None, progress: Callable[[float], object] = lambda _: None,
     ) -> None:
         self._dwi, self._mask, self._threads, self._causes = dwi, mask, threads, dict(causes or {})
-        self._cache, self._note, self._progress = cache, note, progress
+        self._cache, self._note, self._warn, self._progress = cache, note, warn, progress
         self.chosen: Json = {}  # from the data, by the last fit of a model
 
     @property
     def mask(self) -> Mask:
         """Voxels that are fitted, (x, y, z) bool."""
-        if self._mask is None:
-            self._mask = mask = brain(self._dwi)
-            self._note(
-                f"no --mask: median_otsu of the mean b0 selects {mask.sum()} voxels, {mask.mean():.0%} of the image"
-            )
-        return self._mask
+        return self._take_mask(brain(self._dwi)) if self._mask is None else self._mask
 
     def anisotropy(self) -> Map:
         """Fit FA to the shell nearest to b = 1000; return it, (x, y, z) float32, 0 outside the mask."""
@@ -75,7 +73,8 @@ class Fits:
 
         kept = self._cache.load("fa", self._causes, unpack) if self._cache else None
         if kept is not None:
-            self._mask, fa = kept
+            mask, fa = kept
+            self._take_mask(mask)
             return fa
         data, gtab = on_shell(self._dwi.data, self._dwi.gtab, shell_of_tensor)
         fa = tensor_fa(data, gtab, self.mask, self._threads)
@@ -109,25 +108,39 @@ class Fits:
         response: Any = options.response  # Parameters has made numbers text
         causes["response"] = identity(response)
 
-        def unpack(arrays: Mapping[str, Array], values: Json) -> tuple[Map, Json]:
+        def unpack(arrays: Mapping[str, Array], values: Json) -> tuple[Mask, Map, Json, list[str]]:
             mask = self._keep_mask(arrays)
             _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
-            return _spread(mask, arrays["harmonics"]), dict(values["chosen"])
+            return mask, _spread(mask, arrays["harmonics"]), dict(values["chosen"]), list(values.get("notes", ()))
 
         kept = self._cache.load("odf", causes, unpack) if self._cache else None
         if kept is not None:
-            whole, self.chosen = kept
-            return whole
-        with note_once(lambda text: self._note(f"{self._dwi.path}: {text}")):
-            whole, self.chosen = self._fit(model, options)
-        if self._cache:
+            mask, whole, self.chosen, notes = kept
+            self._take_mask(mask)
+        else:
+            with warnings_of_fit() as notes:
+                whole, self.chosen = self._fit(model, options)
+        for text in notes:
+            self._note(f"{self._dwi.path}: {text}")
+        if self._cache and kept is None:
             arrays = {"harmonics": whole[self.mask], "mask": self.mask}
-            self._cache.store("odf", causes, arrays, {"chosen": self.chosen})
+            self._cache.store("odf", causes, arrays, {"chosen": self.chosen, "notes": notes})
         return whole
 
     @property
     def _shape(self) -> tuple[int, ...]:
         return self._dwi.data.shape[:3]
+
+    def _take_mask(self, mask: Mask) -> Mask:
+        """Use a brain mask that was computed, now or for the cache, unless the user has named a mask."""
+        if self._mask is None:
+            self._mask = mask
+            text = f"no --mask: median_otsu of the mean b0 selects {mask.sum()} voxels, {mask.mean():.0%} of the image"
+            if mask.sum() < SMALL * np.count_nonzero(self._dwi.mean_b0 > 0):
+                self._warn(f"{text}, which may miss a part of the brain: look at the streamlines, or give --mask")
+            else:
+                self._note(text)
+        return self._mask
 
     def _keep_mask(self, arrays: Mapping[str, Array]) -> Mask:
         _check_form("mask", arrays["mask"], self._shape, "b")
@@ -176,11 +189,10 @@ def brain(dwi: Dwi) -> Mask:
 
 
 @contextmanager
-def note_once(note: Callable[[str], object]) -> Generator[None, None, None]:
-    """Pass each different warning of a fit to ``note`` once."""
+def warnings_of_fit() -> Generator[list[str], None, None]:
+    """Yield a list, which has each different warning of the block once, when the block has ended."""
+    texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield
-    kept = {str(warning.message): None for warning in caught if issubclass(warning.category, UserWarning)}
-    for text in kept:
-        note(text)
+        yield texts
+    texts += dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))

@@ -98,8 +98,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     ahead = lead(scores[best], scores[taken])
     if ahead.clear:
         text = (
-            f"{name}: fibre coherence is {ahead.share:.0%} higher with the gradients {best} "
-            f"than {'as they are' if taken == AS_GIVEN else 'with ' + taken}; check the file"
+            f"{name}: {_agree(ahead.share, _turned(best), _turned(taken))}; check the file"
             f"{'' if dwi.has_gradients else ' and --bvecs-frame'}"
         )
         placing = replace(placing, warnings=(*placing.warnings, text))
@@ -110,6 +109,15 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
     gtab = dwi.gtab
     gtab = gradient_table(gtab.bvals, bvecs=gtab.bvecs @ TURNS[taken].T, b0_threshold=gtab.b0_threshold)
     return replace(dwi, gtab=gtab), placing
+
+
+def _turned(turn: str) -> str:
+    return "the gradients as given" if turn == AS_GIVEN else turn
+
+
+def _agree(share: float, better: str, worse: str) -> str:
+    """Say in plain words by which share fibre coherence is higher."""
+    return f"neighbouring fibres agree {share:.0%} better with {better} than with {worse}"
 
 
 def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
@@ -129,12 +137,13 @@ def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, nam
         return Placement(asked, means)
     for frame, ahead in (("voxel", lead(voxel, fsl)), ("fsl", lead(fsl, voxel))):
         if ahead.clear:
-            how = "x is flipped, as in FSL" if frame == "fsl" else "no sign is changed, as in DIPY"
-            text = f"{name}: {how}; fibre coherence is {ahead.share:.0%} higher than otherwise"
+            how = "x is flipped, as in FSL" if frame == "fsl" else "x is not flipped, as in DIPY"
+            other = "without this flip" if frame == "fsl" else "with x flipped"
+            text = f"{name}: {how}: neighbouring fibres agree {ahead.share:.0%} better than {other}"
             return Placement(frame, means, "coherence", (text,))
     text = (
-        f"{name}: FSL flips x if the determinant of the affine is positive, as it is here, and DIPY does not; fibre "
-        "coherence does not show which one is right, so no sign is changed: give --bvecs-frame voxel or fsl"
+        f"{name}: FSL flips x if the determinant of the affine is positive, as it is here, and DIPY does not; "
+        "neighbouring fibres agree equally well both ways, so x is not flipped: give --bvecs-frame voxel or fsl"
     )
     return Placement("voxel", means, "default", (), (text,))
 
@@ -216,7 +225,7 @@ def _place_harmonics(oriented: Orientations, asked: str, alike: bool, name: str)
     positive = next((other for other in negative if negative[other] < negative[basis] / 2), None)
     if ahead.clear:
         warning = (
-            f"{name}: fibre coherence is {ahead.share:.0%} higher in {_name_basis(best[0], name)} along the "
+            f"{name}: neighbouring fibres agree {ahead.share:.0%} better in {_name_basis(best[0], name)} along the "
             f"{_axes(best[1])} than in {basis} along the {_axes(frame)}; check --sh-basis and --sh-frame"
         )
     elif negative[basis] > NEGATIVE and positive is not None:
@@ -245,9 +254,9 @@ def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> 
         return Placement(asked, means, warnings=(text,) if text else ())
     if clear is None:
         text = (
-            f"{name}: fibre coherence does not show whether the peaks are along the voxel axes, as in DIPY, or the "
-            f"scanner axes, as in MRtrix3, which differ by up to {_angle_to_scanner(oriented.space):.2g} degrees; the "
-            "voxel axes are used: give --peaks-frame voxel or scanner"
+            f"{name}: neighbouring peaks agree equally well along the voxel axes, as in DIPY, and along the scanner "
+            f"axes, as in MRtrix3, which differ by up to {_angle_to_scanner(oriented.space):.2g} degrees; the voxel "
+            "axes are used: give --peaks-frame voxel or scanner"
         )
         return Placement("voxel", means, "default", (), (text,))
     return Placement(clear, means, "coherence", (_better(name, leads[clear].share, clear),))
@@ -259,7 +268,8 @@ def _angle_to_scanner(space: Space) -> float:
 
 
 def _better(name: str, share: float, frame: str) -> str:
-    return f"{name}: fibre coherence is {share:.0%} higher with the peaks along the {_axes(frame)}"
+    other = "scanner" if frame == "voxel" else "voxel"
+    return f"{name}: neighbouring peaks agree {share:.0%} better along the {_axes(frame)}, than along the {other} axes"
 
 
 def _axes(frame: str) -> str:
@@ -288,7 +298,7 @@ def place_samples(samples: Samples, name: str) -> Placement:
     seen = samples_field(samples)
     scores = {"fsl": coherence(seen), FLIPPED_X: coherence(seen, TURNS[FLIPPED_X])}
     ahead = lead(scores[FLIPPED_X], scores["fsl"])
-    text = f"{name}: fibre coherence is {ahead.share:.0%} higher with x flipped; check the bvecs that were fitted"
+    text = f"{name}: {_agree(ahead.share, 'x flipped', 'x as it is')}; check the bvecs that were fitted"
     return Placement("fsl", mean_scores(scores), "file", warnings=(text,) if ahead.clear else ())
 
 

@@ -68,8 +68,8 @@ class SeedOptions:
     """Options of the seeds and of the region in which models are fitted."""
 
     mask: ImageLike | None = option(
-        None, SEEDS, "Voxels in which FA is fitted and, except with boot, the model; both are 0 outside. As in all "
-        "masks, voxels of at least 0.5 are inside. --limit-mask and --seed-mask bound streamlines and seeds. On --sh, "
+        None, SEEDS, "Brain mask: FA and, except with boot, the model are fitted in its voxels and 0 outside. Voxels "
+        "of at least 0.5 are inside. --limit-mask bounds streamlines, --seed-mask seeds. With --sh, streamlines of "
         "ifod1, ifod2 and sd_stream end outside it, too.",
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )

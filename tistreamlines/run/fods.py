@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Json, Unpack
 from ..errors import BusyError, InputError, OutputError, ParameterError
-from ..fit.fits import Fits, note_once
+from ..fit.fits import Fits, warnings_of_fit
 from ..fit.fod_fit import BASIS, FodFit
 from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
@@ -341,8 +341,10 @@ def _fit(
     else:
         arch = chosen.arch if chosen.gives("arch") else CPU
         try:
-            with note_once(lambda text: log.note(f"{dwi.path}: {text}")):
+            with warnings_of_fit() as texts:
                 fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell, arch)
+            for text in texts:
+                log.note(f"{dwi.path}: {text}")
         except InputError as error:
             raise InputError(f"{dwi.path}: {error.on_command_line}") from error
     return fit

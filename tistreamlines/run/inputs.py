@@ -75,6 +75,8 @@ def needs_series(parameters: Parameters) -> str:
         if not follows_series(parameters):
             return f"--dg {parameters.dg} follows no series: give {others}"
         other = f", or orientations from a file with {others}" if others else ""
+        if not parameters.gives("dg"):
+            return "no series: give DWI, BVALS and BVECS, or DWI with the gradients beside it, or FODs with --sh"
         return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
     file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
     if rule.needs_fa(parameters):

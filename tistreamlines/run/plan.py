@@ -194,7 +194,7 @@ def _prepare(
     known |= {"frame": inputs.frames.get("bvecs", {}).get("frame", ""), "shells": parameters.shells}
     fits = None
     if inputs.dwi is not None:
-        fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.watcher.fitted)
+        fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.warn, log.watcher.fitted)
     log.begin("prepare")
 
     @cached

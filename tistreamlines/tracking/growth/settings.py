@@ -90,7 +90,7 @@ class GrowthOptions:
     )
     max_length: str | float = option(
         None, GROWTH, "Greatest length of streamlines, in mm or, with the suffix 'vox', in units of the smallest voxel "
-        "side; --too-long says what becomes of longer ones.", unit="mm", absent="no limit", common=True,
+        "side; --too-long says what becomes of longer ones.", unit="mm", absent="no limit but --max-steps", common=True,
         affects="growth",
     )
     too_long: str = option(
