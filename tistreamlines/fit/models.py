@@ -245,7 +245,7 @@ MODELS = {
         {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8}, 'response="tournier"',
     ),
     "msmt": Model(
-        "CSD of several tissues to all shells", {},
+        "CSD of several tissues", {},
         ("Tournier 2004", "Jeurissen 2014", "Dhollander 2016", "Dhollander 2019", "Dhollander 2021"), _fit_msmt, 8, {},
         'response_wm="wm.txt"', all_shells=True,
     ),

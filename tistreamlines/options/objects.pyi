@@ -315,7 +315,7 @@ class Boot(Choice):
     ----------
     model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csa'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
+        constrained spherical deconvolution; msmt, CSD of several tissues.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -373,7 +373,7 @@ class Prob(Choice):
     ----------
     model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
+        constrained spherical deconvolution; msmt, CSD of several tissues.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -438,7 +438,7 @@ class Det(Choice):
     ----------
     model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
+        constrained spherical deconvolution; msmt, CSD of several tissues.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -506,7 +506,7 @@ class Ptt(Choice):
     ----------
     model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
+        constrained spherical deconvolution; msmt, CSD of several tissues.
     sphere : {'default', 'full', 'small'}, default 'default'
         Vertices: DIPY's hemisphere of 362, whole sphere of 724, or hemisphere of 181 directions.
     relative_peak_threshold : float, share, default 0.5
@@ -642,7 +642,7 @@ class Ifod1(Choice):
     ----------
     model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
+        constrained spherical deconvolution; msmt, CSD of several tissues.
     max_angle : float, degrees, default 15.0
         Greatest angle between two steps. With ptt a step turns by at most this angle times the mean voxel side in
         mm, as in DIPY. With prob it is 30 where few directions give a model a lower order than its own.
@@ -688,7 +688,7 @@ class Ifod2(Choice):
     ----------
     model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
+        constrained spherical deconvolution; msmt, CSD of several tissues.
     max_angle : float, degrees, default 45.0
         Greatest angle between two steps. With ptt a step turns by at most this angle times the mean voxel side in
         mm, as in DIPY. With prob it is 30 where few directions give a model a lower order than its own.
@@ -738,7 +738,7 @@ class SdStream(Choice):
     ----------
     model : {'opdt', 'csa', 'csd', 'msmt'}, default 'csd'
         Orientation model: opdt, orientation probability density transform; csa, constant solid angle ODF; csd,
-        constrained spherical deconvolution; msmt, CSD of several tissues to all shells.
+        constrained spherical deconvolution; msmt, CSD of several tissues.
     max_angle : float, degrees, default 60.0
         Greatest angle between two steps. With ptt a step turns by at most this angle times the mean voxel side in
         mm, as in DIPY. With prob it is 30 where few directions give a model a lower order than its own.
@@ -1185,7 +1185,7 @@ class CSD(Choice):
     ) -> None: ...
 
 class MSMT(Choice):
-    """Orientation model 'msmt': CSD of several tissues to all shells.
+    """Orientation model 'msmt': CSD of several tissues.
 
     Parameters
     ----------
