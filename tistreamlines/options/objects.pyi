@@ -1020,7 +1020,7 @@ class ACT5(Choice):
         Where a streamline ends invalidly, it goes back a little and takes other steps, farther back after every
         third failure, as in MRtrix3's tckgen.
     act : str, Path, nibabel image or ndarray, optional
-        Five-tissue-type image (5TT) on any grid: streamlines end by MRtrix3's anatomical constraints.
+        Five-tissue-type image (5TT) on any grid, for MRtrix3's anatomical constraints.
     crop_at_gmwmi : bool, default False
         Move ends in cortical grey matter back to its interface with white matter.
     sgm_truncation : {'entry', 'exit', 'minimum', 'random', 'roulette'}, optional

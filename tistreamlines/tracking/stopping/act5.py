@@ -28,7 +28,7 @@ class Act5Options(BacktrackOptions):
     """The options of the rule, a part of :class:`tistreamlines.Parameters`."""
 
     act: ImageLike | None = option(
-        None, SEEDS, "Five-tissue-type image (5TT) on any grid: streamlines end by MRtrix3's anatomical constraints.",
+        None, SEEDS, "Five-tissue-type image (5TT) on any grid, for MRtrix3's anatomical constraints.",
         unit="FILE", absent="none", common=True,
     )
     crop_at_gmwmi: bool = option(
