@@ -30,7 +30,8 @@ FIRST = (
     "tracking/growth/sizes", "tracking/convergence", "linker/store", "tracking/selection/dropped", "run/samples",
     "cli/cli", "fit/frames", "tracking/getters/prob", "tracking/getters/ptt_lines", "backends/one_taichi",
     "tracking/getters/det", "tracking/stopping/anatomy", "backends/tried", "run/api_objects", "io/mif_runs",
-    "run/estimate", "cli/signals", "plugins", "fit/response",
+    "run/estimate", "cli/signals", "plugins", "fit/response", "fit/dhollander", "run/fods", "fit/csd_weight",
+    "run/fixels",
 )
 
 
