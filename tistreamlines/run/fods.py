@@ -33,7 +33,7 @@ from ..report.content import SUFFIXES
 from ..report.fods import write_fod_report
 from ..space.batch import Space
 from ..space.harmonics import BASES
-from ..tracking.registry import FOD_MODELS
+from ..tracking.registry import FOD_MODELS, METHODS
 from .fod_files import FORMATS, NAMES, FodFiles, own_names
 from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
 from .log import Log, Watcher
@@ -54,7 +54,8 @@ OWN = {"model": None, "lmax": None, "format": FORMATS[0], "sh_basis": BASIS, "re
 KEYWORDS = {**dict.fromkeys(OPTIONS), "bvecs_frame": "auto", "fa_response": 0.7, "normalise": True, "arch": CPU, **OWN}
 PLACED = ("mask",)  # options that may be arrays
 SEVERAL = 3  # shells, b = 0 among them, from which msmt is the default
-GETTER, HIGHEST = "prob", 12  # one that follows FODs, and the highest order of harmonics
+GETTER = next(name for name, row in METHODS.items() if FOD_MODELS[0] in row.models)  # which takes the same options
+HIGHEST = 12  # order of harmonics
 SYMMETRIC = (BASIS, *(name for name, basis in BASES.items() if not basis.full and name != BASIS))
 
 
