@@ -161,6 +161,7 @@ def test_python_ends_in_another_thread(arch):
     assert outcome("left_in_another_thread", arch) == {}
 
 
+@pytest.mark.nightly
 @TAICHI_ALONE
 @pytest.mark.parametrize("arch", GPUS)
 def test_runs_share_taichi_and_what_it_has_compiled(arch):

@@ -99,6 +99,7 @@ class TestEqual:
         assert {row["points"] for row in runs} == {len(batch.points)}
         assert {row["outcome"] for row in runs} == {"reference", "equal"}
 
+    @pytest.mark.nightly
     @pytest.mark.skipif(len(PRESENT) == 1, reason="no GPU, no software Vulkan device")
     def test_every_arch_on_the_phantom_that_it_makes(self, run, monkeypatch):
         self.compare_archs(run, monkeypatch, ["det"], "--dg", "det", "--nseeds", 8)

@@ -152,7 +152,7 @@ def demo():
     return phantom.data, gradient_table(phantom.bvals, bvecs=phantom.bvecs, b0_threshold=50), phantom.mask
 
 
-SERIES = [pytest.param(crop_of_sherbrooke, marks=needs_crop), demo]
+SERIES = [demo, pytest.param(crop_of_sherbrooke, marks=[needs_crop, pytest.mark.nightly])]
 
 
 @pytest.mark.parametrize("series", SERIES)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nights import at_night
 from planted import plant, plant_in_workers
 from scene import Scene
 from tables import prepare_det
@@ -207,7 +208,7 @@ def test_a_piece_leaves_out_what_has_come_before(prepared):
         check_equal(Batch.concatenate(piece.batches), batch[before:30])
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", [3, *at_night(1)])
 def test_a_worker_is_lost_while_the_last_range_is_tracked_again(several, prepared, monkeypatch, number):
     """The number is that of a batch of it, one for each chunk."""
     expected, statistics = single(prepared, most=1200)
@@ -229,7 +230,7 @@ def test_a_worker_is_lost_while_the_last_range_is_tracked_again(several, prepare
 
 
 class TestLosses:
-    @pytest.mark.parametrize("after", [0, 5])
+    @pytest.mark.parametrize("after", [5, *at_night(0)])
     def test_a_worker_that_is_killed(self, several, prepared, notes, after):
         """Its seeds are tracked again, and the bits are those of an undisturbed run."""
         batches = []
@@ -275,7 +276,7 @@ class TestLosses:
         plant_in_workers(monkeypatch, **{"at": "advance", **fault})
         return Several([choose("cpu")] * 2, notes.append).load(Opening(prepared, SPACE, SETTINGS))
 
-    @pytest.mark.parametrize(("how", "number"), [("lost", 2), ("exit", 3)])
+    @pytest.mark.parametrize(("how", "number"), [("exit", 3), *at_night(("lost", 2))])
     def test_a_device_that_is_lost(self, monkeypatch, prepared, notes, how, number):
         several = self.plant(monkeypatch, prepared, notes, how=how, number=number, worker=1)
         batch, statistics = single(prepared)
@@ -313,7 +314,7 @@ class TestLosses:
 
 
 class TestMemoryOfOneDevice:
-    @pytest.mark.parametrize("number", [1, 2, 4])
+    @pytest.mark.parametrize("number", [2, *at_night(1, 4)])
     def test_half_as_many_seeds_are_tried(self, monkeypatch, prepared, notes, number):
         """At the first chunk, in the middle and at the last one."""
         batch, statistics = single(prepared)
@@ -408,7 +409,7 @@ class TestRuns:
         batches = (Batch.concatenate(ts.stream(**head.options, seeds=seeds, devices=n)) for n in ("all", None))
         check_equal(*batches)
 
-    @pytest.mark.parametrize("number", [1, 2])
+    @pytest.mark.parametrize("number", [2, *at_night(1)])
     def test_one_line_if_no_device_is_left(self, two_devices, track, tmp_path, monkeypatch, number):
         """While kernels are compiled, and later."""
         plant_in_workers(monkeypatch, at="advance", number=number, how="exit", always=True)

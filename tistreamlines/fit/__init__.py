@@ -1,1 +1,1 @@
-"""Fits to a diffusion series: brain mask, FA, orientation functions, and the frame of its gradients."""
+"""Fits to a diffusion series: brain mask, FA, responses, orientation functions of tissues, and the gradients' frame."""
