@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands import python
+from nights import at_night
 from small_runs import words_of, write_inputs
 
 from tistreamlines import helpers
@@ -59,7 +60,7 @@ def test_the_trap_works(planted):
     assert imported == ["shlex"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["workers", *at_night("cpu", "beside a GPU")])
 def test_nothing_of_the_current_folder_is_imported(head, planted, tmp_path, kind):
     if "vulkan" in KINDS[kind] and not SOFTWARE:
         pytest.skip("needs software Vulkan (Debian: mesa-vulkan-drivers, libvulkan1)")

@@ -15,13 +15,15 @@ from .room import Outcome, spoken
 ROOT = Path(__file__).resolve().parents[2]
 # classes whose tries compile nothing, of each kind of attack
 QUICK = (
-    "damage-packed", "fuzz-options", "fuzz-headers", "resume",
+    "damage-packed", "damage-record", "fuzz-options", "fuzz-headers", "folders", "caches-results", "resume", "join",
+    "product-options", "names", "lines-damaged", "weights-files",
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc and /dev/full are Linux's")
 def test_a_few_tries(tmp_path):
-    """In a process of its own, since one that is forked may have no threads."""
+    """In a process of its own, since one that is forked may have no threads; many runs come before the first try."""
     classes = [word for name in QUICK for word in ("--only", name)]
     command = [sys.executable, "-m", "tests.attack", "--tries", str(len(QUICK)), *classes]
     done = subprocess.run([*command, "--out", tmp_path / "table.json"], cwd=ROOT, capture_output=True, text=True)

@@ -34,7 +34,7 @@ Arrays = dict[str, np.ndarray]
 LIMITS: Options = {"nseeds": 8, "max_steps": 40, "min_length": 0}
 OTHERWISE: Options = {"threads": 1, "chunk_size": 3}
 FORKS = [name for name in COMPILERS if name != "taichi"]
-BY_DAY = ("ptt of the paper",)
+BY_DAY = ("fact",)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def of_bits(bits: int, *names: str) -> Setup:
 
 DEVICES = {
     "lavapipe": Setup(driver=LAVAPIPE, words="llvmpipe"),
-    # compiles longest: by day a getter with a frame
+    # compiles longest: by day the getter of the smallest kernel
     "SwiftShader": Setup("vulkan", SWIFTSHADER, "SwiftShader", runs=BY_DAY),
     "SwiftShader, all": Setup("vulkan", SWIFTSHADER, "SwiftShader", marks=(pytest.mark.nightly,)),
     "lavapipe of 128 bits": of_bits(128, "det"), "lavapipe of 512 bits": of_bits(512, "prob of samples, regions"),

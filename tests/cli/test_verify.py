@@ -216,6 +216,7 @@ class TestDifferences:
         assert tuple(planted["points"][0]) in points[0] - points[1]
         assert tuple(planted["points"][1]) in points[1] - points[0]
 
+    @pytest.mark.nightly
     def test_do_not_count_when_fast(self, verify):
         chosen = [Variant("cpu", others={"exact": True, "rng_seed": seed}) for seed in (0, 1)]  # compiled already
         done, report = verify(chosen, "--fast")

@@ -7,6 +7,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from fods import random_fods
+from nights import at_night
 
 import tistreamlines as ts
 from tistreamlines.tracking.registry import PRODUCTS
@@ -95,7 +96,7 @@ def makers(place):
     }
 
 
-@pytest.mark.parametrize("kind", ["trx", "track"])
+@pytest.mark.parametrize("kind", ["track", *at_night("trx")])
 def test_products_do_not_depend_on_each_other(place, makers, kind, monkeypatch):
     """All of them together, and every second one, give what each gives alone."""
     monkeypatch.setitem(OPTIONS, "tractogram", {"output": "lines.trx"})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from dialects import DIALECTS, reals
 from dialects import run as run_kernel
+from nights import at_night
 from registries import restore_registries
 from scipy.ndimage import map_coordinates
 
@@ -120,7 +121,7 @@ def ruled(points: np.ndarray, path, rule) -> tuple[int, int, bool]:
     return 99, Stop.GROWING, clear
 
 
-@pytest.mark.parametrize("dg", ["prob", "ptt"])
+@pytest.mark.parametrize("dg", ["ptt", *at_night("prob")])
 def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
     """As halves that nothing but the lack of a direction ends would be cut by numpy."""
     brain = head.folder / "everywhere.nii.gz"
