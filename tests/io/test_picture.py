@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tistreamlines.io import picture
 from tistreamlines.io.picture import _segments, png
 
 
@@ -83,6 +84,20 @@ def test_the_outline_is_drawn(tmp_path):
     with_mask, without = (panels(pixels(tmp_path / f"{name}.png")) for name in ("with", "without"))
     for a, b in zip(with_mask, without, strict=True):
         assert outlined(a) > 300 > 5 * outlined(b)
+
+
+def test_letters_stand_at_the_sides(tmp_path, monkeypatch):
+    """They are all that differs from a picture whose letters are blanks."""
+    points, offsets = bundle_along(0, n=1, length=2)
+    draw(points, offsets, tmp_path / "with.png")
+    monkeypatch.setattr(picture, "LETTERS", ("  ", "  ", "  "))
+    draw(points, offsets, tmp_path / "without.png")
+    letters = (pixels(tmp_path / "with.png") != pixels(tmp_path / "without.png")).any(axis=-1)
+    for view in np.array_split(letters, 3, axis=1):
+        rows, columns = np.nonzero(view)
+        assert np.ptp(rows) > 0.4 * view.shape[0]
+        assert np.ptp(columns) > 0.6 * view.shape[1]
+        assert view.mean() < 0.05
 
 
 def test_nothing_to_draw_is_still_a_picture(tmp_path):
