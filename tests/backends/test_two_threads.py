@@ -26,16 +26,18 @@ import ctypes, sys, threading
 library = ctypes.CDLL(None)
 place = lambda: ctypes.c_void_p.in_dll(library, "environ").value
 start = threading.Thread.start
-def told(thread):
-    print(thread.name, place())
+def say(name):
+    sys.stdout.write(f"{name} {place()}\\n")  # in one piece, since several threads write
+def start_and_say(thread):
+    say(thread.name)
     start(thread)
-threading.Thread.start = told
+threading.Thread.start = start_and_say
 arch, mask, *series = sys.argv[1:]
 import tistreamlines as ts
 from tistreamlines.backends import driven
 driven.drives = lambda _: False  # so that Taichi runs in this process, as its forks do
 ts.track(*series, mask=mask, dg="det", nseeds=10, arch=arch)
-print("end", place())
+say("end")
 """
 
 
