@@ -206,12 +206,14 @@ def _run(record: Json, fit: FodFit) -> str:
         f"<tr><th>{escape(name)}</th><td>{escape(file['path'])}</td><td><code>{escape(file['sha256'])}</code></td></tr>"
         for name, file in record["inputs"].items()
     )
-    chosen, seconds = record["chosen"], record["result"]["seconds"]
-    chosen |= {"b-values of the shells": ", ".join(f"{shell:.0f}" for shell in fit.shells)}
-    chosen |= {"seconds": ", ".join(f"{name} {value:.3g}" for name, value in seconds.items() if value)}
+    seconds = record["result"]["seconds"]
+    facts = record["chosen"] | {
+        "b-values of the shells": ", ".join(f"{shell:.0f}" for shell in fit.shells),
+        "seconds": ", ".join(f"{name} {value:.3g}" for name, value in seconds.items() if value),
+    }
     return section(
         "What was run", "fitted", command=escape(command(record)), inputs="".join(rows),
-        facts=table_of((name, str(value)) for name, value in chosen.items()),
+        facts=table_of((name, str(value)) for name, value in facts.items()),
         written=escape(record["folder"] or "nothing: the FODs are kept in memory"),
     )
 
