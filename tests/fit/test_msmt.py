@@ -13,7 +13,8 @@ from tistreamlines.devices import list_devices
 from tistreamlines.errors import DeviceError, InputError
 from tistreamlines.fit.amp_response import default_orders
 from tistreamlines.fit.msmt import fit_msmt
-from tistreamlines.fit.tissues import TissueProblem, positive_directions, stray_volumes, tissue_shells
+from tistreamlines.fit.shells import stray_volumes
+from tistreamlines.fit.tissues import TissueProblem, positive_directions, tissue_shells
 from tistreamlines.phantom.phantom import spread_directions
 from tistreamlines.phantom.shells import make_shells
 
@@ -132,12 +133,13 @@ def test_series_that_cannot_be_fitted_are_errors(bvals, message):
 
 
 def test_shells_are_those_of_mrtrix3():
-    """Volumes with b up to 10 are unweighted, others of low b a shell; stray ones are in none, and told."""
+    """Volumes with b up to 10 are unweighted, others of low b a shell; a sentence names those that are in none."""
     bvals = np.array([0, 5, 10, 15, 20, 25, 990, 1000, 1010, 1500, 2000, 2060, 2120])
     table = gradient_table(bvals, bvecs=np.eye(3)[np.arange(len(bvals)) % 3], b0_threshold=50)
     numbers = [np.flatnonzero(shell).tolist() for shell in tissue_shells(table)]
     assert numbers == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [10, 11, 12]]
-    assert "volume 9 of b = 1500" in stray_volumes(table)
+    (sentence,) = stray_volumes(table, tissue_shells(table))
+    assert "volume 9 of b = 1500" in sentence
 
 
 def test_low_b_values_are_unweighted_where_there_is_no_lower_one():

@@ -23,7 +23,8 @@ from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.sphere import round_up
 from . import msmt_kernels as kernels
-from .tissues import TissueProblem, stray_volumes
+from .shells import stray_volumes
+from .tissues import TissueProblem, tissue_shells
 
 ALIGNMENT = 64  # bytes of a cache line
 BATCH, GPU_BATCH = 1 << 12, 1 << 16  # voxels between two reports of progress, multiples of a team's
@@ -121,7 +122,7 @@ def fit_msmt(
         If volumes are in no shell. They are not fitted.
     """
     _check(data, gtab, mask, responses)
-    if (sentence := stray_volumes(gtab)) is not None:
+    for sentence in stray_volumes(gtab, tissue_shells(gtab)):
         warnings.warn(sentence, stacklevel=2)
     problem = TissueProblem.of(gtab, responses, orders)
     sizes = ConeSizes.of(problem)

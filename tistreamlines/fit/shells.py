@@ -173,17 +173,22 @@ def _is_asked(gtab: GradientTable, volumes: Volumes, bval: float) -> bool:
     return bool(bvals.min() <= bval <= bvals.max() or abs(bvals.mean() - bval) <= ASKED)
 
 
+def stray_volumes(gtab: GradientTable, known: Sequence[Volumes]) -> list[str]:
+    """Return a sentence about the volumes that are in none of the shells, b = 0 included; none if there are no such."""
+    stray = np.flatnonzero(~np.logical_or.reduce(known))
+    if not len(stray):
+        return []
+    first = int(stray[0])
+    return [
+        f"{len(stray)} {'volumes are' if len(stray) > 1 else 'volume is'} in no shell and not fitted (first: volume "
+        f"{first} of b = {gtab.bvals[first]:g}, with fewer than {LINKAGE} b-values within {NEIGHBOUR:g})"
+    ]
+
+
 def doubts(gtab: GradientTable) -> list[str]:
     """Return sentences about volumes that are in no shell, and about shells whose b-values differ much."""
-    known, sentences = shells(gtab), []
-    stray = ~np.asarray(gtab.b0s_mask) & ~np.logical_or.reduce(known)
-    if stray.any():
-        first = int(np.argmax(stray))
-        of = "volumes are" if stray.sum() > 1 else "volume is"
-        sentences.append(
-            f"{stray.sum()} {of} in no shell and not fitted (first: volume {first} of b = {gtab.bvals[first]:g}, with "
-            f"fewer than {LINKAGE} b-values within {NEIGHBOUR:g})"
-        )
+    known = shells(gtab)
+    sentences = stray_volumes(gtab, [np.asarray(gtab.b0s_mask), *known])
     for bvals in (gtab.bvals[volumes] for volumes in known):
         if np.ptp(bvals) > WIDE * bvals.mean():
             sentences.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,7 @@ from .fod_fit import TISSUES, FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import HIGHEST_ORDER, stray_volumes, tissue_shells
+from .tissues import HIGHEST_ORDER, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
@@ -81,8 +80,6 @@ def tissue_fods(
     InputError
         If responses and shells do not match, or the series does not determine the FODs.
     """
-    if stray := stray_volumes(dwi.gtab):
-        warnings.warn(stray, stacklevel=2)
     responses, selections = responses_of(dwi, mask, options.files, threads, tell)
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..errors import InputError
 from ..space.harmonics import count_of, degrees, sampling_matrix
-from .shells import LINKAGE, NEIGHBOUR, Volumes, clusters
+from .shells import Volumes, clusters
 
 BASIS = "tournier07"
 UNWEIGHTED = 10.0  # s/mm2 up to which a volume counts as one without diffusion weighting; MRtrix3's
@@ -192,18 +192,6 @@ def _check_directions(gtab: GradientTable, shells: Sequence[Volumes]) -> None:
             raise InputError(f"the shell of b = {bvals[shell][0]:.0f} is a single volume: leave it out")
         if not np.asarray(gtab.bvecs)[shell].any(axis=1).all():
             raise InputError(f"a volume of b = {bvals[shell].mean():.0f} has no direction: correct the gradients")
-
-
-def stray_volumes(gtab: GradientTable) -> str | None:
-    """Return a sentence about the volumes that are in no shell, which are not fitted; None if all are in shells."""
-    stray = np.flatnonzero(~np.logical_or.reduce(tissue_shells(gtab)))
-    if not len(stray):
-        return None
-    first = int(stray[0])
-    return (
-        f"{len(stray)} {'volume is' if len(stray) == 1 else 'volumes are'} in no shell and not fitted (first: volume "
-        f"{first} of b = {gtab.bvals[first]:g}, with fewer than {LINKAGE} b-values within {NEIGHBOUR:g})"
-    )
 
 
 def _convolved(rows: Array, vectors: Array, order: int) -> Array:

@@ -133,9 +133,10 @@ class Log:
     _since: float = field(default_factory=time.perf_counter)
 
     def note(self, text: str) -> None:
-        """Record a choice that was made for the user."""
-        self.notes.append(text)
-        self.watcher.note(text)
+        """Record a choice that was made for the user, unless a warning has said the same."""
+        if text not in self.warnings:
+            self.notes.append(text)
+            self.watcher.note(text)
 
     def warn(self, text: str) -> None:
         """Record a warning that the result may be wrong."""
