@@ -140,7 +140,7 @@ def fit_csd(
     UserWarning
         If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
-    check_csd_series(data, gtab, mask)
+    check_series(data, gtab, mask)
     solved = deconvolve_series(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
     count = np.count_nonzero(mask)
     if solved.singular:
@@ -257,7 +257,8 @@ def _regular(normal: Array) -> Array:
     return normal + RIDGE * np.eye(len(normal)) if info > 0 else normal
 
 
-def check_csd_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
+def check_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
+    """Check that data, gradients and mask belong together, and that volumes are diffusion-weighted."""
     if data.ndim != 4 or data.shape[3] != len(gtab.bvals):
         raise InputError(f"data is {data.shape}, the gradient table has {len(gtab.bvals)} volumes: give one series")
     if mask is not None and (mask.shape != data.shape[:3] or mask.dtype != bool):

@@ -36,7 +36,7 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
 from ..errors import InputError
 from .amp_response import amp2response
-from .csd import check_csd_series
+from .csd import check_series
 from .shells import Volumes
 from .single_fibres import CSF, WHITE, Voxels, highest, single_fibres
 from .tensor import iterated_tensors
@@ -160,7 +160,7 @@ def estimate_responses(
 
 def _check(data: Array, gtab: GradientTable, mask: Voxels) -> list[Volumes]:
     """Return the shells of a series, b = 0 first; check that it and the mask can be used."""
-    check_csd_series(data, gtab, mask)
+    check_series(data, gtab, mask)
     check_unweighted(gtab)
     shells = tissue_shells(gtab)
     if len(shells) < 2:

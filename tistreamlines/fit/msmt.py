@@ -18,15 +18,16 @@ from ..backends import open_program
 from ..backends.program import Program, on_device
 from ..devices import choose
 from ..errors import InputError
+from ..linker.host_arrays import align
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.sphere import round_up
 from . import msmt_kernels as kernels
+from .csd import check_series
 from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
-ALIGNMENT = 64  # bytes of a cache line
 BATCH, GPU_BATCH = 1 << 12, 1 << 16  # voxels between two reports of progress, multiples of a team's
 
 __all__ = ["TissueFit", "fit_msmt"]
@@ -121,7 +122,9 @@ def fit_msmt(
     UserWarning
         If volumes are in no shell. They are not fitted.
     """
-    _check(data, gtab, mask, responses)
+    check_series(data, gtab, mask)
+    if not responses:
+        raise InputError("no tissue has a response: give one to three")
     for sentence in stray_volumes(gtab, tissue_shells(gtab)):
         warnings.warn(sentence, stacklevel=2)
     problem = TissueProblem.of(gtab, responses, orders)
@@ -188,17 +191,6 @@ class _Batch:
 
 def _table(values: Array, width: int) -> Array:
     """Pad the rows of a matrix with zeros and flatten it, from a cache line on; lanes may read beyond its end."""
-    whole = np.zeros((len(values) + 1) * width + LANES)
-    out = whole[-whole.ctypes.data % ALIGNMENT // whole.itemsize :][: len(values) * width + LANES]
+    out = align(np.zeros((len(values) + 1) * width + LANES))[: len(values) * width + LANES]
     out[: len(values) * width].reshape(-1, width)[:, : values.shape[1]] = values
     return out
-
-
-def _check(data: Array, gtab: GradientTable, mask: Array, responses: Mapping[str, Array]) -> None:
-    """Check that data, gradients and mask belong together."""
-    if data.ndim != 4 or data.shape[3] != len(gtab.bvals):
-        raise InputError(f"data is {data.shape}, the gradient table has {len(gtab.bvals)} volumes: give one series")
-    if mask.shape != data.shape[:3] or mask.dtype != bool:
-        raise InputError(f"mask is {mask.shape} {mask.dtype}, data {data.shape}: give a bool for each voxel")
-    if not responses:
-        raise InputError("no tissue has a response: give one to three")

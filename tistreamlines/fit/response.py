@@ -20,7 +20,7 @@ from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
 from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
-from .csd import DIPYS_WEIGHT, Response, System, check_csd_series, deconvolve_series
+from .csd import DIPYS_WEIGHT, Response, System, check_series, deconvolve_series
 from .tensor import anisotropy
 
 RADIUS = 10  # voxels; that of DIPY's cube
@@ -288,6 +288,6 @@ def _anisotropic(
 
 
 def _check(data: Array, gtab: GradientTable, mask: Array) -> None:
-    check_csd_series(data, gtab, mask)
+    check_series(data, gtab, mask)
     if not gtab.b0s_mask.any():
         raise InputError("the gradient table has no b0: the response needs the signal without diffusion weighting")

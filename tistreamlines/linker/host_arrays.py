@@ -10,6 +10,13 @@ from ..aliases import Array
 from .records import REALS
 from .transfer import Transfer
 
+LINE_BYTES = 64  # of a cache line
+
+
+def align(array: Array) -> Array:
+    """Return an array without its first elements, such that it begins with a cache line."""
+    return array[-array.ctypes.data % LINE_BYTES // array.itemsize :]
+
 
 class HostArrays:
     """Common parts of programs that run on the host; see ``backends.program.Program`` for each method.

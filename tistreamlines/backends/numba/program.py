@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...devices import usable_cores
 from ...devices.threads import submit_once, thread_pool
-from ...linker.host_arrays import HostArrays
+from ...linker.host_arrays import HostArrays, align
 from ...linker.link import link_once
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
@@ -27,7 +27,6 @@ from .kinds import Kind
 
 TOGETHER = 8  # items that a thread takes in a row: their neighbours in space, which share caches
 LINE = 32  # elements that fill two cache lines or more
-LINE_BYTES = 64
 Users = tuple["Future[None]", ...]  # a kernel's shares, one for each thread, and what else uses an array
 NONE_LEFT = 2**62  # number of an item that no kernel has
 LARGE = 2**22  # bytes of an array for which NumPy asks for pages of 2 MB
@@ -130,12 +129,7 @@ class NumbaProgram(HostArrays):
     def _team(self, names: list[str]) -> dict[str, Held]:
         """Return team memory that shares no cache line with another thread's."""
         used = {n: self.scratch[n] for n in names if n in self.scratch}
-        return {n: Held(aligned(self.empty(size + LINE, kind))[:size]) for n, (kind, size) in used.items()}
-
-
-def aligned(array: Array) -> Array:
-    """Return an array without its first elements, such that it begins with a cache line."""
-    return array[-array.ctypes.data % LINE_BYTES // array.itemsize :]
+        return {n: Held(align(self.empty(size + LINE, kind))[:size]) for n, (kind, size) in used.items()}
 
 
 def _threads_of_numba() -> int:
