@@ -38,11 +38,10 @@ from ..errors import InputError
 from .amp_response import amp2response
 from .csd import check_series
 from .shells import Volumes
-from .single_fibres import CSF, WHITE, Voxels, highest, single_fibres
+from .single_fibres import Voxels, highest, single_fibres
 from .tensor import iterated_tensors
-from .tissues import check_unweighted, tissue_shells
+from .tissues import CSF, GREY, WHITE, check_unweighted, tissue_shells
 
-GREY = "gm"
 HIGHEST_DECAY = 10.0
 FEW = 10  # voxels of a response, below which a warning says so
 NORMAL = 1.4826  # standard deviation of a normal distribution over its median absolute deviation

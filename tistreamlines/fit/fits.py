@@ -17,10 +17,10 @@ from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
-from .fod_fit import TISSUES
 from .models import MODELS, FitOptions, Fitted
 from .shells import on_shell, shell_of_models, shell_of_tensor
 from .tensor import tensor_fa
+from .tissues import TISSUES
 
 Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from ..aliases import Array, Json
 from ..devices.threads import in_threads
 
-TISSUES = ("wm", "gm", "csf")
-BASIS = "tournier07"  # of the coefficients
 BLOCK = 1 << 13  # voxels whose residuals are computed at a time
 
 
@@ -23,7 +21,7 @@ class FodFit:
     Attributes
     ----------
     coefficients : mapping of str to (x, y, z, n) float32
-        In ``BASIS``, of 'wm' and perhaps of 'gm' and 'csf', 0 outside the mask.
+        In ``tissues.BASIS``, of 'wm' and perhaps of 'gm' and 'csf', 0 outside the mask.
     responses : mapping of str to (shells, degrees) float64
         Zonal coefficients of even degrees, a row for each shell.
     shells : list of float, s/mm2

@@ -12,11 +12,12 @@ from ..io.nifti import Dwi
 from ..space.harmonics import degrees, from_descoteaux, order_of, sampling_matrix
 from .csd import System
 from .fits import Fits
-from .fod_fit import BASIS, FodFit, residuals
+from .fod_fit import FodFit, residuals
 from .models import BASIS as FITTED_BASIS
 from .models import FitOptions
 from .response import response_of
 from .shells import b_value, on_shell, shell_of_models
+from .tissues import BASIS
 
 
 def csd_fods(dwi: Dwi, fits: Fits, options: FitOptions, threads: int | None = None) -> FodFit:

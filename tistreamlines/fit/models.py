@@ -20,11 +20,11 @@ from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
 from .csd import DIPYS_WEIGHT, Response, fit_csd
 from .csd_weight import choose_weight
-from .fod_fit import BASIS as TISSUE_BASIS
-from .fod_fit import TISSUES
 from .frames import along_scanner_axes, axes_are_scanners
 from .response import FEWEST_FIBRES, csd_response, iterative_response, response_record
 from .tissue_fods import TissueOptions, tissue_fods
+from .tissues import BASIS as TISSUE_BASIS
+from .tissues import TISSUES
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"

@@ -20,11 +20,10 @@ from ..errors import InputError
 from ..space.harmonics import from_harmonics, monomials, order_of, to_descoteaux
 from ..space.sphere import load_sphere
 from .msmt import fit_msmt
-from .tissues import BASIS, TissueProblem
+from .tissues import BASIS, CSF, WHITE, TissueProblem
 
 Voxels = npt.NDArray[np.bool_]
 
-WHITE, CSF = "wm", "csf"
 STAND_IN = (1.0, -1.0, 1.0, -1.0)  # a sharp response, which only ranks voxels
 RANKINGS = ((2, 2), (6, 1))  # order of the harmonics, and the multiple of the final number of voxels that stay
 BLOCK = 1 << 13  # voxels per task; fixed, so that the bits do not depend on the number of threads

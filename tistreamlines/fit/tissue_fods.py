@@ -16,11 +16,11 @@ from ..io.nifti import Dwi
 from ..io.response import read_response
 from ..option import PathLike, flag
 from .dhollander import estimate_responses
-from .fod_fit import TISSUES, FodFit
+from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import HIGHEST_ORDER, tissue_shells
+from .tissues import HIGHEST_ORDER, TISSUES, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]

@@ -29,7 +29,9 @@ from ..errors import InputError
 from ..space.harmonics import count_of, degrees, sampling_matrix
 from .shells import Volumes, clusters
 
-BASIS = "tournier07"
+WHITE, GREY, CSF = TISSUES = "wm", "gm", "csf"
+RED_GREEN_BLUE = CSF, GREY, WHITE  # tissues in the order of dwi2response's -voxels
+BASIS = "tournier07"  # of the coefficients
 UNWEIGHTED = 10.0  # s/mm2 up to which a volume counts as one without diffusion weighting; MRtrix3's
 HIGHEST_ORDER = 8  # of a tissue, unless the caller gives its order
 RIDGE = 1e-10  # of the greatest diagonal element of C'C, added to its diagonal; MRtrix3's

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, Json
-from ..fit.fod_fit import BASIS, FodFit
+from ..fit.fod_fit import FodFit
+from ..fit.tissues import BASIS, RED_GREEN_BLUE
 from ..io.drafts import completed
 from ..io.picture import DIRECTIONS, VIEWS, direction_colours
 from ..option import flag
@@ -134,7 +135,7 @@ def _coloured(scene: ImageScene, of_tissues: Mapping[str, Array], *, whole: bool
     for view in VIEWS:
         size = scene.size(view)
         picture = np.repeat(enlarge(0.55 * scene.slice_of(scene.grey, view), size)[..., None], 3, axis=2)
-        for tissue, (_, colour) in zip(("csf", "gm", "wm"), TISSUE_COLOURS, strict=True):
+        for tissue, (_, colour) in zip(RED_GREEN_BLUE, TISSUE_COLOURS, strict=True):
             if tissue not in of_tissues:
                 continue
             volume = scene.frame.volume(np.asarray(of_tissues[tissue], np.float32))

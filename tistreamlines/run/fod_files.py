@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
-from ..fit.fod_fit import BASIS, FodFit
+from ..fit.fod_fit import FodFit
 from ..fit.frames import axes_are_scanners
+from ..fit.tissues import BASIS, RED_GREEN_BLUE
 from ..io.maps import map_content
 from ..io.response import response_file
 from ..io.sidecar import write_record
@@ -20,7 +21,6 @@ from ..space.harmonics import frame_of, from_descoteaux, to_descoteaux, turn_coe
 
 FORMATS = ("mif", "nii.gz")
 NAMES = {"wm": "wmfod", "gm": "gm", "csf": "csf"}  # of the coefficients of each tissue
-RED_GREEN_BLUE = ("csf", "gm", "wm")  # tissues in the order of dwi2response's -voxels
 OTHERS = ("voxels", "tissues", "mask", "failed", "residual", "field")
 RECORD = "fod.json"
 

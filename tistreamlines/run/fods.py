@@ -15,13 +15,13 @@ import numpy.typing as npt
 from ..aliases import GradientTable, Json, Unpack
 from ..errors import BusyError, InputError, OutputError, ParameterError
 from ..fit.fits import Fits, warnings_of_fit
-from ..fit.fod_fit import BASIS, FodFit
+from ..fit.fod_fit import FodFit
 from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
 from ..fit.models import tissue_options
 from ..fit.shells import gradients_only
 from ..fit.tissue_fods import CPU, tissue_fods
-from ..fit.tissues import tissue_shells
+from ..fit.tissues import BASIS, tissue_shells
 from ..io import drafts
 from ..io.cache import source_hash, with_plugins
 from ..io.gradients import drain
