@@ -28,6 +28,7 @@ from .csd import check_series
 from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
+NEAR = 0.15  # product of two normals, above which only the more violated half-space enters in a round
 BATCH, GPU_BATCH = 1 << 12, 1 << 16  # voxels between two reports of progress, multiples of a team's
 
 __all__ = ["TissueFit", "fit_msmt"]
@@ -61,6 +62,9 @@ class ConeSizes(Part):
 
     unknowns: int
     size: int
+    rows: int
+    wide: int
+    half: int
     planes: int
     volumes: int
     signals: int
@@ -70,7 +74,10 @@ class ConeSizes(Part):
         """Return the sizes of a problem."""
         volumes, unknowns = problem.design.shape
         planes = round_up(len(problem.amplitudes))
+        half = unknowns > LANES and 0 < unknowns % LANES <= LANES // 2
+        wide = unknowns // LANES if half else round_up(unknowns) // LANES
         padded = {"size": round_up(unknowns), "planes": planes, "signals": round_up(volumes)}
+        padded |= {"rows": round_up(unknowns, LANES // 2), "wide": wide, "half": int(half)}
         return cls(unknowns=unknowns, volumes=volumes, **padded)
 
 
@@ -163,8 +170,8 @@ class _Batch:
         self._program, self._sizes = program, sizes
         normals = problem.half_spaces
         cone = kernels.Cone(
-            projection=_table(problem.projection, sizes.size), normals=_table(normals, sizes.size),
-            columns=_table(normals.T, sizes.planes), products=_table(normals @ normals.T, sizes.planes),
+            projection=_table(problem.projection, sizes.size, sizes.signals), normals=_table(normals, sizes.size),
+            columns=_table(normals.T, sizes.planes, sizes.rows), near=_marks(normals @ normals.T > NEAR, sizes.planes),
             coefficients=_table(problem.to_coefficients.T, sizes.size),
         )
         counts = {"out": voxels * sizes.size, "errors": voxels, "ends": voxels}
@@ -189,8 +196,16 @@ class _Batch:
         return out[:, : sizes.unknowns], residuals, missing | (ends != kernels.FITTED)
 
 
-def _table(values: Array, width: int) -> Array:
-    """Pad the rows of a matrix with zeros and flatten it, from a cache line on; lanes may read beyond its end."""
-    out = align(np.zeros((len(values) + 1) * width + LANES))[: len(values) * width + LANES]
-    out[: len(values) * width].reshape(-1, width)[:, : values.shape[1]] = values
+def _table(values: Array, width: int, height: int = 0) -> Array:
+    """Pad a matrix with zeros, to rows of a width and so many of them, and flatten it from a cache line on; lanes may read beyond its end."""
+    height = max(height, len(values))
+    out = align(np.zeros((height + 1) * width + LANES))[: height * width + LANES]
+    out[: height * width].reshape(height, width)[: len(values), : values.shape[1]] = values
     return out
+
+
+def _marks(values: npt.NDArray[np.bool_], width: int) -> npt.NDArray[np.int32]:
+    """Return the rows of a matrix as words of 32 bits, padded with 0 to ``width`` bits."""
+    padded = np.zeros((len(values), width), bool)
+    padded[:, : values.shape[1]] = values
+    return np.packbits(padded, axis=1, bitorder="little").view("<i4").astype(np.int32).ravel()

@@ -2,9 +2,15 @@
 
 ``y`` is the point of the cone nearest to the unconstrained solution. It is that plus the sum of the normals of the
 *active* half-spaces times their multipliers, which are not negative (Lawson and Hanson 1974). The kernel factorises
-no matrix. It keeps the *dual basis* of the active normals: the vectors p_i of their span with p_i b_j = 1 if i = j, else 0.
-A half-space that enters or leaves the active set changes all of them by a multiple of one vector, so lanes never wait for each other.
-Its column i is p_i, in rows of SIZE. Its other columns hold what does not matter.
+no matrix. It keeps the *dual basis* of the active normals, the vectors p_i of their span with p_i b_j = 1 if i = j, else 0,
+and an orthonormal basis of the *free space*, which is perpendicular to all active normals. The products of the dual basis and a
+normal are its shares of the active ones. A half-space that enters turns a vector of the free space into one of the dual basis, and one
+that leaves turns it back: both change the others by multiples of one vector, so lanes never wait for each other.
+Without the basis of the free space, a normal's part there is what is left of it after two subtractions of its shares, for accuracy:
+fits took 1.6 times as long.
+
+Vectors of the free space lie in rows of ROWS. Those of the dual basis are columns, in chunks of 32. If 16 columns or fewer are left,
+two elements of each share a vector of lanes, see ``place``.
 
 Reals have 64 bits. Neighbouring normals are so alike that the condition number of the products of active ones is 10^6 and more,
 and the unconstrained solution is a thousand times as large as y in the highest degrees. With 32 bits, the coefficients of b = 1000
@@ -24,11 +30,13 @@ from ..linker.lang import *
 
 UNKNOWNS = Constant("coefficients of all tissues")
 SIZE = Constant("UNKNOWNS, rounded up to a multiple of 32")
+ROWS = Constant("UNKNOWNS, rounded up to a multiple of 16")
+WIDE = Constant("chunks of 32 columns of the dual basis")
+HALF = Constant("whether 16 columns or fewer follow these")
 PLANES = Constant("half-spaces, rounded up to a multiple of 32")
 VOLUMES = Constant("volumes that are fitted")
 SIGNALS = Constant("VOLUMES, rounded up to a multiple of 32")
 RUN = 8  # voxels of a team
-NEAR = 0.15  # of the product of two normals, above which only the more violated half-space enters in a round
 SHARE = 0.1  # of the greatest violation, below which a half-space does not enter in a round
 TOLERANCE = 1.0e-14  # of the unconstrained solution, up to which a half-space is not violated
 DEPENDENT = 1.0e-14  # squared distance of a normal from the span of the active ones, below which it does not enter
@@ -40,26 +48,32 @@ BIG, TINY = 1.0e30, 1.0e-30
 class Cone(Record):
     """Tables of all voxels.
 
-    ``projection`` has a row of SIZE for each volume, ``normals`` one for each half-space, and ``coefficients`` one for each
-    element of y. ``columns`` has the normals as columns, in rows of PLANES. ``products`` has the products of all normals, in such rows.
+    ``projection`` has a row of SIZE for each signal, ``normals`` one for each half-space, and ``coefficients`` one for each
+    element of y. ``columns`` has the normals as ROWS rows of PLANES. ``near`` has PLANES // 32 words for each,
+    with the bits of those half-spaces of which only the more violated of the two enters in a round.
     """
 
     projection: Reals
     normals: Reals
     columns: Reals
-    products: Reals
+    near: Ints
     coefficients: Reals
 
 
 class Working(Record):
-    """Team memory: the dual basis, vectors of SIZE, the distances from all half-spaces, and the active ones."""
+    """Team memory: both bases, vectors of SIZE, the distances from all half-spaces, and the active ones.
+
+    A normal has the shares ``u``, and in the free space the part ``v`` with these ``coordinates``.
+    """
 
     dual: Reals
+    free: Reals
     start: Reals
     y: Reals
     v: Reals
     u: Reals
     w: Reals
+    coordinates: Reals
     column: Reals
     multipliers: Reals
     distances: Reals
@@ -67,8 +81,9 @@ class Working(Record):
 
     @staticmethod
     def sizes(part):
-        vectors = dict.fromkeys(("start", "y", "v", "u", "w", "column", "multipliers", "active"), part.size)
-        return {"dual": part.unknowns * part.size, "distances": part.planes} | vectors
+        vectors = ("start", "y", "v", "u", "w", "coordinates", "column", "multipliers", "active")
+        bases = {"dual": part.rows * (32 * part.wide + 16 * part.half), "free": part.unknowns * part.rows + 16}
+        return bases | {"distances": part.planes} | dict.fromkeys(vectors, part.size)
 
 
 @func
@@ -83,11 +98,30 @@ def sum_of(x: real) -> real:
 
 
 @func
+def rough_inverse(x: real) -> real:
+    """``1 / x`` of a positive number, to 1e-7 of it."""
+    y = real(from_bits(0x7EF311C7 - bits(x)))
+    for _ in unrolled(3):  # Newton's method
+        y = y * (2.0 - x * y)
+    return y
+
+
+@func
 def inverse(x: real) -> real:
     """``1 / x`` of a positive number, to within a few units in the last place."""
-    y = real(from_bits(0x7EF311C7 - bits(x)))
-    for _ in unrolled(5):  # Newton's method
+    y = rough_inverse(x)
+    for _ in unrolled(2):
         y = y * (2.0 - x * y)
+    return y
+
+
+@func
+def inverse_root(x: real) -> real:
+    """``1 / square_root(x)`` of a positive number, to within a few units in the last place."""
+    half = 0.5 * x
+    y = real(from_bits(0x5F3759DF - (bits(x) >> 1)))
+    for _ in unrolled(4):  # Newton's method
+        y = y * (1.5 - half * y * y)
     return y
 
 
@@ -101,13 +135,74 @@ def product_of(a: Reals, b: Reals) -> real:
 
 
 @func
+def place(row: i32, column: i32) -> i32:
+    """Where an element of the dual basis lies."""
+    wide = 32 * (ROWS * (column // 32) + row) + column % 32
+    return where(column < 32 * WIDE, wide, 32 * ROWS * WIDE + 16 * row + column - 32 * WIDE)
+
+
+@func
 def shares(count: i32, vector: Reals, dual: Reals, out: Reals):
     """Products of the vectors of the dual basis and a vector: its share of each active normal; 0 beyond the active ones."""
-    for h in range((count + 31) // 32):
+    if HALF == 1:
+        if count > 32 * WIDE:
+            total = lanes(0.0)
+            odd = lane() >= 16
+            for block in range(ROWS // 16):
+                for part in unrolled(8):
+                    row = 16 * block + 2 * part
+                    total = total + at(dual, 32 * ROWS * WIDE + 16 * row) * where(odd, vector[row + 1], vector[row])
+            put(out, 32 * WIDE - 16, where(lane() + 32 * WIDE - 16 < count, total + raised(total, 16), 0.0))
+        barrier()
+    for h in range(minimum((count + 31) // 32, WIDE)):
         total = lanes(0.0)
-        for d in range(UNKNOWNS):
-            total = total + at(dual, SIZE * d + 32 * h) * vector[d]
+        for block in range(ROWS // 8):
+            for part in unrolled(8):
+                row = 8 * block + part
+                total = total + at(dual, 32 * (ROWS * h + row)) * vector[row]
         put(out, 32 * h, where(lane() + 32 * h < count, total, 0.0))
+    barrier()
+
+
+@func
+def shift_dual(count: i32, vector: Reals, scale: real, factors: Reals, dual: Reals):
+    """Subtract a vector times ``scale``, times the factor of each column, from the columns of the dual basis."""
+    for h in range(minimum((count + 31) // 32, WIDE)):
+        factor = scale * at(factors, 32 * h)
+        for block in range(ROWS // 8):
+            for part in unrolled(8):
+                row = 8 * block + part
+                start = 32 * (ROWS * h + row)
+                put(dual, start, at(dual, start) - factor * vector[row])
+    if HALF == 1:
+        if count > 32 * WIDE:
+            odd = lane() >= 16
+            factor = scale * where(odd, at(factors, 32 * WIDE - 16), at(factors, 32 * WIDE))
+            for block in range(ROWS // 16):
+                for part in unrolled(8):
+                    row = 16 * block + 2 * part
+                    start = 32 * ROWS * WIDE + 16 * row
+                    put(dual, start, at(dual, start) - factor * where(odd, vector[row + 1], vector[row]))
+    barrier()
+
+
+@func
+def clear(work: Working):
+    """Make no half-space active: all of space is free."""
+    for i in each(ROWS * (32 * WIDE + 16 * HALF)):
+        work.dual[i] = 0.0
+    for i in each(UNKNOWNS * ROWS + 16):
+        work.free[i] = 0.0
+    for i in each(SIZE):
+        work.y[i] = 0.0
+        work.u[i] = 0.0
+        work.v[i] = 0.0
+        work.w[i] = 0.0
+        work.column[i] = 0.0
+        work.active[i] = 0
+    barrier()
+    for i in each(UNKNOWNS):
+        work.free[ROWS * i + i] = 1.0
     barrier()
 
 
@@ -133,16 +228,6 @@ def settle(count: i32, cone: Cone, work: Working):
 
 
 @func
-def shift_dual(count: i32, vector: Reals, scale: real, factors: Reals, dual: Reals):
-    """Subtract a vector times ``scale``, times the factor of each column, from the columns of the dual basis."""
-    for h in range((count + 31) // 32):
-        factor = scale * at(factors, 32 * h)
-        for d in range(UNKNOWNS):
-            put(dual, SIZE * d + 32 * h, at(dual, SIZE * d + 32 * h) - factor * vector[d])
-    barrier()
-
-
-@func
 def move(step: real, vector: Reals, y: Reals):
     """Add ``step`` times a vector to y."""
     for h in range(SIZE // 32):
@@ -152,15 +237,18 @@ def move(step: real, vector: Reals, y: Reals):
 
 @func
 def leave(which: i32, count: i32, work: Working):
-    """Take a half-space out of the active set, and its share out of ``u``, so that ``v`` has the part that is then free."""
-    for d in each(SIZE):
-        if d < UNKNOWNS:
-            work.column[d] = work.dual[SIZE * d + which]
+    """Take a half-space out of the active set, so that its vector becomes one of the free space, also in the part ``v``."""
+    for d in each(UNKNOWNS):
+        work.column[d] = work.dual[place(d, which)]
     barrier()
     shares(count, work.column, work.dual, work.w)
-    scale = inverse(work.w[which])
+    last = count - 1
+    row = UNKNOWNS - count
+    root = inverse_root(work.w[which])
+    scale = root * root
     step = scale * work.multipliers[which]
     share = scale * work.u[which]
+    coordinate = root * work.u[which]
     barrier()
     move(0.0 - step, work.column, work.y)
     move(share, work.column, work.v)
@@ -169,10 +257,11 @@ def leave(which: i32, count: i32, work: Working):
         put(work.multipliers, 32 * h, at(work.multipliers, 32 * h) - step * part)
         put(work.u, 32 * h, at(work.u, 32 * h) - share * part)
     shift_dual(count, work.column, scale, work.w, work.dual)
-    last = count - 1
     for d in each(UNKNOWNS):
-        work.dual[SIZE * d + which] = work.dual[SIZE * d + last]
+        work.dual[place(d, which)] = work.dual[place(d, last)]
+        work.free[ROWS * row + d] = root * work.column[d]
     for h in each(1):
+        work.coordinates[row] = coordinate
         work.multipliers[which] = work.multipliers[last]
         work.u[which] = work.u[last]
         work.active[which] = work.active[last]
@@ -180,31 +269,40 @@ def leave(which: i32, count: i32, work: Working):
 
 
 @func
-def split(count: i32, cone: Cone, work: Working):
-    """Split the normal ``v`` into shares ``u`` of the active ones and what is left of it, perpendicular to all of them."""
+def split(count: i32, work: Working):
+    """Split the normal ``v`` into shares of the active ones and its part in the free space, which becomes ``v``."""
     shares(count, work.v, work.dual, work.u)
-    subtract_normals(count, work.u, work.active, cone.normals, work.v)
-    shares(count, work.v, work.dual, work.w)  # what rounding has left of the active normals
-    subtract_normals(count, work.w, work.active, cone.normals, work.v)
-    for h in range((count + 31) // 32):
-        put(work.u, 32 * h, at(work.u, 32 * h) + at(work.w, 32 * h))
+    for row in range(UNKNOWNS - count):
+        total = lanes(0.0)
+        for h in range(SIZE // 32):
+            total = total + at(work.free, ROWS * row + 32 * h) * at(work.v, 32 * h)
+        coordinate = sum_of(total)
+        for i in each(1):
+            work.coordinates[row] = coordinate
+    barrier()
+    for h in range(SIZE // 32):
+        total = lanes(0.0)
+        for row in range(UNKNOWNS - count):
+            total = total + at(work.free, ROWS * row + 32 * h) * work.coordinates[row]
+        put(work.v, 32 * h, where(lane() + 32 * h < UNKNOWNS, total, 0.0))
     barrier()
 
 
 @func
-def first_to_leave(count: i32, work: Working) -> vec3:
-    """How far the multipliers can go along ``-u`` until one of them is 0, and which of them that is."""
+def first_to_leave(count: i32, work: Working) -> i32:
+    """The active half-space whose multiplier is the first to come to 0 on the way along ``-u``, or -1."""
     least = lanes(BIG)
-    places = lanes(0.0)
+    chunks = lanes(0.0)
     for h in range((count + 31) // 32):
         slope = at(work.u, 32 * h)
         falls = (slope > 0.0) & (lane() + 32 * h < count)
-        length = maximum(at(work.multipliers, 32 * h), 0.0) * inverse(where(falls, maximum(slope, TINY), 1.0))
+        length = maximum(at(work.multipliers, 32 * h), 0.0) * rough_inverse(where(falls, maximum(slope, TINY), 1.0))
         sooner = falls & (length < least)
         least = where(sooner, length, least)
-        places = where(sooner, real(lane() + 32 * h), places)
+        chunks = where(sooner, real(h), chunks)
     length = team_min(least)
-    return vec3(length, team_value(places, minimum(team_first(least == length), 31)), 0.0)
+    first = minimum(team_first(least == length), 31)
+    return where(length < BIG, 32 * i32(team_value(chunks, first)) + first, -1)
 
 
 @func
@@ -221,14 +319,18 @@ def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) ->
     multiplier = 0.0
     going = where(distance < 0.0 - tolerance, 1, 0)
     if going == 1:
-        split(held, cone, work)
+        split(held, work)
     while going == 1:
         square = product_of(work.v, work.v)
+        root = inverse_root(maximum(square, DEPENDENT))
         whole = BIG
         if (square > DEPENDENT) & (held < UNKNOWNS):
-            whole = (0.0 - distance) * inverse(square)
-        first = first_to_leave(held, work)
-        step = minimum(first[0], whole)
+            whole = (0.0 - distance) * root * root
+        which = first_to_leave(held, work)
+        length = BIG
+        if which >= 0:
+            length = maximum(work.multipliers[which], 0.0) * inverse(maximum(work.u[which], TINY))
+        step = minimum(length, whole)
         going = 0
         if step < BIG:
             multiplier = multiplier + step
@@ -236,12 +338,10 @@ def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) ->
             for h in range((held + 31) // 32):
                 put(work.multipliers, 32 * h, at(work.multipliers, 32 * h) - step * at(work.u, 32 * h))
             move(step, work.v, work.y)
-            if whole <= first[0]:
-                shift_dual(held, work.v, inverse(square), work.u, work.dual)
-                append(plane, held, multiplier, inverse(square), work)
+            if whole <= length:
+                append(plane, held, multiplier, root, work)
                 held = held + 1
             else:
-                which = i32(first[1])
                 for h in each(1):
                     work.multipliers[which] = 0.0
                 barrier()
@@ -254,29 +354,45 @@ def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) ->
 
 
 @func
-def append(plane: i32, count: i32, multiplier: real, scale: real, work: Working):
-    """Append a half-space to the active ones, and ``v`` times ``scale`` to the dual basis."""
+def append(plane: i32, count: i32, multiplier: real, root: real, work: Working):
+    """Append a half-space to the active ones; its part ``v`` in the free space times ``root`` has the length 1.
+
+    A reflection turns the basis of the free space so that its last vector is along that part.
+    """
+    last = UNKNOWNS - count - 1
+    scale = root * root
+    along = root * work.coordinates[last]
+    turn = where(along < 0.0, -1.0, 1.0)
+    factor = root * inverse(1.0 + absolute(along))
+    shift_dual(count, work.v, scale, work.u, work.dual)
     for d in each(UNKNOWNS):
-        work.dual[SIZE * d + count] = scale * work.v[d]
+        work.dual[place(d, count)] = scale * work.v[d]
+        work.column[d] = factor * (root * work.v[d] + turn * work.free[ROWS * last + d])
     for h in each(1):
         work.multipliers[count] = multiplier
         work.active[count] = plane
     barrier()
+    for number in range(SIZE // 32):  # from the end on: the last lanes write the row after it as it is
+        h = SIZE // 32 - 1 - number
+        for row in range(last):
+            start = ROWS * row + 32 * h
+            put(work.free, start, at(work.free, start) - work.coordinates[row] * at(work.column, 32 * h))
+        barrier()
 
 
 @func
 def least_multiplier(count: i32, multipliers: Reals) -> i32:
     """The active half-space whose multiplier is the most negative, or -1."""
     low = lanes(0.0)
-    places = lanes(0.0)
+    chunks = lanes(0.0)
     for h in range((count + 31) // 32):
         value = at(multipliers, 32 * h)
         below = (value < low) & (lane() + 32 * h < count)
         low = where(below, value, low)
-        places = where(below, real(lane() + 32 * h), places)
+        chunks = where(below, real(h), chunks)
     least = team_min(low)
-    place = i32(team_value(places, minimum(team_first(low == least), 31)))
-    return where(least < 0.0, place, -1)
+    first = minimum(team_first(low == least), 31)
+    return where(least < 0.0, 32 * i32(team_value(chunks, first)) + first, -1)
 
 
 @func
@@ -284,8 +400,10 @@ def measure(count: i32, cone: Cone, work: Working):
     """Compute the distances of y from all half-spaces, negative if y violates one; 0 for the active ones."""
     for h in range(PLANES // 32):
         total = lanes(0.0)
-        for d in range(UNKNOWNS):
-            total = total + at(cone.columns, PLANES * d + 32 * h) * work.y[d]
+        for block in range(ROWS // 8):
+            for part in unrolled(8):
+                d = 8 * block + part
+                total = total + at(cone.columns, PLANES * d + 32 * h) * work.y[d]
         put(work.distances, 32 * h, total)
     barrier()
     for i in each(count):
@@ -297,18 +415,19 @@ def measure(count: i32, cone: Cone, work: Working):
 def most_violated(before: i32, cone: Cone, distances: Reals) -> i32:
     """The half-space with the least distance; those whose normals are like that of the one ``before`` are left out from now on."""
     low = lanes(BIG)
-    places = lanes(0.0)
+    chunks = lanes(0.0)
     for h in range(PLANES // 32):
         value = at(distances, 32 * h)
         if before >= 0:
-            near = at(cone.products, PLANES * before + 32 * h) > NEAR
-            value = where(near, 0.0, value)
+            near = (cone.near[PLANES // 32 * before + h] >> lane()) & 1
+            value = where(near == 1, 0.0, value)
             put(distances, 32 * h, value)
         below = value < low
         low = where(below, value, low)
-        places = where(below, real(lane() + 32 * h), places)
+        chunks = where(below, real(h), chunks)
     barrier()
-    return i32(team_value(places, minimum(team_first(low == team_min(low)), 31)))
+    first = minimum(team_first(low == team_min(low)), 31)
+    return 32 * i32(team_value(chunks, first)) + first
 
 
 @func
@@ -316,8 +435,10 @@ def begin(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> 
     """Compute the unconstrained solution; keep those active half-spaces whose multipliers are positive; return their number."""
     for h in range(SIZE // 32):
         total = lanes(0.0)
-        for k in range(VOLUMES):
-            total = total + at(cone.projection, SIZE * k + 32 * h) * signals[SIGNALS * voxel + k]
+        for block in range(SIGNALS // 8):
+            for part in unrolled(8):
+                k = 8 * block + part
+                total = total + at(cone.projection, SIZE * k + 32 * h) * signals[SIGNALS * voxel + k]
         put(work.start, 32 * h, total)
         put(work.y, 32 * h, total)
         put(work.multipliers, 32 * h, lanes(0.0))
@@ -398,6 +519,7 @@ def fit_run(
 ):
     """Fit RUN voxels, or as many of them as there are; one that fails is tried again without the active set of the voxel before."""
     count = 0
+    clear(work)
     for turn in range(minimum(RUN, voxels - RUN * item)):
         voxel = RUN * item + turn
         end = FAILED
@@ -405,6 +527,10 @@ def fit_run(
         while attempts < 2:
             count = fit_voxel(voxel, count, signals, cone, work)
             end = where(count < 0, FAILED, FITTED)
-            attempts = where(count < 0, attempts + 1, 2)
-            count = maximum(count, 0)
+            attempts = attempts + 1
+            if count < 0:
+                clear(work)
+                count = 0
+            else:
+                attempts = 2
         finish(voxel, end, signals, cone, work, out, errors, ends)

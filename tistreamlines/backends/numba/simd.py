@@ -13,7 +13,7 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from .lanes import ELEMENTS, F4, I4, I32, I64, LANES, U4, Lanes, common, compared, convert, converted, vector_type
+from .lanes import ELEMENTS, F4, F8, I4, I32, I64, LANES, U4, Lanes, common, compared, convert, converted, vector_type
 
 
 @intrinsic
@@ -62,7 +62,7 @@ def where(typingctx, condition, a, b):
     """Choose lane by lane, or between two values by one condition."""
     target = common(a, b) or (types.float32 if types.float32 in (a, b) else a)
     if isinstance(condition, Lanes) and not isinstance(target, Lanes):
-        target = F4 if isinstance(a, types.Float) else I4
+        target = I4 if not isinstance(a, types.Float) else F8 if types.float64 in (a, b) else F4
 
     def build(context, builder, sig, args):
         values = [convert(context, builder, v, t, target) for v, t in zip(args[1:], (a, b), strict=True)]
