@@ -28,7 +28,7 @@ from .csd import check_series
 from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
-NEAR = 0.15  # product of two normals, above which only the more violated half-space enters in a round
+NEAR = 0.15  # product of two normals, above which a half-space is left out of the window when the other has entered
 BATCH, GPU_BATCH = 1 << 12, 1 << 16  # voxels between two reports of progress, multiples of a team's
 
 __all__ = ["TissueFit", "fit_msmt"]
@@ -66,6 +66,7 @@ class ConeSizes(Part):
     wide: int
     half: int
     planes: int
+    windows: int
     volumes: int
     signals: int
 
@@ -73,11 +74,12 @@ class ConeSizes(Part):
     def of(cls, problem: TissueProblem) -> ConeSizes:
         """Return the sizes of a problem."""
         volumes, unknowns = problem.design.shape
-        planes = round_up(len(problem.amplitudes))
+        windows = -(-len(problem.amplitudes) // (kernels.CHUNKS * LANES))
         half = unknowns > LANES and 0 < unknowns % LANES <= LANES // 2
         wide = unknowns // LANES if half else round_up(unknowns) // LANES
-        padded = {"size": round_up(unknowns), "planes": planes, "signals": round_up(volumes)}
+        padded = {"size": round_up(unknowns), "signals": round_up(volumes)}
         padded |= {"rows": round_up(unknowns, LANES // 2), "wide": wide, "half": int(half)}
+        padded |= {"windows": windows, "planes": windows * kernels.CHUNKS * LANES}
         return cls(unknowns=unknowns, volumes=volumes, **padded)
 
 

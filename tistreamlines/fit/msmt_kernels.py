@@ -33,14 +33,16 @@ SIZE = Constant("UNKNOWNS, rounded up to a multiple of 32")
 ROWS = Constant("UNKNOWNS, rounded up to a multiple of 16")
 WIDE = Constant("chunks of 32 columns of the dual basis")
 HALF = Constant("whether 16 columns or fewer follow these")
-PLANES = Constant("half-spaces, rounded up to a multiple of 32")
+PLANES = Constant("half-spaces, rounded up to whole windows")
+WINDOWS = Constant("windows of half-spaces")
 VOLUMES = Constant("volumes that are fitted")
 SIGNALS = Constant("VOLUMES, rounded up to a multiple of 32")
-RUN = 8  # voxels of a team
-SHARE = 0.1  # of the greatest violation, below which a half-space does not enter in a round
+CHUNKS = 2  # chunks of 32 half-spaces in a window, in which the next ones to enter are sought; fits are 1.15 times as fast as with all
+RUN = 16  # voxels of a team
+SHARE = 0.3  # of the greatest violation in a window, below which a half-space does not enter
 TOLERANCE = 1.0e-14  # of the unconstrained solution, up to which a half-space is not violated
 DEPENDENT = 1.0e-14  # squared distance of a normal from the span of the active ones, below which it does not enter
-PATIENCE, MOST = 150, 180  # rounds, after which the tolerance rises, and after which a voxel has failed
+PATIENCE, MOST = 750, 900  # windows, after which the tolerance rises, and after which a voxel has failed
 FAILED, FITTED = 0, 1
 BIG, TINY = 1.0e30, 1.0e-30
 
@@ -50,7 +52,7 @@ class Cone(Record):
 
     ``projection`` has a row of SIZE for each signal, ``normals`` one for each half-space, and ``coefficients`` one for each
     element of y. ``columns`` has the normals as ROWS rows of PLANES. ``near`` has PLANES // 32 words for each,
-    with the bits of those half-spaces of which only the more violated of the two enters in a round.
+    with the bits of those half-spaces that are left out of the window when it has entered.
     """
 
     projection: Reals
@@ -61,7 +63,7 @@ class Cone(Record):
 
 
 class Working(Record):
-    """Team memory: both bases, vectors of SIZE, the distances from all half-spaces, and the active ones.
+    """Team memory: both bases, vectors of SIZE, the distances from those of a window, and the active ones.
 
     A normal has the shares ``u``, and in the free space the part ``v`` with these ``coordinates``.
     """
@@ -83,7 +85,7 @@ class Working(Record):
     def sizes(part):
         vectors = ("start", "y", "v", "u", "w", "coordinates", "column", "multipliers", "active")
         bases = {"dual": part.rows * (32 * part.wide + 16 * part.half), "free": part.unknowns * part.rows + 16}
-        return bases | {"distances": part.planes} | dict.fromkeys(vectors, part.size)
+        return bases | {"distances": 32 * CHUNKS} | dict.fromkeys(vectors, part.size)
 
 
 @func
@@ -396,38 +398,44 @@ def least_multiplier(count: i32, multipliers: Reals) -> i32:
 
 
 @func
-def measure(count: i32, cone: Cone, work: Working):
-    """Compute the distances of y from all half-spaces, negative if y violates one; 0 for the active ones."""
-    for h in range(PLANES // 32):
+def measure(window: i32, count: i32, cone: Cone, work: Working):
+    """Compute the distances of y from the half-spaces of a window, negative if y violates one; 0 for the active ones."""
+    for h in range(CHUNKS):
         total = lanes(0.0)
         for block in range(ROWS // 8):
             for part in unrolled(8):
                 d = 8 * block + part
-                total = total + at(cone.columns, PLANES * d + 32 * h) * work.y[d]
+                total = total + at(cone.columns, PLANES * d + 32 * (CHUNKS * window + h)) * work.y[d]
         put(work.distances, 32 * h, total)
     barrier()
     for i in each(count):
-        work.distances[work.active[i]] = 0.0
+        index = work.active[i] - 32 * CHUNKS * window
+        if (index >= 0) & (index < 32 * CHUNKS):
+            work.distances[index] = 0.0
     barrier()
 
 
 @func
-def most_violated(before: i32, cone: Cone, distances: Reals) -> i32:
-    """The half-space with the least distance; those whose normals are like that of the one ``before`` are left out from now on."""
+def least_distance(distances: Reals) -> i32:
+    """The half-space of the window with the least distance."""
     low = lanes(BIG)
     chunks = lanes(0.0)
-    for h in range(PLANES // 32):
+    for h in range(CHUNKS):
         value = at(distances, 32 * h)
-        if before >= 0:
-            near = (cone.near[PLANES // 32 * before + h] >> lane()) & 1
-            value = where(near == 1, 0.0, value)
-            put(distances, 32 * h, value)
         below = value < low
         low = where(below, value, low)
         chunks = where(below, real(h), chunks)
-    barrier()
     first = minimum(team_first(low == team_min(low)), 31)
     return 32 * i32(team_value(chunks, first)) + first
+
+
+@func
+def leave_out_near(plane: i32, window: i32, near: Ints, distances: Reals):
+    """Set the distances of half-spaces to 0 whose normals are like that of one that has entered."""
+    for h in range(CHUNKS):
+        marks = (near[PLANES // 32 * plane + CHUNKS * window + h] >> lane()) & 1
+        put(distances, 32 * h, where(marks == 1, 0.0, at(distances, 32 * h)))
+    barrier()
 
 
 @func
@@ -485,31 +493,35 @@ def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working)
     for h in range(SIZE // 32):
         greatest = maximum(greatest, absolute(at(work.start, 32 * h)))
     tolerance = TOLERANCE * team_max(greatest)
+    window = 0
+    quiet = 0  # windows without violated half-spaces
+    settled = 0
     rounds = 0
-    settled = 1
-    going = 1
-    while going == 1:
-        measure(held, cone, work)
-        plane = most_violated(-1, cone, work.distances)
-        limit = minimum(SHARE * work.distances[plane], 0.0 - tolerance)
-        violated = where(work.distances[plane] < limit, 1, 0)
-        going = maximum(violated, 1 - settled)
-        settled = 0
-        if violated == 0:
+    while quiet < WINDOWS:
+        measure(window, held, cone, work)
+        index = least_distance(work.distances)
+        distance = work.distances[index]
+        limit = minimum(SHARE * distance, 0.0 - tolerance)
+        quiet = where(distance < limit, 0, quiet + 1)
+        while distance < limit:
+            settled = 0
+            plane = 32 * CHUNKS * window + index
+            held = enter(plane, held, tolerance, cone, work)
+            leave_out_near(plane, window, cone.near, work.distances)
+            index = least_distance(work.distances)
+            distance = where(held < 0, 0.0, work.distances[index])
+        if (quiet == WINDOWS) & (settled == 0):
             settle(held, cone, work)
             settled = 1
-        entering = violated
-        while entering == 1:
-            held = enter(plane, held, tolerance, cone, work)
-            plane = most_violated(plane, cone, work.distances)
-            entering = where((work.distances[plane] < limit) & (held >= 0), 1, 0)
+            quiet = 0
+        window = where(window == WINDOWS - 1, 0, window + 1)
         rounds = rounds + 1
         if rounds > PATIENCE:  # rounding lets half-spaces enter and leave
             tolerance = 2.0 * tolerance
         if rounds > MOST:
             held = -1
         if held < 0:
-            going = 0
+            quiet = WINDOWS
     return held
 
 
