@@ -65,6 +65,9 @@ class ConeSizes(Part):
     rows: int
     wide: int
     half: int
+    dual: int
+    free: int
+    state: int
     planes: int
     windows: int
     volumes: int
@@ -74,13 +77,15 @@ class ConeSizes(Part):
     def of(cls, problem: TissueProblem) -> ConeSizes:
         """Return the sizes of a problem."""
         volumes, unknowns = problem.design.shape
-        windows = -(-len(problem.amplitudes) // (kernels.CHUNKS * LANES))
+        rows, windows = round_up(unknowns, LANES // 2), -(-len(problem.amplitudes) // (kernels.CHUNKS * LANES))
         half = unknowns > LANES and 0 < unknowns % LANES <= LANES // 2
         wide = unknowns // LANES if half else round_up(unknowns) // LANES
-        padded = {"size": round_up(unknowns), "signals": round_up(volumes)}
-        padded |= {"rows": round_up(unknowns, LANES // 2), "wide": wide, "half": int(half)}
-        padded |= {"windows": windows, "planes": windows * kernels.CHUNKS * LANES}
-        return cls(unknowns=unknowns, volumes=volumes, **padded)
+        dual, free = rows * (LANES * wide + LANES // 2 * half), unknowns * rows + LANES // 2
+        return cls(
+            unknowns=unknowns, size=round_up(unknowns), rows=rows, wide=wide, half=int(half), dual=dual, free=free,
+            state=dual + free + unknowns + 1, planes=windows * kernels.CHUNKS * LANES, windows=windows, volumes=volumes,
+            signals=round_up(volumes),
+        )
 
 
 def fit_msmt(
@@ -145,7 +150,7 @@ def fit_msmt(
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
     voxels, places = np.flatnonzero(mask), np.nonzero(mask)
     together = min(BATCH if device.on_host else GPU_BATCH, max(len(voxels), 1))
-    batch = _Batch(program, problem, sizes, together)
+    batch = _Batch(program, problem, sizes, together, kernels.RUN if device.on_host else 1)
     for first in range(0, len(voxels), together):
         progress(first / len(voxels))
         part = slice(first, first + together)
@@ -166,10 +171,11 @@ class _Batch:
     problem : the equations.
     sizes : of them.
     voxels : the most voxels at a time.
+    turns : voxels of a run that are fitted in a launch. Drivers in software end loops after 65,535 turns, all of a launch together.
     """
 
-    def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes, voxels: int) -> None:
-        self._program, self._sizes = program, sizes
+    def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes, voxels: int, turns: int) -> None:
+        self._program, self._sizes, self._turns = program, sizes, turns
         normals = problem.half_spaces
         cone = kernels.Cone(
             projection=_table(problem.projection, sizes.size, sizes.signals), normals=_table(normals, sizes.size),
@@ -179,6 +185,8 @@ class _Batch:
         counts = {"out": voxels * sizes.size, "errors": voxels, "ends": voxels}
         self._out = {name: program.empty(count, INTS) for name, count in counts.items()}
         self._signals = program.empty(voxels * sizes.signals, REALS)
+        runs = -(-voxels // kernels.RUN) if turns < kernels.RUN else 1
+        self._state = program.empty(runs * sizes.state, REALS)
         self._cone = on_device(program, spread("cone", cone))
 
     def fit(self, signals: Array) -> tuple[Array, Array, Array]:
@@ -189,9 +197,11 @@ class _Batch:
         missing = ~np.isfinite(padded).all(axis=1) | ~padded.any(axis=1)
         padded[missing] = 0
         self._program.upload(self._signals, padded.ravel())
-        values = {**self._cone, **self._out, "signals": self._signals, "voxels": count}
+        values = {**self._cone, **self._out, "signals": self._signals, "state": self._state, "voxels": count}
         self._program.upload(self._out["ends"], np.full(count, kernels.FAILED, np.int32))
-        self._program.run("fit_run", -(-count // kernels.RUN), values)
+        for first in range(0, kernels.RUN, self._turns):
+            part = {"first": first, "last": first + self._turns}
+            self._program.run("fit_run", -(-count // kernels.RUN), values | part)
         out = self._program.host(self._out["out"], count * sizes.size).view(np.float32).reshape(count, -1)
         errors, ends = (self._program.host(self._out[name], count) for name in ("errors", "ends"))
         residuals = np.sqrt(np.maximum(errors.view(np.float32), 0) / sizes.volumes)

@@ -33,6 +33,9 @@ SIZE = Constant("UNKNOWNS, rounded up to a multiple of 32")
 ROWS = Constant("UNKNOWNS, rounded up to a multiple of 16")
 WIDE = Constant("chunks of 32 columns of the dual basis")
 HALF = Constant("whether 16 columns or fewer follow these")
+DUAL = Constant("elements of the dual basis")
+FREE = Constant("elements of the basis of the free space")
+STATE = Constant("elements that a run keeps between launches")
 PLANES = Constant("half-spaces, rounded up to whole windows")
 WINDOWS = Constant("windows of half-spaces")
 VOLUMES = Constant("volumes that are fitted")
@@ -84,8 +87,8 @@ class Working(Record):
     @staticmethod
     def sizes(part):
         vectors = ("start", "y", "v", "u", "w", "coordinates", "column", "multipliers", "active")
-        bases = {"dual": part.rows * (32 * part.wide + 16 * part.half), "free": part.unknowns * part.rows + 16}
-        return bases | {"distances": 32 * CHUNKS} | dict.fromkeys(vectors, part.size)
+        bases = {"dual": part.dual, "free": part.free, "distances": 32 * CHUNKS}
+        return bases | dict.fromkeys(vectors, part.size)
 
 
 @func
@@ -191,9 +194,9 @@ def shift_dual(count: i32, vector: Reals, scale: real, factors: Reals, dual: Rea
 @func
 def clear(work: Working):
     """Make no half-space active: all of space is free."""
-    for i in each(ROWS * (32 * WIDE + 16 * HALF)):
+    for i in each(DUAL):
         work.dual[i] = 0.0
-    for i in each(UNKNOWNS * ROWS + 16):
+    for i in each(FREE):
         work.free[i] = 0.0
     for i in each(SIZE):
         work.y[i] = 0.0
@@ -332,6 +335,7 @@ def enter(plane: i32, count: i32, tolerance: real, cone: Cone, work: Working) ->
         length = BIG
         if which >= 0:
             length = maximum(work.multipliers[which], 0.0) * inverse(maximum(work.u[which], TINY))
+        barrier()
         step = minimum(length, whole)
         going = 0
         if step < BIG:
@@ -416,8 +420,8 @@ def measure(window: i32, count: i32, cone: Cone, work: Working):
 
 
 @func
-def least_distance(distances: Reals) -> i32:
-    """The half-space of the window with the least distance."""
+def least_distance(distances: Reals) -> vec3:
+    """The least distance in the window, and the number of its half-space there."""
     low = lanes(BIG)
     chunks = lanes(0.0)
     for h in range(CHUNKS):
@@ -425,8 +429,9 @@ def least_distance(distances: Reals) -> i32:
         below = value < low
         low = where(below, value, low)
         chunks = where(below, real(h), chunks)
-    first = minimum(team_first(low == team_min(low)), 31)
-    return 32 * i32(team_value(chunks, first)) + first
+    least = team_min(low)
+    first = minimum(team_first(low == least), 31)
+    return vec3(least, 32.0 * team_value(chunks, first) + real(first), 0.0)
 
 
 @func
@@ -451,8 +456,8 @@ def begin(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> 
         put(work.y, 32 * h, total)
         put(work.multipliers, 32 * h, lanes(0.0))
     barrier()
-    settle(count, cone, work)
-    settle(count, cone, work)
+    for _ in range(2):
+        settle(count, cone, work)
     kept = count
     which = least_multiplier(kept, work.multipliers)
     while which >= 0:
@@ -499,17 +504,15 @@ def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working)
     rounds = 0
     while quiet < WINDOWS:
         measure(window, held, cone, work)
-        index = least_distance(work.distances)
-        distance = work.distances[index]
-        limit = minimum(SHARE * distance, 0.0 - tolerance)
-        quiet = where(distance < limit, 0, quiet + 1)
-        while distance < limit:
+        least = least_distance(work.distances)
+        limit = minimum(SHARE * least[0], 0.0 - tolerance)
+        quiet = where(least[0] < limit, 0, quiet + 1)
+        while (least[0] < limit) & (held >= 0):
             settled = 0
-            plane = 32 * CHUNKS * window + index
+            plane = 32 * CHUNKS * window + i32(least[1])
             held = enter(plane, held, tolerance, cone, work)
             leave_out_near(plane, window, cone.near, work.distances)
-            index = least_distance(work.distances)
-            distance = where(held < 0, 0.0, work.distances[index])
+            least = least_distance(work.distances)
         if (quiet == WINDOWS) & (settled == 0):
             settle(held, cone, work)
             settled = 1
@@ -526,14 +529,45 @@ def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working)
 
 
 @func
+def keep(run: i32, count: i32, work: Working, state: Reals):
+    """Keep the active half-spaces of a run and both bases for the next launch."""
+    start = STATE * run
+    for i in each(DUAL):
+        state[start + i] = work.dual[i]
+    for i in each(FREE):
+        state[start + DUAL + i] = work.free[i]
+    for i in each(UNKNOWNS):
+        state[start + DUAL + FREE + i] = real(work.active[i])
+    for i in each(1):
+        state[start + DUAL + FREE + UNKNOWNS] = real(count)
+
+
+@func
+def take_up(run: i32, work: Working, state: Reals) -> i32:
+    """Take up what the launch before has kept; return how many half-spaces are active."""
+    start = STATE * run
+    for i in each(DUAL):
+        work.dual[i] = state[start + i]
+    for i in each(FREE):
+        work.free[i] = state[start + DUAL + i]
+    for i in each(UNKNOWNS):
+        work.active[i] = i32(state[start + DUAL + FREE + i])
+    barrier()
+    return i32(state[start + DUAL + FREE + UNKNOWNS])
+
+
+@func
 def fit_run(
-    item: i32, voxels: i32, signals: Reals, cone: Cone, work: Working, out: Ints, errors: Ints, ends: Ints
+    item: i32, voxels: i32, first: i32, last: i32, signals: Reals, cone: Cone, work: Working, state: Reals, out: Ints, errors: Ints,
+    ends: Ints
 ):
-    """Fit RUN voxels, or as many of them as there are; one that fails is tried again without the active set of the voxel before."""
-    count = 0
+    """Fit the voxels ``first`` to ``last`` of a run, or as many of them as there are; one that fails is tried again without the active set of the voxel before."""
     clear(work)
-    for turn in range(minimum(RUN, voxels - RUN * item)):
-        voxel = RUN * item + turn
+    count = 0
+    if first > 0:
+        count = take_up(item, work, state)
+    for turn in range(minimum(last, voxels - RUN * item) - first):
+        voxel = RUN * item + first + turn
         end = FAILED
         attempts = 0
         while attempts < 2:
@@ -546,3 +580,5 @@ def fit_run(
             else:
                 attempts = 2
         finish(voxel, end, signals, cone, work, out, errors, ends)
+    if last < RUN:
+        keep(item, count, work, state)
