@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import nibabel as nib
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from dipy.core.gradients import gradient_table
 from scipy.optimize import nnls
 
-from tistreamlines.devices import list_devices
+from tistreamlines.devices import choose, list_devices
 from tistreamlines.errors import DeviceError, InputError
 from tistreamlines.fit.amp_response import default_orders
 from tistreamlines.fit.msmt import fit_msmt
@@ -176,16 +177,25 @@ def test_coefficients_are_those_of_mrtrix3(phantom, gtab, fit, tmp_path):
     assert np.corrcoef(ours[:, :45].ravel(), theirs[:, :45].ravel())[0, 1] > 0.999999
 
 
+def test_a_device_without_reals_of_64_bits_leaves_the_fit_to_the_cpu(monkeypatch, phantom, gtab, fit):
+    metal = replace(choose("cpu"), arch="metal", name="Apple GPU", float64=False)
+    monkeypatch.setattr("tistreamlines.fit.msmt.choose", lambda arch: metal if arch == "metal" else choose(arch))
+    with pytest.warns(UserWarning, match="--arch metal: Apple GPU has no numbers of 64 bits"):
+        there = fit_msmt(phantom.data, gtab, phantom.mask, RESPONSES, arch="metal")
+    np.testing.assert_array_equal(stacked(there, phantom.mask), stacked(fit, phantom.mask))
+
+
 @pytest.mark.nightly
-def test_a_software_device_gives_the_same_bits(phantom, gtab):
-    """It takes a minute to compile; Mesa ends loops after 65535 turns, so the problem is a small one."""
+@pytest.mark.parametrize("orders", [(4, 0, 0), None])
+def test_a_software_device_gives_the_same_bits(phantom, gtab, orders):
+    """It takes minutes to compile."""
     if not any(device.arch == "vulkan" and device.available for device in list_devices()):
         pytest.skip("no Vulkan device")
     mask = phantom.mask & (np.cumsum(phantom.mask).reshape(phantom.mask.shape) <= 20)
     try:
-        there = fit_msmt(phantom.data, gtab, mask, RESPONSES, (2, 0, 0), arch="vulkan")
+        there = fit_msmt(phantom.data, gtab, mask, RESPONSES, orders, arch="vulkan")
     except DeviceError as error:
         pytest.skip(str(error))
-    here = fit_msmt(phantom.data, gtab, mask, RESPONSES, (2, 0, 0))
+    here = fit_msmt(phantom.data, gtab, mask, RESPONSES, orders)
     np.testing.assert_array_equal(stacked(there, mask), stacked(here, mask))
     assert not there.failed.any()

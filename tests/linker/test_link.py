@@ -239,6 +239,16 @@ def test_the_lint_finds_faults(function, words):
     assert all(word in text for word in words), text
 
 
+def from_three(n: lang.i32, out: lang.Ints):
+    for k in range(3, n):
+        out[k] = k
+
+
+def test_a_loop_that_begins_elsewhere_than_at_0_does_not_link():
+    with pytest.raises(SyntaxError, match=r"from_three: range\(3, n\) does not count from 0"):
+        link([lang.Func(from_three)], _python.dialect(), {})
+
+
 def test_what_the_dialect_lacks_does_not_link():
     with pytest.raises(SyntaxError, match="chosen: the kernel language has no IfExp"):
         link([lang.Func(chosen)], _python.dialect(), {})

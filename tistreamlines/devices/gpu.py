@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from .host import Device, MissingError, attribute, load, missing, text
 
 _KINDS = ("other", "integrated", "discrete", "virtual", "cpu")  # VkPhysicalDeviceType
-_SHADER_INT64 = 40  # place of the flag in VkPhysicalDeviceFeatures
+_SHADER_FLOAT64, _SHADER_INT64 = 39, 40  # places of the flags in VkPhysicalDeviceFeatures
 _FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, cuInit's answer in a fork of a process that has called it
 
 
@@ -222,7 +222,7 @@ def _vulkan_device(lib: c.CDLL, index: int, handle: c.c_void_p) -> Device:
             driver = f"{text(body[4:260])} {text(body[260:516]) or driver}".strip()
     return Device("vulkan", index, text(raw.raw[20:276]), driver, _heap(lib, handle)[1] or None, kind == 4, True, "",
                   _KINDS[kind] if kind < 5 else "other", f"Vulkan {major}.{minor}.{patch}", subgroup,
-                  int64=bool(features[_SHADER_INT64]))
+                  int64=bool(features[_SHADER_INT64]), float64=bool(features[_SHADER_FLOAT64]))
 
 
 def vulkan_devices() -> list[Device]:

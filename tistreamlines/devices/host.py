@@ -47,6 +47,8 @@ class Device:
         CPU cores that this process may use.
     int64 : bool
         Whether its kernels can use whole numbers of 64 bits.
+    float64 : bool
+        Whether its kernels can use reals of 64 bits.
     """
 
     arch: str
@@ -62,6 +64,7 @@ class Device:
     subgroup: int | None = None
     cores: int | None = None
     int64: bool = True
+    float64: bool = True
 
     @property
     def on_host(self) -> bool:
@@ -228,4 +231,5 @@ def metal_devices() -> list[Device]:
     if platform.machine() != "arm64":
         raise MissingError("needs Apple silicon and an arm64 Python: use cpu")
     name, system = text(_sysctl("machdep.cpu.brand_string")) or "Apple GPU", f"macOS {platform.mac_ver()[0]}"
-    return [Device("metal", 0, name, system, host_memory()[0], False, True, "", "integrated", subgroup=32)]
+    memory = host_memory()[0]
+    return [Device("metal", 0, name, system, memory, False, True, "", "integrated", subgroup=32, float64=False)]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
-from ..devices import choose
+from ..devices import ARCHS, choose
 from ..errors import InputError
 from ..linker.host_arrays import align
 from ..linker.lang import LANES
@@ -117,8 +117,8 @@ def fit_msmt(
     progress : callable, optional
         Called from this thread with the fraction of finished voxels, 0 to 1.
     arch : str
-        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same. The device needs reals
-        of 64 bits, which Metal lacks.
+        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same. A device without reals
+        of 64 bits, such as Metal's, leaves the fit to the CPU.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def fit_msmt(
     Warns
     -----
     UserWarning
-        If volumes are in no shell. They are not fitted.
+        If volumes are in no shell. They are not fitted. If the device leaves the fit to the CPU.
     """
     check_series(data, gtab, mask)
     if not responses:
@@ -145,6 +145,10 @@ def fit_msmt(
     sizes = ConeSizes.of(problem)
     roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
     device = choose(arch)
+    if not (device.float64 and device.int64):
+        lack = f"{device.name} has no numbers of 64 bits"
+        warnings.warn(f"--arch {arch}: {lack}: the CPU fits the tissues, with the same bits", stacklevel=2)
+        device = choose(ARCHS[-1])
     program = open_program(device, Source(roots, [sizes], scratch), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
@@ -171,7 +175,8 @@ class _Batch:
     problem : the equations.
     sizes : of them.
     voxels : the most voxels at a time.
-    turns : voxels of a run that are fitted in a launch. Drivers in software end loops after 65,535 turns, all of a launch together.
+    turns : voxels of a run that are fitted in a launch. Mesa's software driver ends loops after 65,535 turns, all of a
+        launch together.
     """
 
     def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes, voxels: int, turns: int) -> None:
@@ -209,7 +214,10 @@ class _Batch:
 
 
 def _table(values: Array, width: int, height: int = 0) -> Array:
-    """Pad a matrix with zeros, to rows of a width and so many of them, and flatten it from a cache line on; lanes may read beyond its end."""
+    """Pad a matrix with zeros to at least ``height`` rows of ``width``, and flatten it from a cache line on.
+
+    Lanes may read beyond its end.
+    """
     height = max(height, len(values))
     out = align(np.zeros((height + 1) * width + LANES))[: height * width + LANES]
     out[: height * width].reshape(height, width)[: len(values), : values.shape[1]] = values

@@ -321,6 +321,8 @@ class Rewriter(ast.NodeVisitor):
     def visit_For(self, node: ast.For) -> list[str]:
         target, call = node.target, node.iter
         assert isinstance(target, ast.Name) and isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        if len(call.args) != 1:
+            raise SyntaxError(f"{self.tree.name}: {ast.unparse(call)} does not count from 0: give the number of turns alone")
         self.env[target.id] = INT
         count, style = self.text(call.args[0]), call.func.id
         if style == "each" and self.dialect.each:

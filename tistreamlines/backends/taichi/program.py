@@ -180,18 +180,6 @@ class WideProgram(TaichiProgram):
     bits = 64
 
     def __init__(self, device: Device, source: Source, *, exact: bool) -> None:
-        if device.arch == "metal" or not device.int64:
-            raise DeviceError(self._lack(device))
+        if not (device.int64 and device.float64):
+            raise DeviceError(f"{device.arch}: {device.name} has no numbers of 64 bits, which this computation needs: use the CPU")
         super().__init__(device, source, exact=exact, kind="block")
-
-    @staticmethod
-    def _lack(device: Device) -> str:
-        return f"{device.arch}: {device.name} has no numbers of 64 bits, which this computation needs: use the CPU"
-
-    def _launch(self, name: str, teams: int, arguments: Sequence[tuple[str, object]]) -> None:
-        try:
-            super()._launch(name, teams, arguments)
-        except RuntimeError as error:
-            if "f64 not supported" not in str(error):  # a message of Taichi's
-                raise
-            raise DeviceError(self._lack(self.device)) from error
