@@ -10,6 +10,7 @@ import pytest
 from dialects import ints, program, run
 from filtering import Tracker, Walk, WalkMemory, at_half_voxels, choose_walk, move_walk, track
 from linked import layout_along_vertices
+from nights import at_night
 from scipy import stats
 from streamlines import joined, lines
 from tube import TUBE, tracker, tube
@@ -208,7 +209,8 @@ def valid(batch) -> float:
 
 
 @pytest.mark.parametrize(
-    ("rule", "dg", "longest", "angle"), [("cmc", "prob", 0.5, 30.0), ("act", "ptt", 0.5 * np.hypot(1, 0.2), 20.0)]
+    ("rule", "dg", "longest", "angle"),
+    [("cmc", "prob", 0.5, 30.0), *at_night(("act", "ptt", 0.5 * np.hypot(1, 0.2), 20.0))],
 )
 def test_particles_get_through_a_tube_in_which_streamlines_end(rule, dg, longest, angle):
     """The steps that the host repeats are those that the particles took: none is too long, or turns too far."""
@@ -285,7 +287,7 @@ def on_head(head, fractions, **others: Any) -> ts.TrackResult:
     return ts.track(*head.series, mask=head.mask, arch="cpu", nseeds=60, **named, **others)
 
 
-@pytest.mark.parametrize(("dg", "model"), [("prob", "csa"), ("boot", "opdt")])
+@pytest.mark.parametrize(("dg", "model"), [("prob", "csa"), *at_night(("boot", "opdt"))])
 def test_from_files(head, fractions, tmp_path, dg, model):
     chosen = {"dg": dg, "model": model, "stopping": "act", "cache_dir": tmp_path}
     plain = on_head(head, fractions, **chosen)

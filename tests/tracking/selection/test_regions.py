@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from dialects import DIALECTS, ints
 from dialects import run as run_kernel
+from nights import at_night
 from region_runs import LoopState, digest, lines_of, same_lines, whole, within
 
 import tistreamlines as ts
@@ -43,7 +44,7 @@ def halves(batch: ts.Batch) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 # ------------------------------------------------------------------------------------------------- which are kept
-@pytest.mark.parametrize("dg", GETTERS)
+@pytest.mark.parametrize("dg", [*GETTERS[:2], *at_night(*GETTERS[2:])])
 def test_include_and_exclude_keep_what_filtering_afterwards_would(tracked, spots, dg):
     plain = tracked(dg=dg)
     alone = ((spots[:1], spots[1:2]), (spots[:2], []), ([], spots[:1])) if dg == "prob" else ()
