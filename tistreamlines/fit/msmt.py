@@ -159,7 +159,8 @@ def fit_msmt(
         progress(first / len(voxels))
         part = slice(first, first + together)
         rows, signals = voxels[part], data[tuple(place[part] for place in places)]
-        out[rows], residual[rows], failed[rows] = batch.fit(signals[:, problem.volumes])
+        signals = signals if len(problem.volumes) == data.shape[3] else signals[:, problem.volumes]
+        out[rows], residual[rows], failed[rows] = batch.fit(signals)
     progress(1.0)
     out[failed], residual[failed] = 0, 0
     parts = {name: out[:, part].reshape(*mask.shape, -1) for name, part in problem.parts().items()}
@@ -189,7 +190,7 @@ class _Batch:
         )
         counts = {"out": voxels * sizes.size, "errors": voxels, "ends": voxels}
         self._out = {name: program.empty(count, INTS) for name, count in counts.items()}
-        self._signals = program.empty(voxels * sizes.signals, REALS)
+        self._signals = program.empty(voxels * sizes.volumes + LANES, INTS)  # lanes read beyond the end
         runs = -(-voxels // kernels.RUN) if turns < kernels.RUN else 1
         self._state = program.empty(runs * sizes.state, REALS)
         self._cone = on_device(program, spread("cone", cone))
@@ -197,11 +198,7 @@ class _Batch:
     def fit(self, signals: Array) -> tuple[Array, Array, Array]:
         """Fit the signals (m, volumes) of some voxels: coefficients (m, n), residuals (m,), and which failed (m,)."""
         count, sizes = len(signals), self._sizes
-        padded = np.zeros((count, sizes.signals))
-        padded[:, : sizes.volumes] = signals
-        missing = ~np.isfinite(padded).all(axis=1) | ~padded.any(axis=1)
-        padded[missing] = 0
-        self._program.upload(self._signals, padded.ravel())
+        self._program.upload(self._signals, np.ascontiguousarray(signals, np.float32).view(np.int32).ravel())
         values = {**self._cone, **self._out, "signals": self._signals, "state": self._state, "voxels": count}
         self._program.upload(self._out["ends"], np.full(count, kernels.FAILED, np.int32))
         for first in range(0, kernels.RUN, self._turns):
@@ -210,7 +207,7 @@ class _Batch:
         out = self._program.host(self._out["out"], count * sizes.size).view(np.float32).reshape(count, -1)
         errors, ends = (self._program.host(self._out[name], count) for name in ("errors", "ends"))
         residuals = np.sqrt(np.maximum(errors.view(np.float32), 0) / sizes.volumes)
-        return out[:, : sizes.unknowns], residuals, missing | (ends != kernels.FITTED)
+        return out[:, : sizes.unknowns], residuals, ends != kernels.FITTED
 
 
 def _table(values: Array, width: int, height: int = 0) -> Array:

@@ -444,14 +444,27 @@ def leave_out_near(plane: i32, window: i32, near: Ints, distances: Reals):
 
 
 @func
-def begin(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> i32:
+def has_signal(voxel: i32, signals: Ints) -> i32:
+    """Whether all signals of a voxel are finite and one is not 0."""
+    greatest = lanes(0.0)
+    for h in range(SIGNALS // 32):
+        size = absolute(real(from_bits(at(signals, VOLUMES * voxel + 32 * h))))
+        size = where(lane() + 32 * h < VOLUMES, size, 0.0)
+        greatest = maximum(greatest, where(size < BIG, size, BIG))
+    most = team_max(greatest)
+    return where((most > 0.0) & (most < BIG), 1, 0)
+
+
+@func
+def begin(voxel: i32, count: i32, signals: Ints, cone: Cone, work: Working) -> i32:
     """Compute the unconstrained solution; keep those active half-spaces whose multipliers are positive; return their number."""
     for h in range(SIZE // 32):
         total = lanes(0.0)
         for block in range(SIGNALS // 8):
             for part in unrolled(8):
                 k = 8 * block + part
-                total = total + at(cone.projection, SIZE * k + 32 * h) * signals[SIGNALS * voxel + k]
+                signal = real(from_bits(signals[VOLUMES * voxel + minimum(k, VOLUMES - 1)]))
+                total = total + at(cone.projection, SIZE * k + 32 * h) * signal  # 0 beyond the volumes
         put(work.start, 32 * h, total)
         put(work.y, 32 * h, total)
         put(work.multipliers, 32 * h, lanes(0.0))
@@ -468,7 +481,7 @@ def begin(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> 
 
 
 @func
-def finish(voxel: i32, end: i32, signals: Reals, cone: Cone, work: Working, out: Ints, errors: Ints, ends: Ints):
+def finish(voxel: i32, end: i32, signals: Ints, cone: Cone, work: Working, out: Ints, errors: Ints, ends: Ints):
     """Store the coefficients of a voxel, and the squared error of its fit."""
     for h in range(SIZE // 32):
         total = lanes(0.0)
@@ -477,8 +490,8 @@ def finish(voxel: i32, end: i32, signals: Reals, cone: Cone, work: Working, out:
         put(out, SIZE * voxel + 32 * h, bits(total))
     square = lanes(0.0)
     for h in range(SIGNALS // 32):
-        signal = at(signals, SIGNALS * voxel + 32 * h)
-        square = square + signal * signal
+        signal = real(from_bits(at(signals, VOLUMES * voxel + 32 * h)))
+        square = square + where(lane() + 32 * h < VOLUMES, signal * signal, 0.0)
     for h in range(SIZE // 32):
         start = at(work.start, 32 * h)
         apart = start - at(work.y, 32 * h)
@@ -491,7 +504,7 @@ def finish(voxel: i32, end: i32, signals: Reals, cone: Cone, work: Working, out:
 
 
 @func
-def fit_voxel(voxel: i32, count: i32, signals: Reals, cone: Cone, work: Working) -> i32:
+def fit_voxel(voxel: i32, count: i32, signals: Ints, cone: Cone, work: Working) -> i32:
     """Find y; ``count`` half-spaces are active before. Return how many are active after, or -1 if it has failed."""
     held = begin(voxel, count, signals, cone, work)
     greatest = lanes(0.0)
@@ -558,10 +571,13 @@ def take_up(run: i32, work: Working, state: Reals) -> i32:
 
 @func
 def fit_run(
-    item: i32, voxels: i32, first: i32, last: i32, signals: Reals, cone: Cone, work: Working, state: Reals, out: Ints, errors: Ints,
+    item: i32, voxels: i32, first: i32, last: i32, signals: Ints, cone: Cone, work: Working, state: Reals, out: Ints, errors: Ints,
     ends: Ints
 ):
-    """Fit the voxels ``first`` to ``last`` of a run, or as many of them as there are; one that fails is tried again without the active set of the voxel before."""
+    """Fit the voxels ``first`` to ``last`` of a run, or as many of them as there are; one that fails is tried again without the active set of the voxel before.
+
+    Signals are the bits of float32, in rows of VOLUMES.
+    """
     clear(work)
     count = 0
     if first > 0:
@@ -569,7 +585,7 @@ def fit_run(
     for turn in range(minimum(last, voxels - RUN * item) - first):
         voxel = RUN * item + first + turn
         end = FAILED
-        attempts = 0
+        attempts = where(has_signal(voxel, signals) == 1, 0, 2)
         while attempts < 2:
             count = fit_voxel(voxel, count, signals, cone, work)
             end = where(count < 0, FAILED, FITTED)
