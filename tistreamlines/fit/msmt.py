@@ -152,14 +152,14 @@ def fit_msmt(
     program = open_program(device, Source(roots, [sizes], scratch), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
-    voxels, places = np.flatnonzero(mask), np.nonzero(mask)
+    voxels, series = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
     together = min(BATCH if device.on_host else GPU_BATCH, max(len(voxels), 1))
     batch = _Batch(program, problem, sizes, together, kernels.RUN if device.on_host else 1)
     for first in range(0, len(voxels), together):
         progress(first / len(voxels))
         part = slice(first, first + together)
-        rows, signals = voxels[part], data[tuple(place[part] for place in places)]
-        signals = signals if len(problem.volumes) == data.shape[3] else signals[:, problem.volumes]
+        rows = voxels[part]
+        signals = series[rows] if len(problem.volumes) == series.shape[1] else series[rows][:, problem.volumes]
         out[rows], residual[rows], failed[rows] = batch.fit(signals)
     progress(1.0)
     out[failed], residual[failed] = 0, 0
