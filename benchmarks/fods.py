@@ -1,10 +1,11 @@
 """Time of multi-shell multi-tissue CSD, of ours and of MRtrix3's dwi2fod, and how far their coefficients differ.
 
-    python benchmarks/fods.py [--arch cpu] [--shape 40 48 36] [--voxels 4000] [--mrtrix] [--json FILE]
+    python benchmarks/fods.py [--arch cpu] [--shape 40 48 36] [--voxels 4000] [--mrtrix] [--same 2000] [--json FILE]
 
-The series is a generated head of three shells with 288 volumes. Times are of the second fit, after compilation. With
-``--mrtrix``, dwi2fod fits the same voxels with the same responses and two threads. Where other work shares the cores,
-compare the CPU seconds.
+The series is a generated head of three shells with 288 volumes, or many of them side by side if there are to be more
+voxels than it has. Times are of the second fit, after compilation. With ``--mrtrix``, dwi2fod fits the same voxels with
+the same responses and two threads. Where other work shares the cores, compare the CPU seconds. With ``--same``, the CPU
+fits the first voxels, too, and the bits are compared.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import resource
 import subprocess
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel
@@ -65,15 +67,21 @@ def main() -> None:
     parser.add_argument("--shape", type=int, nargs=3, default=(40, 48, 36))
     parser.add_argument("--voxels", type=int, default=4000, help="at most so many, in the middle of the head")
     parser.add_argument("--mrtrix", action="store_true")
+    parser.add_argument("--same", type=int, default=0, help="voxels that the CPU fits, too")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     phantom = make_shells(tuple(options.shape), 140 / options.shape[0])
+    heads = -(-options.voxels // np.count_nonzero(phantom.mask))
+    phantom = replace(phantom, data=np.tile(phantom.data, (heads, 1, 1, 1)), mask=np.tile(phantom.mask, (heads, 1, 1)))
     inside = np.flatnonzero(phantom.mask)
     first = max(len(inside) - options.voxels, 0) // 2
-    mask = np.zeros(phantom.mask.size, bool)
-    mask[inside[first : first + options.voxels]] = True
-    mask = mask.reshape(phantom.mask.shape)
-    gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
+
+    def part(count: int) -> np.ndarray:
+        mask = np.zeros(phantom.mask.size, bool)
+        mask[inside[first : first + count]] = True
+        return mask.reshape(phantom.mask.shape)
+
+    gtab, mask = gradient_table(phantom.bvals, bvecs=phantom.bvecs), part(options.voxels)
     for _ in range(2):
         start, before = time.perf_counter(), time.process_time()
         fit = fit_msmt(phantom.data, gtab, mask, RESPONSES, threads=options.threads, arch=options.arch)
@@ -83,6 +91,10 @@ def main() -> None:
         "arch": options.arch, "voxels": count, "volumes": len(phantom.bvals), "seconds": wall, "cpu_seconds": cpu,
         "microseconds_a_voxel": 1e6 * wall / count, "failed": int(fit.failed.sum()),
     }
+    if options.same:
+        same = part(options.same)
+        there = stacked(fit_msmt(phantom.data, gtab, same, RESPONSES), same)
+        result["other_bits"] = int((there.view(np.int32) != stacked(fit, same).view(np.int32)).any(axis=1).sum())
     if options.mrtrix:
         theirs, wall_there, cpu_there = mrtrix(phantom, mask)
         ours = stacked(fit, mask)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All figures that need a GPU, in one call of about half an hour, or some of them:
 #
-#     benchmarks/on_gpu.sh DATA OTHER OUT [verify|speeds|versions|regions|files|anatomy|products|bytes ...]
+#     benchmarks/on_gpu.sh DATA OTHER OUT [verify|speeds|versions|fods|regions|files|anatomy|products|bytes ...]
 #
 # DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz; OTHER holds the version to compare with
 # (git archive COMMIT tistreamlines benchmarks/archs.py | tar x -C OTHER); OUT receives the JSON files.
@@ -9,7 +9,7 @@
 set -uo pipefail
 data=${1:?DATA} other=${2:?OTHER} out=${3:?OUT}
 shift 3
-chosen=${*:-verify speeds versions regions files anatomy products bytes}
+chosen=${*:-verify speeds versions fods regions files anatomy products bytes}
 mkdir -p "$out"
 failed=0
 
@@ -30,6 +30,8 @@ part speeds python3 benchmarks/speeds.py "$data" --archs "$archs" --out "$out/sp
 # speed and bits beside the other version, with the threshold rule
 part versions python3 benchmarks/versions.py "$other" --archs "$archs" --dgs boot,prob,det,ptt --data "$data" \
     --nseeds 500000 --turns 2 --repeat 12 --out "$out/versions.json"
+# an HCP-sized series of 0.9 million voxels fitted within 2 s; the first voxels with the bits of the CPU
+part fods python3 benchmarks/fods.py --arch "${archs%%,*}" --voxels 900000 --same 4000 --json "$out/fods.json"
 # regions and anatomical rules beside a plain run
 part regions python3 benchmarks/regions.py "$data" --archs "$archs" --dgs prob --out "$out/regions.json"
 # whole commands, ours and cuslines', each with empty caches and with those of an earlier process
