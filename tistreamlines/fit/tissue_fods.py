@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import HIGHEST_ORDER, TISSUES, tissue_shells
+from .tissues import HIGHEST_ORDER, TISSUES, doubts, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
@@ -84,6 +85,8 @@ def tissue_fods(
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)
     solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
+    for sentence in doubts(solved.problem):
+        warnings.warn(sentence, stacklevel=2)
     if not all(np.isfinite(values).all() for values in solved.coefficients.values()):
         raise DeviceError(f"--arch {arch}: the device gave coefficients that are not finite; give --arch {CPU}")
     if not (mask & ~solved.failed).any():
@@ -135,12 +138,8 @@ def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list
     if len(orders) > len(responses):
         raise ParameterError(f"--lmax has {len(orders)} orders for {len(responses)} tissues ({', '.join(responses)}): "
                              "give one for each")
-    highest_of = {name: 2 * rows.shape[1] - 2 for name, rows in responses.items()}
-    for (name, most), order in zip(highest_of.items(), orders, strict=False):
-        if order > most:
-            raise ParameterError(f"--lmax has {order} for {name}, whose response has order {most}: give at most that")
     limits = [highest, *[HIGHEST_ORDER] * (len(responses) - 1)]
-    known = [min(most, limit) for most, limit in zip(highest_of.values(), limits, strict=True)]
+    known = [min(2 * rows.shape[1] - 2, limit) for rows, limit in zip(responses.values(), limits, strict=True)]
     return [*orders, *known[len(orders) :]]
 
 
