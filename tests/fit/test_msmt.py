@@ -148,6 +148,13 @@ def test_shells_are_those_of_mrtrix3():
     assert "volume 9 of b = 1500" in sentence
 
 
+def test_a_stray_volume_of_low_b_is_no_shell():
+    """Volumes of b = 0 are no neighbours of it, as in MRtrix3."""
+    bvals = np.array([0, 5, 10, 50, 990, 1000, 1010])
+    table = gradient_table(bvals, bvecs=np.eye(3)[np.arange(len(bvals)) % 3], b0_threshold=20)
+    assert [np.flatnonzero(shell).tolist() for shell in tissue_shells(table)] == [[0, 1, 2], [4, 5, 6]]
+
+
 def test_low_b_values_are_unweighted_where_there_is_no_lower_one():
     """MRtrix3 takes them for a shell, of as many rows."""
     bvals = np.array([15, 20, 990, 1000, 1010])

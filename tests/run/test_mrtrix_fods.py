@@ -1,4 +1,4 @@
-"""MRtrix3's own tests of ``dwi2fod msmt_csd`` and ``mtnormalise``, with ``tistreamlines fod`` in place of these programs.
+"""MRtrix3's own tests of ``dwi2fod msmt_csd`` and ``mtnormalise``, with ``tistreamlines fod`` in their place.
 
 The commands and the bound are those of ``testing/binaries/tests`` in MRtrix3 3.0.8. MRTRIX3_TEST_DATA names a copy of
 its test_data, where the results are. Without it, there is the phantom in shared/data, and the installed programs make

@@ -21,7 +21,7 @@ from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import HIGHEST_ORDER, TISSUES, doubts, tissue_shells
+from .tissues import HIGHEST_ORDER, TISSUES, WHITE, doubts, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
@@ -107,7 +107,7 @@ def responses_of(
     """Return the responses of files, or those of dhollander and the voxels that they are estimated from."""
     tell("responses", 0)
     if files:
-        return {name: response_of_file(file, dwi.gtab) for name, file in files.items()}, {}
+        return {name: response_of_file(file, dwi.gtab, name) for name, file in files.items()}, {}
     try:
         estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
     except InputError as error:
@@ -118,8 +118,8 @@ def responses_of(
     return responses, {name: estimated.selections[name] for name in TISSUES}
 
 
-def response_of_file(file: PathLike, gtab: GradientTable) -> npt.NDArray[np.float64]:
-    """Read MRtrix3's text of a response (shells, degrees), and check that it is of the shells of a series."""
+def response_of_file(file: PathLike, gtab: GradientTable, tissue: str) -> npt.NDArray[np.float64]:
+    """Read MRtrix3's text of a response (shells, degrees), and check that it is one of the tissue and of the series."""
     table = read_response(file)
     if len(widths := {len(row) for row in table.rows}) > 1:
         raise InputError(f"{table.name}: has rows of {min(widths)} to {max(widths)} numbers; give rows of one length")
@@ -130,7 +130,24 @@ def response_of_file(file: PathLike, gtab: GradientTable) -> npt.NDArray[np.floa
             f"{table.name}: has {len(table.rows)} rows, but the series the shells b = {listed}: give a response of "
             f"these, or choose shells with {flag('shells')}"
         )
-    return np.array(table.rows)
+    rows = np.array(table.rows)
+    if reason := _doubt(rows, tissue):
+        raise InputError(f"{table.name}: {reason}: give a response of {tissue}, as of dwi2response")
+    return rows
+
+
+def _doubt(rows: Array, tissue: str) -> str | None:
+    """Return why rows (shells, degrees) are no response of a tissue; None if they may be one."""
+    if not np.isfinite(rows).all():
+        return f"has {rows[~np.isfinite(rows)][0]:g}"
+    means = rows[:, 0]
+    if means.min() < 0 or not means.any():
+        return f"the mean signal of row {means.argmin() + 1} is {means.min():g}"
+    if tissue == WHITE and not rows[:, 1:].any():
+        return "has no column but that of the mean signal, so FODs would have no direction"
+    if tissue == WHITE and rows[np.abs(rows[:, 1]).argmax(), 1] > 0:
+        return f"its second column has {rows[:, 1].max():g} and is not negative, so signals would be high along fibres"
+    return None
 
 
 def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list[int]:

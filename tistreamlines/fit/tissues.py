@@ -156,7 +156,7 @@ def tissue_shells(gtab: GradientTable) -> list[Volumes]:
     """
     bvals: Array = np.round(np.asarray(gtab.bvals, np.float64), 6)
     unweighted = unweighted_volumes(gtab)
-    shells = [] if unweighted.all() else clusters(bvals, ~unweighted, bvals)
+    shells = [] if unweighted.all() else clusters(bvals, ~unweighted)
     return [unweighted, *shells] if unweighted.any() else shells
 
 

@@ -267,7 +267,7 @@ def _reserved(folder: Path, *, force: bool) -> Generator[None, None, None]:
     with ExitStack() as held:
         with drafts.explained(folder):
             try:
-                held.enter_context(drafts.reserved(folder))
+                held.enter_context(drafts.reserved(drafts.real_path(folder)))
             except BlockingIOError:
                 text = f"{folder}: another run is writing it; wait for its end, or give another name"
                 raise BusyError(text) from None
