@@ -253,7 +253,7 @@ def _page(report: PathLike | None, folder: Path | None, series: Series, *, force
     page = Path(report)
     if page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
-    if folder is not None and page.resolve().parent == folder.resolve():
+    if folder is not None and drafts.real_path(page).parent == drafts.real_path(folder):
         raise OutputError(f"{page}: the folder is written as a whole; put the report beside it")
     check_name(page, taken_by(series.values()))
     drafts.check_target(page, force=force)
