@@ -80,7 +80,7 @@ class TestTruth:
 
 
     def test_few_directions_are_enough(self):
-        """They do not determine FODs of order 6, which MRtrix3 fits none the less."""
+        """They do not determine FODs of order 6, with which single fibres are selected."""
         scan = head(28, shells={0.0: 2, 1000.0: 20})
         estimate = estimate_responses(scan.data, scan.gtab, scan.mask)
         for name, voxels in estimate.selections.items():
@@ -169,7 +169,7 @@ class TestInvariance:
 class TestErrors:
     @pytest.mark.filterwarnings("ignore:the response of")
     def test_one_line_each(self, scan):
-        small, six = np.zeros_like(scan.mask), head(20, shells={0.0: 1, 1000.0: 6})
+        small = np.zeros_like(scan.mask)
         small[14:18, 14:18, 14:18] = True
         weighted = np.flatnonzero(scan.gtab.bvals > 0)
         flat = np.ones_like(scan.data)
@@ -178,7 +178,6 @@ class TestErrors:
             ((scan.data, scan.gtab, small), "nothing of the mask's 64 voxels is left after 3 erosions"),
             ((scan.data[..., weighted], reordered(scan.gtab, weighted), scan.mask), "no volume has a b-value up to 10"),
             ((scan.data[:-1], scan.gtab, scan.mask), "mask is"),
-            ((six.data, six.gtab, six.mask, TissueRules(erosions=0)), "6 diffusion-weighted volumes do not determine"),
             ((flat, scan.gtab, scan.mask), "falls with the b-value in no voxel"),
             ((scan.data * np.nan, scan.gtab, scan.mask), "falls with the b-value in no voxel"),
             ((scan.data, scan.gtab, scan.mask, TissueRules(fa=1.0)), "no voxel of the eroded mask is white matter"),
@@ -215,16 +214,19 @@ class TestMrtrix:
         self.compare(estimate, tmp_path, ["dwi.nii", "-mask", "mask.nii", "-fslgrad", "bvecs", "bvals"])
 
     @needs_crop
-    def test_brain(self, tmp_path):
-        image = nib.load(CROP / "dwi.nii.gz")
-        bvals, bvecs = np.loadtxt(CROP / "dwi.bval"), np.loadtxt(CROP / "dwi.bvec")
-        bvecs = bvecs if bvecs.shape[1] == 3 else bvecs.T
+    @pytest.mark.filterwarnings("ignore:the response of gm")
+    @pytest.mark.parametrize("part", [1, 5])
+    def test_brain(self, tmp_path, part):
+        """Also with 12 directions, which do not determine the FODs that select single fibres."""
+        image, volumes = nib.load(CROP / "dwi.nii.gz"), slice(part - 1, None, part)
+        data, mask = np.asarray(image.dataobj)[..., volumes], np.asarray(nib.load(CROP / "mask.nii.gz").dataobj) > 0
+        bvals, bvecs = np.loadtxt(CROP / "dwi.bval")[volumes], np.loadtxt(CROP / "dwi.bvec").T[volumes]
         axes = image.affine[:3, :3] / np.linalg.norm(image.affine[:3, :3], axis=0)
         gtab = gradient_table(bvals, bvecs=bvecs * [-1, 1, 1] @ axes.T, b0_threshold=B0)  # in the scanner's frame
-        mask = np.asarray(nib.load(CROP / "mask.nii.gz").dataobj) > 0
-        estimate = estimate_responses(np.asarray(image.dataobj), gtab, mask)
-        gradients = ["-fslgrad", str(CROP / "dwi.bvec"), str(CROP / "dwi.bval")]
-        self.compare(estimate, tmp_path, [str(CROP / "dwi.nii.gz"), "-mask", str(CROP / "mask.nii.gz"), *gradients])
+        estimate = estimate_responses(data, gtab, mask)
+        nib.save(nib.Nifti1Image(data, image.affine), tmp_path / "dwi.nii")
+        np.savetxt(tmp_path / "grad.b", np.column_stack([gtab.bvecs, bvals]))
+        self.compare(estimate, tmp_path, ["dwi.nii", "-mask", str(CROP / "mask.nii.gz"), "-grad", "grad.b"])
 
     def compare(self, estimate, folder, series):
         """Degrees 0 and 2 within 1 %, and nearly the same voxels."""

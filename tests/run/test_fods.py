@@ -250,6 +250,10 @@ def test_folders_are_not_overwritten(folder, tmp_path, run):
     one_line(run(*words), 1, "is not empty", "--force")
     assert run(*words, "--force", "--format", "nii.gz").code == 0
     assert not (tmp_path / "fods/wmfod.mif").exists()
+    (tmp_path / "link").symlink_to("fods")
+    assert run(*words[:5], tmp_path / "link", *words[6:], "--force").code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "fods/wmfod.mif").exists()
     (tmp_path / "fods/notes.txt").write_text("text")
     one_line(run(*words, "--force"), 1, "notes.txt", "remove it")
     (tmp_path / "file").write_text("text")
@@ -312,7 +316,9 @@ def test_wrong_options_are_named(folder, options, words):
     ([60] * 26 + [2000] * 26, {"model": "msmt"}, "the lowest b-value"), ([0] * 52, {}, "the highest b-value is 0"),
     (None, {"mask": "ten"}, "mask"), (None, {"mask": "none"}, "mask"),
     (None, {"shells": 700}, "--shells has 700"), (None, {"response_wm": "missing"}, "no such file"),
-    (None, {"response_wm": "ragged"}, "rows of"), (None, {"response_wm": "nan"}, "finite"),
+    (None, {"response_wm": "ragged"}, "rows of"), (None, {"response_wm": "nan"}, "has nan"),
+    (None, {"response_wm": "gm.txt"}, "no direction"), (None, {"response_wm": "negative"}, "of row 2 is -550"),
+    (None, {"response_wm": "flat"}, "not negative"), (None, {"response_wm": "three", "response_csf": "zero"}, "1 is 0"),
     (None, {"report": "page.txt"}, "unknown suffix"), (None, {"response_wm": "three", "lmax": (8, 0)}, "--lmax"),
 ])
 def test_bad_input_is_one_line(phantom, folder, tmp_path, bvals, options, words):
@@ -320,8 +326,12 @@ def test_bad_input_is_one_line(phantom, folder, tmp_path, bvals, options, words)
     few[tuple(np.argwhere(phantom.mask)[:10].T)] = 1
     (tmp_path / "ragged").write_text("1 0\n2\n3 4\n")
     (tmp_path / "nan").write_text("nan 0\n2 1\n3 4\n")
+    (tmp_path / "negative").write_text("1050 0\n-550 -220\n310 -210\n")
+    (tmp_path / "flat").write_text("1050 0\n550 220\n310 210\n")
+    (tmp_path / "zero").write_text("0\n0\n0\n")
     named = {"ten": few, "none": few * 0, "three": folder / "wm.txt", "page.txt": tmp_path / "page.txt"}
-    named |= {name: tmp_path / name for name in ("missing", "ragged", "nan")}
+    named |= {name: tmp_path / name for name in ("missing", "ragged", "nan", "negative", "flat", "zero")}
+    named["gm.txt"] = folder / "gm.txt"
     options = {name: named.get(value, value) if isinstance(value, str) else value for name, value in options.items()}
     options = {"mask": phantom.mask, **options}
     vectors = np.random.default_rng(1).normal(size=(len(phantom.bvals), 3))

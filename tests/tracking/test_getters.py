@@ -61,6 +61,6 @@ def test_citations(dg):
 def test_words():
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a or b", "a, b or c"]
     assert describe_default("sm_lambda") == "0.006 for opdt, 0.003 for csa"
-    orders = "4 for opdt, 6 for csa, 8 for csd, 8 for msmt"
-    assert absent("sh_order") == f"{orders}, or the highest that the directions determine"
+    orders = "4 for opdt, 6 for csa, 8 for csd"
+    assert absent("sh_order") == f"{orders}, or the highest that the directions determine; 8 for msmt"
     assert describe_default("max_angle").startswith("30 for boot, 25 for prob, 20 for det")

@@ -41,8 +41,8 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
         help="csd fits white matter to one shell; msmt fits white matter, grey matter and fluid to all shells.  "
         "[default: msmt for three or more shells, b = 0 among them, else csd]")
 @group_option(MODEL)("--lmax", metavar="ORDERS",
-        help="Orders of the spherical harmonics, even: of white matter, or of each tissue, as 8,0,0.  [default: 8 or "
-        "the highest that the directions determine, and 0]")
+        help="Orders of the spherical harmonics, even: of white matter, or of each tissue, as 8,0,0.  [default: 8, "
+        "with csd at most what the directions determine, and 0]")
 @group_option(MODEL)("--response-wm", metavar="FILE",
         help="Response of white matter for msmt, MRtrix3's text with a row for each shell.  [default: the responses "
         "are estimated as by MRtrix3's dwi2response dhollander]")

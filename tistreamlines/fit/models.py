@@ -284,8 +284,8 @@ class FitOptions:
     sh_order: int = option(
         None, MODEL, "Order of the spherical harmonics of the model, even.", unit="order", low=2, high=12,
         only={"model": MODELS.keys()},
-        absent=", ".join(f"{row.order} for {name}" for name, row in MODELS.items())
-        + ", or the highest that the directions determine",
+        absent=", ".join(f"{row.order} for {name}" for name, row in MODELS.items() if not row.all_shells)
+        + f", or the highest that the directions determine; {MODELS['msmt'].order} for msmt",
     )
     sm_lambda: float = option(
         None, MODEL, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,

@@ -43,13 +43,13 @@ def shells(gtab: GradientTable) -> list[Volumes]:
     bvals: Array = np.round(np.asarray(gtab.bvals, np.float64), 6)  # DIPY's have rounding errors
     if not weighted.any():
         return []
-    return clusters(bvals, weighted, bvals[weighted])
+    return clusters(bvals, weighted)
 
 
-def clusters(bvals: Array, weighted: Volumes, neighbours: Array) -> list[Volumes]:
-    """Return the volumes (n,) of each shell among the ``weighted`` ones; all ``neighbours`` of a b-value count."""
-    known, near = np.sort(bvals[weighted]), np.sort(neighbours)
-    linked = np.searchsorted(near, known + NEIGHBOUR) - np.searchsorted(near, known - NEIGHBOUR, side="right")
+def clusters(bvals: Array, weighted: Volumes) -> list[Volumes]:
+    """Return the volumes (n,) of each shell among the ``weighted`` ones."""
+    known = np.sort(bvals[weighted])
+    linked = np.searchsorted(known, known + NEIGHBOUR) - np.searchsorted(known, known - NEIGHBOUR, side="right")
     core = known[linked >= LINKAGE] if (linked >= LINKAGE).any() else known
     cluster = np.cumsum(np.diff(core, prepend=core[:1]) >= NEIGHBOUR)
     after = np.clip(np.searchsorted(core, bvals), 1, max(len(core) - 1, 1))

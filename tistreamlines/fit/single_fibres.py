@@ -9,18 +9,16 @@ spherical deconvolution. Proc ISMRM 27, 2019.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
-from ..errors import InputError
 from ..space.harmonics import from_harmonics, monomials, order_of, to_descoteaux
 from ..space.sphere import load_sphere
 from .msmt import fit_msmt
-from .tissues import BASIS, CSF, WHITE, TissueProblem
+from .tissues import BASIS, CSF, WHITE
 
 Voxels = npt.NDArray[np.bool_]
 
@@ -40,16 +38,15 @@ def single_fibres(
     """Return so many voxels (m,) of white matter whose FOD is most like that of a single fibre.
 
     FODs and CSF are fitted with a sharp response that stands in for that of white matter. A voxel ranks high if the
-    peak of its FOD is high over the sum of both tissues. With few directions, the order of FODs is lower than in
-    MRtrix3.
+    peak of its FOD is high over the sum of both tissues.
     """
     level = np.median(signals[white].mean(axis=1, dtype=np.float64)) * math.sqrt(4 * math.pi)
     stand_in = np.tile(level * np.array(STAND_IN), (len(csf), 1))
     stand_in[0, 1:] = 0
     tissues = {WHITE: stand_in, CSF: csf}
     for order, multiple in RANKINGS:
-        rows, orders = signals[white][:, None, None], (_known_order(gtab, tissues, order), 0)
-        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), tissues, orders, threads)
+        rows = signals[white][:, None, None]
+        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), tissues, (order, 0), threads)
         fods, fluid = (fit.coefficients[name][:, 0, 0].astype(np.float64) for name in (WHITE, CSF))
         likeness = np.full(white.shape, -np.inf)
         with np.errstate(all="ignore"):  # voxels without tissue, or without a solution
@@ -57,20 +54,6 @@ def single_fibres(
         likeness[white] = np.nan_to_num(quality, nan=-np.inf, posinf=-np.inf)
         white = highest(likeness, white, multiple * count)
     return white
-
-
-def _known_order(gtab: GradientTable, tissues: Mapping[str, Array], order: int) -> int:
-    """Return the highest order up to this one whose coefficients the gradients determine."""
-    for known in range(order, 0, -2):
-        try:
-            TissueProblem.of(gtab, tissues, (known, 0))
-        except InputError:
-            continue
-        return known
-    raise InputError(
-        f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes do not determine FODs beside CSF, with which "
-        "voxels of single fibres are selected: give a series of more directions, or responses"
-    )
 
 
 def _peaks(functions: Array, threads: int | None) -> Array:

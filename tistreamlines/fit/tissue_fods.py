@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import HIGHEST_ORDER, TISSUES, tissue_shells
+from .tissues import HIGHEST_ORDER, TISSUES, WHITE, doubts, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
@@ -84,6 +85,8 @@ def tissue_fods(
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)
     solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
+    for sentence in doubts(solved.problem):
+        warnings.warn(sentence, stacklevel=2)
     if not all(np.isfinite(values).all() for values in solved.coefficients.values()):
         raise DeviceError(f"--arch {arch}: the device gave coefficients that are not finite; give --arch {CPU}")
     if not (mask & ~solved.failed).any():
@@ -104,7 +107,7 @@ def responses_of(
     """Return the responses of files, or those of dhollander and the voxels that they are estimated from."""
     tell("responses", 0)
     if files:
-        return {name: response_of_file(file, dwi.gtab) for name, file in files.items()}, {}
+        return {name: response_of_file(file, dwi.gtab, name) for name, file in files.items()}, {}
     try:
         estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
     except InputError as error:
@@ -115,8 +118,8 @@ def responses_of(
     return responses, {name: estimated.selections[name] for name in TISSUES}
 
 
-def response_of_file(file: PathLike, gtab: GradientTable) -> npt.NDArray[np.float64]:
-    """Read MRtrix3's text of a response (shells, degrees), and check that it is of the shells of a series."""
+def response_of_file(file: PathLike, gtab: GradientTable, tissue: str) -> npt.NDArray[np.float64]:
+    """Read MRtrix3's text of a response (shells, degrees), and check that it is one of the tissue and of the series."""
     table = read_response(file)
     if len(widths := {len(row) for row in table.rows}) > 1:
         raise InputError(f"{table.name}: has rows of {min(widths)} to {max(widths)} numbers; give rows of one length")
@@ -127,7 +130,24 @@ def response_of_file(file: PathLike, gtab: GradientTable) -> npt.NDArray[np.floa
             f"{table.name}: has {len(table.rows)} rows, but the series the shells b = {listed}: give a response of "
             f"these, or choose shells with {flag('shells')}"
         )
-    return np.array(table.rows)
+    rows = np.array(table.rows)
+    if reason := _doubt(rows, tissue):
+        raise InputError(f"{table.name}: {reason}: give a response of {tissue}, as of dwi2response")
+    return rows
+
+
+def _doubt(rows: Array, tissue: str) -> str | None:
+    """Return why rows (shells, degrees) are no response of a tissue; None if they may be one."""
+    if not np.isfinite(rows).all():
+        return f"has {rows[~np.isfinite(rows)][0]:g}"
+    means = rows[:, 0]
+    if means.min() < 0 or not means.any():
+        return f"the mean signal of row {means.argmin() + 1} is {means.min():g}"
+    if tissue == WHITE and not rows[:, 1:].any():
+        return "has no column but that of the mean signal, so FODs would have no direction"
+    if tissue == WHITE and rows[np.abs(rows[:, 1]).argmax(), 1] > 0:
+        return f"its second column has {rows[:, 1].max():g} and is not negative, so signals would be high along fibres"
+    return None
 
 
 def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list[int]:
@@ -135,12 +155,8 @@ def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list
     if len(orders) > len(responses):
         raise ParameterError(f"--lmax has {len(orders)} orders for {len(responses)} tissues ({', '.join(responses)}): "
                              "give one for each")
-    highest_of = {name: 2 * rows.shape[1] - 2 for name, rows in responses.items()}
-    for (name, most), order in zip(highest_of.items(), orders, strict=False):
-        if order > most:
-            raise ParameterError(f"--lmax has {order} for {name}, whose response has order {most}: give at most that")
     limits = [highest, *[HIGHEST_ORDER] * (len(responses) - 1)]
-    known = [min(most, limit) for most, limit in zip(highest_of.values(), limits, strict=True)]
+    known = [min(2 * rows.shape[1] - 2, limit) for rows, limit in zip(responses.values(), limits, strict=True)]
     return [*orders, *known[len(orders) :]]
 
 

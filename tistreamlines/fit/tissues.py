@@ -76,7 +76,7 @@ class TissueProblem:
         Raises
         ------
         InputError
-            If shells and responses do not match, or the gradients do not determine all coefficients.
+            If shells and responses do not match, or the responses do not tell the tissues apart.
         """
         shells = tissue_shells(gtab)
         tables = {name: _checked(name, response, gtab, shells) for name, response in responses.items()}
@@ -89,20 +89,19 @@ class TissueProblem:
         vectors, parts = np.asarray(gtab.bvecs, np.float64)[volumes], []
         for name, order in known.items():
             parts.append(_convolved(tables[name][number[volumes]], vectors, order))
-        design = np.concatenate(parts, axis=1)
-        if design.shape[1] > len(volumes):
+        problem = cls(known, volumes, np.concatenate(parts, axis=1), _amplitudes(known))
+        means = problem.design[:, [part.start for part in problem.parts().values()]]  # signals of even tissues
+        if _rank(means) < len(known):
             raise InputError(
-                f"{len(volumes)} volumes do not determine the {design.shape[1]} coefficients of "
-                f"{', '.join(f'{name} (order {order})' for name, order in known.items())}: give lower orders"
-            )
-        problem = cls(known, volumes, design, _amplitudes(known))
-        values = np.linalg.eigvalsh(design.T @ design)
-        if not values[0] > DETERMINED * values[-1]:
-            raise InputError(
-                "the responses and gradients do not determine the coefficients of "
-                f"{' and '.join(known)}: give lower orders, or responses that differ more"
+                f"the responses of {' and '.join(known)} do not tell these tissues apart in {len(shells)} shells: give "
+                "responses that differ more, or fewer tissues"
             )
         return problem
+
+    @cached_property
+    def determined(self) -> int:
+        """How many coefficients the signals determine; the other ones follow from the constraints and the ridge."""
+        return _rank(self.design)
 
     @cached_property
     def factor(self) -> Array:
@@ -132,6 +131,24 @@ class TissueProblem:
         return {name: slice(*ends[k : k + 2]) for k, name in enumerate(self.orders)}
 
 
+def doubts(problem: TissueProblem) -> list[str]:
+    """Return a sentence about coefficients that the signals do not determine; none if they determine all.
+
+    With few directions, these are of high degrees. They are what keeps amplitudes from being negative, and as small as
+    that allows. So fibres that cross are found better than at a lower order: in a generated head with 30 directions of
+    b = 1000, axes are wrong by 8.6 degrees in the mean at order 8, and by 13.8 at order 6 (with 12 directions, by 11.4
+    and 15.3). MRtrix3 solves the same problem, but its constraints give way a little (its ``-neg_lambda``): FODs of 12
+    to 30 directions differ by 0.5 % from its default, and by 1e-5 from its solution with ``-neg_lambda 1e-13``.
+    """
+    if (known := problem.determined) == (count := problem.design.shape[1]):
+        return []
+    tissues = ", ".join(f"{name} of order {order}" for name, order in problem.orders.items())
+    return [
+        f"{len(problem.volumes)} volumes determine {known} of the {count} coefficients of {tissues}; the others follow "
+        "from amplitudes that are not negative, as in MRtrix3"
+    ]
+
+
 def tissue_shells(gtab: GradientTable) -> list[Volumes]:
     """Return the volumes (n,) of each shell by rising b-value, unweighted ones first, as MRtrix3 does.
 
@@ -139,7 +156,7 @@ def tissue_shells(gtab: GradientTable) -> list[Volumes]:
     """
     bvals: Array = np.round(np.asarray(gtab.bvals, np.float64), 6)
     unweighted = unweighted_volumes(gtab)
-    shells = [] if unweighted.all() else clusters(bvals, ~unweighted, bvals)
+    shells = [] if unweighted.all() else clusters(bvals, ~unweighted)
     return [unweighted, *shells] if unweighted.any() else shells
 
 
@@ -153,6 +170,12 @@ def check_unweighted(gtab: GradientTable) -> None:
     """Check that a series has volumes without diffusion weighting."""
     if not unweighted_volumes(gtab).any():
         raise InputError(f"no volume has a b-value up to {gtab.b0_threshold:g}: give a series with b = 0")
+
+
+def _rank(matrix: Array) -> int:
+    """Return the number of unknowns that a system of equations (k, n) determines."""
+    values = np.linalg.eigvalsh(matrix.T @ matrix)
+    return int((values > DETERMINED * values[-1]).sum())
 
 
 def _checked(name: str, response: Array, gtab: GradientTable, shells: Sequence[Volumes]) -> Array:
@@ -172,14 +195,13 @@ def _checked(name: str, response: Array, gtab: GradientTable, shells: Sequence[V
 
 def _orders_of(tables: Mapping[str, Array], orders: Sequence[int] | None) -> dict[str, int]:
     """Return the order of each tissue."""
-    highest = {name: 2 * table.shape[1] - 2 for name, table in tables.items()}
     if orders is None:
-        return {name: min(order, HIGHEST_ORDER) for name, order in highest.items()}
+        return {name: min(2 * table.shape[1] - 2, HIGHEST_ORDER) for name, table in tables.items()}
     if len(orders) != len(tables):
         raise InputError(f"{len(orders)} orders are not those of {', '.join(tables)}: give one for each")
-    for (name, most), order in zip(highest.items(), orders, strict=True):
-        if order < 0 or order % 2 or order > most:
-            raise InputError(f"order {order} of {name}: give an even number from 0 to {most}, that of its response")
+    for name, order in zip(tables, orders, strict=True):
+        if order < 0 or order % 2:
+            raise InputError(f"order {order} of {name}: give an even number from 0 on")
     return dict(zip(tables, orders, strict=True))
 
 
@@ -200,7 +222,8 @@ def _convolved(rows: Array, vectors: Array, order: int) -> Array:
     """Return the signal (k, coefficients) of each harmonic from the response of each volume (k, degrees)."""
     l_values = degrees(order)[0]
     zonal = np.sqrt((2 * l_values + 1) / (4 * np.pi))  # harmonics along z
-    return sampling_matrix(vectors, order, BASIS) * rows[:, l_values // 2] / zonal
+    known = np.pad(rows, ((0, 0), (0, max(order // 2 + 1 - rows.shape[1], 0))))  # degrees that a response lacks are 0
+    return sampling_matrix(vectors, order, BASIS) * known[:, l_values // 2] / zonal
 
 
 def _amplitudes(orders: Mapping[str, int]) -> Array:

@@ -194,24 +194,27 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
 def completed_folder(path: Path, replaced: Collection[str], *, force: bool) -> Generator[Path, None, None]:
     """Hand out a hidden folder, which gets the name ``path`` at the end of the block and replaces an earlier one.
 
+    If ``path`` is a link, the folder is where it points to.
+
     Raises
     ------
     OutputError
         As :func:`check_folder_target`, or if the folder cannot be written.
     """
     check_folder_target(path, replaced, force=force)
-    with explained(path), hidden_folder(path) as hidden:
-        draft, earlier = hidden / path.name, hidden / "earlier"
+    place = real_path(path)
+    with explained(path), hidden_folder(place) as hidden:
+        draft, earlier = hidden / place.name, hidden / "earlier"
         draft.mkdir()
         yield draft
         check_folder_target(path, replaced, force=force)
-        if path.exists():
-            path.rename(earlier)
+        if place.exists():
+            place.rename(earlier)
         try:
-            draft.rename(path)
+            draft.rename(place)
         except OSError:
             if earlier.exists():
-                earlier.rename(path)
+                earlier.rename(place)
             raise
 
 
@@ -228,8 +231,14 @@ def check_folder_target(path: Path, replaced: Collection[str], *, force: bool) -
         raise OutputError(f"{path}: is not empty; give another name, or --force to replace it")
     if others := [name for name in there if name not in replaced]:
         raise OutputError(f"{path}: has {others[0]}, which is not replaced; remove it, or give another name")
-    if not os.access(path.parent, os.W_OK) or not may_replace(path):
-        raise OutputError(f"{path}: no permission to replace it in folder {path.parent}; give another name")
+    place = real_path(path)
+    if not os.access(place.parent, os.W_OK) or not may_replace(place):
+        raise OutputError(f"{path}: no permission to replace it in folder {place.parent}; give another name")
+
+
+def real_path(path: Path) -> Path:
+    """Return the path without links and ``..``; a link to itself stays."""
+    return Path(os.path.realpath(path))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ..io import drafts
 from ..io.cache import source_hash, with_plugins
 from ..io.gradients import drain
 from ..io.nifti import Dwi, load_mask, open_dwi
-from ..option import file_of, listed, whole
+from ..option import file_of, flag, listed, whole
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, list_keywords
 from ..report.content import SUFFIXES
@@ -80,6 +80,19 @@ class FodOptions(TypedDict, total=False):
     sh_basis: str
     report: PathLike | None
     force: bool
+
+
+class FodLog(Log):
+    """The log of a run in which the order of the harmonics is --lmax."""
+
+    def note(self, text: str) -> None:
+        """Record a choice that was made for the user."""
+        super().note(_with_own_names(text))
+
+
+def _with_own_names(text: str) -> str:
+    """Return a message of the models with the name that the option of the order has here."""
+    return text.replace(flag("sh_order"), "--lmax")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +158,7 @@ def fit_fods(
         series of three or more shells, b = 0 among them, and where an option is of msmt, else csd.
     lmax : int, sequence of int or str, optional
         Orders of the harmonics, even: of white matter, or of white matter, grey matter and fluid, such as (8, 0, 0). By
-        default 8, or the highest that the directions determine, and 0.
+        default 8, for csd at most the order that the directions determine, and 0.
     format : str
         'mif', the default, or 'nii.gz'.
     sh_basis : str
@@ -194,7 +207,7 @@ def fit_fods(
     series, notes = series_of({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, gtab)
     target = None if folder is None else Path(folder)
     with bar_or(watcher, progress=progress) as display, ExitStack() as held:
-        log = Log(display)
+        log = FodLog(display)
         if target is not None:
             check_name(target, taken_by(series.values()))
             held.enter_context(_reserved(target, force=force))
@@ -240,7 +253,7 @@ def _page(report: PathLike | None, folder: Path | None, series: Series, *, force
     page = Path(report)
     if page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
-    if folder is not None and page.resolve().parent == folder.resolve():
+    if folder is not None and drafts.real_path(page).parent == drafts.real_path(folder):
         raise OutputError(f"{page}: the folder is written as a whole; put the report beside it")
     check_name(page, taken_by(series.values()))
     drafts.check_target(page, force=force)
@@ -254,7 +267,7 @@ def _reserved(folder: Path, *, force: bool) -> Generator[None, None, None]:
     with ExitStack() as held:
         with drafts.explained(folder):
             try:
-                held.enter_context(drafts.reserved(folder))
+                held.enter_context(drafts.reserved(drafts.real_path(folder)))
             except BlockingIOError:
                 text = f"{folder}: another run is writing it; wait for its end, or give another name"
                 raise BusyError(text) from None
@@ -338,7 +351,10 @@ def _fit(
 
     if chosen.model == "csd":
         log.begin("fit")
-        fit = csd_fods(dwi, fits, chosen, chosen.threads)
+        try:
+            fit = csd_fods(dwi, fits, chosen, chosen.threads)
+        except InputError as error:
+            raise InputError(_with_own_names(error.on_command_line)) from error
     else:
         arch = chosen.arch if chosen.gives("arch") else CPU
         try:

@@ -142,12 +142,12 @@ def check_names(
         check_name(path, taken)
     if tractogram is not None and tractogram.suffix.lower() not in SINKS:
         raise OutputError(f"{tractogram}: unknown suffix {tractogram.suffix!r}; end the name with {', '.join(SINKS)}")
-    places = Counter(path.resolve() for path in (*outputs.product_files, outputs.table) if path is not None)
+    places = Counter(drafts.real_path(path) for path in (*outputs.product_files, outputs.table) if path is not None)
     for name, paths in outputs.products.items():
         for path in paths:
             if "" not in (suffixes := PRODUCTS[name].suffixes) and not suffix_of(path, suffixes):
                 raise OutputError(f"{path}: unknown suffix {path.suffix!r}; end the name with {', '.join(suffixes)}")
-            if places[path.resolve()] > 1:
+            if places[drafts.real_path(path)] > 1:
                 raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in files:
         drafts.check_target(path, force=force or place_of(path) in previous)
@@ -159,7 +159,7 @@ def check_names(
 
 def _check_apart(path: Path, others: Iterable[Path], option: str) -> None:
     """Refuse a name that another output has, and that of the record of a tractogram."""
-    if path.resolve() in {other.resolve() for other in others}:
+    if drafts.real_path(path) in set(map(drafts.real_path, others)):
         raise ParameterError(f"{option} is also the name of another output; give another name")
     if record_at(path) is not None:
         raise OutputError(f"{path}: is the record of a tractogram, and is not replaced; give another name")
@@ -211,7 +211,7 @@ def unfinished(output: Path) -> Path:
 
 def place_of(path: Path) -> Path:
     """Return the place of a file, wherever its name is read; a link is not followed, since it is replaced itself."""
-    return path.parent.resolve() / path.name
+    return drafts.real_path(path.parent) / path.name
 
 
 def previous_outputs(output: Path) -> set[Path]:

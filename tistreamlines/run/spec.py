@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ..aliases import GradientTable
 from ..fit.models import BASIS, MODELS, order_for
 from ..fit.shells import gradients_on_shell, gradients_only, shell_of_models
@@ -132,7 +130,7 @@ def _form(parameters: Parameters, headers: Headers, gtab: GradientTable | None) 
 def with_order(
     parameters: Parameters, gtab: GradientTable | None, note: Callable[[str], object] = lambda _: None, path: str = ""
 ) -> Parameters:
-    """Return the options with the order of the model's harmonics, which the number of directions may limit.
+    """Return the options with the order of the model's harmonics, which the number of directions limits but for msmt.
 
     Defaults of the direction getter follow the order.
 
@@ -146,9 +144,10 @@ def with_order(
     if gtab is None or parameters.model is None:
         return parameters
     method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
+    if order is None and MODELS[parameters.model].all_shells:
+        order = most  # directions do not limit it: see tissues.doubts
     if order is None:
-        shell = ~np.asarray(gtab.b0s_mask) if MODELS[parameters.model].all_shells else shell_of_models(gtab)
-        directions = int(shell.sum())
+        directions = int(shell_of_models(gtab).sum())
         residuals = SIGNALS in method.follows  # a direction more than coefficients leaves some
         order = order_for(parameters.model, directions - residuals)
         if order < most:
