@@ -6,7 +6,8 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from .csd import DIPYS_WEIGHT, Response, fit_csd
 from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
 from .response import FEWEST_FIBRES, csd_response, iterative_response, response_record
-from .tissue_fods import TissueOptions, tissue_fods
+from .tissue_fods import TissueOptions, tissue_fods, tissues_of
 from .tissues import BASIS as TISSUE_BASIS
 from .tissues import TISSUES
 
@@ -32,7 +33,26 @@ DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
-Fitted = tuple[npt.NDArray[np.float32], Json]
+
+
+class Fitted(NamedTuple):
+    """The fit of a model.
+
+    Attributes
+    ----------
+    coefficients : (x, y, z, m) float32
+        In ``BASIS``, 0 outside the mask.
+    chosen : dict
+        What was chosen from the data, for the record.
+    shares : mapping of str to (x, y, z) float32
+        Share of each tissue in a voxel; none of a model without tissues.
+    """
+
+    coefficients: npt.NDArray[np.float32]
+    chosen: Json
+    shares: Mapping[str, npt.NDArray[np.float32]] = MappingProxyType({})
+
+
 Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress], Fitted]
 
 REFERENCES = {
@@ -83,8 +103,7 @@ class Model:
     fit : callable
         Fits the model to a series, of one shell unless ``all_shells``. Its arguments are the series, the voxels to fit
         (x, y, z), the options and the number of CPU threads (None is one per core). The last one is a function that
-        receives the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0 outside
-        the mask, and what it has chosen from the data, for the record.
+        receives the share of fitted voxels.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict
@@ -93,6 +112,9 @@ class Model:
         Arguments of its object in the example of the object's docstring.
     all_shells : bool
         Whether it is fitted to all shells.
+    tissues : callable or None
+        Returns the tissues whose shares its fit has, from the options and the gradients of the series; None if it has
+        no tissues.
     """
 
     title: str
@@ -103,6 +125,7 @@ class Model:
     dipys: Mapping[str, object]
     example: str = ""
     all_shells: bool = False
+    tissues: Callable[[FitOptions, GradientTable], Sequence[str]] | None = None
 
 
 def _fit_with_dipy(kind: str) -> Fit:
@@ -129,7 +152,7 @@ def _fit_with_dipy(kind: str) -> Fit:
             out[block] = np.nan_to_num(model.fit(flat[block].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
 
         in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads)
-        return out.reshape(*mask.shape, -1), {}
+        return Fitted(out.reshape(*mask.shape, -1), {})
 
     return fit
 
@@ -151,7 +174,7 @@ def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pro
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
         coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
-    return coefficients, {"csd_lambda": weight, "response": response_record(response) | {"way": way}}
+    return Fitted(coefficients, {"csd_lambda": weight, "response": response_record(response) | {"way": way}})
 
 
 def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
@@ -164,7 +187,7 @@ def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pr
         fods = turn_coefficients(fods, dwi.space.axes, TISSUE_BASIS)
     whole = np.zeros((*mask.shape, count_of(options.sh_order)), np.float32)  # responses may be of a lower order
     whole[..., : fods.shape[-1]] = to_descoteaux(fods, TISSUE_BASIS)
-    return whole, fit.chosen
+    return Fitted(whole, fit.chosen, fit.shares())
 
 
 def tissue_options(options: FitOptions, orders: tuple[int, ...] = ()) -> TissueOptions:
@@ -248,6 +271,7 @@ MODELS = {
         "CSD of several tissues", {},
         ("Tournier 2004", "Jeurissen 2014", "Dhollander 2016", "Dhollander 2019", "Dhollander 2021"), _fit_msmt, 8, {},
         'response_wm="wm.txt"', all_shells=True,
+        tissues=lambda options, gtab: tissues_of(tissue_options(options).files, gtab),
     ),
 }
 

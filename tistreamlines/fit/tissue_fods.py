@@ -20,7 +20,7 @@ from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import HIGHEST_ORDER, TISSUES, tissue_shells
+from .tissues import GREY, HIGHEST_ORDER, TISSUES, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
@@ -98,6 +98,12 @@ def tissue_fods(
 
 
 # ----------------------------------------------------------------------------------------------------------- responses
+def tissues_of(files: Mapping[str, PathLike], gtab: GradientTable) -> list[str]:
+    """Return the tissues that are fitted: those of the files of responses, or else those that the shells tell apart."""
+    several = len(tissue_shells(gtab)) > FEW
+    return [*files] or [name for name in TISSUES if several or name != GREY]
+
+
 def responses_of(
     dwi: Dwi, mask: npt.NDArray[np.bool_], files: Mapping[str, PathLike], threads: int | None, tell: Tell
 ) -> tuple[Responses, Voxels]:
@@ -110,8 +116,7 @@ def responses_of(
     except InputError as error:
         reason = f"{error.on_command_line.partition(':')[0]}, so no responses are estimated"
         raise InputError(f"{reason}: check series and mask, or give responses with --response-wm") from error
-    left_out = {"gm"} if len(tissue_shells(dwi.gtab)) <= FEW else set()
-    responses = {name: estimated.responses[name] for name in TISSUES if name not in left_out}
+    responses = {name: estimated.responses[name] for name in tissues_of(files, dwi.gtab)}
     return responses, {name: estimated.selections[name] for name in TISSUES}
 
 
