@@ -1,5 +1,8 @@
 """Tissues of a fit of FODs: they end streamlines in the same run, and a five-tissue-type image is made of them."""
 
+import shutil
+import subprocess
+
 import nibabel as nib
 import numpy as np
 import pytest
@@ -99,3 +102,56 @@ def test_without_three_tissues_it_is_one_line(fods, tracked, change, error, word
         ts.track(**tracked | {"dg": "prob"} | named)
     assert words in caught.value.on_command_line
     assert "\n" not in str(caught.value)
+
+
+# --------------------------------------------------------------------------------------- a five-tissue-type image
+def test_a_five_tissue_image_is_made_of_them(fods, tracked, tmp_path, run):
+    """Its fractions sum to 1 where there are FODs, and are 0 elsewhere; MRtrix3 and --act go on from it."""
+    image, wmfod = tmp_path / "5tt.nii.gz", fods.folder / "wmfod.mif"
+    done = run("5tt", "--tissues", fods.folder, "-o", image)
+    assert done.code == 0, done
+    assert done.err.startswith("Warning: the tissues of FODs do not tell cortical from subcortical grey matter")
+    assert done.err.count("\n") == 1
+    values = np.asarray(nib.load(image).dataobj)
+    shares, there = fods.fit.shares(), fods.fit.mask & ~fods.fit.failed
+    np.testing.assert_allclose(values.sum(axis=-1), there, atol=1e-6)
+    expected = [shares["gm"], 0 * shares["gm"], shares["wm"], shares["csf"], 0 * shares["gm"]]
+    np.testing.assert_allclose(values, np.stack(expected, axis=-1), atol=1e-6)
+    seeds = {"seed_mask": tracked["mask"], "nseeds": 300}
+    result = ts.track(sh=wmfod, dg="ifod2", act=image, min_length=0, arch="cpu", **seeds)
+    assert result.stop_reasons["entered_cortex"] > 20
+    assert len(result) > 20
+    if shutil.which("5ttcheck") is None:
+        pytest.skip("MRtrix3 is not installed")
+    checked = subprocess.run(["5ttcheck", image], capture_output=True, text=True, check=False)
+    assert (checked.returncode, "[WARNING]" in checked.stderr) == (0, False)
+    words = ("-act", image, "-seed_image", tracked["mask"], "-select", "20", "-minlength", "0", "-nthreads", "1")
+    subprocess.run(["tckgen", "-quiet", wmfod, tmp_path / "lines.tck", *words], check=True)
+    assert len(nib.streamlines.load(tmp_path / "lines.tck").streamlines) == 20
+
+
+def test_subcortical_grey_matter_is_added_to_them(fods, tmp_path):
+    grey = fods.fit.shares()["gm"]
+    values = np.asarray(ts.five_tissues(
+        tissues=fods.folder, sgm=nib.Nifti1Image((grey > 0.5).astype(np.uint8), fods.space.affine)
+    ).dataobj)
+    assert (values[..., 1][grey > 0.5] >= grey[grey > 0.5] - 1e-6).all()
+    np.testing.assert_allclose(values.sum(axis=-1), fods.fit.mask & ~fods.fit.failed, atol=1e-6)
+
+
+@pytest.mark.parametrize(("change", "error", "words"), [
+    ({"tissues": "nothing"}, InputError, "nothing: has no tissues.mif or tissues.nii.gz: give a folder that"),
+    ({"segmentation": "aseg.nii"}, ParameterError, "--tissues and a segmentation cannot be combined"),
+    ({"pve_wm": "wm.nii"}, ParameterError, "--tissues and --pve-wm cannot be combined"),
+    ({"sgm_amyg_hipp": True}, ParameterError, "--sgm-amyg-hipp needs a segmentation"),
+    ({"tissues": "two"}, InputError, "tissues.nii.gz: has not all of white matter, grey matter and fluid"),
+])
+def test_folders_that_cannot_be_used(fods, tmp_path, change, error, words):
+    (tmp_path / "two").mkdir()
+    shares = np.zeros((*fods.space.shape, 3), np.float32)
+    shares[..., [0, 2]] = 0.5
+    nib.save(nib.Nifti1Image(shares, fods.space.affine), tmp_path / "two/tissues.nii.gz")
+    change |= {"tissues": tmp_path / change["tissues"]} if "tissues" in change else {}
+    with pytest.raises(error) as caught:
+        ts.five_tissues(**{"tissues": fods.folder} | change)
+    assert words in caught.value.on_command_line

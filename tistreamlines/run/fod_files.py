@@ -10,18 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
+from ..errors import InputError
 from ..fit.fod_fit import FodFit
 from ..fit.frames import axes_are_scanners
 from ..fit.tissues import BASIS, RED_GREEN_BLUE
 from ..io.maps import map_content
 from ..io.response import response_file
 from ..io.sidecar import write_record
+from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import frame_of, from_descoteaux, to_descoteaux, turn_coefficients
 
 FORMATS = ("mif", "nii.gz")
 NAMES = {"wm": "wmfod", "gm": "gm", "csf": "csf"}  # of the coefficients of each tissue
-OTHERS = ("voxels", "tissues", "mask", "failed", "residual", "field")
+SHARES = "tissues"  # of the tissues
+OTHERS = ("voxels", SHARES, "mask", "failed", "residual", "field")
 RECORD = "fod.json"
 
 
@@ -34,6 +37,15 @@ def own_names() -> frozenset[str]:
     """Return the names of all files that a folder of FODs may have."""
     images = {f"{name}.{suffix}" for name in (*NAMES.values(), *OTHERS) for suffix in FORMATS}
     return frozenset({RECORD, *map(response_name, NAMES)} | images)
+
+
+def shares_in(folder: Path) -> Path:
+    """Return the image of the shares of tissues in a folder of FODs, whose volumes are CSF, grey and white matter."""
+    path = next((path for suffix in FORMATS if (path := folder / f"{SHARES}.{suffix}").is_file()), None)
+    if path is None:
+        names = listed(f"{SHARES}.{suffix}" for suffix in FORMATS)
+        raise InputError(f"{folder}: has no {names}: give a folder that tistreamlines fod --model msmt has written")
+    return path
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,7 @@ class FodFiles:
         if fit.selections:
             yield "voxels", stacked(fit.selections, fit.mask, np.uint8)
         if len(fit.coefficients) > 1:
-            yield "tissues", stacked(fit.shares(), fit.mask, np.float32)
+            yield SHARES, stacked(fit.shares(), fit.mask, np.float32)
         yield "mask", fit.mask.astype(np.uint8)
         yield "failed", fit.failed.astype(np.uint8)
         yield "residual", fit.residual
