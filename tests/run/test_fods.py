@@ -208,6 +208,22 @@ def test_the_residual_is_that_of_the_fit(folder, phantom):
     np.testing.assert_allclose(result.fit.residual, expected, atol=1e-3 * expected.max())
 
 
+@pytest.mark.parametrize(("way", "options"), [
+    ("fa", {"fa_response": 0.4}), ("tournier", {}), ("1e-3,3e-4,3e-4,300", {}),
+])
+def test_voxels_of_csds_response_are_written(folder, phantom, tmp_path, way, options):
+    """Unless the response is given."""
+    series, common = files_of(folder)
+    result = ts.fit_fods(*series, tmp_path / "fods", model="csd", lmax=4, response=way, **common, **options)
+    path, selections = tmp_path / "fods/voxels.mif", result.fit.selections
+    assert path.exists() == ("wm" in selections) == (way in ("fa", "tournier"))
+    if path.exists():
+        np.testing.assert_array_equal(read(path), np.stack([0 * selections["wm"]] * 2 + [selections["wm"]], axis=-1))
+        unweighted = phantom.data[selections["wm"]][:, phantom.bvals == 0].mean()
+        np.testing.assert_allclose(unweighted, result.record["chosen"]["response"]["b0_signal"], rtol=1e-5)
+        assert result.record["result"]["selected"] == {"wm": selections["wm"].sum()}
+
+
 def test_streamlines_follow_what_is_written(folder, tmp_path):
     """As when the fit is part of the run, bit for bit: nothing is turned on these axes."""
     series, options = files_of(folder)

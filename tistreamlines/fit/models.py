@@ -19,10 +19,10 @@ from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
-from .csd import DIPYS_WEIGHT, Response, fit_csd
+from .csd import DIPYS_WEIGHT, System, fit_system
 from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
-from .response import FEWEST_FIBRES, csd_response, iterative_response, response_record
+from .response import FEWEST_FIBRES, FibreResponse, response_record, single_fibre_response, tensor_response
 from .tissue_fods import TissueOptions, tissue_fods, tissues_of
 from .tissues import BASIS as TISSUE_BASIS
 from .tissues import TISSUES
@@ -157,9 +157,30 @@ def _fit_with_dipy(kind: str) -> Fit:
     return fit
 
 
+class CsdFit(NamedTuple):
+    """A fit of constrained spherical deconvolution: coefficients (x, y, z, m), its equations and its response."""
+
+    coefficients: npt.NDArray[np.float32]
+    system: System
+    response: FibreResponse
+
+    @property
+    def chosen(self) -> Json:
+        """What was chosen from the data, for the record."""
+        response = response_record(self.response.response) | {"way": self.response.way}
+        return {"csd_lambda": self.system.weight, "response": response}
+
+
 def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
-    """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
-    data, gtab = dwi.data, dwi.gtab
+    fit = fit_fibres(dwi.data, dwi.gtab, mask, options, threads, progress)
+    return Fitted(fit.coefficients, fit.chosen)
+
+
+def fit_fibres(
+    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None,
+    progress: Progress = lambda _: None,
+) -> CsdFit:
+    """Fit constrained spherical deconvolution to a shell, with a response estimated from single-fibre voxels."""
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
         warnings.warn(
@@ -170,11 +191,11 @@ def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pro
         )
     with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        response, way, weight = response_and_weight(data, gtab, mask, options, threads)
+        response, weight = response_and_weight(data, gtab, mask, options, threads)
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
-        coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
-    return Fitted(coefficients, {"csd_lambda": weight, "response": response_record(response) | {"way": way}})
+        system = System.of(gtab, response.response, options.sh_order, weight)
+        return CsdFit(fit_system(data, gtab, mask, system, threads, progress), system, response)
 
 
 def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
@@ -198,39 +219,37 @@ def tissue_options(options: FitOptions, orders: tuple[int, ...] = ()) -> TissueO
 
 def response_and_weight(
     data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None
-) -> tuple[Response, str, float]:
-    """Return what CSD is fitted with: the response, DIPY's, in which way it was found, and the weight."""
-    response, way = _response(options.response, data, gtab, mask, options, threads)
-    weight = weight_of(options.csd_lambda)
+) -> tuple[FibreResponse, float]:
+    """Return what CSD is fitted with: the response and the weight."""
+    response, weight = _response(options.response, data, gtab, mask, options, threads), weight_of(options.csd_lambda)
     if weight is None:
-        weight = choose_weight(data, gtab, mask, response, options.sh_order, threads)
-    return response, way, weight
+        weight = choose_weight(data, gtab, mask, response.response, options.sh_order, threads)
+    return response, weight
 
 
 def _response(
     way: Any, data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None
-) -> tuple[Response, str]:
-    """Return the response, DIPY's, and in which way it was found."""
+) -> FibreResponse:
+    """Return the response."""
     if way not in WAYS:
         shell = float(gtab.bvals[~gtab.b0s_mask].mean())
-        return read_response(way).of_shell(shell, options.sh_order), "given"
+        return FibreResponse(read_response(way).of_shell(shell, options.sh_order))
     if way == TOURNIER:
-        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER
+        return single_fibre_response(data, gtab, mask, options.sh_order, threads)
     try:
-        fewest = FEWEST_FIBRES if way == AUTO else 1
-        return csd_response(data, gtab, mask, options.fa_response, threads, fewest)[0], FA
+        return tensor_response(data, gtab, mask, options.fa_response, threads, FEWEST_FIBRES if way == AUTO else 1)
     except InputError as error:
         few = error.on_command_line
         if way == FA:
             words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
             raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
     try:
-        response = iterative_response(data, gtab, mask, options.sh_order, threads)
+        response = single_fibre_response(data, gtab, mask, options.sh_order, threads)
     except InputError:  # in a small mask
         return _response(FA, data, gtab, mask, options, threads)
     text = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
     warnings.warn(text, stacklevel=2)
-    return response, TOURNIER
+    return response
 
 
 def weight_of(text: str | float) -> float | None:

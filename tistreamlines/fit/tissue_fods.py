@@ -69,7 +69,7 @@ def tissue_fods(
     tell : callable
         Receives the stages and their progress.
     arch : str
-        Where the tissues are fitted.
+        Where tissues are fitted.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def tissue_fods(
     InputError
         If responses and shells do not match, or the series does not determine the FODs.
     """
-    responses, selections = responses_of(dwi, mask, options.files, threads, tell)
+    responses, selections = responses_of(dwi, mask, options.files, threads, tell, arch)
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)
     solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
@@ -105,14 +105,15 @@ def tissues_of(files: Mapping[str, PathLike], gtab: GradientTable) -> list[str]:
 
 
 def responses_of(
-    dwi: Dwi, mask: npt.NDArray[np.bool_], files: Mapping[str, PathLike], threads: int | None, tell: Tell
+    dwi: Dwi, mask: npt.NDArray[np.bool_], files: Mapping[str, PathLike], threads: int | None, tell: Tell, arch: str
 ) -> tuple[Responses, Voxels]:
     """Return the responses of files, or those of dhollander and the voxels that they are estimated from."""
     tell("responses", 0)
     if files:
         return {name: response_of_file(file, dwi.gtab) for name, file in files.items()}, {}
     try:
-        estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
+        progress = partial(tell, "responses")
+        estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=progress, arch=arch)
     except InputError as error:
         reason = f"{error.on_command_line.partition(':')[0]}, so no responses are estimated"
         raise InputError(f"{reason}: check series and mask, or give responses with --response-wm") from error

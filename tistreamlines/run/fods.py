@@ -187,7 +187,7 @@ def fit_fods(
     >>> result.fit.coefficients["wm"].shape[-1]
     15
     >>> sorted(path.name for path in result.folder.iterdir())
-    ['failed.mif', 'fod.json', 'mask.mif', 'residual.mif', 'response_wm.txt', 'wmfod.mif']
+    ['failed.mif', 'fod.json', 'mask.mif', 'residual.mif', 'response_wm.txt', 'voxels.mif', 'wmfod.mif']
     """
     check_keywords("fit_fods", options, KEYWORDS)
     files, force = _files_of(options), bool(options.get("force", False))
@@ -336,18 +336,18 @@ def _fit(
             log.begin(stage)
         log.watcher.fitted(share)
 
-    if chosen.model == "csd":
-        log.begin("fit")
-        fit = csd_fods(dwi, fits, chosen, chosen.threads)
-    else:
-        arch = chosen.arch if chosen.gives("arch") else CPU
-        try:
-            with warnings_of_fit() as texts:
+    arch = chosen.arch if chosen.gives("arch") else CPU
+    try:
+        with warnings_of_fit() as texts:
+            if chosen.model == "csd":
+                log.begin("fit")
+                fit = csd_fods(dwi, inside, chosen, chosen.threads, log.watcher.fitted)
+            else:
                 fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell, arch)
-            for text in texts:
-                log.note(f"{dwi.path}: {text}")
-        except InputError as error:
-            raise InputError(f"{dwi.path}: {error.on_command_line}") from error
+    except InputError as error:
+        raise InputError(f"{dwi.path}: {error.on_command_line}") from error
+    for text in texts:
+        log.note(f"{dwi.path}: {text}")
     return fit
 
 
