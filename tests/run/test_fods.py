@@ -289,6 +289,30 @@ def test_nothing_half_written_stays(folder, tmp_path, stage):
     assert not leftovers(tmp_path)
 
 
+def test_a_report_may_lie_in_the_folder(folder, tmp_path):
+    """It appears with the other files, and is replaced with them."""
+    series, options = files_of(folder)
+    there, stages = tmp_path / "fods", []
+    options |= {"model": "csd", "lmax": 4, "folder": there}
+
+    class Seen(ts.Watcher):
+        def stage(self, name):
+            stages.append((name, there.exists()))
+
+    ts.fit_fods(*series, **options, report=there / "report.html", watcher=Seen())
+    assert {name: exists for name, exists in stages}["place"] is False
+    assert ("report", False) in stages
+    assert {"report.html", "wmfod.mif"} <= set(json.loads((there / "fod.json").read_text())["files"])
+    ts.fit_fods(*series, **options, report=there / "other.html", force=True)
+    assert [path.name for path in there.glob("*.html")] == ["other.html"]
+    with pytest.raises(OutputError, match=r"gets no folders within; give .*report\.html"):
+        ts.fit_fods(*series, **options, report=there / "more/report.html", force=True)
+    (there / "mine.html").write_text("text")
+    with pytest.raises(OutputError, match=r"has mine\.html, which is not replaced"):
+        ts.fit_fods(*series, **options, force=True)
+    assert not leftovers(tmp_path)
+
+
 def test_a_full_disk_leaves_the_earlier_folder(folder, tmp_path, monkeypatch):
     series, options = files_of(folder)
     options |= {"model": "csd", "lmax": 4, "folder": tmp_path / "fods"}

@@ -18,8 +18,10 @@ from ..io.maps import map_content
 from ..io.response import response_file
 from ..io.sidecar import write_record
 from ..option import listed
+from ..report.content import SUFFIXES
 from ..space.batch import Space
 from ..space.harmonics import frame_of, from_descoteaux, to_descoteaux, turn_coefficients
+from .outputs import record_at
 
 FORMATS = ("mif", "nii.gz")
 NAMES = {"wm": "wmfod", "gm": "gm", "csf": "csf"}  # of the coefficients of each tissue
@@ -33,10 +35,13 @@ def response_name(tissue: str) -> str:
     return f"response_{tissue}.txt"
 
 
-def own_names() -> frozenset[str]:
-    """Return the names of all files that a folder of FODs may have."""
+def names_in(folder: Path) -> frozenset[str]:
+    """Return the names of all files that a folder of FODs may have, and of the reports that its record says it has."""
     images = {f"{name}.{suffix}" for name in (*NAMES.values(), *OTHERS) for suffix in FORMATS}
-    return frozenset({RECORD, *map(response_name, NAMES)} | images)
+    written = (record_at(folder / RECORD) or {}).get("files")
+    names = [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
+    pages = {name for name in names if Path(name).suffix.lower() in SUFFIXES}
+    return frozenset({RECORD, *map(response_name, NAMES)} | images | pages)
 
 
 def shares_in(folder: Path) -> Path:

@@ -34,7 +34,7 @@ from ..report.fods import write_fod_report
 from ..space.batch import Space
 from ..space.harmonics import BASES
 from ..tracking.registry import FOD_MODELS, METHODS
-from .fod_files import FORMATS, NAMES, FodFiles, own_names
+from .fod_files import FORMATS, NAMES, FodFiles, names_in
 from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
 from .log import Log, Watcher
 from .outputs import check_name, taken_by
@@ -152,7 +152,8 @@ def fit_fods(
         Basis of the coefficients in the files: 'tournier07', the default, which MRtrix3 reads, is along the scanner's
         axes; 'descoteaux07_legacy' and others, which DIPY reads, are along the voxel axes.
     report : str or Path, optional
-        Page to write, .html: responses, their voxels, tissues, the shapes of FODs in a slice, and residuals.
+        Page to write, .html: responses, their voxels, tissues, the shapes of FODs in a slice, and residuals. It may lie
+        in the folder.
     force : bool
         Replace a folder that this function has written, and a report.
 
@@ -210,14 +211,22 @@ def fit_fods(
             log.warn(f"{inputs.dwi.path}: {failed} of {count} voxels have no signal or no fit: their FODs are 0")
         record = _record(fit, inputs, chosen, options, hashes, log)
         record["folder"] = None if target is None else str(target)
+
+        def report(path: Path) -> None:
+            assert inputs.dwi is not None
+            log.begin("report")
+            write_fod_report(path, record, fit, inputs.space, background_of(inputs.dwi), force=force)
+
+        inside = page is not None and target is not None and is_in(page, target)
         if target is not None:
             log.begin("write")
-            with drafts.completed_folder(target, own_names(), force=force) as draft:
+            with drafts.completed_folder(target, names_in(target), force=force) as draft:
+                if page is not None and inside:
+                    report(draft / page.name)
                 files.write(draft, fit, inputs.space, dwi_in_scanner.gtab, record)
                 log.begin("place")
-        if page is not None:
-            log.begin("report")
-            write_fod_report(page, record, fit, inputs.space, background_of(inputs.dwi), force=force)
+        if page is not None and not inside:
+            report(page)
     return FodResult(fit, inputs.space, record, target)
 
 
@@ -240,17 +249,24 @@ def _page(report: PathLike | None, folder: Path | None, series: Series, *, force
     page = Path(report)
     if page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
-    if folder is not None and page.resolve().parent == folder.resolve():
-        raise OutputError(f"{page}: the folder is written as a whole; put the report beside it")
     check_name(page, taken_by(series.values()))
+    if folder is not None and folder.resolve() in page.resolve().parents:
+        if not is_in(page, folder):
+            raise OutputError(f"{page}: {folder} gets no folders within; give {folder / page.name}")
+        return page  # the folder is checked, and written with it
     drafts.check_target(page, force=force)
     return page
+
+
+def is_in(page: Path, folder: Path) -> bool:
+    """Return whether a page lies in a folder, which may not be there yet."""
+    return page.resolve().parent == folder.resolve()
 
 
 @contextmanager
 def _reserved(folder: Path, *, force: bool) -> Generator[None, None, None]:
     """Keep other runs from writing the folder until the end of the block."""
-    drafts.check_folder_target(folder, own_names(), force=force)
+    drafts.check_folder_target(folder, names_in(folder), force=force)
     with ExitStack() as held:
         with drafts.explained(folder):
             try:
