@@ -7,8 +7,8 @@ import click
 from ..devices import ARCHS
 from ..fit.response import FEWEST_FIBRES
 from ..option import MODEL, OUTPUT, RUNNING
-from ..run.fod_files import FORMATS
-from ..run.fods import SYMMETRIC, FodResult
+from ..run.fod_files import FORMATS, SYMMETRIC
+from ..run.fods import FodResult, plan_fods
 from ..run.fods import fit_fods as run
 from ..tracking.registry import FOD_MODELS
 from .options import GroupedCommand, group_option, options_of, parameter_options, verbosity
@@ -21,7 +21,8 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
 
 @click.command("fod", cls=GroupedCommand)
 @click.argument("series", nargs=-1, metavar="DWI [BVALS BVECS]")
-@group_option(OUTPUT)("-o", "--output", "folder", required=True, metavar="FOLDER", help="Folder to write.")
+@group_option(OUTPUT)("-o", "--output", "folder", metavar="FOLDER",
+        help="Folder to write.  [required, except with --dry-run]")
 @parameter_options(["force"])
 @group_option(OUTPUT)("--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
         help=f"Format of the images. MRtrix3 reads both.  [default: {FORMATS[0]}]")
@@ -63,9 +64,15 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
 @group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False),
         help="Where tissues are fitted. The files are the same.  [default: cpu]")
 @parameter_options(["threads"])
+@group_option(RUNNING)("--dry-run", is_flag=True,
+        help="Read and check all inputs, and print what would be fitted to which volumes and voxels, and which files "
+        "would be written. Nothing is written.")
 @verbosity
 @click.pass_context
-def fod(context: click.Context, series: tuple[str, ...], folder: str, quiet: bool, verbose: int, **_: object) -> None:
+def fod(
+    context: click.Context, series: tuple[str, ...], folder: str | None, dry_run: bool, quiet: bool, verbose: int,
+    **_: object,
+) -> None:
     """Fit fibre orientation distributions (FODs) to a diffusion series.
 
     DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI,
@@ -76,12 +83,18 @@ def fod(context: click.Context, series: tuple[str, ...], folder: str, quiet: boo
     """
     if len(series) not in (1, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or DWI alone with its gradients beside it")
+    if folder is None and not dry_run:
+        raise click.UsageError("Missing option '-o' / '--output'.")
     dwi, bvals, bvecs = series if len(series) == 3 else (series[0], None, None)
     options = {name: context.params[name] for name in OWN if context.params[name] is not None} | options_of(context)
     with Display(quiet=quiet, verbose=verbose) as display:
-        result = run(dwi, bvals, bvecs, folder, watcher=display, **options)
-    if not quiet:
-        tell(summary(result))
+        if dry_run:
+            plan = plan_fods(dwi, bvals, bvecs, folder, watcher=display, **options)
+            text = "\n".join(f"{name:24}{value}" for name, value in plan.table().items())
+        else:
+            text = summary(run(dwi, bvals, bvecs, folder, watcher=display, **options))
+    if dry_run or not quiet:
+        tell(text)
 
 
 def summary(result: FodResult) -> str:

@@ -135,7 +135,7 @@ def estimate_responses(
     UserWarning
         If fewer than ten voxels make a response.
     """
-    rules, shells = rules or TissueRules(), _check(data, gtab, mask)
+    rules, shells = rules or TissueRules(), check_estimable(data, gtab, mask)
     inside, decay = _decaying(data, _erode(mask, rules.erosions), shells, threads)
     progress(0.1)
     signals = data[inside]
@@ -160,7 +160,7 @@ def estimate_responses(
     return TissueResponses({WHITE: wm} | responses, bvals, *images)
 
 
-def _check(data: Array, gtab: GradientTable, mask: Voxels) -> list[Volumes]:
+def check_estimable(data: Array, gtab: GradientTable, mask: Voxels) -> list[Volumes]:
     """Return the shells of a series, b = 0 first; check that it and the mask can be used."""
     check_series(data, gtab, mask)
     check_unweighted(gtab)

@@ -232,8 +232,7 @@ def _response(
 ) -> FibreResponse:
     """Return the response."""
     if way not in WAYS:
-        shell = float(gtab.bvals[~gtab.b0s_mask].mean())
-        return FibreResponse(read_response(way).of_shell(shell, options.sh_order))
+        return known_response(way, gtab, options.sh_order)
     if way == TOURNIER:
         return single_fibre_response(data, gtab, mask, options.sh_order, threads)
     try:
@@ -250,6 +249,12 @@ def _response(
     text = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
     warnings.warn(text, stacklevel=2)
     return response
+
+
+def known_response(source: PathLike, gtab: GradientTable, order: int) -> FibreResponse:
+    """Return the response that a file or numbers have for the shell of a series."""
+    shell = float(gtab.bvals[~gtab.b0s_mask].mean())
+    return FibreResponse(read_response(source).of_shell(shell, order))
 
 
 def weight_of(text: str | float) -> float | None:

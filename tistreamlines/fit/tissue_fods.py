@@ -15,12 +15,13 @@ from ..errors import DeviceError, InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import read_response
 from ..option import PathLike, flag
-from .dhollander import estimate_responses
+from .amp_response import default_orders
+from .dhollander import check_estimable, estimate_responses
 from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import GREY, HIGHEST_ORDER, TISSUES, tissue_shells
+from .tissues import GREY, HIGHEST_ORDER, TISSUES, WHITE, TissueProblem, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
@@ -102,6 +103,21 @@ def tissues_of(files: Mapping[str, PathLike], gtab: GradientTable) -> list[str]:
     """Return the tissues that are fitted: those of the files of responses, or else those that the shells tell apart."""
     several = len(tissue_shells(gtab)) > FEW
     return [*files] or [name for name in TISSUES if several or name != GREY]
+
+
+def planned_orders(dwi: Dwi, mask: npt.NDArray[np.bool_], options: TissueOptions) -> dict[str, int]:
+    """Return the order of each tissue that would be fitted; check all that is known of responses and gradients."""
+    names = tissues_of(options.files, dwi.gtab)
+    if options.files:
+        responses = {name: response_of_file(file, dwi.gtab) for name, file in options.files.items()}
+        orders = orders_of(responses, options.orders, options.highest)
+        TissueProblem.of(dwi.gtab, responses, orders)
+    else:
+        shells = check_estimable(dwi.data, dwi.gtab, mask)
+        degrees = max(default_orders(dwi.gtab)) // 2 + 1
+        estimated = {name: np.zeros((len(shells), degrees if name == WHITE else 1)) for name in names}
+        orders = orders_of(estimated, options.orders, options.highest)
+    return dict(zip(names, orders, strict=True))
 
 
 def responses_of(
