@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from ..devices import ARCHS
-from ..fit.response import FEWEST_FIBRES
 from ..option import MODEL, OUTPUT, RUNNING
 from ..run.fod_files import FORMATS, SYMMETRIC
 from ..run.fods import FodResult, plan_fods
@@ -16,6 +15,8 @@ from .printing import tell
 from .progress import Display
 
 SERIES = "Series and mask"
+FACTS = ("model",)  # the choice of this command on which it depends whether an option has an effect
+OF_FITS = ("response_wm", "response_gm", "response_csf", "normalise", "response", "fa_response", "csd_lambda")
 OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose help is not that of track
 
 
@@ -35,32 +36,14 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
         help="Voxels to fit: those of at least 0.5.  [default: DIPY's median_otsu of the mean b0]")
 @group_option(SERIES)("--shells", metavar="B,B,...",
         help="b-values of the shells that are used, besides the b0s.  [default: all]")
-@group_option(SERIES)("--bvecs-frame", metavar="auto|voxel|fsl",
-        help="Axes of BVECS: those of the voxels, as DIPY reads them, or FSL's, with x flipped if the determinant of "
-        "the affine is positive. auto chooses the one with which fibres agree better between voxels.  [default: auto]")
+@parameter_options(["bvecs_frame"], group=SERIES, facts=FACTS)
 @group_option(MODEL)("--model", type=click.Choice(FOD_MODELS, case_sensitive=False),
         help="csd fits white matter to one shell; msmt fits white matter, grey matter and fluid to all shells.  "
         "[default: msmt for three or more shells, b = 0 among them, else csd]")
 @group_option(MODEL)("--lmax", metavar="ORDERS",
         help="Orders of the spherical harmonics, even: of white matter, or of each tissue, as 8,0,0.  [default: 8 or "
         "the highest that the directions determine, and 0]")
-@group_option(MODEL)("--response-wm", metavar="FILE",
-        help="Response of white matter for msmt, MRtrix3's text with a row for each shell.  [default: the responses "
-        "are estimated as by MRtrix3's dwi2response dhollander]")
-@group_option(MODEL)("--response-gm", metavar="FILE", help="Response of grey matter, with --response-wm.")
-@group_option(MODEL)("--response-csf", metavar="FILE", help="Response of fluid, with --response-wm.")
-@group_option(MODEL)("--normalise/--no-normalise", default=True,
-        help="Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as MRtrix3's "
-        "mtnormalise does.  [default: normalise]")
-@group_option(MODEL)("--response", metavar="auto|fa|tournier|FILE|NUMBERS",
-        help="Response of csd: from voxels of high FA (fa), or from those most like a single fibre, as by MRtrix3's "
-        f"dwi2response tournier. auto is fa, or tournier where fewer than {FEWEST_FIBRES} voxels have a high FA. FILE "
-        "is MRtrix3's text, NUMBERS are DIPY's eigenvalues and b0 signal.  [default: auto]")
-@group_option(MODEL)("--fa-response", metavar="FA",
-        help="FA above which a voxel counts as a single fibre with --response auto or fa.  [default: 0.7]")
-@group_option(MODEL)("--csd-lambda", metavar="auto|WEIGHT",
-        help="Weight of csd's constraint that FODs are not negative; DIPY's is 1. auto chooses it from the data.  "
-        "[default: auto]")
+@parameter_options(OF_FITS, facts=FACTS)
 @group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False),
         help="Where tissues are fitted. The files are the same.  [default: cpu]")
 @parameter_options(["threads"])
