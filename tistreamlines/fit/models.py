@@ -43,7 +43,7 @@ class Fitted(NamedTuple):
     coefficients : (x, y, z, m) float32
         In ``BASIS``, 0 outside the mask.
     chosen : dict
-        What was chosen from the data, for the record.
+        Values that were chosen from the data, for the record.
     shares : mapping of str to (x, y, z) float32
         Share of each tissue in a voxel; none of a model without tissues.
     """
@@ -166,7 +166,7 @@ class CsdFit(NamedTuple):
 
     @property
     def chosen(self) -> Json:
-        """What was chosen from the data, for the record."""
+        """Values that were chosen from the data, for the record."""
         response = response_record(self.response.response) | {"way": self.response.way}
         return {"csd_lambda": self.system.weight, "response": response}
 

@@ -161,7 +161,9 @@ def iterative_response(
     InputError
         If there is no b0, if the mask has fewer than 100 voxels, or if what they have in common is no fibre.
     """
-    return single_fibre_response(data, gtab, mask, order, threads).response
+    response = single_fibre_response(data, gtab, mask, order, threads).response
+    assert not isinstance(response, tuple)
+    return response
 
 
 def single_fibre_response(

@@ -1,4 +1,4 @@
-"""What a fit of FODs would do: the plan that ``fod --dry-run`` prints."""
+"""The plan of a fit of FODs, which ``fod --dry-run`` prints."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def make_fod_plan(
     orders : tuple of int
         Those of the tissues that the user gave.
     files : FodFiles
-        What would be written.
+        The files that would be written.
 
     Raises
     ------
