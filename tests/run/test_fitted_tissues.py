@@ -73,7 +73,10 @@ def test_they_end_streamlines_as_their_shares_in_files_do(fods, tracked, tmp_pat
     assert points(ts.track(**long)) == points(ts.track(**long | {"cache_dir": None})) != whole
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_with_the_same_tissues(tracked, tmp_path):
+    """Of the night: by day, the record of a run names what it compares, and other tests go on."""
+
     class Ended(ts.Watcher):
         def stage(self, name):
             if name == "write":
