@@ -170,7 +170,7 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
         maps, _ = _volumes(maps["pve"], path)
     cause = "the tissue fractions may be exchanged: FSL's FAST numbers fluid 0, grey matter 1 and white matter 2"
     if path == OF_FIT:
-        cause = "the responses may be those of other tissues: look at them with tistreamlines fod --report"
+        cause = "the responses may be those of other tissues: the report of tistreamlines fod shows them"
     if all(name in maps for name in TISSUES):
         known = None if anisotropy is None else _least_anisotropic(maps, anisotropy())
         doubt = known or tissues.describe_exchange(*(maps[name] for name in TISSUES))
