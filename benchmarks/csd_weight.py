@@ -70,8 +70,8 @@ class Series:
         order = order_for("csd", int(np.count_nonzero(~self.gtab.b0s_mask)))
         options = ts.Parameters(dg="det", sh_order=order, response=self.response)
         with single_blas():
-            response, _, weight = response_and_weight(self.data, self.gtab, self.mask, options, 1)
-        return response, order, weight
+            response, weight = response_and_weight(self.data, self.gtab, self.mask, options, 1)
+        return response.response, order, weight
 
     def boxed(self, sides: list[tuple[int, int]]) -> Series:
         """Return the part from one voxel to another along each axis."""

@@ -65,6 +65,8 @@ class Option:
         direction getters and stopping rules have an option follows from their options classes.
     one_of : str
         The meaning of the option, if other options express the same: the user can give only one of them.
+    words : tuple of str
+        Words that stand in the place of a file: what the option names is made in the run.
     foreign : mapping
         Advice for values that other programs know, by the value in small letters without '-' and '_'; of '', instead of
         any other value that is none of the option's own.
@@ -92,6 +94,7 @@ class Option:
     needs_one: tuple[str, ...] = ()
     only: Mapping[str, Collection[str]] = field(default_factory=dict)
     one_of: str = ""
+    words: tuple[str, ...] = ()
     foreign: Mapping[str, str] = field(default_factory=dict)
     otherwise: object = None
     affects: Literal["tables", "growth", "run", "defaults"] = "tables"  # at worst, tables are made anew

@@ -12,7 +12,7 @@ from csd_data import CROP, needs_crop
 from dipy.core.gradients import gradient_table
 from three_tissues import ACROSS, ALONG, GREY, S0, WATER, head
 
-from tistreamlines.errors import InputError
+from tistreamlines.errors import DeviceError, InputError
 from tistreamlines.fit import dhollander, single_fibres
 from tistreamlines.fit.dhollander import TissueRules, estimate_responses
 from tistreamlines.fit.tensor import iterated_tensors
@@ -195,6 +195,11 @@ class TestErrors:
         assert not again.crude["wm"][16, 15:17, 10].any()
         for name, response in estimate.responses.items():
             assert again.responses[name] == pytest.approx(response, abs=0.03 * response[0, 0])
+
+    def test_single_fibres_are_fitted_on_the_device(self, scan):
+        """Which is missing here, or lacks numbers of 64 bits."""
+        with pytest.raises(DeviceError, match="metal"):
+            estimate_responses(scan.data, scan.gtab, scan.mask, arch="metal")
 
     def test_few_voxels_are_told(self, scan):
         with pytest.warns(UserWarning, match=r"the response of wm is that of 1 of \d+ voxels"):

@@ -10,14 +10,16 @@ import nibabel as nib
 import numpy as np
 import pytest
 from commands import one_line
+from nights import at_night
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, OutputError, ParameterError
 from tistreamlines.io.images import open_image, read_array
 from tistreamlines.io.sidecar import checksum
 from tistreamlines.phantom.shells import make_shells
-from tistreamlines.run.fods import SYMMETRIC
-from tistreamlines.space.harmonics import frame_of, sampling_matrix
+from tistreamlines.run.fod_files import SYMMETRIC
+from tistreamlines.run.fods import plan_fods
+from tistreamlines.space.harmonics import frame_of, order_of, sampling_matrix
 
 MRTRIX = pytest.mark.skipif(shutil.which("dwi2fod") is None, reason="MRtrix3 is not installed")
 TURN = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))[0]
@@ -208,6 +210,22 @@ def test_the_residual_is_that_of_the_fit(folder, phantom):
     np.testing.assert_allclose(result.fit.residual, expected, atol=1e-3 * expected.max())
 
 
+@pytest.mark.parametrize(("way", "options"), [
+    ("fa", {"fa_response": 0.4}), ("tournier", {}), ("1e-3,3e-4,3e-4,300", {}),
+])
+def test_voxels_of_csds_response_are_written(folder, phantom, tmp_path, way, options):
+    """Unless the response is given."""
+    series, common = files_of(folder)
+    result = ts.fit_fods(*series, tmp_path / "fods", model="csd", lmax=4, response=way, **common, **options)
+    path, selections = tmp_path / "fods/voxels.mif", result.fit.selections
+    assert path.exists() == ("wm" in selections) == (way in ("fa", "tournier"))
+    if path.exists():
+        np.testing.assert_array_equal(read(path), np.stack([0 * selections["wm"]] * 2 + [selections["wm"]], axis=-1))
+        unweighted = phantom.data[selections["wm"]][:, phantom.bvals == 0].mean()
+        np.testing.assert_allclose(unweighted, result.record["chosen"]["response"]["b0_signal"], rtol=1e-5)
+        assert result.record["result"]["selected"] == {"wm": selections["wm"].sum()}
+
+
 def test_streamlines_follow_what_is_written(folder, tmp_path):
     """As when the fit is part of the run, bit for bit: nothing is turned on these axes."""
     series, options = files_of(folder)
@@ -242,6 +260,48 @@ def test_voxels_without_signal_are_counted(phantom, folder, tmp_path):
     assert result.fit.failed[tuple(second)]
 
 
+# ------------------------------------------------------------------------------------------------------------- dry runs
+@pytest.mark.parametrize(("options", "words"), [
+    ({"model": "csd", "lmax": 4}, ("csd", "wm of order 4 (15)", "b = 0 (2), b = 2500 (30)", "2,072", "dwi2response")),
+    ({"responses": True, "normalise": False, "format": "nii.gz", "report": "beside"},
+     ("wm of order 4 (15), gm of order 0 (1)", "b = 0 (2), b = 1000 (20), b = 2500 (30)", "gm.txt", "and ")),
+    *at_night(
+        ({"response": "1e-3,3e-4,3e-4,300", "report": "in"}, ("csd", "1e-3,3e-4,3e-4,300", "report.html")),
+        ({"model": "msmt"}, ("msmt, normalised", "dwi2response dhollander", "voxels.mif")),
+    ),
+])
+def test_a_dry_run_says_what_the_run_writes(folder, tmp_path, run, options, words):
+    series, common = files_of(folder)
+    reports = {"in": tmp_path / "fods/report.html", "beside": tmp_path / "report.html"}
+    named = {**common, **(responses(folder) if options.get("responses") else {}), **options}
+    named.pop("responses", None)
+    named |= {"report": reports[options["report"]]} if "report" in options else {}
+    flags = [word for name, value in named.items() for word in (
+        ["--no-normalise"] if value is False else [f"--{name.replace('_', '-')}", value]
+    )]
+    done = run("fod", *series, "-o", tmp_path / "fods", "--dry-run", *flags)
+    assert done.code == 0, done
+    assert not list(tmp_path.iterdir())
+    for part in words:
+        assert part in done.out
+    plan = plan_fods(*series, tmp_path / "fods", **named)
+    result = ts.fit_fods(*series, tmp_path / "fods", **named)
+    assert list(plan.files) == sorted(path.name for path in result.folder.iterdir())
+    assert plan.orders == {
+        name: order_of(values.shape[-1]) if values.shape[-1] > 1 else 0
+        for name, values in result.fit.coefficients.items()
+    }
+    assert plan.voxels == result.fit.mask.sum()
+    assert [*plan.shells][-len(result.fit.shells) :] == result.fit.shells
+
+
+def test_a_dry_run_needs_no_folder(folder, run):
+    series, options = files_of(folder)
+    words = ("fod", *series, "--mask", options["mask"], "--model", "csd", "--bvecs-frame", "fsl")
+    assert "that of --output" in run(*words, "--dry-run").out
+    assert "Missing option '-o'" in run(*words).err
+
+
 # -------------------------------------------------------------------------------------------------------------- errors
 def test_folders_are_not_overwritten(folder, tmp_path, run):
     series, options = files_of(folder)
@@ -274,6 +334,30 @@ def test_nothing_half_written_stays(folder, tmp_path, stage):
         ts.fit_fods(*series, folder=tmp_path / "fods", report=tmp_path / "fods.html", watcher=Ended(), lmax=(4, 0, 0),
                     **options, **responses(folder))
     assert (tmp_path / "fods").exists() == (stage == "report")
+    assert not leftovers(tmp_path)
+
+
+def test_a_report_may_lie_in_the_folder(folder, tmp_path):
+    """It appears with the other files, and is replaced with them."""
+    series, options = files_of(folder)
+    there, stages = tmp_path / "fods", []
+    options |= {"model": "csd", "lmax": 4, "folder": there}
+
+    class Seen(ts.Watcher):
+        def stage(self, name):
+            stages.append((name, there.exists()))
+
+    ts.fit_fods(*series, **options, report=there / "report.html", watcher=Seen())
+    assert {name: exists for name, exists in stages}["place"] is False
+    assert ("report", False) in stages
+    assert {"report.html", "wmfod.mif"} <= set(json.loads((there / "fod.json").read_text())["files"])
+    ts.fit_fods(*series, **options, report=there / "other.html", force=True)
+    assert [path.name for path in there.glob("*.html")] == ["other.html"]
+    with pytest.raises(OutputError, match=r"gets no folders within; give .*report\.html"):
+        ts.fit_fods(*series, **options, report=there / "more/report.html", force=True)
+    (there / "mine.html").write_text("text")
+    with pytest.raises(OutputError, match=r"has mine\.html, which is not replaced"):
+        ts.fit_fods(*series, **options, force=True)
     assert not leftovers(tmp_path)
 
 
@@ -337,11 +421,12 @@ def test_bad_input_is_one_line(phantom, folder, tmp_path, bvals, options, words)
     vectors = np.random.default_rng(1).normal(size=(len(phantom.bvals), 3))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = phantom.bvecs if bvals is None else vectors
-    with pytest.raises((InputError, OutputError, ParameterError)) as error:
-        ts.fit_fods(
-            phantom.data, phantom.bvals if bvals is None else bvals, vectors, folder=tmp_path / "fods",
-            affine=np.eye(4), **options,
-        )
-    assert words in error.value.on_command_line
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "fods").exists()
+    for function in (ts.fit_fods, plan_fods)[: 1 if words == "mask" else 2]:  # a dry run estimates no response
+        with pytest.raises((InputError, OutputError, ParameterError)) as error:
+            function(
+                phantom.data, phantom.bvals if bvals is None else bvals, vectors, folder=tmp_path / "fods",
+                affine=np.eye(4), **options,
+            )
+        assert words in error.value.on_command_line
+        assert "\n" not in str(error.value)
+        assert not (tmp_path / "fods").exists()

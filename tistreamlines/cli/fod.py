@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from ..devices import ARCHS
-from ..fit.response import FEWEST_FIBRES
 from ..option import MODEL, OUTPUT, RUNNING
-from ..run.fod_files import FORMATS
-from ..run.fods import SYMMETRIC, FodResult
+from ..run.fod_files import FORMATS, SYMMETRIC
+from ..run.fods import FodResult, plan_fods
 from ..run.fods import fit_fods as run
 from ..tracking.registry import FOD_MODELS
 from .options import GroupedCommand, group_option, options_of, parameter_options, verbosity
@@ -16,12 +15,15 @@ from .printing import tell
 from .progress import Display
 
 SERIES = "Series and mask"
+FACTS = ("model",)  # the choice of this command on which it depends whether an option has an effect
+OF_FITS = ("response_wm", "response_gm", "response_csf", "normalise", "response", "fa_response", "csd_lambda")
 OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose help is not that of track
 
 
 @click.command("fod", cls=GroupedCommand)
 @click.argument("series", nargs=-1, metavar="DWI [BVALS BVECS]")
-@group_option(OUTPUT)("-o", "--output", "folder", required=True, metavar="FOLDER", help="Folder to write.")
+@group_option(OUTPUT)("-o", "--output", "folder", metavar="FOLDER",
+        help="Folder to write.  [required, except with --dry-run]")
 @parameter_options(["force"])
 @group_option(OUTPUT)("--format", type=click.Choice(FORMATS, case_sensitive=False), default=FORMATS[0],
         help=f"Format of the images. MRtrix3 reads both.  [default: {FORMATS[0]}]")
@@ -34,38 +36,26 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
         help="Voxels to fit: those of at least 0.5.  [default: DIPY's median_otsu of the mean b0]")
 @group_option(SERIES)("--shells", metavar="B,B,...",
         help="b-values of the shells that are used, besides the b0s.  [default: all]")
-@group_option(SERIES)("--bvecs-frame", metavar="auto|voxel|fsl",
-        help="Axes of BVECS: those of the voxels, as DIPY reads them, or FSL's, with x flipped if the determinant of "
-        "the affine is positive. auto chooses the one with which fibres agree better between voxels.  [default: auto]")
+@parameter_options(["bvecs_frame"], group=SERIES, facts=FACTS)
 @group_option(MODEL)("--model", type=click.Choice(FOD_MODELS, case_sensitive=False),
         help="csd fits white matter to one shell; msmt fits white matter, grey matter and fluid to all shells.  "
         "[default: msmt for three or more shells, b = 0 among them, else csd]")
 @group_option(MODEL)("--lmax", metavar="ORDERS",
         help="Orders of the spherical harmonics, even: of white matter, or of each tissue, as 8,0,0.  [default: 8, "
         "with csd at most what the directions determine, and 0]")
-@group_option(MODEL)("--response-wm", metavar="FILE",
-        help="Response of white matter for msmt, MRtrix3's text with a row for each shell.  [default: the responses "
-        "are estimated as by MRtrix3's dwi2response dhollander]")
-@group_option(MODEL)("--response-gm", metavar="FILE", help="Response of grey matter, with --response-wm.")
-@group_option(MODEL)("--response-csf", metavar="FILE", help="Response of fluid, with --response-wm.")
-@group_option(MODEL)("--normalise/--no-normalise", default=True,
-        help="Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as MRtrix3's "
-        "mtnormalise does.  [default: normalise]")
-@group_option(MODEL)("--response", metavar="auto|fa|tournier|FILE|NUMBERS",
-        help="Response of csd: from voxels of high FA (fa), or from those most like a single fibre, as by MRtrix3's "
-        f"dwi2response tournier. auto is fa, or tournier where fewer than {FEWEST_FIBRES} voxels have a high FA. FILE "
-        "is MRtrix3's text, NUMBERS are DIPY's eigenvalues and b0 signal.  [default: auto]")
-@group_option(MODEL)("--fa-response", metavar="FA",
-        help="FA above which a voxel counts as a single fibre with --response auto or fa.  [default: 0.7]")
-@group_option(MODEL)("--csd-lambda", metavar="auto|WEIGHT",
-        help="Weight of csd's constraint that FODs are not negative; DIPY's is 1. auto chooses it from the data.  "
-        "[default: auto]")
+@parameter_options(OF_FITS, facts=FACTS)
 @group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False),
         help="Where tissues are fitted. The files are the same.  [default: cpu]")
 @parameter_options(["threads"])
+@group_option(RUNNING)("--dry-run", is_flag=True,
+        help="Read and check all inputs, and print what would be fitted to which volumes and voxels, and which files "
+        "would be written. Nothing is written.")
 @verbosity
 @click.pass_context
-def fod(context: click.Context, series: tuple[str, ...], folder: str, quiet: bool, verbose: int, **_: object) -> None:
+def fod(
+    context: click.Context, series: tuple[str, ...], folder: str | None, dry_run: bool, quiet: bool, verbose: int,
+    **_: object,
+) -> None:
     """Fit fibre orientation distributions (FODs) to a diffusion series.
 
     DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI,
@@ -76,12 +66,18 @@ def fod(context: click.Context, series: tuple[str, ...], folder: str, quiet: boo
     """
     if len(series) not in (1, 3):
         raise click.UsageError("give DWI, BVALS and BVECS, or DWI alone with its gradients beside it")
+    if folder is None and not dry_run:
+        raise click.UsageError("Missing option '-o' / '--output'.")
     dwi, bvals, bvecs = series if len(series) == 3 else (series[0], None, None)
     options = {name: context.params[name] for name in OWN if context.params[name] is not None} | options_of(context)
     with Display(quiet=quiet, verbose=verbose) as display:
-        result = run(dwi, bvals, bvecs, folder, watcher=display, **options)
-    if not quiet:
-        tell(summary(result))
+        if dry_run:
+            plan = plan_fods(dwi, bvals, bvecs, folder, watcher=display, **options)
+            text = "\n".join(f"{name:24}{value}" for name, value in plan.table().items())
+        else:
+            text = summary(run(dwi, bvals, bvecs, folder, watcher=display, **options))
+    if dry_run or not quiet:
+        tell(text)
 
 
 def summary(result: FodResult) -> str:

@@ -30,6 +30,9 @@ fractions, lobe = group_option("Tissue fractions"), group_option("Lobes")
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")
 @fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel. FAST numbers it 1.")
 @fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel. FAST numbers it 0.")
+@fractions("--tissues", metavar="FOLDER",
+        help="FODs of tistreamlines fod --model msmt, whose tissues stand in for these fractions. They do not tell "
+        "cortical from subcortical grey matter: without --sgm, all of it counts as cortical.")
 @fractions("--sgm", metavar="FILE",
         help="Subcortical grey matter: a mask, shares from 0 to 1, or labels of FreeSurfer, which FSL's "
         "FIRST writes, too.  [default: none, with a warning]")
@@ -40,7 +43,7 @@ def five_tissues(context: click.Context, output: str, quiet: bool, **_: object) 
 
     SEGMENTATION has labels of FreeSurfer, .mgz, .nii or .nii.gz: aseg, aparc+aseg, or a segmentation of FastSurfer or
     SynthSeg. They are grouped as by MRtrix3's 5ttgen freesurfer. In its place, --pve-wm, --pve-gm and --pve-csf are the
-    fractions of three tissues, such as those of FSL's FAST.
+    fractions of three tissues, such as those of FSL's FAST, or --tissues names a folder of FODs.
 
     The image has five volumes: cortical grey matter, subcortical grey matter, white matter, cerebrospinal fluid and
     pathological tissue. They sum to 1 in the brain, as MRtrix3's 5ttcheck demands.

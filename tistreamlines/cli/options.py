@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from .hints import refuse_foreign
 Function = TypeVar("Function", bound=Callable[..., object])
 Decorator = Callable[[Function], Function]
 VERBOSITY = "Messages"
+FACTS = ("dg", "model", "source", "stopping")  # choices on which it may depend whether an option has an effect
 _SPOKEN = ("degrees", "seeds", "steps")  # units that are shown after a default
 
 
@@ -118,7 +119,9 @@ HELP_ALL = click.Option(
 )
 
 
-def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> Decorator:
+def parameter_options(
+    names: Iterable[str] | None = None, shorten: str = "", group: str | None = None, facts: Collection[str] = FACTS
+) -> Decorator:
     """Add tracking parameters to a command as options.
 
     Parameters
@@ -127,6 +130,10 @@ def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> 
         Parameters to add, which the help then shows; by default all, of which it shows the common ones.
     shorten : str
         A prefix of names: options that begin with it also have a name without it.
+    group : str, optional
+        Heading of these options; by default that of each.
+    facts : collection of str
+        The choices that the command has, of those on which the effect of an option may depend.
     """
     known = options()
     chosen = list(known if names is None else names)
@@ -134,10 +141,10 @@ def parameter_options(names: Iterable[str] | None = None, shorten: str = "") -> 
     def decorate(function: Function) -> Function:
         for name in reversed(chosen):
             option = known[name]
-            add = group_option(option.group, names is not None or option.common)
+            add = group_option(group or option.group, names is not None or option.common)
             short = (flag(name.removeprefix(shorten)),) if shorten and name.startswith(shorten) else ()
             flags = f"{flag(name)}/{flag(option.off)}" if option.off else flag(name)
-            function = add(*short, flags, name, **_settings(name, option))(function)
+            function = add(*short, flags, name, **_settings(name, option, facts))(function)
         return function
 
     return decorate
@@ -169,9 +176,9 @@ def verbosity(function: Function) -> Function:
     return message_option("-v", "--verbose", count=True, help=words)(quiet_option(function))
 
 
-def explanation(name: str, option: Option) -> str:
-    """Return the help of an option: its meaning, companions, bounds and default."""
-    notes = [f"with {companions(fact, words)}" for fact, words in applies_with(name).items()]
+def explanation(name: str, option: Option, facts: Collection[str] = FACTS) -> str:
+    """Return the help of an option: its meaning, companions among some choices, bounds and default."""
+    notes = [f"with {companions(fact, words)}" for fact, words in applies_with(name).items() if fact in facts]
     if kind(name) in ("list", "pairs"):
         notes.append("can be given several times")
     if bounds(option) != "a number":
@@ -190,8 +197,8 @@ def _default(name: str, option: Option) -> str:
     return f"{shown} {option.unit}" if spoken else shown
 
 
-def _settings(name: str, option: Option) -> dict[str, object]:
-    common = {"help": explanation(name, option), "show_default": False}
+def _settings(name: str, option: Option, facts: Collection[str]) -> dict[str, object]:
+    common = {"help": explanation(name, option, facts), "show_default": False}
     if kind(name) == "flag":
         return {**common, "is_flag": True, "default": defaults()[name]}
     if option.choices:

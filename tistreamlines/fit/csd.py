@@ -141,7 +141,15 @@ def fit_csd(
         If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
     check_series(data, gtab, mask)
-    solved = deconvolve_series(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
+    return fit_system(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
+
+
+def fit_system(
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
+    progress: Callable[[float], object] = lambda _: None,
+) -> npt.NDArray[np.float32]:
+    """Do what :func:`fit_csd` does with equations that are known."""
+    solved, order = deconvolve_series(data, gtab, mask, system, threads, progress), order_of(system.design.shape[1])
     count = np.count_nonzero(mask)
     if solved.singular:
         raise InputError(
@@ -158,7 +166,7 @@ def deconvolve_series(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
     progress: Callable[[float], object] = lambda _: None,
 ) -> Deconvolution:
-    """Do what :func:`fit_csd` does with equations that are known, and leave its failures to the caller."""
+    """Do what :func:`fit_system` does, and leave its failures to the caller."""
     tables, kernel = _tables(system), _kernel()
     out = np.zeros((*mask.shape, system.design.shape[1]), np.float32)
     voxels, volumes = np.flatnonzero(mask), np.flatnonzero(~np.asarray(gtab.b0s_mask))

@@ -98,6 +98,7 @@ class TissueResponses:
 def estimate_responses(
     data: Array, gtab: GradientTable, mask: Voxels, rules: TissueRules | None = None,
     orders: Sequence[int] | None = None, threads: int | None = None, progress: Progress = lambda _: None,
+    arch: str = "cpu",
 ) -> TissueResponses:
     """Estimate responses of white matter, grey matter and CSF, as MRtrix3's ``dwi2response dhollander`` does.
 
@@ -117,6 +118,8 @@ def estimate_responses(
         Number of threads; by default all available cores. The result does not depend on it.
     progress : callable, optional
         Called with the share of the work that is done, 0 to 1.
+    arch : str
+        Where voxels of single fibres are fitted, see :func:`.msmt.fit_msmt`.
 
     Returns
     -------
@@ -132,7 +135,7 @@ def estimate_responses(
     UserWarning
         If fewer than ten voxels make a response.
     """
-    rules, shells = rules or TissueRules(), _check(data, gtab, mask)
+    rules, shells = rules or TissueRules(), check_estimable(data, gtab, mask)
     inside, decay = _decaying(data, _erode(mask, rules.erosions), shells, threads)
     progress(0.1)
     signals = data[inside]
@@ -146,7 +149,7 @@ def estimate_responses(
     isotropic = [0] * len(shells)
     responses = {name: amp2response(signals[part], axes[part], gtab, isotropic) for name, part in voxels.items()}
     progress(0.5)
-    fibres = single_fibres(signals, gtab, refined[WHITE], responses[CSF], counts[WHITE], threads)
+    fibres = single_fibres(signals, gtab, refined[WHITE], responses[CSF], counts[WHITE], threads, arch)
     wm = amp2response(signals[fibres], axes[fibres], gtab, orders)
     progress(1.0)
     bvals = np.array([gtab.bvals[shell].mean() for shell in shells])
@@ -157,7 +160,7 @@ def estimate_responses(
     return TissueResponses({WHITE: wm} | responses, bvals, *images)
 
 
-def _check(data: Array, gtab: GradientTable, mask: Voxels) -> list[Volumes]:
+def check_estimable(data: Array, gtab: GradientTable, mask: Voxels) -> list[Volumes]:
     """Return the shells of a series, b = 0 first; check that it and the mask can be used."""
     check_series(data, gtab, mask)
     check_unweighted(gtab)

@@ -58,6 +58,7 @@ class Fits:
         self._dwi, self._mask, self._threads, self._causes = dwi, mask, threads, dict(causes or {})
         self._cache, self._note, self._warn, self._progress = cache, note, warn, progress
         self.chosen: Json = {}  # from the data, by the last fit of a model
+        self.shares: Mapping[str, Map] = {}  # of tissues, by the same fit
 
     @property
     def mask(self) -> Mask:
@@ -108,24 +109,30 @@ class Fits:
         response: Any = options.response  # Parameters has made numbers text
         causes["response"] = identity(response)
 
-        def unpack(arrays: Mapping[str, Array], values: Json) -> tuple[Mask, Map, Json, list[str]]:
-            mask = self._keep_mask(arrays)
-            _check_form("harmonics", arrays["harmonics"], (int(mask.sum()), count_of(options.sh_order)), "f")
-            return mask, _spread(mask, arrays["harmonics"]), dict(values["chosen"]), list(values.get("notes", ()))
+        def unpack(arrays: Mapping[str, Array], values: Json) -> tuple[Mask, Fitted, list[str]]:
+            mask, tissues = self._keep_mask(arrays), values["tissues"]
+            for name, columns in (("harmonics", count_of(options.sh_order)), ("shares", len(tissues))):
+                _check_form(name, arrays[name], (int(mask.sum()), columns), "f")
+            shares = dict(zip(tissues, np.moveaxis(_spread(mask, arrays["shares"]), -1, 0), strict=True))
+            fit = Fitted(_spread(mask, arrays["harmonics"]), dict(values["chosen"]), shares)
+            return mask, fit, list(values["notes"])
 
         kept = self._cache.load("odf", causes, unpack) if self._cache else None
         if kept is not None:
-            mask, whole, self.chosen, notes = kept
+            mask, fit, notes = kept
             self._take_mask(mask)
         else:
             with warnings_of_fit() as notes:
-                whole, self.chosen = self._fit(model, options)
+                fit = self._fit(model, options)
+        self.chosen, self.shares = fit.chosen, fit.shares
         for text in notes:
             self._note(f"{self._dwi.path}: {text}")
         if self._cache and kept is None:
-            arrays = {"harmonics": whole[self.mask], "mask": self.mask}
-            self._cache.store("odf", causes, arrays, {"chosen": self.chosen, "notes": notes})
-        return whole
+            shares = [share[self.mask] for share in fit.shares.values()]
+            arrays = {"harmonics": fit.coefficients[self.mask], "mask": self.mask}
+            arrays["shares"] = np.array(shares, np.float32).reshape(len(shares), int(self.mask.sum())).T
+            self._cache.store("odf", causes, arrays, {"chosen": fit.chosen, "notes": notes, "tissues": [*fit.shares]})
+        return fit.coefficients
 
     @property
     def _shape(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -10,29 +10,31 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..io.nifti import Dwi
 from ..space.harmonics import degrees, from_descoteaux, order_of, sampling_matrix
-from .csd import System
-from .fits import Fits
 from .fod_fit import FodFit, residuals
 from .models import BASIS as FITTED_BASIS
-from .models import FitOptions
-from .response import response_of
+from .models import FitOptions, fit_fibres
 from .shells import b_value, on_shell, shell_of_models
 from .tissues import BASIS
 
 
-def csd_fods(dwi: Dwi, fits: Fits, options: FitOptions, threads: int | None = None) -> FodFit:
+def csd_fods(
+    dwi: Dwi, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None = None,
+    progress: Callable[[float], object] = lambda _: None,
+) -> FodFit:
     """Fit CSD to the shell that serves it best.
 
     Parameters
     ----------
     dwi : Dwi
         The series.
-    fits : Fits
-        Its fits.
+    mask : (x, y, z) bool
+        Voxels to fit.
     options : FitOptions
         Options of the models, with the order of the harmonics.
     threads : int, optional
         Number of CPU threads; None is one per core.
+    progress : callable, optional
+        Receives the share of fitted voxels, 0 to 1.
 
     Returns
     -------
@@ -43,18 +45,15 @@ def csd_fods(dwi: Dwi, fits: Fits, options: FitOptions, threads: int | None = No
     InputError
         If the series does not determine the FODs.
     """
-    coefficients, mask = fits.coefficients("csd", options), fits.mask
     data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
-    response, weighted = response_of(fits.chosen["response"]), ~np.asarray(gtab.b0s_mask)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # DIPY's, of few directions; the fit has its own
-        system = System.of(gtab, response, options.sh_order, fits.chosen["csd_lambda"])
-    signals = data[..., weighted]
+    fit, weighted = fit_fibres(data, gtab, mask, options, threads, progress), ~np.asarray(gtab.b0s_mask)
+    signals, design, voxels = data[..., weighted], fit.system.design, fit.response.voxels
     return FodFit(
-        {"wm": from_descoteaux(coefficients, BASIS).astype(np.float32)},
-        {"wm": zonal_response(system.design, gtab.bvecs[weighted])[None]},
+        {"wm": from_descoteaux(fit.coefficients, BASIS).astype(np.float32)},
+        {"wm": zonal_response(design, gtab.bvecs[weighted])[None]},
         [b_value(gtab, weighted)], mask, mask & ~signals.any(axis=-1),
-        residuals(signals, system.design, coefficients, mask, threads), fits.chosen,
+        residuals(signals, design, fit.coefficients, mask, threads), fit.chosen,
+        {} if voxels is None else {"wm": voxels},
     )
 
 

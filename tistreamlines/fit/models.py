@@ -6,7 +6,8 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,11 @@ from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
-from .csd import DIPYS_WEIGHT, Response, fit_csd
+from .csd import DIPYS_WEIGHT, System, fit_system
 from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
-from .response import FEWEST_FIBRES, csd_response, iterative_response, response_record
-from .tissue_fods import TissueOptions, tissue_fods
+from .response import FEWEST_FIBRES, FibreResponse, response_record, single_fibre_response, tensor_response
+from .tissue_fods import TissueOptions, tissue_fods, tissues_of
 from .tissues import BASIS as TISSUE_BASIS
 from .tissues import TISSUES
 
@@ -32,7 +33,26 @@ DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
-Fitted = tuple[npt.NDArray[np.float32], Json]
+
+
+class Fitted(NamedTuple):
+    """The fit of a model.
+
+    Attributes
+    ----------
+    coefficients : (x, y, z, m) float32
+        In ``BASIS``, 0 outside the mask.
+    chosen : dict
+        Values that were chosen from the data, for the record.
+    shares : mapping of str to (x, y, z) float32
+        Share of each tissue in a voxel; none of a model without tissues.
+    """
+
+    coefficients: npt.NDArray[np.float32]
+    chosen: Json
+    shares: Mapping[str, npt.NDArray[np.float32]] = MappingProxyType({})
+
+
 Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress], Fitted]
 
 REFERENCES = {
@@ -83,8 +103,7 @@ class Model:
     fit : callable
         Fits the model to a series, of one shell unless ``all_shells``. Its arguments are the series, the voxels to fit
         (x, y, z), the options and the number of CPU threads (None is one per core). The last one is a function that
-        receives the share of fitted voxels. It returns the coefficients in ``BASIS``, (x, y, z, m) float32, 0 outside
-        the mask, and what it has chosen from the data, for the record.
+        receives the share of fitted voxels.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict
@@ -93,6 +112,9 @@ class Model:
         Arguments of its object in the example of the object's docstring.
     all_shells : bool
         Whether it is fitted to all shells.
+    tissues : callable or None
+        Returns the tissues whose shares its fit has, from the options and the gradients of the series; None if it has
+        no tissues.
     """
 
     title: str
@@ -103,6 +125,7 @@ class Model:
     dipys: Mapping[str, object]
     example: str = ""
     all_shells: bool = False
+    tissues: Callable[[FitOptions, GradientTable], Sequence[str]] | None = None
 
 
 def _fit_with_dipy(kind: str) -> Fit:
@@ -129,14 +152,35 @@ def _fit_with_dipy(kind: str) -> Fit:
             out[block] = np.nan_to_num(model.fit(flat[block].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
 
         in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads)
-        return out.reshape(*mask.shape, -1), {}
+        return Fitted(out.reshape(*mask.shape, -1), {})
 
     return fit
 
 
+class CsdFit(NamedTuple):
+    """A fit of constrained spherical deconvolution: coefficients (x, y, z, m), its equations and its response."""
+
+    coefficients: npt.NDArray[np.float32]
+    system: System
+    response: FibreResponse
+
+    @property
+    def chosen(self) -> Json:
+        """Values that were chosen from the data, for the record."""
+        response = response_record(self.response.response) | {"way": self.response.way}
+        return {"csd_lambda": self.system.weight, "response": response}
+
+
 def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
-    """Fit constrained spherical deconvolution with a response estimated from single-fibre voxels."""
-    data, gtab = dwi.data, dwi.gtab
+    fit = fit_fibres(dwi.data, dwi.gtab, mask, options, threads, progress)
+    return Fitted(fit.coefficients, fit.chosen)
+
+
+def fit_fibres(
+    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None,
+    progress: Progress = lambda _: None,
+) -> CsdFit:
+    """Fit constrained spherical deconvolution to a shell, with a response estimated from single-fibre voxels."""
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
         warnings.warn(
@@ -147,11 +191,11 @@ def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pro
         )
     with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        response, way, weight = response_and_weight(data, gtab, mask, options, threads)
+        response, weight = response_and_weight(data, gtab, mask, options, threads)
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
-        coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
-    return coefficients, {"csd_lambda": weight, "response": response_record(response) | {"way": way}}
+        system = System.of(gtab, response.response, options.sh_order, weight)
+        return CsdFit(fit_system(data, gtab, mask, system, threads, progress), system, response)
 
 
 def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
@@ -164,7 +208,7 @@ def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pr
         fods = turn_coefficients(fods, dwi.space.axes, TISSUE_BASIS)
     whole = np.zeros((*mask.shape, count_of(options.sh_order)), np.float32)  # responses may be of a lower order
     whole[..., : fods.shape[-1]] = to_descoteaux(fods, TISSUE_BASIS)
-    return whole, fit.chosen
+    return Fitted(whole, fit.chosen, fit.shares())
 
 
 def tissue_options(options: FitOptions, orders: tuple[int, ...] = ()) -> TissueOptions:
@@ -175,39 +219,42 @@ def tissue_options(options: FitOptions, orders: tuple[int, ...] = ()) -> TissueO
 
 def response_and_weight(
     data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None
-) -> tuple[Response, str, float]:
-    """Return what CSD is fitted with: the response, DIPY's, in which way it was found, and the weight."""
-    response, way = _response(options.response, data, gtab, mask, options, threads)
-    weight = weight_of(options.csd_lambda)
+) -> tuple[FibreResponse, float]:
+    """Return what CSD is fitted with: the response and the weight."""
+    response, weight = _response(options.response, data, gtab, mask, options, threads), weight_of(options.csd_lambda)
     if weight is None:
-        weight = choose_weight(data, gtab, mask, response, options.sh_order, threads)
-    return response, way, weight
+        weight = choose_weight(data, gtab, mask, response.response, options.sh_order, threads)
+    return response, weight
 
 
 def _response(
     way: Any, data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None
-) -> tuple[Response, str]:
-    """Return the response, DIPY's, and in which way it was found."""
+) -> FibreResponse:
+    """Return the response."""
     if way not in WAYS:
-        shell = float(gtab.bvals[~gtab.b0s_mask].mean())
-        return read_response(way).of_shell(shell, options.sh_order), "given"
+        return known_response(way, gtab, options.sh_order)
     if way == TOURNIER:
-        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER
+        return single_fibre_response(data, gtab, mask, options.sh_order, threads)
     try:
-        fewest = FEWEST_FIBRES if way == AUTO else 1
-        return csd_response(data, gtab, mask, options.fa_response, threads, fewest)[0], FA
+        return tensor_response(data, gtab, mask, options.fa_response, threads, FEWEST_FIBRES if way == AUTO else 1)
     except InputError as error:
         few = error.on_command_line
         if way == FA:
             words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
             raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
     try:
-        response = iterative_response(data, gtab, mask, options.sh_order, threads)
+        response = single_fibre_response(data, gtab, mask, options.sh_order, threads)
     except InputError:  # in a small mask
         return _response(FA, data, gtab, mask, options, threads)
     text = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
     warnings.warn(text, stacklevel=2)
-    return response, TOURNIER
+    return response
+
+
+def known_response(source: PathLike, gtab: GradientTable, order: int) -> FibreResponse:
+    """Return the response that a file or numbers have for the shell of a series."""
+    shell = float(gtab.bvals[~gtab.b0s_mask].mean())
+    return FibreResponse(read_response(source).of_shell(shell, order))
 
 
 def weight_of(text: str | float) -> float | None:
@@ -248,6 +295,7 @@ MODELS = {
         "CSD of several tissues", {},
         ("Tournier 2004", "Jeurissen 2014", "Dhollander 2016", "Dhollander 2019", "Dhollander 2021"), _fit_msmt, 8, {},
         'response_wm="wm.txt"', all_shells=True,
+        tissues=lambda options, gtab: tissues_of(tissue_options(options).files, gtab),
     ),
 }
 

@@ -10,6 +10,7 @@ high-angular-resolution diffusion-weighted imaging. NMR in Biomedicine 26, 2013.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -18,11 +19,13 @@ import numpy.typing as npt
 from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
+from ..io.response import FA, TOURNIER
 from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, Response, System, check_series, deconvolve_series
 from .tensor import anisotropy
 
+Voxels = npt.NDArray[np.bool_]
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre
 RANKED, TESTED, FIBRES = 4096, 1024, 300  # voxels of the first pass, of the others, and that make the response
@@ -40,9 +43,28 @@ BLOCK, MANY = 512, 1 << 14  # voxels per task; fixed, so that the bits do not de
 __all__ = ["csd_response", "iterative_response", "response_record"]
 
 
+@dataclass(frozen=True, eq=False)
+class FibreResponse:
+    """The response of a single fibre.
+
+    Attributes
+    ----------
+    response : (evals, S0) or AxSymShResponse
+        DIPY's.
+    way : str
+        In which way it was estimated: 'fa' or 'tournier', or 'given' by the user.
+    voxels : (x, y, z) bool or None
+        From which it was estimated, if it was.
+    """
+
+    response: Response
+    way: str = "given"
+    voxels: Voxels | None = None
+
+
 def csd_response(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], fa_threshold: float = 0.7,
-    threads: int | None = None, fewest: int = 1,
+    data: Array, gtab: GradientTable, mask: Voxels, fa_threshold: float = 0.7, threads: int | None = None,
+    fewest: int = 1,
 ) -> tuple[tuple[Array, float], float]:
     """Estimate the response of a single fibre, as DIPY's ``auto_response_ssst`` does.
 
@@ -76,6 +98,15 @@ def csd_response(
     InputError
         If there is no b0, or if too few voxels of the mask exceed the FA threshold.
     """
+    response = tensor_response(data, gtab, mask, fa_threshold, threads, fewest).response
+    assert isinstance(response, tuple)
+    return response, float(response[0][-1] / response[0][0])
+
+
+def tensor_response(
+    data: Array, gtab: GradientTable, mask: Voxels, fa_threshold: float, threads: int | None, fewest: int
+) -> FibreResponse:
+    """Return the response of :func:`csd_response` with its voxels."""
     from dipy.reconst.csdeconv import response_from_mask_ssst
 
     _check(data, gtab, mask)
@@ -92,12 +123,12 @@ def csd_response(
                 f"{fa_threshold:g} (the greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give "
                 "the response yourself"
             )
-    (evals, unweighted), ratio = response_from_mask_ssst(gtab, data, chosen)
-    return (np.asarray(evals), float(unweighted)), float(ratio)
+    evals, unweighted = response_from_mask_ssst(gtab, data, chosen)[0]
+    return FibreResponse((np.asarray(evals), float(unweighted)), FA, chosen)
 
 
 def iterative_response(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], order: int = 8, threads: int | None = None
+    data: Array, gtab: GradientTable, mask: Voxels, order: int = 8, threads: int | None = None
 ) -> AxSymShResponse:
     """Estimate the response of a single fibre as Tournier et al. (2013), MRtrix3's ``dwi2response tournier``, do.
 
@@ -130,11 +161,20 @@ def iterative_response(
     InputError
         If there is no b0, if the mask has fewer than 100 voxels, or if what they have in common is no fibre.
     """
+    response = single_fibre_response(data, gtab, mask, order, threads).response
+    assert not isinstance(response, tuple)
+    return response
+
+
+def single_fibre_response(
+    data: Array, gtab: GradientTable, mask: Voxels, order: int, threads: int | None
+) -> FibreResponse:
+    """Return the response of :func:`iterative_response` with its voxels."""
     from dipy.reconst.csdeconv import AxSymShResponse
 
     _check(data, gtab, mask)
     with single_blas():
-        signals, known = _candidates(data, gtab, mask, threads)
+        signals, places, known = _candidates(data, gtab, mask, threads)
     if known < FEWEST:
         raise InputError(f"the mask has {known} voxels with signal, fewer than {FEWEST}: widen it, or give a response")
     b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(known // SHARE, FEWEST_FIBRES))
@@ -157,7 +197,9 @@ def iterative_response(
             f"the {count} voxels most like a single fibre have no fibre's signal: widen the mask to white matter, or "
             "give a response"
         )
-    return AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal)
+    voxels = np.zeros_like(mask)
+    voxels.flat[places[fibres]] = True
+    return FibreResponse(AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal), TOURNIER, voxels)
 
 
 def response_rows(response: AxSymShResponse) -> Array:
@@ -173,15 +215,6 @@ def response_record(response: Response) -> Json:
     if isinstance(response, tuple):
         return {"eigenvalues": np.asarray(response[0]).tolist(), "b0_signal": response[1]}
     return {"zonal": np.asarray(response.dwi_response).tolist(), "b0_signal": response.S0}
-
-
-def response_of(record: Json) -> Response:
-    """Return the response that a record has; undoes :func:`response_record`."""
-    from dipy.reconst.csdeconv import AxSymShResponse
-
-    if "eigenvalues" in record:
-        return np.array(record["eigenvalues"]), record["b0_signal"]
-    return AxSymShResponse(record["b0_signal"], np.array(record["zonal"]))
 
 
 def response_fa(response: Response, unweighted: Array) -> float:
@@ -208,8 +241,10 @@ def _is_response(zonal: Array) -> bool:
     return bool(np.isfinite(zonal).all() and zonal[0] > 0 > zonal[1])
 
 
-def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | None) -> tuple[Array, int]:
-    """Return the signals (m, n) of the voxels with the greatest contrast between directions, and how many have signals.
+def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | None) -> tuple[Array, Array, int]:
+    """Return the voxels with the greatest contrast between directions: signals (m, n), and places in the image (m,).
+
+    The number is that of all voxels with a signal.
 
     The contrast is the norm of the harmonics of degree 2 over the root of the mean, as the likeness is of peaks.
     """
@@ -224,7 +259,8 @@ def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | No
 
     contrast = np.concatenate([np.empty(0), *in_threads(contrasts, range(0, len(voxels), MANY), threads)])
     best = np.sort(np.argsort(-contrast, kind="stable")[:RANKED])
-    return rows[voxels[best[contrast[best] > 0]]], int((contrast > 0).sum())
+    places = voxels[best[contrast[best] > 0]]
+    return rows[places], places, int((contrast > 0).sum())
 
 
 def _rank_signals(signals: Array, gtab: GradientTable, system: System, threads: int | None) -> tuple[Array, Array]:

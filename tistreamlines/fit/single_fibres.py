@@ -33,7 +33,7 @@ PARABOLOID = np.linalg.pinv(np.stack([np.prod(AROUND**p, axis=1) for p in POWERS
 
 
 def single_fibres(
-    signals: Array, gtab: GradientTable, white: Voxels, csf: Array, count: int, threads: int | None
+    signals: Array, gtab: GradientTable, white: Voxels, csf: Array, count: int, threads: int | None, arch: str
 ) -> Voxels:
     """Return so many voxels (m,) of white matter whose FOD is most like that of a single fibre.
 
@@ -46,7 +46,7 @@ def single_fibres(
     tissues = {WHITE: stand_in, CSF: csf}
     for order, multiple in RANKINGS:
         rows = signals[white][:, None, None]
-        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), tissues, (order, 0), threads)
+        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), tissues, (order, 0), threads, arch=arch)
         fods, fluid = (fit.coefficients[name][:, 0, 0].astype(np.float64) for name in (WHITE, CSF))
         likeness = np.full(white.shape, -np.inf)
         with np.errstate(all="ignore"):  # voxels without tissue, or without a solution

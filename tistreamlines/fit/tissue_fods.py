@@ -16,12 +16,13 @@ from ..errors import DeviceError, InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import read_response
 from ..option import PathLike, flag
-from .dhollander import estimate_responses
+from .amp_response import default_orders
+from .dhollander import check_estimable, estimate_responses
 from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import HIGHEST_ORDER, TISSUES, WHITE, doubts, tissue_shells
+from .tissues import GREY, HIGHEST_ORDER, TISSUES, WHITE, TissueProblem, doubts, tissue_shells
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
@@ -70,7 +71,7 @@ def tissue_fods(
     tell : callable
         Receives the stages and their progress.
     arch : str
-        Where the tissues are fitted.
+        Where tissues are fitted.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def tissue_fods(
     InputError
         If responses and shells do not match, or the series does not determine the FODs.
     """
-    responses, selections = responses_of(dwi, mask, options.files, threads, tell)
+    responses, selections = responses_of(dwi, mask, options.files, threads, tell, arch)
     known = orders_of(responses, options.orders, options.highest)
     tell("fit", 0)
     solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
@@ -101,20 +102,41 @@ def tissue_fods(
 
 
 # ----------------------------------------------------------------------------------------------------------- responses
+def tissues_of(files: Mapping[str, PathLike], gtab: GradientTable) -> list[str]:
+    """Return the tissues that are fitted: those of the files of responses, or else those that the shells tell apart."""
+    several = len(tissue_shells(gtab)) > FEW
+    return [*files] or [name for name in TISSUES if several or name != GREY]
+
+
+def planned_orders(dwi: Dwi, mask: npt.NDArray[np.bool_], options: TissueOptions) -> dict[str, int]:
+    """Return the order of each tissue that would be fitted; check all that is known of responses and gradients."""
+    names = tissues_of(options.files, dwi.gtab)
+    if options.files:
+        responses = {name: response_of_file(file, dwi.gtab, name) for name, file in options.files.items()}
+        orders = orders_of(responses, options.orders, options.highest)
+        TissueProblem.of(dwi.gtab, responses, orders)
+    else:
+        shells = check_estimable(dwi.data, dwi.gtab, mask)
+        degrees = max(default_orders(dwi.gtab)) // 2 + 1
+        estimated = {name: np.zeros((len(shells), degrees if name == WHITE else 1)) for name in names}
+        orders = orders_of(estimated, options.orders, options.highest)
+    return dict(zip(names, orders, strict=True))
+
+
 def responses_of(
-    dwi: Dwi, mask: npt.NDArray[np.bool_], files: Mapping[str, PathLike], threads: int | None, tell: Tell
+    dwi: Dwi, mask: npt.NDArray[np.bool_], files: Mapping[str, PathLike], threads: int | None, tell: Tell, arch: str
 ) -> tuple[Responses, Voxels]:
     """Return the responses of files, or those of dhollander and the voxels that they are estimated from."""
     tell("responses", 0)
     if files:
         return {name: response_of_file(file, dwi.gtab, name) for name, file in files.items()}, {}
     try:
-        estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=partial(tell, "responses"))
+        progress = partial(tell, "responses")
+        estimated = estimate_responses(dwi.data, dwi.gtab, mask, threads=threads, progress=progress, arch=arch)
     except InputError as error:
         reason = f"{error.on_command_line.partition(':')[0]}, so no responses are estimated"
         raise InputError(f"{reason}: check series and mask, or give responses with --response-wm") from error
-    left_out = {"gm"} if len(tissue_shells(dwi.gtab)) <= FEW else set()
-    responses = {name: estimated.responses[name] for name in TISSUES if name not in left_out}
+    responses = {name: estimated.responses[name] for name in tissues_of(files, dwi.gtab)}
     return responses, {name: estimated.selections[name] for name in TISSUES}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import Field, dataclass, fields, replace
 from functools import cache, partial
 
+from ..fit.models import MODELS
 from ..io.in_memory import source_of
 from ..io.response import AUTO, FA
 from ..option import GROUPS, Option, flag, listed, pairs, several
@@ -88,6 +89,11 @@ def join_options() -> tuple[str, ...]:
     return tuple(name for name in options() if name in content or name in product_options())
 
 
+def is_word(name: str, value: object) -> bool:
+    """Return whether the value of an option is a word that stands in the place of a file."""
+    return str(value) in options()[name].words
+
+
 def saying(what: str) -> tuple[str, ...]:
     """Return the options of which only one can be given, since each says the same in its way."""
     return tuple(name for name, option in options().items() if option.one_of == what)
@@ -163,6 +169,10 @@ def without_effect(name: str, chosen: PackageOptions) -> str:
         return f"weighs nothing: give {listed(map(flag, WEIGHABLE))}"
     if name == "fa_response" and chosen.response not in (AUTO, FA):
         return f"changes nothing with another --response than {AUTO} or {FA}: leave one of them out"
+    of_fit = name in STOPPING_RULES[chosen.stopping].maps and is_word(name, getattr(chosen, name))
+    if of_fit and not (chosen.model is not None and MODELS[chosen.model].tissues is not None):
+        able = listed(key for key, row in MODELS.items() if row.tissues is not None)
+        return f"{getattr(chosen, name)} takes the tissues of a fit: give a series and --model {able}, or a file"
     return ""
 
 

@@ -879,7 +879,8 @@ class ACT(Choice):
         Share of each voxel where streamlines must not end: cerebrospinal fluid.
     pve : str, Path, nibabel image or ndarray, optional
         Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal fluid. The
-        files of FSL's FAST have the opposite order.
+        files of FSL's FAST have the opposite order. With fitted, these are the tissues that model msmt fits in the
+        same run.
     pve_wm : str, Path, nibabel image or ndarray, optional
         Share of white matter in each voxel. A voxel without any tissue is background, where streamlines may end.
     pve_gm : str, Path, nibabel image or ndarray, optional
@@ -951,7 +952,8 @@ class CMC(Choice):
         Share of each voxel where streamlines must not end: cerebrospinal fluid.
     pve : str, Path, nibabel image or ndarray, optional
         Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal fluid. The
-        files of FSL's FAST have the opposite order.
+        files of FSL's FAST have the opposite order. With fitted, these are the tissues that model msmt fits in the
+        same run.
     pve_wm : str, Path, nibabel image or ndarray, optional
         Share of white matter in each voxel. A voxel without any tissue is background, where streamlines may end.
     pve_gm : str, Path, nibabel image or ndarray, optional

@@ -29,8 +29,17 @@ from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.selection.places import sphere_in
 from ..tracking.sources import FITTED, SOURCES
-from ..tracking.weights.options import TRACKED
-from .definitions import PackageOptions, applies_with, defaults, input_names, kind, options, sources_of, without_effect
+from .definitions import (
+    PackageOptions,
+    applies_with,
+    defaults,
+    input_names,
+    is_word,
+    kind,
+    options,
+    sources_of,
+    without_effect,
+)
 from .objects import MADE, Options, expand
 
 
@@ -189,10 +198,11 @@ class Parameters(PackageOptions):
         for name in (*input_names(), "response"):
             value = getattr(self, name)
             if kind(name) == "pairs":
-                inputs |= {f"{name} {i}": pair[0] for i, pair in enumerate(value or (), 1) if str(pair[0]) != TRACKED}
+                files = ((i, pair[0]) for i, pair in enumerate(value or (), 1) if not is_word(name, pair[0]))
+                inputs |= {f"{name} {i}": file for i, file in files}
             elif isinstance(value, tuple):
                 inputs |= {f"{name} {i}": file for i, file in enumerate(value, 1) if sphere_in(name, file) is None}
-            elif value is not None and not (name == "seed_dynamic" and str(value) == TRACKED) and (
+            elif value is not None and not is_word(name, value) and (
                 name != "response" or is_file(value)  # numbers are text by now
             ):
                 inputs[name] = value

@@ -182,7 +182,8 @@ def _seeding(chosen: Parameters, dwi: object) -> Json:
 def _termination(chosen: Parameters, dwi: object) -> Json:
     ends = stops_at_mask(chosen) or limits_at_mask(chosen)
     masks = _present(chosen.mask if ends else None, chosen.stop_mask, chosen.limit_mask)
-    tissues = chosen.pve, chosen.pve_wm, chosen.pve_gm, chosen.pve_csf, chosen.include_map, chosen.exclude_map
+    files = chosen.inputs()  # which have no tissues of the fit
+    tissues = (files.get(name) for name in ("pve", "pve_wm", "pve_gm", "pve_csf", "include_map", "exclude_map"))
     criteria: Json = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}
     if segmentation := _present(*tissues):
         criteria["AnatomicalSegmentation"] = segmentation[0] if len(segmentation) == 1 else segmentation

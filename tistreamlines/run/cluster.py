@@ -35,7 +35,7 @@ from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
 from ..option import ImageLike, PointsLike
-from ..options.definitions import input_names, join_options, kind, options
+from ..options.definitions import input_names, is_word, join_options, kind, options
 from ..options.objects import expand
 from ..options.parameters import Parameters
 from ..tracking.selection.places import sphere_in
@@ -324,6 +324,7 @@ def _shareable(name: str, value: object) -> object:
         return SimpleNamespace(dataobj=np.asanyarray(data), affine=np.asarray(affine))
     if isinstance(value, str | PathLike):
         names_path = name in (*SERIES, *input_names()) or (name in options() and kind(name) == "path")
+        names_path &= name not in options() or not is_word(name, value)
         file = is_file(value) if name == "response" else names_path and sphere_in(name, value) is None
         return str(Path(value).absolute()) if file else value
     return [_shareable(name, item) for item in value] if isinstance(value, list | tuple) else value

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from ..aliases import Array, Nifti1Image
 from ..errors import InputError, OutputError, ParameterError
+from ..fit.tissues import RED_GREEN_BLUE
+from ..fit.tissues import TISSUES as OF_FIT
 from ..io.drafts import check_target
 from ..io.images import OpenImage, grid_of, open_image
 from ..io.in_memory import refuse_arrays, source_of
@@ -22,6 +24,7 @@ from ..option import ImageLike, PathLike, flag
 from ..space.batch import Space
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
 from ..tracking.stopping.anatomy import doubt
+from .fod_files import shares_in
 from .outputs import check_name, taken_by
 
 CORTICAL, SUBCORTICAL, WHITE, FLUID, PATHOLOGICAL = range(len(TISSUES))
@@ -39,12 +42,21 @@ AMYGDALAE_HIPPOCAMPI = "17-18 53-54"
 OUTSIDE, UNKNOWN = 255, 254  # of no tissue, and of a label that is not in the table
 BRAIN = 0.5  # least sum of fractions in the brain, as in tckgen -act
 NAMED = 5  # unknown labels in a message
+FODS, VOLUMES = "tissues", {"tissues": len(OF_FIT)}  # the option that names a folder of FODs, and its image's volumes
+NO_SUBCORTICAL = (
+    "no subcortical grey matter is given: in the deep nuclei, streamlines will end at once where there is grey matter, "
+    "as in the cortex, and pass where there is white matter"
+)
+NOT_TOLD_APART = (
+    "the tissues of FODs do not tell cortical from subcortical grey matter: all of it counts as cortical, so "
+    "streamlines end as they enter a deep nucleus; --sgm adds a segmentation of these"
+)
 
 
 def five_tissues(
     segmentation: ImageLike | None = None, output: PathLike | None = None, *, pve_wm: ImageLike | None = None,
-    pve_gm: ImageLike | None = None, pve_csf: ImageLike | None = None, sgm: ImageLike | None = None,
-    sgm_amyg_hipp: bool = False, crop: bool = False, force: bool = False,
+    pve_gm: ImageLike | None = None, pve_csf: ImageLike | None = None, tissues: PathLike | None = None,
+    sgm: ImageLike | None = None, sgm_amyg_hipp: bool = False, crop: bool = False, force: bool = False,
 ) -> Nifti1Image:
     """Make a five-tissue-type (5TT) image, for anatomically constrained tractography.
 
@@ -58,6 +70,9 @@ def five_tissues(
     pve_wm, pve_gm, pve_csf : str, Path or nibabel image, optional
         Instead of a segmentation, the fractions of white matter, grey matter and cerebrospinal fluid, 0 to 1, on one
         grid. They are divided by their sum where it is at least 0.5; elsewhere, there is no brain.
+    tissues : str or Path, optional
+        Instead of these, a folder of FODs by :func:`fit_fods`, which have the shares of three tissues. The image is a
+        stand-in for that of an anatomical image: all grey matter counts as cortical unless ``sgm`` is given.
     sgm : str, Path or nibabel image, optional
         Subcortical grey matter on the grid of the fractions: a mask, fractions from 0 to 1, or labels of FreeSurfer, as
         FSL's FIRST writes them, too. As in ``5ttgen fsl``, cerebrospinal fluid stays as it is, and white matter and
@@ -78,7 +93,7 @@ def five_tissues(
     Raises
     ------
     ParameterError
-        If neither a segmentation nor all three fractions are given, or options cannot be combined.
+        If there is no segmentation, nor all three fractions, nor a folder of FODs, or if options cannot be combined.
     InputError
         If an input is missing, damaged or on another grid, has a label of no known tissue, or values that are no
         fractions.
@@ -121,6 +136,8 @@ def five_tissues(
 
     inputs = {"segmentation": segmentation, "pve_wm": pve_wm, "pve_gm": pve_gm, "pve_csf": pve_csf, "sgm": sgm}
     sources = {name: source_of(name, image) for name, image in inputs.items() if image is not None}
+    if tissues is not None:
+        sources[FODS] = shares_in(Path(tissues))
     _check(sources, sgm_amyg_hipp=sgm_amyg_hipp)
     target = None if output is None else Path(output)
     if target is not None:
@@ -145,14 +162,18 @@ def five_tissues(
 
 
 def _check(sources: Mapping[str, object], *, sgm_amyg_hipp: bool) -> None:
-    """Raise a ParameterError unless there is either a segmentation or all fractions."""
+    """Raise a ParameterError unless there is either a segmentation, or all fractions, or a folder of FODs."""
     fractions = [name for name in FRACTIONS if name in sources]
-    others = [name for name in (*FRACTIONS, "sgm") if name in sources]
+    others = [name for name in (FODS, *FRACTIONS, "sgm") if name in sources]
     if "segmentation" in sources and others:
         raise ParameterError(f"{flag(others[0])} and a segmentation cannot be combined: give one of them")
-    if "segmentation" not in sources and len(fractions) < len(FRACTIONS):
-        raise ParameterError(f"give a segmentation, or all of {', '.join(map(flag, FRACTIONS))}")
-    if fractions and sgm_amyg_hipp and "sgm" not in sources:
+    if FODS in sources and fractions:
+        raise ParameterError(f"{flag(FODS)} and {flag(fractions[0])} cannot be combined: give one of them")
+    if not {FODS, "segmentation"} & set(sources) and len(fractions) < len(FRACTIONS):
+        raise ParameterError(
+            f"give a segmentation, or all of {', '.join(map(flag, FRACTIONS))}, or a folder of FODs with {flag(FODS)}"
+        )
+    if "segmentation" not in sources and sgm_amyg_hipp and "sgm" not in sources:
         raise ParameterError("--sgm-amyg-hipp needs a segmentation, or labels with --sgm")
     refuse_arrays({flag(name): source for name, source in sources.items()})
 
@@ -169,20 +190,22 @@ def of_fractions(opened: dict[str, OpenImage], *, sgm_amyg_hipp: bool) -> tuple[
 
     Nothing is taken to be pathological.
     """
-    first = opened["pve_wm"]
+    first = opened[FODS if FODS in opened else FRACTIONS[0]]
     space = grid_of(*first, sheared=True)
     read = partial(load_map, space=space, note=partial(warnings.warn, stacklevel=3), reference=first.path)
-    maps = {name: read(image, labels=name == "sgm") for name, image in opened.items()}
+    maps = {name: read(image, volumes=VOLUMES.get(name, 0), labels=name == "sgm") for name, image in opened.items()}
+    if FODS in maps:
+        maps |= _of_fods(first.path, maps.pop(FODS))
     for name in FRACTIONS:
-        check_fractions(opened[name].path, maps[name])
+        check_fractions(opened.get(name, first).path, maps[name])
         maps[name] = maps[name].clip(0, 1)
-    if exchanged := doubt(maps, None, None):
+    if FODS not in opened and (exchanged := doubt(maps, None, None)):
         warnings.warn(exchanged, stacklevel=3)
     white, grey, fluid = (maps[name] for name in FRACTIONS)
     total = white + grey + fluid
     inside = total >= BRAIN
     if not inside.any():
-        files = ", ".join(str(opened[name].path) for name in FRACTIONS)
+        files = ", ".join(str(image.path) for name, image in opened.items() if name != "sgm")
         raise InputError(f"{files}: sum to {BRAIN} or more in no voxel; give fractions from 0 to 1")
     values = np.zeros((*space.shape, len(TISSUES)), np.float32, order="F")  # volume by volume, as NIfTI stores them
     values[..., FLUID] = np.divide(fluid, total, where=inside, out=np.zeros_like(total))
@@ -192,16 +215,21 @@ def of_fractions(opened: dict[str, OpenImage], *, sgm_amyg_hipp: bool) -> tuple[
         values[..., SUBCORTICAL] = np.minimum(deep, left)
         left -= values[..., SUBCORTICAL]
     else:
-        warnings.warn(
-            "no subcortical grey matter is given: in the deep nuclei, streamlines will end at once where there is grey "
-            "matter, as in the cortex, and pass where there is white matter",
-            stacklevel=3,
-        )
+        warnings.warn(NOT_TOLD_APART if FODS in opened else NO_SUBCORTICAL, stacklevel=3)
     # a quotient of at most 1 is rounded to at most 1, which 5ttcheck demands
     both = white + grey
     for tissue, map_ in ((CORTICAL, grey), (WHITE, white)):
         values[..., tissue] = left * np.divide(map_, both, where=both > 0, out=np.zeros_like(both))
     return values, space
+
+
+def _of_fods(path: Path, shares: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the fractions of white matter, grey matter and fluid, given the shares (x, y, z, 3) of a fit of FODs."""
+    tissues = {name: shares[..., RED_GREEN_BLUE.index(tissue)] for name, tissue in zip(FRACTIONS, OF_FIT, strict=True)}
+    if not all(values.any() for values in tissues.values()):
+        raise InputError(f"{path}: has not all of white matter, grey matter and fluid: fit FODs to two or more shells "
+                         "besides b = 0")
+    return tissues
 
 
 def _subcortical(path: Path, values: npt.NDArray[np.float32], *, sgm_amyg_hipp: bool) -> Array:

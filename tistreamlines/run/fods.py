@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import GradientTable, Json, Unpack
-from ..errors import BusyError, InputError, OutputError, ParameterError
+from ..errors import InputError, ParameterError
 from ..fit.fits import Fits, warnings_of_fit
 from ..fit.fod_fit import FodFit
 from ..fit.fods import csd_fods
@@ -22,22 +22,19 @@ from ..fit.models import tissue_options
 from ..fit.shells import gradients_only
 from ..fit.tissue_fods import CPU, tissue_fods
 from ..fit.tissues import BASIS, tissue_shells
-from ..io import drafts
 from ..io.cache import source_hash, with_plugins
 from ..io.gradients import drain
 from ..io.nifti import Dwi, load_mask, open_dwi
 from ..option import file_of, flag, listed, whole
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, list_keywords
-from ..report.content import SUFFIXES
-from ..report.fods import write_fod_report
 from ..space.batch import Space
-from ..space.harmonics import BASES
 from ..tracking.registry import FOD_MODELS, METHODS
-from .fod_files import FORMATS, NAMES, FodFiles, own_names
+from .fod_files import FORMATS, NAMES, FodFiles
+from .fod_plan import FodPlan, make_fod_plan
 from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
 from .log import Log, Watcher
-from .outputs import check_name, taken_by
+from .outputs import taken_by
 from .plan import background_of
 from .record import OURS, inputs_of, versions
 from .series import locate, series_of
@@ -56,7 +53,6 @@ PLACED = ("mask",)  # options that may be arrays
 SEVERAL = 3  # shells, b = 0 among them, from which msmt is the default
 GETTER = next(name for name, row in METHODS.items() if FOD_MODELS[0] in row.models)  # which takes the same options
 HIGHEST = 12  # order of harmonics
-SYMMETRIC = (BASIS, *(name for name, basis in BASES.items() if not basis.full and name != BASIS))
 
 
 class FodOptions(TypedDict, total=False):
@@ -87,12 +83,7 @@ class FodLog(Log):
 
     def note(self, text: str) -> None:
         """Record a choice that was made for the user."""
-        super().note(_with_own_names(text))
-
-
-def _with_own_names(text: str) -> str:
-    """Return a message of the models with the name that the option of the order has here."""
-    return text.replace(flag("sh_order"), "--lmax")
+        super().note(_with_lmax(text))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +156,8 @@ def fit_fods(
         Basis of the coefficients in the files: 'tournier07', the default, which MRtrix3 reads, is along the scanner's
         axes; 'descoteaux07_legacy' and others, which DIPY reads, are along the voxel axes.
     report : str or Path, optional
-        Page to write, .html: responses, their voxels, tissues, the shapes of FODs in a slice, and residuals.
+        Page to write, .html: responses, their voxels, tissues, the shapes of FODs in a slice, and residuals. It may lie
+        in the folder.
     force : bool
         Replace a folder that this function has written, and a report.
 
@@ -200,18 +192,13 @@ def fit_fods(
     >>> result.fit.coefficients["wm"].shape[-1]
     15
     >>> sorted(path.name for path in result.folder.iterdir())
-    ['failed.mif', 'fod.json', 'mask.mif', 'residual.mif', 'response_wm.txt', 'wmfod.mif']
+    ['failed.mif', 'fod.json', 'mask.mif', 'residual.mif', 'response_wm.txt', 'voxels.mif', 'wmfod.mif']
     """
     check_keywords("fit_fods", options, KEYWORDS)
-    files, force = _files_of(options), bool(options.get("force", False))
     series, notes = series_of({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, gtab)
-    target = None if folder is None else Path(folder)
-    with bar_or(watcher, progress=progress) as display, ExitStack() as held:
+    files = _files_of(folder, options)
+    with bar_or(watcher, progress=progress) as display, files.reserved(taken_by(series.values())):
         log = FodLog(display)
-        if target is not None:
-            check_name(target, taken_by(series.values()))
-            held.enter_context(_reserved(target, force=force))
-        page = _page(options.get("report"), target, series, force=force)
         log.tell(notes, ())
         inputs, chosen, hashes = _read(series, options, affine, log)
         assert inputs.dwi is not None
@@ -222,56 +209,37 @@ def fit_fods(
             count = fit.mask.sum()
             log.warn(f"{inputs.dwi.path}: {failed} of {count} voxels have no signal or no fit: their FODs are 0")
         record = _record(fit, inputs, chosen, options, hashes, log)
-        record["folder"] = None if target is None else str(target)
-        if target is not None:
-            log.begin("write")
-            with drafts.completed_folder(target, own_names(), force=force) as draft:
-                files.write(draft, fit, inputs.space, dwi_in_scanner.gtab, record)
-                log.begin("place")
-        if page is not None:
-            log.begin("report")
-            write_fod_report(page, record, fit, inputs.space, background_of(inputs.dwi), force=force)
-    return FodResult(fit, inputs.space, record, target)
+        record["folder"] = None if files.folder is None else str(files.folder)
+        background = None if files.page is None else background_of(inputs.dwi)
+        files.write(fit, inputs.space, dwi_in_scanner.gtab, record, background, log.begin)
+    return FodResult(fit, inputs.space, record, files.folder)
 
 
-def _files_of(options: FodOptions) -> FodFiles:
+def plan_fods(
+    dwi: ImageLike, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, folder: PathLike | None = None, *,
+    gtab: GradientTable | None = None, affine: npt.ArrayLike | None = None, watcher: Watcher | None = None,
+    **options: Unpack[FodOptions],
+) -> FodPlan:
+    """Check all that :func:`fit_fods` needs, and return what it would do; it has the same arguments and errors."""
+    check_keywords("plan_fods", options, KEYWORDS)
+    series, notes = series_of({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, gtab)
+    files, log = _files_of(folder, options), Log(watcher or Watcher())
+    files.check(taken_by(series.values()))
+    log.tell(notes, ())
+    inputs, chosen, _ = _read(series, options, affine, log)
+    assert inputs.dwi is not None
+    log.begin("prepare")
+    mask = Fits(inputs.dwi, inputs.mask, chosen.threads, note=log.note, warn=log.warn).mask
+    with _named_in_errors(inputs.dwi.path):
+        plan = make_fod_plan(inputs.dwi, mask, chosen, orders_of(options.get("lmax")), files)
+    return replace(plan, seconds=log.durations()["total"])
+
+
+def _files_of(folder: PathLike | None, options: FodOptions) -> FodFiles:
     """Return the files that the options ask for."""
+    target, page = (None if path is None else Path(path) for path in (folder, options.get("report")))
     suffix, basis = options.get("format", FORMATS[0]), options.get("sh_basis", BASIS)
-    if suffix not in FORMATS:
-        raise ParameterError(f"--format is {suffix!r}: give {listed(FORMATS)}")
-    if basis not in SYMMETRIC:
-        raise ParameterError(f"--sh-basis is {basis!r}: give {listed(SYMMETRIC)}")
-    if basis != BASIS and suffix == FORMATS[0]:
-        raise ParameterError(f"--sh-basis {basis} needs --format nii.gz, since programs take a .mif to be in {BASIS}")
-    return FodFiles(suffix, basis)
-
-
-def _page(report: PathLike | None, folder: Path | None, series: Series, *, force: bool) -> Path | None:
-    """Return the name of the report, if the caller wants one; check that it can be written."""
-    if report is None:
-        return None
-    page = Path(report)
-    if page.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
-    if folder is not None and drafts.real_path(page).parent == drafts.real_path(folder):
-        raise OutputError(f"{page}: the folder is written as a whole; put the report beside it")
-    check_name(page, taken_by(series.values()))
-    drafts.check_target(page, force=force)
-    return page
-
-
-@contextmanager
-def _reserved(folder: Path, *, force: bool) -> Generator[None, None, None]:
-    """Keep other runs from writing the folder until the end of the block."""
-    drafts.check_folder_target(folder, own_names(), force=force)
-    with ExitStack() as held:
-        with drafts.explained(folder):
-            try:
-                held.enter_context(drafts.reserved(drafts.real_path(folder)))
-            except BlockingIOError:
-                text = f"{folder}: another run is writing it; wait for its end, or give another name"
-                raise BusyError(text) from None
-        yield
+    return FodFiles(target, page, suffix, basis, force=bool(options.get("force", False)))
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -297,7 +265,8 @@ def _read(
     log.tell([], doubts_of_places(sources))
     inputs = read(Headers(opened, None), series, chosen, log)
     assert inputs.dwi is not None
-    return inputs, with_order(chosen, inputs.dwi.gtab, log.note, str(inputs.dwi.path)), inputs_of(sources, hashes())
+    ordered = with_order(chosen, inputs.dwi.gtab, log.note, str(inputs.dwi.path))
+    return inputs, ordered, inputs_of(sources, hashes())
 
 
 def _model_of(options: FodOptions, gtab: GradientTable, path: Path) -> str:
@@ -349,22 +318,30 @@ def _fit(
             log.begin(stage)
         log.watcher.fitted(share)
 
-    if chosen.model == "csd":
-        log.begin("fit")
-        try:
-            fit = csd_fods(dwi, fits, chosen, chosen.threads)
-        except InputError as error:
-            raise InputError(_with_own_names(error.on_command_line)) from error
-    else:
-        arch = chosen.arch if chosen.gives("arch") else CPU
-        try:
-            with warnings_of_fit() as texts:
-                fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell, arch)
-            for text in texts:
-                log.note(f"{dwi.path}: {text}")
-        except InputError as error:
-            raise InputError(f"{dwi.path}: {error.on_command_line}") from error
+    arch = chosen.arch if chosen.gives("arch") else CPU
+    with _named_in_errors(dwi.path), warnings_of_fit() as texts:
+        if chosen.model == "csd":
+            log.begin("fit")
+            fit = csd_fods(dwi, inside, chosen, chosen.threads, log.watcher.fitted)
+        else:
+            fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell, arch)
+    for text in texts:
+        log.note(f"{dwi.path}: {text}")
     return fit
+
+
+@contextmanager
+def _named_in_errors(path: Path) -> Generator[None, None, None]:
+    """Name the series in an InputError of the block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(_with_lmax(f"{path}: {error.on_command_line}")) from error
+
+
+def _with_lmax(text: str) -> str:
+    """Return a message about the order of harmonics with the name that this option has here."""
+    return text.replace(flag("sh_order"), flag("lmax"))
 
 
 def _without_missing(fit: FodFit, inputs: Inputs, chosen: Parameters) -> FodFit:

@@ -22,7 +22,7 @@ from ..fit.models import MODELS
 from ..io import gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
 from ..option import flag, listed
-from ..options.definitions import names_affecting, saying
+from ..options.definitions import is_word, names_affecting, saying
 from ..options.option_groups import BESIDE_A_MASK, PLACE
 from ..options.parameters import Parameters
 from ..space.batch import Space
@@ -264,8 +264,10 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
             seeded = load(opened, seed_space, note=log.note)
     rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | MapImage] = {**own_maps(oriented, mask, parameters, space.shape)}
-    sources = {name: getattr(parameters, name) for name in rule.maps}
-    maps |= {name: _map(name, source, space, rule, log) for name, source in sources.items() if source is not None}
+    for name in rule.maps:
+        path = getattr(parameters, name)
+        if path is not None and not is_word(name, path):
+            maps[name] = _map(name, path, space, rule, log)
     placed = {}
     if dwi is not None:
         name = "dwi" if dwi.has_gradients else "bvecs"

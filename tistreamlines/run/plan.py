@@ -16,20 +16,21 @@ import numpy.typing as npt
 from ..aliases import Array, Json
 from ..errors import InputError
 from ..fit.fits import Fits
-from ..fit.models import BASIS
+from ..fit.models import BASIS, MODELS
 from ..fit.shells import on_shell, shell_of_models
+from ..fit.tissues import TISSUES
 from ..io import nifti
 from ..io.cache import Cache
 from ..io.picture import grey
 from ..io.samples import Samples
-from ..options.definitions import input_names, names_affecting
+from ..options.definitions import input_names, is_word, names_affecting
 from ..options.option_groups import BESIDE_A_MASK, SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.growth.settings import Settings
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
-from ..tracking.sources import FITTED, SIGNALS, SOURCES
+from ..tracking.sources import SIGNALS, SOURCES
 from ..tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals
 from ..tracking.tables.packing import pack_tables, unpack_tables
 from ..tracking.weights.fods import Fods
@@ -202,21 +203,24 @@ def _prepare(
         assert fits is not None
         return fits.anisotropy()
 
+    @cached
+    def coefficients() -> npt.NDArray[np.float32]:
+        assert fits is not None and parameters.model is not None
+        log.begin("fit")
+        values = fits.coefficients(parameters.model, parameters)
+        log.begin("prepare")
+        return values
+
     sides = tuple(inputs.space.voxel_sizes.tolist())
     rule = STOPPING_RULES[parameters.stopping]
-    stop = rule.prepare(inputs.maps, anisotropy, parameters, sides)
-    if doubt := rule.doubt(inputs.maps, None if fits is None else anisotropy, parameters):
+    maps = {**inputs.maps, **_maps_of_fit(inputs, fits, coefficients, parameters)}
+    stop = rule.prepare(maps, anisotropy, parameters, sides)
+    if doubt := rule.doubt(maps, None if fits is None else anisotropy, parameters):
         log.warn(doubt)
     region = _seed_region(inputs, fits, anisotropy, parameters)
     seeds = seeds_of(parameters, inputs.space, region, step_mm, log.note, log.warn)
-    coefficients = None
-    if FITTED in METHODS[parameters.dg].follows and inputs.oriented is None:
-        assert fits is not None and parameters.model is not None
-        log.begin("fit")
-        coefficients = fits.coefficients(parameters.model, parameters)
-    log.begin("prepare")
     follows = _followed(inputs, coefficients, parameters)
-    if (tissues := rule.tissues(inputs.maps)) is not None:
+    if (tissues := rule.tissues(inputs.maps)) is not None:  # those of the fit lie where its fibres do
         from ..tracking.stopping.tissues import placement_doubt
 
         if doubt := placement_doubt(tissues, follows, None if fits is None else anisotropy, inputs.space):
@@ -280,22 +284,46 @@ def _tables_of(data: GetterInputs, inputs: Inputs, parameters: Parameters) -> Ke
         raise InputError(f"{inputs.dwi.path}: {error.on_command_line}") from error
 
 
-def _followed(inputs: Inputs, coefficients: npt.NDArray[np.float32] | None, parameters: Parameters) -> Followed:
+def _maps_of_fit(
+    inputs: Inputs, fits: Fits | None, fit: Callable[[], object], parameters: Parameters
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the maps of the stopping rule that are the shares of tissues by the model's fit, (x, y, z, 3)."""
+    names = [name for name in STOPPING_RULES[parameters.stopping].maps if is_word(name, getattr(parameters, name))]
+    if not names:
+        return {}
+    from ..tracking.stopping.tissues import NAMES
+
+    assert fits is not None and inputs.dwi is not None and parameters.model is not None
+    tissues_of = MODELS[parameters.model].tissues
+    known = tissues_of(parameters, inputs.dwi.gtab) if tissues_of is not None else ()
+    if missing := [name for tissue, name in zip(TISSUES, NAMES, strict=True) if tissue not in known]:
+        raise InputError(
+            f"{inputs.dwi.path}: the fit of {parameters.model} has no {' and no '.join(missing)}, and --stopping "
+            f"{parameters.stopping} needs three tissues: give two or more shells besides b = 0, the responses of all "
+            "three, or tissue fractions in files"
+        )
+    fit()
+    return dict.fromkeys(names, np.stack([fits.shares[tissue] for tissue in TISSUES], axis=-1))
+
+
+def _followed(
+    inputs: Inputs, coefficients: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
+) -> Followed:
     """Return what the method follows: a given source, the signals, or coefficients (x, y, z, n) of a fitted model."""
     if inputs.oriented is not None:
         return SOURCES[parameters.source].follows(inputs.oriented, parameters)
     if SIGNALS in METHODS[parameters.dg].follows:
         assert inputs.dwi is not None
         return Signals(*on_shell(inputs.dwi.data, inputs.dwi.gtab, shell_of_models))
-    assert coefficients is not None
-    return OrientationFunctions("sh", coefficients, BASIS)
+    return OrientationFunctions("sh", coefficients(), BASIS)
 
 
 def _causes(parameters: Parameters) -> Json:
     """Return the options that the tables depend on, besides the inputs, which are identified by their content."""
     inputs = (*input_names(), *parameters.inputs())
     affecting = names_affecting("tables") - set(inputs)
-    causes = {name: value for name, value in parameters.as_dict().items() if name in affecting}
+    # a word in the place of a file has no content that is hashed
+    causes = {name: value for name, value in parameters.as_dict().items() if name in affecting or is_word(name, value)}
     # a default may follow from the order of the fit
     causes |= {f"{name} given": parameters.gives(name) for name in METHODS[parameters.dg].low_order}
     if METHODS[parameters.dg].step_in_tables or STOPPING_RULES[parameters.stopping].step_in_tables or parameters.pft:

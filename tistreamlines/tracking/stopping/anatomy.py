@@ -22,6 +22,7 @@ from ..tables.inputs import MapImage, StopTables
 INCLUDED = ("include_map", "exclude_map")
 TISSUES = ("pve_wm", "pve_gm", "pve_csf")
 MAPS = dict.fromkeys((*INCLUDED, *TISSUES), 0) | {"pve": len(TISSUES)}  # options, and volumes of a 4-D image
+OF_FIT = "fitted"  # instead of an image of fractions: the tissues of the model that is fitted
 TOLERANCE = 1e-3  # of fractions and their sums
 
 
@@ -39,7 +40,8 @@ class FractionOptions:
     )
     pve: ImageLike | None = option(
         None, SEEDS, "Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal "
-        "fluid. The files of FSL's FAST have the opposite order.", unit="FILE", absent="none", excludes=TISSUES,
+        "fluid. The files of FSL's FAST have the opposite order. With fitted, these are the tissues that --model msmt "
+        "fits in the same run.", unit="FILE", absent="none", excludes=TISSUES, words=(OF_FIT,),
     )
     pve_wm: ImageLike | None = option(
         None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "
@@ -163,13 +165,16 @@ def doubt(maps: Mapping[str, Array], anisotropy: Callable[[], Array] | None, opt
     """
     from . import tissues
 
+    path = str(getattr(options, "pve", None))
     if "pve" in maps:
-        maps, _ = _volumes(maps["pve"], "")
-    order = "FSL's FAST numbers fluid 0, grey matter 1 and white matter 2"
+        maps, _ = _volumes(maps["pve"], path)
+    cause = "the tissue fractions may be exchanged: FSL's FAST numbers fluid 0, grey matter 1 and white matter 2"
+    if path == OF_FIT:
+        cause = "the responses may be those of other tissues: the report of tistreamlines fod shows them"
     if all(name in maps for name in TISSUES):
         known = None if anisotropy is None else _least_anisotropic(maps, anisotropy())
         doubt = known or tissues.describe_exchange(*(maps[name] for name in TISSUES))
-        return doubt and f"{doubt}, so the tissue fractions may be exchanged: {order}"
+        return doubt and f"{doubt}, so {cause}"
     if all(name in maps for name in INCLUDED) and not tissues.exclude_in_place(*(maps[name] for name in INCLUDED)):
         return (
             f"{flag(INCLUDED[1])} lies like grey matter or background and {flag(INCLUDED[0])} like cerebrospinal "
@@ -225,7 +230,7 @@ def _include_exclude(maps: Mapping[str, Array], options: Any) -> npt.NDArray[np.
 def _volumes(fractions: Array, path: str) -> tuple[dict[str, Array], dict[str, str]]:
     """Return the volumes of a 4-D image of tissue fractions as separate maps, and what messages call them."""
     maps: dict[str, Array] = dict(zip(TISSUES, np.moveaxis(fractions, -1, 0), strict=True))
-    if maps["pve_wm"].sum() < maps["pve_csf"].sum():
+    if path != OF_FIT and maps["pve_wm"].sum() < maps["pve_csf"].sum():
         raise InputError(
             f"{path}: has less white matter (first volume) than cerebrospinal fluid (third volume): order the volumes, "
             f"or give three files with {', '.join(map(flag, TISSUES))}"

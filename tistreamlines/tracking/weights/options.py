@@ -26,7 +26,7 @@ class Sift2Options:
         None, OUTPUT, "Weigh the streamlines by SIFT2, so that their density in each fixel of FOD comes near that of "
         "its fibres, and write their weights to FILE, .txt, as MRtrix3's tcksift2: in the order of the streamlines. "
         "FOD is an image of fibre orientation distributions, or tracked for those that streamlines "
-        "follow.", unit="FOD FILE",
+        "follow.", unit="FOD FILE", words=(TRACKED,),
         absent="not written", excludes=("part",), affects="run",
     )
     sift2_basis: str | None = option(
@@ -112,7 +112,7 @@ class DynamicOptions:
         None, SEEDS, "Image of fibre orientation distributions, or tracked for those that streamlines follow. Random "
         "seeds lie in its fixels, more of them where streamlines so far are too few for the fibre density, as with "
         "MRtrix3's tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.",
-        unit="FOD",
+        unit="FOD", words=(TRACKED,),
         absent="as --seed-mask", one_of="place of seeds",
         excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
     )
