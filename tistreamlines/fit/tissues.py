@@ -134,11 +134,13 @@ class TissueProblem:
 def doubts(problem: TissueProblem) -> list[str]:
     """Return a sentence about coefficients that the signals do not determine; none if they determine all.
 
-    With few directions, these are of high degrees. They are what keeps amplitudes from being negative, and as small as
-    that allows. So fibres that cross are found better than at a lower order: in a generated head with 30 directions of
-    b = 1000, axes are wrong by 8.6 degrees in the mean at order 8, and by 13.8 at order 6 (with 12 directions, by 11.4
-    and 15.3). MRtrix3 solves the same problem, but its constraints give way a little (its ``-neg_lambda``): FODs of 12
-    to 30 directions differ by 0.5 % from its default, and by 1e-5 from its solution with ``-neg_lambda 1e-13``.
+    With few directions, these are of high degrees. They keep amplitudes from being negative, and are as small as that
+    allows. So fibres that cross are found better than at a lower order. In a generated head with 30 directions of
+    b = 1000, axes are wrong by 8.6 degrees in the mean at order 8, and by 13.8 at order 6. With 12 directions, these
+    are 11.4 and 15.3.
+
+    MRtrix3 solves the same problem, but its constraints give way a little (its ``-neg_lambda``): FODs of 12 to 30
+    directions differ by 0.5 to 0.6 % from its default, and by 1e-5 from those with ``-neg_lambda 1e-13``.
     """
     if (known := problem.determined) == (count := problem.design.shape[1]):
         return []
