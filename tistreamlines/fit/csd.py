@@ -141,8 +141,16 @@ def fit_csd(
         If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
     """
     check_series(data, gtab, mask)
-    solved = deconvolve_series(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
-    count = np.count_nonzero(mask)
+    return fit_system(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
+
+
+def fit_system(
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
+    progress: Callable[[float], object] = lambda _: None,
+) -> npt.NDArray[np.float32]:
+    """Do what :func:`fit_csd` does with equations that are known."""
+    solved = deconvolve_series(data, gtab, mask, system, threads, progress)
+    count, order = np.count_nonzero(mask), order_of(system.design.shape[1])
     if solved.singular:
         raise InputError(
             f"{solved.singular} of {count} voxels have no solution of order {order} with "
@@ -150,7 +158,7 @@ def fit_csd(
         )
     if solved.unfinished:
         what = f"{solved.unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations"
-        warnings.warn(what, stacklevel=2)
+        warnings.warn(what, stacklevel=3)
     return solved.coefficients
 
 
@@ -158,7 +166,7 @@ def deconvolve_series(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
     progress: Callable[[float], object] = lambda _: None,
 ) -> Deconvolution:
-    """Do what :func:`fit_csd` does with equations that are known, and leave its failures to the caller."""
+    """Do what :func:`fit_system` does, and leave its failures to the caller."""
     tables, kernel = _tables(system), _kernel()
     out = np.zeros((*mask.shape, system.design.shape[1]), np.float32)
     voxels, volumes = np.flatnonzero(mask), np.flatnonzero(~np.asarray(gtab.b0s_mask))

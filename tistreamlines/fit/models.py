@@ -6,7 +6,8 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +19,26 @@ from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
-from .csd import DIPYS_WEIGHT, Response, fit_csd
+from .csd import DIPYS_WEIGHT, Response, fit_csd, fit_system
+from .csd_shells import (
+    ORDER,
+    SHARPER,
+    ShellResponses,
+    responses_of_high_fa,
+    responses_of_tournier,
+    shells_of_csd,
+    volumes_of_csd,
+)
 from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
 from .response import FEWEST_FIBRES, csd_response, iterative_response, response_record
+from .shells import HIGHEST, Volumes, shell_of_models
 from .tissue_fods import TissueOptions, tissue_fods
 from .tissues import BASIS as TISSUE_BASIS
 from .tissues import TISSUES
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
+ALL, ONE = "all", "highest"  # shells that csd is fitted to
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
 DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
@@ -34,6 +46,7 @@ Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
 Fitted = tuple[npt.NDArray[np.float32], Json]
 Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress], Fitted]
+Estimate = TypeVar("Estimate")  # a response of one shell or of several
 
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
@@ -147,11 +160,17 @@ def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pro
         )
     with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        response, way, weight = response_and_weight(data, gtab, mask, options, threads)
+        if len(shells_of_csd(gtab)) > 1:
+            responses, way, weight = responses_and_weight(data, gtab, mask, options, threads)
+            system, record = responses.system(gtab, options.sh_order).with_weight(weight), responses.record(gtab)
+            coefficients = fit_system(data, gtab, mask, system, threads, progress)
+        else:
+            response, way, weight = response_and_weight(data, gtab, mask, options, threads)
+            record = response_record(response)
+            coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
-        coefficients = fit_csd(data, gtab, mask, response, options.sh_order, threads, progress, weight)
-    return coefficients, {"csd_lambda": weight, "response": response_record(response) | {"way": way}}
+    return coefficients, {"csd_lambda": weight, "response": record | {"way": way}}
 
 
 def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
@@ -184,6 +203,31 @@ def response_and_weight(
     return response, way, weight
 
 
+def responses_and_weight(
+    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None
+) -> tuple[ShellResponses, str, float]:
+    """Return what CSD of several shells is fitted with, as :func:`response_and_weight`."""
+    order, way = options.sh_order, options.response
+    if way not in WAYS:
+        raise ParameterError(f"{flag('csd_shells')} {ALL} estimates a response of each shell: leave "
+                             f"{flag('response')} out, or give {flag('csd_shells')} {ONE}")
+
+    def of_high_fa(fewest: int) -> ShellResponses:
+        return responses_of_high_fa(data, gtab, mask, order, options.fa_response, fewest, threads)
+
+    def of_tournier() -> ShellResponses:
+        return responses_of_tournier(data, gtab, mask, order, threads)
+
+    responses, way = _estimated(str(way), of_high_fa, of_tournier)
+    weight = weight_of(options.csd_lambda)
+    if weight is None:
+        equations = partial(responses.system, order=order)
+        weight = choose_weight(
+            data, gtab, mask, responses.outermost(order), order, threads, equations, SHARPER
+        )
+    return responses, way, weight
+
+
 def _response(
     way: Any, data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None
 ) -> tuple[Response, str]:
@@ -191,20 +235,29 @@ def _response(
     if way not in WAYS:
         shell = float(gtab.bvals[~gtab.b0s_mask].mean())
         return read_response(way).of_shell(shell, options.sh_order), "given"
+    return _estimated(
+        way, lambda fewest: csd_response(data, gtab, mask, options.fa_response, threads, fewest)[0],
+        lambda: iterative_response(data, gtab, mask, options.sh_order, threads),
+    )
+
+
+def _estimated(
+    way: str, of_high_fa: Callable[[int], Estimate], of_tournier: Callable[[], Estimate]
+) -> tuple[Estimate, str]:
+    """Return the response that is estimated in a way, of which ``auto`` chooses one, and the way."""
     if way == TOURNIER:
-        return iterative_response(data, gtab, mask, options.sh_order, threads), TOURNIER
+        return of_tournier(), TOURNIER
     try:
-        fewest = FEWEST_FIBRES if way == AUTO else 1
-        return csd_response(data, gtab, mask, options.fa_response, threads, fewest)[0], FA
+        return of_high_fa(FEWEST_FIBRES if way == AUTO else 1), FA
     except InputError as error:
         few = error.on_command_line
         if way == FA:
             words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
             raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
     try:
-        response = iterative_response(data, gtab, mask, options.sh_order, threads)
+        response = of_tournier()
     except InputError:  # in a small mask
-        return _response(FA, data, gtab, mask, options, threads)
+        return _estimated(FA, of_high_fa, of_tournier)
     text = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
     warnings.warn(text, stacklevel=2)
     return response, TOURNIER
@@ -240,9 +293,9 @@ MODELS = {
         {"sm_lambda": DIPYS_SMOOTHING, "sh_order": 4}, "sh_order=8",
     ),
     "csd": Model(
-        "constrained spherical deconvolution", {"response": AUTO, "csd_lambda": AUTO},
+        "constrained spherical deconvolution", {"response": AUTO, "csd_lambda": AUTO, "csd_shells": ALL},
         ("Tournier 2004", "Tournier 2007", "Tournier 2013"), _fit_csd, 8,
-        {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8}, 'response="tournier"',
+        {"response": FA, "csd_lambda": DIPYS_WEIGHT, "csd_shells": ONE, "sh_order": 8}, 'response="tournier"',
     ),
     "msmt": Model(
         "CSD of several tissues", {},
@@ -252,9 +305,27 @@ MODELS = {
 }
 
 
-def order_for(model: str, directions: int) -> int:
-    """Return the default order of a model's harmonics, whose coefficients so many directions determine."""
-    return min(MODELS[model].order, highest_order(directions))
+def order_for(model: str, directions: int, most: int | None = None) -> int:
+    """Return the default order of a model's harmonics, up to ``most``, whose coefficients the directions determine."""
+    return min(MODELS[model].order if most is None else most, highest_order(directions))
+
+
+def volumes_of(options: FitOptions) -> Callable[[GradientTable], Volumes]:
+    """Return the function that chooses the weighted volumes (n,) to which the model is fitted."""
+    if MODELS[options.model].all_shells:
+        return lambda gtab: ~np.asarray(gtab.b0s_mask)
+    return volumes_of_csd if options.csd_shells == ALL and options.model == "csd" else shell_of_models
+
+
+def order_of_series(options: FitOptions, gtab: GradientTable, residuals: int = 0) -> tuple[int, int, int]:
+    """Return the default order of a model's harmonics, its highest one, and the number of directions.
+
+    So many ``residuals`` more directions than coefficients are needed. The mean of each inner shell of csd is one.
+    """
+    weighted = volumes_of(options)(gtab)
+    several = len(shells_of_csd(gtab)) if options.model == "csd" and options.csd_shells == ALL else 1
+    most, directions = ORDER if several > 1 else MODELS[options.model].order, int(weighted.sum())
+    return order_for(options.model, directions - residuals - (several - 1), most), most, directions
 
 
 _FITS_ELSEWHERE = "fit it there, and give its orientation functions as --sh FILE"
@@ -326,6 +397,12 @@ class FitOptions:
         True, MODEL, "Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as "
         "MRtrix3's mtnormalise does. Amplitudes of FODs can then be compared between voxels and subjects.",
         off="no-normalise", only={"model": ("msmt",)},
+    )
+    csd_shells: str = option(
+        None, MODEL, "Shells that csd is fitted to. With all, those of lower b-values add what they know of the "
+        "directions to the highest one up to "
+        f"{HIGHEST:g} s/mm2; with highest, it is fitted to that one, as a response that is given needs.",
+        choices=(ALL, ONE), only={"model": ("csd",)},
     )
     csd_lambda: str | float = option(
         None, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "
