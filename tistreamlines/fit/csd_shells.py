@@ -8,7 +8,7 @@ are. The constraint is that of CSD of the outermost shell (:mod:`.csd`).
 References
 ----------
 Cheng, Deriche, Jiang, Shen, Yap. Non-negative spherical deconvolution (NNSD) for estimation of fiber orientation
-distribution function in single-/multi-shell diffusion MRI. NeuroImage 101, 2014 (CSD of several shells).
+distribution function in single-/multi-shell diffusion MRI. NeuroImage 101, 2014 (deconvolution of several shells).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..space.harmonics import degrees, sampling_matrix
 from .csd import DIPYS_WEIGHT, System
 from .response import BASIS, anisotropic_fibres, iterative_fibres, zonal_response
-from .shells import Volumes, b_value, gradients_on_shell, on_shell, shell_of_models, shells
+from .shells import FEWEST, Volumes, b_value, gradients_on_shell, on_shell, shell_of_models, shells
 
 ORDER = 10  # of the harmonics, where the directions of all shells determine them
 SHARPER = 2.0  # halvings of the weight below the mean, as csd_weight.SHARPER of one shell
@@ -30,9 +30,14 @@ LEAST_ORDER = 8  # of responses
 
 
 def shells_of_csd(gtab: GradientTable) -> list[Volumes]:
-    """Return the volumes (n,) of each shell that is fitted, from the lowest b-value to that of models."""
-    highest = b_value(gtab, shell_of_models(gtab))
-    return [shell for shell in shells(gtab) if b_value(gtab, shell) <= highest]
+    """Return the volumes (n,) of each shell that is fitted, from the lowest b-value to that of models.
+
+    An inner shell of few directions is left out.
+    """
+    outermost = shell_of_models(gtab)
+    highest = b_value(gtab, outermost)
+    inner = [shell for shell in shells(gtab) if shell.sum() >= FEWEST and b_value(gtab, shell) < highest]
+    return [*inner, outermost]
 
 
 def volumes_of_csd(gtab: GradientTable) -> Volumes:
