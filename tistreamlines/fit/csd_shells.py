@@ -27,6 +27,7 @@ from .shells import FEWEST, Volumes, b_value, gradients_on_shell, on_shell, shel
 ORDER = 10  # of the harmonics, where the directions of all shells determine them
 SHARPER = 2.0  # halvings of the weight below the mean, as csd_weight.SHARPER of one shell
 LEAST_ORDER = 8  # of responses
+MOST = 4096  # voxels of a response, or up to twice as many
 
 
 def shells_of_csd(gtab: GradientTable) -> list[Volumes]:
@@ -63,7 +64,8 @@ class ShellResponses:
     @classmethod
     def of(cls, signals: Array, axes: Array, gtab: GradientTable, order: int) -> ShellResponses:
         """Return the responses of voxels (m, n) whose fibres have axes (m, 3)."""
-        order = max(order, LEAST_ORDER)
+        order, step = max(order, LEAST_ORDER), max(len(axes) // MOST, 1)
+        signals, axes = signals[::step], axes[::step]
         rows = [zonal_response(signals[:, shell], axes, gtab.bvecs[shell], order) for shell in shells_of_csd(gtab)]
         return cls(np.stack(rows), float(signals[:, np.asarray(gtab.b0s_mask)].mean()))
 
