@@ -36,6 +36,7 @@ from truth.fibercup import FiberCup
 
 import tistreamlines as ts
 from tistreamlines.devices.threads import single_blas
+from tistreamlines.fit.csd import DIPYS_WEIGHT, System
 from tistreamlines.fit.csd_weight import Trial
 from tistreamlines.fit.models import order_for, response_and_weight
 from tistreamlines.fit.shells import on_shell, shell_of_models
@@ -116,7 +117,8 @@ def residuals(series: Series, rng: np.random.Generator) -> Series:
     middle = np.argwhere(series.mask).mean(axis=0).astype(int)
     part = series.boxed([(max(at - BOX // 2, 0), at + BOX // 2) for at in middle])
     rows, weighted = part.data[part.mask], ~np.asarray(series.gtab.b0s_mask)
-    trial, halvings = Trial(rows, series.gtab, response, order, 1), -np.log2(weight)
+    system = System.of(series.gtab, response, order, DIPYS_WEIGHT)
+    trial, halvings = Trial(rows, series.gtab, system, 1), -np.log2(weight)
     fit = trial.fit(halvings)
     fitted = fit.coefficients[:, 0, 0].astype(np.float64) @ fit.system.design.T
     apart = rows[:, weighted] - fitted

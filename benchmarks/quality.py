@@ -1,18 +1,22 @@
 """Score tractograms of data whose bundles are known, by this package, DIPY and MRtrix3.
 
-    python benchmarks/quality.py [--geometries NAMES] [--scans B:SNR:DIRECTIONS:MM,...] [--fibercup FOLDER]
-        [--seeds SEEDS] [--nseeds N] [--ways NAMES] [--set WAY OPTION=VALUE ...] [--jobs N] [--out FILE]
+    python benchmarks/quality.py [--geometries NAMES] [--scans B:SNR:DIRECTIONS:MM,...] [--half choice|report]
+        [--fibercup FOLDER] [--seeds SEEDS] [--nseeds N] [--ways NAMES] [--set WAY OPTION=VALUE ...] [--no-peaks]
+        [--jobs N] [--folder FOLDER] [--out FILE]
 
-The geometries are those of benchmarks/truth/strands.py, each turned, jittered and measured with each of
---seeds. A scan of several shells joins their b-values and numbers of directions: 1000+3000:20:32+64:2. With --fibercup,
-the data are those of the FiberCup (benchmarks/truth/fibercup.py) in place of the geometries. All ways
-begin in the voxels of white matter and end where they leave it. --set adds a way of this package with its own options,
-as "det-sharp" with dg=det csd_lambda=0.1. docs/truth.md explains the scores. Ways such as prob-like-dipy have
---like dipy. DIPY itself runs as in its examples: auto_response_ssst, CSD of order 8, 30 degrees; MRtrix3 with
-dwi2response tournier and dwi2fod csd, or with dwi2response dhollander and dwi2fod msmt_csd (mrtrix-msmt-...), and the
-defaults of tckgen's algorithms but no minimal length; ifod2-mrtrix and the like are this package on MRtrix3's FODs.
-DIPY's CSD and MRtrix3's csd take the highest shell up to 3500 s/mm2. With --jobs, as many data are scored at a time,
-each on its share of the cores, so that the seconds of a row are longer than those of a way alone.
+The geometries are those of benchmarks/truth/strands.py, each turned, jittered and measured with each of --seeds. A scan
+of several shells joins their b-values and numbers of directions: 1000+3000:20:32+64:2. With :csf behind it, a part of
+what surrounds white matter is CSF. --half stands for --scans and --seeds: scans of three or more shells, b = 0 counted,
+of which one half is for the choice of defaults and the other for the report (benchmarks/truth/scan.py). With
+--fibercup, the data are those of the FiberCup (benchmarks/truth/fibercup.py) in place of the geometries. All ways begin
+in the voxels of white matter and end where they leave it. --set adds a way of this package with its own options, as
+"det-sharp" with dg=det csd_lambda=0.1. docs/truth.md explains the scores. Ways such as prob-like-dipy have --like dipy.
+DIPY itself runs as in its examples: auto_response_ssst, CSD of order 8, 30 degrees; MRtrix3 with dwi2response tournier
+and dwi2fod csd, or with dwi2response dhollander, dwi2fod msmt_csd and, for several shells, mtnormalise
+(mrtrix-msmt-...), and the defaults of tckgen's algorithms but no minimal length; ifod2-mrtrix and the like are this
+package on MRtrix3's FODs. DIPY's CSD and MRtrix3's csd take the highest shell up to 3500 s/mm2. --no-peaks scores
+streamlines alone. With --jobs, as many data are scored at a time, each on its share of the cores, so that the seconds
+of a row are longer than those of a way alone. --folder keeps the data and the fits for the next call.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from truth.fibercup import FiberCup
 from truth.known import Known
 from truth.means import SCAN, means
 from truth.peaks import Functions, peaks_of
-from truth.scan import Scan
+from truth.scan import HALVES, Scan
 from truth.strands import GEOMETRIES
 from truth.truth import Truth
 from truth.ways import Way, our_way, ways
@@ -61,7 +65,7 @@ def data_of(options: argparse.Namespace) -> Iterator[Known]:
 
 def rows(options: argparse.Namespace, chosen: dict[str, Way]) -> Iterator[dict[str, Any]]:
     """Score each way on all data."""
-    of_one = partial(rows_of, count=options.nseeds, chosen=chosen)
+    of_one = partial(rows_of, count=options.nseeds, chosen=chosen, room=options.folder)
     if options.jobs == 1:
         yield from chain.from_iterable(map(of_one, data_of(options)))
         return
@@ -80,14 +84,16 @@ def take_cores(numbers: Any, jobs: int) -> None:
     warnings.simplefilter("ignore")
 
 
-def rows_of(known: Known, count: int, chosen: dict[str, Way]) -> list[dict[str, Any]]:
-    """Score each way on the same data."""
-    with tempfile.TemporaryDirectory() as folder:
-        known.save(Path(folder))
+def rows_of(known: Known, count: int, chosen: dict[str, Way], room: Path | None) -> list[dict[str, Any]]:
+    """Score each way on the same data, whose folder is kept in ``room``, if there is one."""
+    with tempfile.TemporaryDirectory() as passing:
+        about = (value for name, value in known.about.items() if name != "tissues")
+        folder = Path(passing) if room is None else room / "_".join(map(str, about))
+        folder.mkdir(parents=True, exist_ok=True)
+        known.save(folder)
         peaks: Peaks = {}
         return [
-            {"way": name, **known.about} | scored(known, Path(folder), count, way, peaks)
-            for name, way in chosen.items()
+            {"way": name, **known.about} | scored(known, folder, count, way, peaks) for name, way in chosen.items()
         ]
 
 
@@ -136,19 +142,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--geometries", default=",".join(GEOMETRIES))
     parser.add_argument("--scans", default=SCANS)
+    parser.add_argument("--half", choices=HALVES)
     parser.add_argument("--fibercup", type=Path, metavar="FOLDER")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--nseeds", type=int, default=5000)
     parser.add_argument("--ways", default=",".join(ways()))
     parser.add_argument("--set", nargs="+", action="append", default=[], metavar="WAY OPTION=VALUE")
+    parser.add_argument("--no-peaks", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--folder", type=Path)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.half is not None:
+        options.scans, options.seeds = ",".join(HALVES[options.half].scans), str(HALVES[options.half].seed)
     warnings.simplefilter("ignore")
     chosen = {name: way for name, way in ways().items() if name in options.ways.split(",")}
     for name, *words in options.set:
         pairs = (word.split("=", 1) for word in words)
         chosen[name] = our_way(**{key: value_of(value) for key, value in pairs})
+    if options.no_peaks:
+        chosen = {name: Way(way.track) for name, way in chosen.items()}
     scores = []
     for row in rows(options, chosen):
         scores.append(row)

@@ -299,6 +299,7 @@ PARTS = {
     "files-to-file": files_to_file, "fastest-commands": fastest_commands, "parity": parity,
     "truth": partial(truth, "two-cores-truth.json", "valid_bundles", "mm", "median_mm"),
     "truth-last": partial(truth, "h200-host-truth-last.json", "valid_bundles", "mm", "median_mm"),
+    "truth-shells": partial(truth, "two-cores-truth-shells.json", "valid_bundles", "mm", "median_mm"),
     "fibercup": partial(truth, "two-cores-fibercup.json", *SCAN),
     "truth-weight": partial(truth, "h200-host-truth-weight.json", "valid_bundles", "mm", "median_mm", "voxel_mm"),
     "changed-defaults": changed_defaults,

@@ -55,6 +55,7 @@ class FiberCup:
 
     options: ClassVar[dict[str, Any]] = {"fa_response": FA}
     response_fa = FA
+    erosions = 0
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed

@@ -22,11 +22,14 @@ class Known(Protocol):
     affine : (4, 4), from voxels to RAS mm.
     options : options of this package that the series needs.
     response_fa : FA above which DIPY takes single-fibre voxels.
+    erosions : of the mask before MRtrix3 estimates responses of tissues; 0 where all that is not white matter is at its
+        border.
     """
 
     affine: Array
     options: dict[str, Any]
     response_fa: float
+    erosions: int
 
     @property
     def about(self) -> dict[str, Any]:

@@ -17,13 +17,17 @@ from .strands import PER_MM2, STEP, bundles
 
 Array = npt.NDArray[np.float64]
 
-SIGNAL, GREY_SIGNAL = 300.0, 390.0  # without diffusion weighting
-ALONG, ACROSS, ISOTROPIC = 1.7e-3, 0.2e-3, 0.8e-3  # mm2/s
+SIGNAL, GREY_SIGNAL, FLUID_SIGNAL = 300.0, 390.0, 900.0  # without diffusion weighting
+ALONG, ACROSS, ISOTROPIC, FLUID = 1.7e-3, 0.2e-3, 0.8e-3, 3.0e-3  # mm2/s
+POOL = 8.0  # mm, standard deviation of the filter whose highest values make the pools of CSF
+SURFACE = 0.5  # standard deviations of these values from grey matter to CSF
 PACKING = 0.3  # strands of a full bundle per those of a place, from which most of it is white matter
 OWN = 0.2  # amount of the strands of a bundle from which a voxel is its own
 SHARE = 0.2  # of the strands of a voxel, from which those of a bundle have a direction of their own there
 WHITE = 0.5  # volume fraction from which a voxel is white matter
 MARGIN = 3  # voxels around the bundles
+AROUND = 2  # voxels of other tissue around white matter in the mask
+ERODED = 3  # more of them with CSF, which estimates of responses erode
 REACH = 1.5  # voxels from a streamline's end to the end of a strand that it has reached
 
 
@@ -40,6 +44,7 @@ class Truth:
     ----------
     options : options of this package that the data need.
     response_fa : FA above which DIPY takes single-fibre voxels.
+    erosions : of the mask before MRtrix3 estimates responses of tissues.
     """
 
     options: ClassVar[dict[str, Any]] = {}
@@ -47,13 +52,15 @@ class Truth:
 
     def __init__(self, geometry: str, scan: Scan, seed: int) -> None:
         self.name, self.scan, self.seed = geometry, scan, seed
+        self.erosions = ERODED if scan.fluid else 0
         self.bundles = bundles(geometry, seed)
         points = np.concatenate([part.reshape(-1, 3) for part in self.bundles.values()])
         low, high = points.min(axis=0), points.max(axis=0)
-        self.shape = tuple(int(n) for n in np.ceil((high - low) / scan.voxel_mm) + 2 * MARGIN)
+        margin = MARGIN + self.erosions
+        self.shape = tuple(int(n) for n in np.ceil((high - low) / scan.voxel_mm) + 2 * margin)
         self.affine = np.diag([-scan.voxel_mm, scan.voxel_mm, scan.voxel_mm, 1.0])
         corner = np.array([high[0], low[1], low[2]])
-        self.affine[:3, 3] = corner + MARGIN * scan.voxel_mm * np.array([1, -1, -1])
+        self.affine[:3, 3] = corner + margin * scan.voxel_mm * np.array([1, -1, -1])
 
     @property
     def about(self) -> dict[str, Any]:
@@ -95,10 +102,21 @@ class Truth:
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Voxels with signal (x, y, z): white matter and the grey matter around it."""
+        """Voxels with signal (x, y, z): white matter and the other tissue around it."""
         from scipy.ndimage import binary_dilation
 
-        return np.asarray(binary_dilation(self.white, iterations=2), np.bool_)
+        return np.asarray(binary_dilation(self.white, iterations=AROUND + self.erosions), np.bool_)
+
+    @cached_property
+    def fluid_share(self) -> Array:
+        """Share of CSF in what is not white matter (x, y, z): pools at random places, half of the volume."""
+        from scipy.ndimage import gaussian_filter
+
+        if not self.scan.fluid:
+            return np.zeros(self.shape)
+        drawn = np.random.default_rng([self.seed, 1]).normal(size=self.shape)
+        values = gaussian_filter(drawn, POOL / self.voxel_mm, mode="wrap")
+        return np.clip(0.5 + values / (SURFACE * values.std()), 0, 1)
 
     def series(self) -> tuple[npt.NDArray[np.float32], Array, Array]:
         """Return the signals (x, y, z, n) with Rician noise, the b-values (n,) and the gradients (n, 3), RAS."""
@@ -116,11 +134,16 @@ class Truth:
             amount += np.bincount(here, minlength=len(inside))
         white = self.white_fraction.ravel()[inside, None]
         mean = signal[inside] / np.maximum(amount[inside, None], 1)
-        clean = SIGNAL * white * mean + GREY_SIGNAL * (1 - white) * np.exp(-bvals * ISOTROPIC)
+        clean = SIGNAL * white * mean + (1 - white) * self._around(bvals)[inside]
         noise = rng.normal(0, SIGNAL / scan.snr, (2, *clean.shape))
         data = np.zeros((len(inside), len(bvals)), np.float32)
         data[inside] = np.hypot(clean + noise[0], noise[1])
         return data.reshape(*self.shape, -1), bvals, gradients
+
+    def _around(self, bvals: Array) -> Array:
+        """Return the signals of what is not white matter (x * y * z, n)."""
+        grey, share = GREY_SIGNAL * np.exp(-bvals * ISOTROPIC), self.fluid_share.ravel()[:, None]
+        return grey + share * (FLUID_SIGNAL * np.exp(-bvals * FLUID) - grey)
 
     def save(self, folder: Path) -> None:
         """Write the files of :func:`write_series`."""

@@ -133,25 +133,30 @@ def dipy(known: Known, folder: Path, count: int, getter: str) -> Lines:
 
 
 # ----------------------------------------------------------------------------------------------------------- MRtrix3
-def _csd_steps(folder: Path) -> list[list[str]]:
+def _csd_steps(known: Known, folder: Path) -> list[list[str]]:
     """Return the commands that fit one shell with the response of ``tournier``."""
+    del known
     shell = ["-shells", f"{one_shell(folder):g}"] if len(shells(folder)) > 1 else []
     return [
-        ["dwi2response", "tournier", "dwi.nii.gz", "csd.txt", "-mask", "mask.nii.gz", *shell],
-        ["dwi2fod", "csd", "dwi.nii.gz", "csd.txt", "csd.mif", "-mask", "mask.nii.gz", *shell],
+        ["dwi2response", "tournier", "dwi.nii.gz", "csd.txt", "-mask", "mask.nii.gz", *shell, *GRADIENTS],
+        ["dwi2fod", "csd", "dwi.nii.gz", "csd.txt", "csd.mif", "-mask", "mask.nii.gz", *shell, *GRADIENTS],
     ]
 
 
-def _msmt_steps(folder: Path) -> list[list[str]]:
-    """Return the commands that fit all shells with the responses of ``dhollander``."""
+def _msmt_steps(known: Known, folder: Path) -> list[list[str]]:
+    """Return the commands that fit all shells with the responses of ``dhollander``, and normalise three tissues."""
     # b = 0 and one shell determine no more than two tissues
-    used = ("wm", "csf") if len(shells(folder)) == 1 else TISSUES
-    files = [name for tissue in used for name in (f"{tissue}.txt", f"{'msmt' if tissue == 'wm' else tissue}.mif")]
+    several = len(shells(folder)) > 1
+    used = TISSUES if several else ("wm", "csf")
+    images = {tissue: "msmt.mif" if tissue == "wm" else f"{tissue}.mif" for tissue in used}
+    files = [name for tissue, image in images.items() for name in (f"{tissue}.txt", image)]
     responses = [f"{tissue}.txt" for tissue in TISSUES]
-    # all that is not white matter is at the border of the mask, which is eroded by default
+    pairs = [image for name in images.values() for image in (name, name)]
+    erode = ["-mask", "mask.nii.gz", "-erode", str(known.erosions)]
     return [
-        ["dwi2response", "dhollander", "dwi.nii.gz", *responses, "-mask", "mask.nii.gz", "-erode", "0"],
-        ["dwi2fod", "msmt_csd", "dwi.nii.gz", *files, "-mask", "mask.nii.gz"],
+        ["dwi2response", "dhollander", "dwi.nii.gz", *responses, *erode, *GRADIENTS],
+        ["dwi2fod", "msmt_csd", "dwi.nii.gz", *files, "-mask", "mask.nii.gz", *GRADIENTS],
+        *([["mtnormalise", *pairs, "-mask", "mask.nii.gz"]] if several else []),
     ]
 
 
@@ -165,11 +170,11 @@ def _run(folder: Path, *command: str) -> None:
         raise RuntimeError(f"{command[0]}: {done.stderr.strip().rpartition(chr(10))[2] or done.returncode}")
 
 
-def _mrtrix_fit(folder: Path, fit: str) -> str:
+def _mrtrix_fit(known: Known, folder: Path, fit: str) -> str:
     """Return the name of the file of MRtrix3's orientation functions."""
     kept = f"{fit}.mif"
-    for step in STEPS[fit](folder) if not (folder / kept).exists() else []:
-        _run(folder, *step, *GRADIENTS)
+    for step in STEPS[fit](known, folder) if not (folder / kept).exists() else []:
+        _run(folder, *step)
     return kept
 
 
@@ -178,7 +183,7 @@ def mrtrix_functions(known: Known, folder: Path, fit: str) -> Functions:
     import nibabel as nib
     from nibabel.orientations import io_orientation, ornt_transform
 
-    _run(folder, "mrconvert", _mrtrix_fit(folder, fit), f"{fit}.nii.gz")
+    _run(folder, "mrconvert", _mrtrix_fit(known, folder, fit), f"{fit}.nii.gz")
     image: Any = nib.load(folder / f"{fit}.nii.gz")
     image = image.as_reoriented(ornt_transform(io_orientation(image.affine), io_orientation(known.affine)))
     return Functions(image.get_fdata(dtype=np.float32), "tournier07", np.eye(3))
@@ -188,10 +193,9 @@ def mrtrix(known: Known, folder: Path, count: int, fit: str, algorithm: str) -> 
     """Track with MRtrix3."""
     import nibabel as nib
 
-    del known
     white = ("-seed_image", "white.nii.gz", "-mask", "white.nii.gz")
     words = ("-algorithm", algorithm, "-select", "0", "-seeds", str(count), "-minlength", "0")
-    _run(folder, "tckgen", _mrtrix_fit(folder, fit), "out.tck", *white, *words)
+    _run(folder, "tckgen", _mrtrix_fit(known, folder, fit), "out.tck", *white, *words)
     loaded: Any = nib.streamlines.load(folder / "out.tck")
     return list(loaded.streamlines)
 
@@ -199,7 +203,7 @@ def mrtrix(known: Known, folder: Path, count: int, fit: str, algorithm: str) -> 
 def ours_on_mrtrix(known: Known, folder: Path, count: int, fit: str, dg: str) -> Lines:
     """Track MRtrix3's orientation functions with this package, all lengths."""
     result = track(
-        sh=folder / _mrtrix_fit(folder, fit), sh_basis="tournier07", dg=dg, stop_mask=folder / "white.nii.gz",
+        sh=folder / _mrtrix_fit(known, folder, fit), sh_basis="tournier07", dg=dg, stop_mask=folder / "white.nii.gz",
         seeds=known.seeds(count), min_length=0, arch="cpu",
     )
     return list(result.to_sft().streamlines)

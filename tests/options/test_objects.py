@@ -110,7 +110,9 @@ class TestRows:
                 assert list(shown) == arguments_of(option, name)
                 assert all(f"\n{key} : " in kind.__doc__ for key in shown)
         assert inspect.signature(ts.Prob).parameters["max_angle"].default == METHODS["prob"].defaults["max_angle"]
-        assert set(inspect.signature(ts.CSD).parameters) == {"sh_order", "response", "fa_response", "csd_lambda"}
+        assert set(inspect.signature(ts.CSD).parameters) == {
+            "sh_order", "response", "fa_response", "csd_shells", "csd_lambda",
+        }
 
     def test_a_row_from_outside_has_one_too(self, monkeypatch):
         monkeypatch.setitem(METHODS, "straightest", STRAIGHTEST)

@@ -40,11 +40,11 @@ def track(
 
     DWI is a 4-D image; BVALS and BVECS are its gradients in FSL's format. They can be left out if they lie beside DWI,
     as dwi.bval and dwi.bvec or as bvals and bvecs, or in it, as in MRtrix3's .mif. Volumes with b <= 50 s/mm2 are b0s.
-    Of several shells, models are fitted to the highest one up to b = 3500, and FA to the one nearest to b = 1000
-    (--shells). Images are NIfTI or MRtrix3's .mif, .mif.gz or .mih. No series is needed if you give orientations from a
-    file, --stop-map, and --seed-mask or --seeds. Lengths are in mm, angles in degrees, points in RASmm. Streamlines
-    shorter than 5 voxels are dropped (--min-length). A JSON file with the same name as the tractogram records the
-    parameters, inputs and results. If the run fails, no tractogram is written.
+    Of several shells, models are fitted to the highest one up to b = 3500, csd also to lower ones, and FA to the one
+    nearest to b = 1000 (--shells). Images are NIfTI or MRtrix3's .mif, .mif.gz or .mih. No series is needed if you give
+    orientations from a file, --stop-map, and --seed-mask or --seeds. Lengths are in mm, angles in degrees, points in
+    RASmm. Streamlines shorter than 5 voxels are dropped (--min-length). A JSON file with the same name as the
+    tractogram records the parameters, inputs and results. If the run fails, no tractogram is written.
     """
     if citations:
         chosen = Parameters.given(options_of(context))

@@ -158,7 +158,7 @@ def fit_system(
         )
     if solved.unfinished:
         what = f"{solved.unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations"
-        warnings.warn(what, stacklevel=2)
+        warnings.warn(what, stacklevel=3)
     return solved.coefficients
 
 

@@ -23,6 +23,7 @@ Efraimidis, Spirakis. Weighted random sampling with a reservoir. Information Pro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations, product
 
 import numpy as np
@@ -48,14 +49,14 @@ TINY = 1e-30
 
 def choose_weight(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], response: Response, order: int = 8,
-    threads: int | None = None,
+    threads: int | None = None, equations: Callable[[GradientTable], System] | None = None, sharper: float = SHARPER,
 ) -> float:
     """Choose the weight of CSD's constraint from some hundred voxels of white matter.
 
     Parameters
     ----------
     data : (x, y, z, n)
-        Signals of one shell; b0s are ignored.
+        Signals of one shell, or of those that the equations have; b0s are ignored.
     gtab : dipy.core.gradients.GradientTable
         Gradients of the n volumes.
     mask : (x, y, z) bool
@@ -66,6 +67,10 @@ def choose_weight(
         Maximum order of the spherical harmonics, even.
     threads : int, optional
         Number of threads; by default all available cores. The result does not depend on it.
+    equations : callable, optional
+        Returns the equations with DIPY's weight for gradients; by default those of the shell and the response.
+    sharper : float
+        Halvings of the weight below the mean.
 
     Returns
     -------
@@ -79,10 +84,12 @@ def choose_weight(
         share = float(np.interp(response_fa(response, signals[:, np.asarray(gtab.b0s_mask)]), FLAT, (0, 1)))
         if not share:
             return DIPYS_WEIGHT
-        trial = Trial(signals, _turn_gradients(gtab), response, order, threads)
+        turned = _turn_gradients(gtab)
+        system = System.of(turned, response, order, DIPYS_WEIGHT) if equations is None else equations(turned)
+        trial = Trial(signals, turned, system, threads)
         mean = mean_halvings(np.array([trial.cross_validation(number) for number in range(HALVINGS + 1)]))
-        for sharper in (SHARPER, 0.0):
-            if not trial.fit(halvings := share * (mean + sharper)).singular:
+        for further in (sharper, 0.0):
+            if not trial.fit(halvings := share * (mean + further)).singular:
                 return float(f"{DIPYS_WEIGHT * 0.5**halvings:.{DIGITS}g}")
         return DIPYS_WEIGHT
 
@@ -101,17 +108,14 @@ class Trial:
     ----------
     signals : (m, n) float32
     gtab : dipy.core.gradients.GradientTable
-    response : (evals, S0) or AxSymShResponse
-    order : int
+    system : System
+        With DIPY's weight.
     threads : int or None
         Number of threads; None is all available cores.
     """
 
-    def __init__(
-        self, signals: Array, gtab: GradientTable, response: Response, order: int, threads: int | None
-    ) -> None:
-        self._signals, self._gtab, self._threads = signals, gtab, threads
-        self._system = System.of(gtab, response, order, DIPYS_WEIGHT)
+    def __init__(self, signals: Array, gtab: GradientTable, system: System, threads: int | None) -> None:
+        self._signals, self._gtab, self._system, self._threads = signals, gtab, system, threads
 
     def fit(self, halvings: float) -> Deconvolution:
         """Return the functions (m, 1, 1, k) with DIPY's weight that is halved so often."""

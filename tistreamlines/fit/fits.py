@@ -17,8 +17,8 @@ from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
-from .models import MODELS, FitOptions, Fitted
-from .shells import on_shell, shell_of_models, shell_of_tensor
+from .models import MODELS, FitOptions, Fitted, volumes_of
+from .shells import on_shell, shell_of_tensor
 from .tensor import tensor_fa
 from .tissues import TISSUES
 
@@ -84,7 +84,7 @@ class Fits:
         return fa
 
     def coefficients(self, model: str, options: FitOptions) -> Map:
-        """Fit a model to all shells, or to the shell that serves it best, :func:`.shells.shell_of_models`.
+        """Fit a model to the shells that serve it best, :func:`.models.volumes_of`.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Fits:
         InputError
             If the series does not determine the model.
         """
-        names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda", "normalise")
+        names = ("sh_order", "sm_lambda", "min_signal", "fa_response", "csd_lambda", "csd_shells", "normalise")
         causes = self._causes | {"model": model} | {name: getattr(options, name) for name in names}
         causes |= {name: identity(getattr(options, name)) for name in map("response_{}".format, TISSUES)}
         response: Any = options.response  # Parameters has made numbers text
@@ -156,7 +156,7 @@ class Fits:
     def _fit(self, model: str, options: FitOptions) -> Fitted:
         dwi = self._dwi
         if not MODELS[model].all_shells:
-            data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
+            data, gtab = on_shell(dwi.data, dwi.gtab, volumes_of(options))
             dwi = replace(dwi, data=data, gtab=gtab)
         try:
             return MODELS[model].fit(dwi, self.mask, options, self._threads, self._progress)

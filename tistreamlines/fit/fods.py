@@ -47,7 +47,7 @@ def csd_fods(
     """
     data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
     fit, weighted = fit_fibres(data, gtab, mask, options, threads, progress), ~np.asarray(gtab.b0s_mask)
-    signals, design, voxels = data[..., weighted], fit.system.design, fit.response.voxels
+    signals, design, voxels = data[..., weighted], fit.system.design, fit.voxels
     return FodFit(
         {"wm": from_descoteaux(fit.coefficients, BASIS).astype(np.float32)},
         {"wm": zonal_response(design, gtab.bvecs[weighted])[None]},

@@ -6,8 +6,9 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +21,25 @@ from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
 from .csd import DIPYS_WEIGHT, System, fit_system
+from .csd_shells import (
+    ORDER,
+    SHARPER,
+    ShellResponses,
+    responses_of_high_fa,
+    responses_of_tournier,
+    shells_of_csd,
+    volumes_of_csd,
+)
 from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
-from .response import FEWEST_FIBRES, FibreResponse, response_record, single_fibre_response, tensor_response
+from .response import FEWEST_FIBRES, FibreResponse, single_fibre_response, tensor_response
+from .shells import HIGHEST, Volumes, shell_of_models
 from .tissue_fods import TissueOptions, tissue_fods, tissues_of
 from .tissues import BASIS as TISSUE_BASIS
 from .tissues import TISSUES
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
+ALL, ONE = "all", "highest"  # shells that csd is fitted to
 MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
 DIPYS_SMOOTHING = 0.006  # its smooth
 VOXELS_AT_ONCE = 1 << 14
@@ -54,6 +66,7 @@ class Fitted(NamedTuple):
 
 
 Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress], Fitted]
+Estimate = TypeVar("Estimate")  # a response of one shell or of several
 
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
@@ -158,17 +171,16 @@ def _fit_with_dipy(kind: str) -> Fit:
 
 
 class CsdFit(NamedTuple):
-    """A fit of constrained spherical deconvolution: coefficients (x, y, z, m), its equations and its response."""
+    """A fit of constrained spherical deconvolution.
+
+    It has coefficients (x, y, z, m), equations, values that were chosen from the data, for the record, and the voxels
+    (x, y, z) from which the response of one shell was estimated, if it was.
+    """
 
     coefficients: npt.NDArray[np.float32]
     system: System
-    response: FibreResponse
-
-    @property
-    def chosen(self) -> Json:
-        """Values that were chosen from the data, for the record."""
-        response = response_record(self.response.response) | {"way": self.response.way}
-        return {"csd_lambda": self.system.weight, "response": response}
+    chosen: Json
+    voxels: Mask | None
 
 
 def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
@@ -180,7 +192,7 @@ def fit_fibres(
     data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None,
     progress: Progress = lambda _: None,
 ) -> CsdFit:
-    """Fit constrained spherical deconvolution to a shell, with a response estimated from single-fibre voxels."""
+    """Fit constrained spherical deconvolution to one shell or several, with responses of single-fibre voxels."""
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
         warnings.warn(
@@ -191,11 +203,18 @@ def fit_fibres(
         )
     with warnings.catch_warnings(), single_blas():
         warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
-        response, weight = response_and_weight(data, gtab, mask, options, threads)
+        if len(shells_of_csd(gtab)) > 1:
+            responses, weight = responses_and_weight(data, gtab, mask, options, threads)
+            system = responses.system(gtab, options.sh_order).with_weight(weight)
+            record, voxels = responses.record(gtab), None
+        else:
+            response, weight = response_and_weight(data, gtab, mask, options, threads)
+            system = System.of(gtab, response.response, options.sh_order, weight)
+            record, voxels = response.record, response.voxels
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
-        system = System.of(gtab, response.response, options.sh_order, weight)
-        return CsdFit(fit_system(data, gtab, mask, system, threads, progress), system, response)
+        coefficients = fit_system(data, gtab, mask, system, threads, progress)
+    return CsdFit(coefficients, system, {"csd_lambda": weight, "response": record}, voxels)
 
 
 def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
@@ -227,25 +246,57 @@ def response_and_weight(
     return response, weight
 
 
+def responses_and_weight(
+    data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None
+) -> tuple[ShellResponses, float]:
+    """Return what CSD of several shells is fitted with, as :func:`response_and_weight`."""
+    order, way = options.sh_order, options.response
+    if way not in WAYS:
+        raise ParameterError(f"{flag('csd_shells')} {ALL} estimates a response of each shell: leave "
+                             f"{flag('response')} out, or give {flag('csd_shells')} {ONE}")
+
+    def of_high_fa(fewest: int) -> ShellResponses:
+        return responses_of_high_fa(data, gtab, mask, order, options.fa_response, fewest, threads)
+
+    def of_tournier() -> ShellResponses:
+        return responses_of_tournier(data, gtab, mask, order, threads)
+
+    responses = _estimated(str(way), of_high_fa, of_tournier)
+    weight = weight_of(options.csd_lambda)
+    if weight is None:
+        equations = partial(responses.system, order=order)
+        outermost = responses.outermost(order)
+        weight = choose_weight(data, gtab, mask, outermost, order, threads, equations, SHARPER)
+    return responses, weight
+
+
 def _response(
     way: Any, data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None
 ) -> FibreResponse:
     """Return the response."""
     if way not in WAYS:
         return known_response(way, gtab, options.sh_order)
+    return _estimated(
+        way, lambda fewest: tensor_response(data, gtab, mask, options.fa_response, threads, fewest),
+        lambda: single_fibre_response(data, gtab, mask, options.sh_order, threads),
+    )
+
+
+def _estimated(way: str, of_high_fa: Callable[[int], Estimate], of_tournier: Callable[[], Estimate]) -> Estimate:
+    """Return the response that is estimated in a way, of which ``auto`` chooses one."""
     if way == TOURNIER:
-        return single_fibre_response(data, gtab, mask, options.sh_order, threads)
+        return of_tournier()
     try:
-        return tensor_response(data, gtab, mask, options.fa_response, threads, FEWEST_FIBRES if way == AUTO else 1)
+        return of_high_fa(FEWEST_FIBRES if way == AUTO else 1)
     except InputError as error:
         few = error.on_command_line
         if way == FA:
             words = f"lower {flag('fa_response')}, or give {flag('response')} {TOURNIER} or a file"
             raise InputError(few.replace("lower fa_threshold or give the response yourself", words)) from error
     try:
-        response = single_fibre_response(data, gtab, mask, options.sh_order, threads)
+        response = of_tournier()
     except InputError:  # in a small mask
-        return _response(FA, data, gtab, mask, options, threads)
+        return _estimated(FA, of_high_fa, of_tournier)
     text = f"{few.partition(':')[0]}, so the response is that of {flag('response')} {TOURNIER}"
     warnings.warn(text, stacklevel=2)
     return response
@@ -287,9 +338,9 @@ MODELS = {
         {"sm_lambda": DIPYS_SMOOTHING, "sh_order": 4}, "sh_order=8",
     ),
     "csd": Model(
-        "constrained spherical deconvolution", {"response": AUTO, "csd_lambda": AUTO},
+        "constrained spherical deconvolution", {"response": AUTO, "csd_lambda": AUTO, "csd_shells": ALL},
         ("Tournier 2004", "Tournier 2007", "Tournier 2013"), _fit_csd, 8,
-        {"response": FA, "csd_lambda": DIPYS_WEIGHT, "sh_order": 8}, 'response="tournier"',
+        {"response": FA, "csd_lambda": DIPYS_WEIGHT, "csd_shells": ONE, "sh_order": 8}, 'response="tournier"',
     ),
     "msmt": Model(
         "CSD of several tissues", {},
@@ -300,9 +351,29 @@ MODELS = {
 }
 
 
-def order_for(model: str, directions: int) -> int:
-    """Return the default order of a model's harmonics, whose coefficients so many directions determine."""
-    return min(MODELS[model].order, highest_order(directions))
+def order_for(model: str, directions: int, most: int | None = None) -> int:
+    """Return the default order of a model's harmonics, up to ``most``, whose coefficients the directions determine."""
+    return min(MODELS[model].order if most is None else most, highest_order(directions))
+
+
+def volumes_of(options: FitOptions) -> Callable[[GradientTable], Volumes]:
+    """Return the function that chooses the weighted volumes (n,) to which the model is fitted."""
+    if MODELS[options.model].all_shells:
+        return lambda gtab: ~np.asarray(gtab.b0s_mask)
+    return volumes_of_csd if options.csd_shells == ALL and options.model == "csd" else shell_of_models
+
+
+def order_of_series(options: FitOptions, gtab: GradientTable, residuals: int = 0) -> tuple[int, int, int]:
+    """Return the default order of a model's harmonics, its highest one, and the number of directions.
+
+    So many ``residuals`` more directions than coefficients are needed. The mean of each inner shell of csd is one.
+    """
+    most, directions = MODELS[options.model].order, int(volumes_of(options)(gtab).sum())
+    if MODELS[options.model].all_shells:
+        return most, most, directions  # directions do not limit it: see tissues.doubts
+    inner = len(shells_of_csd(gtab)) - 1 if options.model == "csd" and options.csd_shells == ALL else 0
+    most = ORDER if inner else most
+    return order_for(options.model, directions - residuals - inner, most), most, directions
 
 
 _FITS_ELSEWHERE = "fit it there, and give its orientation functions as --sh FILE"
@@ -374,6 +445,12 @@ class FitOptions:
         True, MODEL, "Divide the tissues of msmt by a smooth field that makes their sum the same everywhere, as "
         "MRtrix3's mtnormalise does. Amplitudes of FODs can then be compared between voxels and subjects.",
         off="no-normalise", only={"model": ("msmt",)},
+    )
+    csd_shells: str = option(
+        None, MODEL, "Shells that csd is fitted to. With all, those of lower b-values add what they know of the "
+        "directions to the highest one up to "
+        f"{HIGHEST:g} s/mm2; with highest, it is fitted to that one, as a response that is given needs.",
+        choices=(ALL, ONE), only={"model": ("csd",)},
     )
     csd_lambda: str | float = option(
         None, MODEL, "Weight of csd's constraint that fibre orientation distributions are not negative; "

@@ -23,7 +23,8 @@ from ..io.response import FA, TOURNIER
 from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, Response, System, check_series, deconvolve_series
-from .tensor import anisotropy
+from .shells import on_shell, shell_of_tensor
+from .tensor import anisotropy, iterated_tensors
 
 Voxels = npt.NDArray[np.bool_]
 RADIUS = 10  # voxels; that of DIPY's cube
@@ -60,6 +61,11 @@ class FibreResponse:
     response: Response
     way: str = "given"
     voxels: Voxels | None = None
+
+    @property
+    def record(self) -> Json:
+        """It as the record of a run has it."""
+        return response_record(self.response) | {"way": self.way}
 
 
 def csd_response(
@@ -114,17 +120,25 @@ def tensor_response(
     cube[tuple(slice(max(n // 2 - RADIUS, 0), n // 2 + RADIUS + 1) for n in mask.shape)] = True
     chosen, _ = _anisotropic(data, gtab, mask & cube, fa_threshold, threads)
     if chosen.sum() < fewest:
-        chosen, most = _anisotropic(data, gtab, mask, fa_threshold, threads)
-        count = int(chosen.sum())
-        if count < fewest:
-            has = "have" if count > 1 else "has"
-            raise InputError(
-                f"{count or 'none'} of the {np.count_nonzero(mask)} voxels of the mask {has} an FA above "
-                f"{fa_threshold:g} (the greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give "
-                "the response yourself"
-            )
+        chosen = _enough_anisotropic(data, gtab, mask, fa_threshold, fewest, threads)
     evals, unweighted = response_from_mask_ssst(gtab, data, chosen)[0]
     return FibreResponse((np.asarray(evals), float(unweighted)), FA, chosen)
+
+
+def anisotropic_fibres(
+    data: Array, gtab: GradientTable, mask: Voxels, fa_threshold: float, fewest: int, threads: int | None
+) -> tuple[Voxels, Array]:
+    """Return the voxels (x, y, z) of a series of several shells with high FA, and the tensor's first axis in each.
+
+    Raises
+    ------
+    InputError
+        As :func:`csd_response`.
+    """
+    _check(data, gtab, mask)
+    data, gtab = on_shell(data, gtab, shell_of_tensor)
+    chosen = _enough_anisotropic(data, gtab, mask, fa_threshold, fewest, threads)
+    return chosen, iterated_tensors(data[chosen], gtab, threads, BLOCK)[1]
 
 
 def iterative_response(
@@ -172,9 +186,32 @@ def single_fibre_response(
     """Return the response of :func:`iterative_response` with its voxels."""
     from dipy.reconst.csdeconv import AxSymShResponse
 
+    voxels, _, zonal = iterative_fibres(data, gtab, mask, order, threads)
+    unweighted, selected = data.reshape(mask.size, -1)[voxels][:, np.asarray(gtab.b0s_mask)], np.zeros_like(mask)
+    selected.flat[voxels] = True
+    return FibreResponse(AxSymShResponse(float(unweighted.mean()), zonal), TOURNIER, selected)
+
+
+def iterative_fibres(
+    data: Array, gtab: GradientTable, mask: Voxels, order: int, threads: int | None
+) -> tuple[npt.NDArray[np.int64], Array, Array]:
+    """Search the voxels that make :func:`iterative_response`.
+
+    Returns
+    -------
+    voxels : (m,) int64
+        Their places in the flat volume.
+    axes : (m, 3)
+        The direction of the fibre of each.
+    zonal : (order / 2 + 1,)
+        Zonal harmonics of the response.
+    """
+    from dipy.reconst.csdeconv import AxSymShResponse
+
     _check(data, gtab, mask)
     with single_blas():
-        signals, places, known = _candidates(data, gtab, mask, threads)
+        voxels, known = _candidates(data, gtab, mask, threads)
+    signals = np.ascontiguousarray(data).reshape(mask.size, -1)[voxels]
     if known < FEWEST:
         raise InputError(f"the mask has {known} voxels with signal, fewer than {FEWEST}: widen it, or give a response")
     b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(known // SHARE, FEWEST_FIBRES))
@@ -187,7 +224,8 @@ def single_fibre_response(
             best, before = np.argsort(-likeness, kind="stable"), fibres
             chosen = np.sort(best[:count])
             fibres = tested[chosen]
-            zonal = _zonal(signals[fibres][:, ~b0s], _axes(functions[chosen]), gtab.bvecs[~b0s], order)
+            axes = _axes(functions[chosen])
+            zonal = zonal_response(signals[fibres][:, ~b0s], axes, gtab.bvecs[~b0s], order)
             if len(np.intersect1d(fibres, before)) >= STAYS * count or not _is_response(zonal):
                 break
             if not len(before):
@@ -197,9 +235,7 @@ def single_fibre_response(
             f"the {count} voxels most like a single fibre have no fibre's signal: widen the mask to white matter, or "
             "give a response"
         )
-    voxels = np.zeros_like(mask)
-    voxels.flat[places[fibres]] = True
-    return FibreResponse(AxSymShResponse(float(signals[fibres][:, b0s].mean()), zonal), TOURNIER, voxels)
+    return voxels[fibres], axes, zonal
 
 
 def response_rows(response: AxSymShResponse) -> Array:
@@ -241,10 +277,10 @@ def _is_response(zonal: Array) -> bool:
     return bool(np.isfinite(zonal).all() and zonal[0] > 0 > zonal[1])
 
 
-def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | None) -> tuple[Array, Array, int]:
-    """Return the voxels with the greatest contrast between directions: signals (m, n), and places in the image (m,).
-
-    The number is that of all voxels with a signal.
+def _candidates(
+    data: Array, gtab: GradientTable, mask: Array, threads: int | None
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the places (m,) of the voxels with the greatest contrast between directions, and how many have some.
 
     The contrast is the norm of the harmonics of degree 2 over the root of the mean, as the likeness is of peaks.
     """
@@ -259,8 +295,7 @@ def _candidates(data: Array, gtab: GradientTable, mask: Array, threads: int | No
 
     contrast = np.concatenate([np.empty(0), *in_threads(contrasts, range(0, len(voxels), MANY), threads)])
     best = np.sort(np.argsort(-contrast, kind="stable")[:RANKED])
-    places = voxels[best[contrast[best] > 0]]
-    return rows[places], places, int((contrast > 0).sum())
+    return voxels[best[contrast[best] > 0]], int((contrast > 0).sum())
 
 
 def _rank_signals(signals: Array, gtab: GradientTable, system: System, threads: int | None) -> tuple[Array, Array]:
@@ -295,7 +330,7 @@ def _axes(functions: Array) -> Array:
     return axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), 1e-30)
 
 
-def _zonal(signals: Array, axes: Array, gradients: Array, order: int) -> Array:
+def zonal_response(signals: Array, axes: Array, gradients: Array, order: int) -> Array:
     """Fit zonal harmonics (order / 2 + 1,) to signals (m, n) by the angle between axes (m, 3) and gradients (n, 3)."""
     harmonics = zonal_harmonics(np.clip(axes @ gradients.T, -1, 1).ravel(), order // 2 + 1)
     return np.asarray(np.linalg.lstsq(harmonics, signals.astype(np.float64).ravel(), rcond=None)[0])
@@ -312,6 +347,21 @@ def _sphere() -> tuple[Array, Array]:
 def _sampling(order: int) -> Array:
     """Return the matrix (coefficients, v) float32 from coefficients to amplitudes at the vertices."""
     return sampling_matrix(_sphere()[0], order, BASIS).astype(np.float32).T
+
+
+def _enough_anisotropic(
+    data: Array, gtab: GradientTable, mask: Array, fa_threshold: float, fewest: int, threads: int | None
+) -> Array:
+    """Return the voxels of the mask whose FA exceeds the threshold; raise InputError if there are too few."""
+    chosen, most = _anisotropic(data, gtab, mask, fa_threshold, threads)
+    if (count := int(chosen.sum())) < fewest:
+        has = "have" if count > 1 else "has"
+        raise InputError(
+            f"{count or 'none'} of the {np.count_nonzero(mask)} voxels of the mask {has} an FA above "
+            f"{fa_threshold:g} (the greatest is {most:.2f}): widen it to white matter, lower fa_threshold or give "
+            "the response yourself"
+        )
+    return chosen
 
 
 def _anisotropic(

@@ -218,6 +218,7 @@ class Options(ProductOptions, total=False):
     response_gm: TableLike | None
     response_csf: TableLike | None
     normalise: bool | None
+    csd_shells: Literal["all", "highest"] | None
     csd_lambda: str | float | None
     sphere: Literal["default", "full", "small"] | None
     relative_peak_threshold: float | None
@@ -1149,6 +1150,9 @@ class CSD(Choice):
         numbers themselves can also be given, with commas.
     fa_response : float, FA, default 0.7
         FA above which a voxel counts as a single fibre with response auto or fa.
+    csd_shells : {'all', 'highest'}, default 'all'
+        Shells that csd is fitted to. With all, those of lower b-values add what they know of the directions to the
+        highest one up to 3500 s/mm2; with highest, it is fitted to that one, as a response that is given needs.
     csd_lambda : str or float, default 'auto'
         Weight of csd's constraint that fibre orientation distributions are not negative; a low one keeps fibres
         apart that cross at small angles, a high one smooths noise. With auto, it is chosen from the data; DIPY's is
@@ -1183,6 +1187,7 @@ class CSD(Choice):
         sh_order: int | None = ...,
         response: str | PathLike | Sequence[float] | None = ...,
         fa_response: float | None = ...,
+        csd_shells: Literal["all", "highest"] | None = ...,
         csd_lambda: str | float | None = ...,
     ) -> None: ...
 

@@ -122,7 +122,8 @@ class SeedOptions:
     shells: str | float | Sequence[float] | None = option(
         None, SEEDS, "b-values of the shells that are used, besides the b0s; the volumes of others are left out. Of "
         f"several shells, models are fitted to the one of the highest b-value up to {HIGHEST:g} among those with at "
-        f"least {ENOUGH} directions, and FA to the one nearest to b = {NEAR:g}.", unit="b,b,...", absent="all",
+        f"least {ENOUGH} directions (csd also to lower ones, msmt to all), and FA to the one nearest to "
+        f"b = {NEAR:g}.", unit="b,b,...", absent="all",
     )
     bvecs_frame: str = option(
         "auto", SEEDS, "Axes of BVECS: the voxel axes, as DIPY reads them (voxel), or FSL's axes, with x flipped "

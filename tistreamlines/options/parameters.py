@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from ..aliases import Json, Unpack
 from ..errors import ParameterError
-from ..fit.models import MODELS, weight_of
+from ..fit.models import MODELS, ONE, weight_of
 from ..fit.shells import b_values_of
 from ..io.orientations import default_basis
-from ..io.response import AUTO, is_file, response_text
+from ..io.response import AUTO, WAYS, is_file, response_text
 from ..option import ball_of, check_value, companions, flag, listed, part_of, record_value
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
@@ -146,6 +146,8 @@ class Parameters(PackageOptions):
                 able = listed(name for name, other in METHODS.items() if self.model in other.models)
                 raise ParameterError(f"--model {self.model} needs --dg {able}, not {self.dg}")
             model = MODELS[self.model]
+            if self.model == "csd" and self.csd_shells is None and self.response not in (None, *WAYS):
+                self._set("csd_shells", ONE)  # a response that is given is of one shell
             for name, value in {**model.defaults, **(model.dipys if self.like else {})}.items():
                 if getattr(self, name) is None:
                     self._set(name, value)

@@ -18,7 +18,7 @@ from ..fit.fits import Fits, warnings_of_fit
 from ..fit.fod_fit import FodFit
 from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
-from ..fit.models import tissue_options
+from ..fit.models import ONE, tissue_options
 from ..fit.shells import gradients_only
 from ..fit.tissue_fods import CPU, tissue_fods
 from ..fit.tissues import BASIS, tissue_shells
@@ -255,6 +255,8 @@ def _read(
     gtab = opened.gradients.result()
     orders = orders_of(options.get("lmax"))
     model = {"dg": GETTER, "model": _model_of(options, gtab, opened.path), "sh_order": (*orders, None)[0]}
+    if model["model"] == "csd":
+        model["csd_shells"] = ONE
     if model["model"] == "csd" and options.get("arch", CPU) != CPU:
         raise ParameterError(f"--model csd is fitted on the CPU: leave --arch {options.get('arch')} out")
     if len(orders) > 1 and model["model"] == "csd":

@@ -18,7 +18,7 @@ from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
-from ..fit.models import MODELS
+from ..fit.models import ALL, MODELS
 from ..io import gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
 from ..option import flag, listed
@@ -290,9 +290,13 @@ def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> tuple[ni
     for doubt in shells.doubts(dwi.gtab):
         log.warn(f"{dwi.path}: {doubt}")
     known = shells.b_values_record(dwi.gtab)
-    whole = parameters.model is not None and MODELS[parameters.model].all_shells
     if len(known["b"]) > 1:
-        fitted = f"{parameters.model} is fitted to all" if whole else f"models are fitted to b = {known['models']:.0f}"
+        fitted = f"models are fitted to b = {known['models']:.0f}"
+        if parameters.model is not None and MODELS[parameters.model].all_shells:
+            fitted = f"{parameters.model} is fitted to all"
+        elif parameters.csd_shells == ALL:
+            known["models"] = [bval for bval in known["b"] if bval <= known["models"]]
+            fitted = f"csd is fitted to b = {', '.join(f'{bval:.0f}' for bval in known['models'])}"
         log.note(
             f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: {fitted}, FA to "
             f"b = {known['fa']:.0f}; {flag('shells')} leaves shells out"

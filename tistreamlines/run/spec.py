@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..aliases import GradientTable
-from ..fit.models import BASIS, MODELS, order_for
+from ..fit.models import BASIS, MODELS, order_of_series
 from ..fit.shells import gradients_on_shell, gradients_only, shell_of_models
 from ..io.stored_image import Image
 from ..option import flag
@@ -143,18 +143,15 @@ def with_order(
     """
     if gtab is None or parameters.model is None:
         return parameters
-    method, most, order = METHODS[parameters.dg], MODELS[parameters.model].order, parameters.sh_order
-    if order is None and MODELS[parameters.model].all_shells:
-        order = most  # directions do not limit it: see tissues.doubts
+    method, order = METHODS[parameters.dg], parameters.sh_order
     if order is None:
-        directions = int(shell_of_models(gtab).sum())
         residuals = SIGNALS in method.follows  # a direction more than coefficients leaves some
-        order = order_for(parameters.model, directions - residuals)
+        order, most, directions = order_of_series(parameters, gtab, residuals)
         if order < most:
             note(
                 f"{path}: {directions} directions determine harmonics of order {order}, so {flag('sh_order')} is "
                 f"{order}, not {most}"
             )
-    lower = {} if order >= most or parameters.like else method.low_order
+    lower = {} if order >= MODELS[parameters.model].order or parameters.like else method.low_order
     follow = {name: value for name, value in lower.items() if not parameters.gives(name)}
     return parameters.changed(sh_order=order, **follow)

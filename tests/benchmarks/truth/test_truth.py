@@ -6,7 +6,7 @@ import pytest
 from truth.peaks import Functions, angular_scores, peaks_of
 from truth.scan import B0S, Scan
 from truth.strands import GEOMETRIES
-from truth.truth import ACROSS, ALONG, SIGNAL, Truth
+from truth.truth import ACROSS, ALONG, FLUID, FLUID_SIGNAL, GREY_SIGNAL, ISOTROPIC, SIGNAL, Truth
 
 from tistreamlines.space.harmonics import BASES, sampling_matrix, spiral
 
@@ -78,6 +78,22 @@ def test_a_voxel_of_one_straight_bundle_has_its_tensors_signal(shells, request):
     along /= np.linalg.norm(along)
     expected = SIGNAL * np.exp(-bvals * (ACROSS + (ALONG - ACROSS) * (gradients @ along) ** 2))
     assert np.allclose(data.reshape(-1, len(bvals))[voxel], expected, rtol=0.08, atol=0.01 * SIGNAL)  # some is grey
+
+
+def test_csf_lies_in_pools_around_white_matter():
+    truth = Truth("narrow", Scan.read(f"1000+3000:{WITHOUT_NOISE}:6+6:2.5:csf"), 3)
+    plain = Truth("narrow", Scan.read(f"1000+3000:{WITHOUT_NOISE}:6+6:2.5"), 3)
+    assert truth.about["tissues"] == "white, grey, csf"
+    assert truth.erosions
+    assert truth.white.sum() == plain.white.sum()
+    data, bvals, _ = truth.series()
+    beside = truth.mask & (truth.white_fraction < 0.001)
+    for share, signal, decay in ((0, GREY_SIGNAL, ISOTROPIC), (1, FLUID_SIGNAL, FLUID)):
+        there = data[beside & (truth.fluid_share == share)]
+        assert len(there) > 0.1 * beside.sum()
+        assert np.allclose(there, signal * np.exp(-bvals * decay), rtol=0.02, atol=0.01 * SIGNAL)
+    with pytest.raises(ValueError, match="fifth field"):
+        Scan.read("1000:20:64:2:bone")
 
 
 def test_files_are_in_fsls_frame(truth, tmp_path):
