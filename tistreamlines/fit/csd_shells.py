@@ -2,8 +2,8 @@
 
 The outermost shell is the one to which CSD of one shell is fitted, and inner shells add what they know of the
 directions. Grey matter and fluid decay otherwise than white matter, so that the mean signal of a shell says little
-about another one: the mean of each inner shell is free, and that of the outermost one alone tells how many fibres there
-are. The constraint is that of CSD of the outermost shell (:mod:`.csd`).
+about another one. Hence the mean of each inner shell is free, and that of the outermost one alone tells the amount of
+fibres. The constraint is that of CSD of the outermost shell (:mod:`.csd`).
 
 References
 ----------

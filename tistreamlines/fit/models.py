@@ -449,7 +449,7 @@ class FitOptions:
     csd_shells: str = option(
         None, MODEL, "Shells that csd is fitted to. With all, those of lower b-values add what they know of the "
         "directions to the highest one up to "
-        f"{HIGHEST:g} s/mm2; with highest, it is fitted to that one, as a response that is given needs.",
+        f"{HIGHEST:g} s/mm2; with highest, it is fitted to that one alone, which --response FILE needs.",
         choices=(ALL, ONE), only={"model": ("csd",)},
     )
     csd_lambda: str | float = option(

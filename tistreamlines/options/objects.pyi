@@ -1152,7 +1152,7 @@ class CSD(Choice):
         FA above which a voxel counts as a single fibre with response auto or fa.
     csd_shells : {'all', 'highest'}, default 'all'
         Shells that csd is fitted to. With all, those of lower b-values add what they know of the directions to the
-        highest one up to 3500 s/mm2; with highest, it is fitted to that one, as a response that is given needs.
+        highest one up to 3500 s/mm2; with highest, it is fitted to that one alone, which response FILE needs.
     csd_lambda : str or float, default 'auto'
         Weight of csd's constraint that fibre orientation distributions are not negative; a low one keeps fibres
         apart that cross at small angles, a high one smooths noise. With auto, it is chosen from the data; DIPY's is

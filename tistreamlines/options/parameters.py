@@ -147,7 +147,7 @@ class Parameters(PackageOptions):
                 raise ParameterError(f"--model {self.model} needs --dg {able}, not {self.dg}")
             model = MODELS[self.model]
             if self.model == "csd" and self.csd_shells is None and self.response not in (None, *WAYS):
-                self._set("csd_shells", ONE)  # a response that is given is of one shell
+                self._set("csd_shells", ONE)  # a file or numbers are the response of one shell
             for name, value in {**model.defaults, **(model.dipys if self.like else {})}.items():
                 if getattr(self, name) is None:
                     self._set(name, value)
