@@ -252,6 +252,11 @@ MODELS = {
 }
 
 
+def import_models() -> None:
+    """Import what fits take from DIPY, which lasts a quarter of a second."""
+    import dipy.reconst.csdeconv  # noqa: F401, with those of the tensor and of the other models
+
+
 def order_for(model: str, directions: int) -> int:
     """Return the default order of a model's harmonics, whose coefficients so many directions determine."""
     return min(MODELS[model].order, highest_order(directions))
