@@ -51,7 +51,7 @@ def make_shells(
 
 @dataclass(frozen=True, eq=False)
 class Tissues:
-    """What the voxels (m,) of a head are made of.
+    """The tissues and bundles of the voxels (m,) of a head.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Tissues:
 
     @classmethod
     def of(cls, head: Head) -> Tissues:
-        """Return what the voxels in the mask of a head are made of."""
+        """Return those of the voxels in the mask of a head."""
         fractions = np.stack([fraction[head.mask] for fraction in head.fractions], axis=1)
         directions = np.stack([direction[head.mask] for direction in head.directions], axis=1)
         shares = {name: share[head.mask] for name, share in head.tissues.items()}
