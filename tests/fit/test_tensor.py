@@ -81,6 +81,8 @@ def test_threads_and_layout_leave_the_bits_alone(monkeypatch):
     assert np.array_equal(single, tensor_fa(np.asfortranarray(data), gradients(), mask, threads=5))
     assert not single[~mask].any()
     assert not tensor_fa(data, gradients(), ~mask & mask).any()
+    volumes = np.arange(2 * data.shape[3]) % 2 == 1
+    assert np.array_equal(single, tensor_fa(np.repeat(data, 2, axis=3), gradients(), mask, volumes=volumes))
 
 
 @pytest.mark.parametrize("name", SERIES)

@@ -17,7 +17,7 @@ from meshes import icosphere, save_gifti
 import tistreamlines as ts
 from tistreamlines.devices import host_memory
 from tistreamlines.errors import InputError, ParameterError
-from tistreamlines.io import stored_image
+from tistreamlines.io import stored_image, unpacking
 from tistreamlines.io.images import open_image, read_array, read_series
 from tistreamlines.io.mif import open_mif
 from tistreamlines.io.node_tables import read_nodes
@@ -158,7 +158,7 @@ def test_what_follows_the_values_is_kept(tmp_path, suffix):
 def test_values_beyond_the_memory(tmp_path, monkeypatch):
     """They are refused before they are unpacked."""
     path = packed(tmp_path / "a.nii.gz", nib.Nifti1Image(np.ones((4, 4, 4, 2), "i2"), np.eye(4)).to_bytes(), 0)
-    monkeypatch.setattr(stored_image, "host_memory", lambda: (1000, 100))
+    monkeypatch.setattr(unpacking, "host_memory", lambda: (1000, 100))
     for reader in (read_array, read_series):
         with pytest.raises(InputError, match="does not fit in memory"):
             reader(*open_image(path))

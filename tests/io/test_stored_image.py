@@ -13,7 +13,7 @@ from nibabel.openers import ImageOpener
 from places import CROP
 
 from tistreamlines.errors import InputError
-from tistreamlines.io import stored_image
+from tistreamlines.io import stored_image, unpacking
 from tistreamlines.io.images import open_image, read_array, read_series
 from tistreamlines.io.in_memory import source_of
 
@@ -22,10 +22,20 @@ TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 SCALINGS = [(1.0, 0.0), (0.0689, 0.0), (1.0, -3.3), (1e-3, 7.7)]
 
 
-@pytest.fixture(params=[1 << 21, 4000, 1])
+@pytest.fixture(params=[1 << 22, 4000, 1])
 def block(request, monkeypatch):
-    """Blocks of all the image, of a few rows, and of one row."""
+    """Blocks of all the image, of a few rows, and of one row; a gzip file is unpacked at once, or in parts."""
     monkeypatch.setattr(stored_image, "BLOCK", request.param)
+    if request.param == 4000:
+        in_parts(monkeypatch)
+
+
+def in_parts(monkeypatch):
+    """Have gzip files unpacked two volumes at a time, in small pieces."""
+    group = 2 * int(np.prod(SHAPE[:3]))
+    monkeypatch.setattr(stored_image, "GROUP", group)
+    for name, size in (("GROUP", group), ("PACKED", 100), ("UNPACKED", 1000)):
+        monkeypatch.setattr(unpacking, name, size)
 
 
 def numbers(kind):
@@ -143,6 +153,41 @@ def test_a_compressed_file_of_several_parts(tmp_path):
     whole = gzip.decompress(path.read_bytes())
     path.write_bytes(gzip.compress(whole[:3000]) + gzip.compress(whole[3000:]) + bytes(50))
     same(path)
+
+
+@pytest.mark.parametrize("damage", ["half", "short", "checksum", "length", "values", "garbage", "end"])
+def test_a_damaged_file_that_is_unpacked_in_parts(tmp_path, monkeypatch, damage):
+    """The message is that of a file that is unpacked at once."""
+    path = save(tmp_path / "dwi.nii.gz", numbers("u2"))
+    content = path.read_bytes()
+    flipped = {"checksum": -8, "length": -4, "values": -30}
+    if damage in flipped:
+        damaged = bytearray(content)
+        damaged[flipped[damage]] ^= 1
+    else:
+        damaged = {
+            "half": content[: len(content) // 2], "short": content[:-3], "garbage": content + b"garbage",
+            "end": gzip.compress(gzip.decompress(content)[:-2]),
+        }[damage]
+    path.write_bytes(damaged)
+    opened, messages = open_image(path), []
+    for _ in range(2):
+        with pytest.raises(InputError) as error:
+            read_series(*opened)
+        messages.append(str(error.value))
+        in_parts(monkeypatch)
+    assert messages[0] == messages[1]
+    assert "cannot be read" in messages[0]
+
+
+def test_a_large_file_is_unpacked_in_parts(tmp_path, monkeypatch):
+    """No more than two of the parts are in memory."""
+    path, counts = save(tmp_path / "dwi.nii.gz", numbers("u2")), []
+    in_parts(monkeypatch)
+    once = stored_image._convert
+    monkeypatch.setattr(stored_image, "_convert", lambda *all: counts.append(all[0].shape[3]) or once(*all))
+    same(path)
+    assert counts == [1] * SHAPE[3]
 
 
 def test_zlib_takes_the_place_of_isal(tmp_path, monkeypatch):

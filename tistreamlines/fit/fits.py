@@ -18,7 +18,7 @@ from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
 from .models import MODELS, FitOptions, Fitted, volumes_of
-from .shells import on_shell, shell_of_tensor
+from .shells import gradients_on_shell, on_shell, shell_of_tensor
 from .tensor import tensor_fa
 from .tissues import TISSUES
 
@@ -77,8 +77,8 @@ class Fits:
             mask, fa = kept
             self._take_mask(mask)
             return fa
-        data, gtab = on_shell(self._dwi.data, self._dwi.gtab, shell_of_tensor)
-        fa = tensor_fa(data, gtab, self.mask, self._threads)
+        gtab, volumes = gradients_on_shell(self._dwi.gtab, shell_of_tensor)
+        fa = tensor_fa(self._dwi.data, gtab, self.mask, self._threads, volumes)
         if self._cache:
             self._cache.store("fa", self._causes, {"fa": fa, "mask": self.mask}, {})
         return fa

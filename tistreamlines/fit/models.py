@@ -351,6 +351,11 @@ MODELS = {
 }
 
 
+def import_models() -> None:
+    """Import what fits take from DIPY, which lasts a quarter of a second."""
+    import dipy.reconst.csdeconv  # noqa: F401, with those of the tensor and of the other models
+
+
 def order_for(model: str, directions: int, most: int | None = None) -> int:
     """Return the default order of a model's harmonics, up to ``most``, whose coefficients the directions determine."""
     return min(MODELS[model].order if most is None else most, highest_order(directions))

@@ -32,7 +32,8 @@ DETERMINED, ALIKE = 1e-8, 1e-6
 
 
 def tensor_fa(
-    data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None
+    data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None,
+    volumes: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.float32]:
     """Fit FA as DIPY's TensorModel does by weighted least squares.
 
@@ -41,11 +42,13 @@ def tensor_fa(
     data : ndarray, (x, y, z, n)
         Signals.
     gtab : GradientTable
-        DIPY's gradient table of the n volumes.
+        DIPY's gradient table of the volumes that are fitted.
     mask : ndarray of bool, (x, y, z)
         Voxels to fit.
     threads : int, optional
         Number of threads; by default all available cores. The result does not depend on it.
+    volumes : ndarray of bool, (n,), optional
+        Volumes that are fitted; by default all.
 
     Returns
     -------
@@ -53,18 +56,20 @@ def tensor_fa(
         FA, 0 outside the mask.
     """
     out = np.zeros(mask.shape, np.float32)
-    out[mask] = anisotropy(data, gtab, mask, threads)
+    out[mask] = anisotropy(data, gtab, mask, threads, volumes=volumes)
     return out
 
 
 def anisotropy(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None, block: int = BLOCK
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None, block: int = BLOCK,
+    volumes: npt.NDArray[np.bool_] | None = None,
 ) -> Array:
     """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64, so many of them per task."""
     voxels, fit = np.nonzero(mask), _weighted_fit(gtab)
 
     def fit_block(first: int) -> Array:
-        return fit(data[tuple(axis[first : first + block] for axis in voxels)])
+        signals = data[tuple(axis[first : first + block] for axis in voxels)]
+        return fit(signals if volumes is None or volumes.all() else signals.compress(volumes, axis=1))
 
     return np.concatenate([np.empty(0), *in_threads(fit_block, range(0, len(voxels[0]), block), threads)])
 

@@ -267,7 +267,7 @@ def read_series(path: Path, image: Image, note: Tell | None = None, together: in
     A value that is not finite is an InputError; with ``note``, NaN becomes 0 as in :func:`finite`.
     """
     with reading(path):
-        data, expected = floats(unpack_image(image), LARGEST)
+        data, expected = floats(image, LARGEST)
     return data if expected else finite(path, data, note, together)
 
 
@@ -277,7 +277,7 @@ def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt
     They are None if there is none. An infinite value is an InputError.
     """
     with reading(path):
-        data, expected = floats(unpack_image(image), LARGEST)
+        data, expected = floats(image, LARGEST)
     if expected:
         return data, None
     missing: npt.NDArray[np.bool_] = np.asarray(np.isnan(data).any(axis=3))

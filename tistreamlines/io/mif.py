@@ -19,7 +19,8 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError
 from .mrtrix_header import Header, Values, read_header, values_of
-from .stored_image import Gradients, StoredImage, content_of
+from .stored_image import Gradients, StoredImage
+from .unpacking import content_of
 
 MRTRIX_SUFFIXES = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"

@@ -12,7 +12,7 @@ from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import Space
 from .images import LARGEST, AnyPath, Tell, first_place, grid_of, open_image, read_array, reading
-from .stored_image import floats, unpack_image
+from .stored_image import floats
 
 ROUNDING = 2.0**-24  # of a number: float32's
 SCALED = 1e-3  # that scaling may add to a whole number, since headers hold its factors in float32
@@ -125,7 +125,7 @@ def load_five_tissues(path: AnyPath, warn: Tell | None = None) -> tuple[npt.NDAr
         raise InputError(f"{path}: shape {shape}; give a five-tissue-type image, which has four axes and five volumes")
     space = grid_of(path, image, sheared=True)
     with reading(path):
-        values, _ = floats(unpack_image(image), LARGEST)
+        values, _ = floats(image, LARGEST)
     check_fractions(path, values)
     np.clip(values, 0, 1, out=values)
     if wrong := _wrong_sums(path, values):

@@ -6,25 +6,30 @@ NumPy and the decompressor compute in few long calls without Python's lock, besi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, SpatialImage
-from ..devices import host_memory, usable_cores
+from ..devices import usable_cores
 from ..devices.threads import thread_pool
+from .unpacking import GROUP, GZIPPED, bytes_unpacked, content_of, volumes_in_turn
 
-BLOCK = 1 << 21  # bytes of values that a thread converts at a time, which its cache holds
+if TYPE_CHECKING:
+    from nibabel.arrayproxy import ArrayProxy
+
+# bytes of values that a thread converts at a time: a cache should hold them, but after each it waits for Python's lock
+BLOCK = 1 << 22
 LINE = 64  # bytes
 BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .mgz
-DENSEST, DENSEST_OF_OTHERS = 1033, 1 << 20  # bytes that one of gzip's may unpack to, and one of any other format
 Scaling = list[tuple[np.ufunc, Array]]  # operations, each with a number
 Image: TypeAlias = "SpatialImage | StoredImage"
 
@@ -102,51 +107,14 @@ def unpack_image(image: Image) -> Image:
     return type(image).from_file_map(image.file_map) if holders else image
 
 
-def quick_zlib() -> ModuleType:
-    """Return isal's zlib, which unpacks twice and sums seven times as fast, or Python's where it is missing."""
-    try:
-        from isal import isal_zlib as zlib
-    except ImportError:
-        import zlib
-    return zlib
-
-
-def content_of(name: str, most: int) -> bytes:
-    """Return up to so many bytes of a compressed file, which is unpacked to its end, where its checksum is.
-
-    Raises
-    ------
-    MemoryError
-        If these bytes are more than the memory that is free, and may be there.
-    """
-    densest = DENSEST if Path(name).suffix.lower() in (".gz", ".mgz") else DENSEST_OF_OTHERS
-    most, free = min(most, Path(name).stat().st_size * densest + 1), host_memory()[1]
-    if free is not None and most > free:
-        raise MemoryError
-    from nibabel.openers import ImageOpener
-
-    zlib = quick_zlib()
-    stream = zlib.decompressobj(wbits=31)  # of gzip's format
-    with suppress(zlib.error):
-        content = stream.decompress(Path(name).read_bytes(), most)
-        while not stream.eof and stream.decompress(stream.unconsumed_tail, BEYOND):
-            pass
-        if stream.eof and not stream.unused_data:
-            return content
-    with ImageOpener(name) as file:  # another format, a gzip file of several parts, or a damage, which this names
-        content = file.read(most)
-        while file.read(BEYOND):
-            pass
-        return content
-
-
 def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     """Return the values of an image of four axes or more, scaled as its header says.
+
+    A large gzip file is unpacked some volumes at a time, and meanwhile the volumes before are converted.
 
     Parameters
     ----------
     image : nibabel.spatialimages.SpatialImage or StoredImage
-        Image from :func:`unpack_image`.
     limit : float
         Largest absolute value that is expected, above any of an integer type.
 
@@ -157,29 +125,68 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     expected : bool
         Whether no value is NaN or beyond the limit.
     """
-    stored, scaling = _storage_of(image)
+    if (proxy := _packed_proxy(image)) is not None:
+        x, y, z, *others = proxy.shape
+        shape, scaling = (x, y, z, math.prod(others)), _scaling(proxy.dtype, proxy.slope, proxy.inter)
+        with suppress(EOFError):
+            parts = volumes_in_turn(str(proxy.file_like), shape, proxy.dtype, proxy.offset)
+            return _converted(shape, parts, scaling, limit)
+    # elsewhere, in a gzip file of several members, or in a damaged one, of which this says what is wrong
+    stored, scaling = _storage_of(unpack_image(image))
     stored = stored.reshape(*stored.shape[:3], -1)
-    values = np.empty(stored.shape, np.float32)
-    safe = _is_bounded(stored.dtype, scaling, limit)
+    return _converted(stored.shape, [stored], scaling, limit)
 
-    def convert(place: tuple[slice, ...]) -> bool:
-        block, part = stored[place], values[place]
-        with np.errstate(all="ignore"):
-            block = _space_out(block) if block.strides[0] < abs(block.strides[3]) else block
-            for step, number in scaling[:-1]:
-                block = step(block, number)
-            for step, number in scaling[-1:]:
-                step(block, number, out=part, casting="same_kind")
-            if not scaling:
-                part[...] = block
-            return safe or bool(part.min() >= -limit and part.max() <= limit)
 
-    places = [*_places(stored)]
-    try:
-        expected = all([*thread_pool("read", usable_cores()).map(convert, places)])
-    except RuntimeError:  # the system starts no more threads
-        expected = all([*map(convert, places)])
-    return values, expected
+def _converted(
+    shape: tuple[int, ...], parts: Iterable[Array], scaling: Scaling, limit: float
+) -> tuple[npt.NDArray[np.float32], bool]:
+    """Convert an image (x, y, z, n) whose volumes come in parts; each is left alone when the next but one is taken."""
+    values, expected, first = np.empty(shape, np.float32), True, 0
+    converting: list[Future[bool]] = []
+    for stored in parts:
+        target = values[..., first : first + stored.shape[3]]
+        convert = partial(_convert, stored, target, scaling, limit)
+        before, converting, first = converting, [], first + stored.shape[3]
+        for place in _places(stored):
+            try:
+                converting.append(thread_pool("read", usable_cores()).submit(convert, place))
+            except RuntimeError:  # the system starts no more threads
+                expected &= convert(place)
+        expected &= all([task.result() for task in before])
+    return values, all([task.result() for task in converting]) and expected
+
+
+def _convert(
+    stored: Array, values: npt.NDArray[np.float32], scaling: Scaling, limit: float, place: tuple[slice, ...]
+) -> bool:
+    """Convert a block of an image; return whether no value is NaN or beyond the limit."""
+    block, part = stored[place], values[place]
+    with np.errstate(all="ignore"):
+        block = _space_out(block) if block.strides[0] < abs(block.strides[3]) else block
+        for step, number in scaling[:-1]:
+            block = step(block, number)
+        for step, number in scaling[-1:]:
+            step(block, number, out=part, casting="same_kind")
+        if not scaling:
+            part[...] = block
+        return _is_bounded(stored.dtype, scaling, limit) or bool(part.min() >= -limit and part.max() <= limit)
+
+
+def _packed_proxy(image: Image) -> ArrayProxy | None:
+    """Return where the values of an image of nibabel lie, if it is in a large gzip file, volume by volume.
+
+    Smaller ones are unpacked in one call, which does not wait for Python's lock.
+    """
+    from nibabel.arrayproxy import ArrayProxy
+
+    proxy = None if isinstance(image, StoredImage) else image.dataobj
+    if type(proxy) is not ArrayProxy or not isinstance(proxy.file_like, str | Path) or proxy.order != "F":
+        return None
+    size = proxy.offset + math.prod(proxy.shape) * proxy.dtype.itemsize
+    name = str(proxy.file_like)
+    if Path(name).suffix.lower() not in GZIPPED or math.prod(proxy.shape[3:]) != max(proxy.shape[3:]):
+        return None
+    return proxy if GROUP < size <= bytes_unpacked(name, size) else None
 
 
 def _storage_of(image: Image) -> tuple[Array, Scaling]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,26 +43,57 @@ def make_shells(
         Fibres are sticks (axons) in a tensor; white matter outside of bundles, grey matter and fluid are isotropic.
     """
     rng, head = np.random.default_rng(seed), Head.of(shape)
-    bvals, bvecs = _gradients(shells, seed)
-    fractions = np.stack([fraction[head.mask] for fraction in head.fractions], axis=1)
-    directions = np.stack([direction[head.mask] for direction in head.directions], axis=1)
-    tissues = {name: share[head.mask] for name, share in head.tissues.items()}
-    around = np.maximum(tissues["wm"] - fractions.sum(axis=1), 0)
-    weights = [(tissues["gm"] + AROUND * around) * S0["gm"], tissues["csf"] * S0["csf"]]
-    others = np.exp(-bvals * np.array([[GREY], [FLUID]]))
-    signal = (np.stack(weights, axis=1) @ others).astype(np.float32)
-    signal += ((1 - AROUND) * around * S0["wm"])[:, None] * np.exp(-bvals * (ALONG + 2 * ACROSS) / 3).astype(np.float32)
-    for first in range(0, len(signal), BLOCK):
-        block = slice(first, first + BLOCK)
-        squares = (directions[block] @ bvecs.T) ** 2
-        fibre = INSIDE * np.exp(-bvals * AXONS * squares)
-        fibre += (1 - INSIDE) * np.exp(-bvals * (ACROSS + (ALONG - ACROSS) * squares))
-        signal[block] += np.einsum("nf,nfv->nv", S0["wm"] * fractions[block], fibre)
-    data, affine = with_noise(signal, head.mask, S0["wm"] / snr, rng), affine_of(shape, voxel_mm)
+    bvals, bvecs = spread_shells(shells, seed)
+    data = with_noise(Tissues.of(head).signals(bvals, bvecs), head.mask, S0["wm"] / snr, rng)
+    affine = affine_of(shape, voxel_mm)
     return Phantom(data, bvals, bvecs, head.mask, affine, head.bundles(affine), head.tissues)
 
 
-def _gradients(shells: Mapping[float, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True, eq=False)
+class Tissues:
+    """The tissues and bundles of the voxels (m,) of a head.
+
+    Parameters
+    ----------
+    fractions, directions : (m, bundles) and (m, bundles, 3)
+        Of the bundles.
+    around : (m,)
+        Share of white matter outside of bundles.
+    isotropic : (m, 2)
+        Signal of grey matter and of fluid without diffusion weighting.
+    """
+
+    fractions: np.ndarray
+    directions: np.ndarray
+    around: np.ndarray
+    isotropic: np.ndarray
+
+    @classmethod
+    def of(cls, head: Head) -> Tissues:
+        """Return those of the voxels in the mask of a head."""
+        fractions = np.stack([fraction[head.mask] for fraction in head.fractions], axis=1)
+        directions = np.stack([direction[head.mask] for direction in head.directions], axis=1)
+        shares = {name: share[head.mask] for name, share in head.tissues.items()}
+        around = np.maximum(shares["wm"] - fractions.sum(axis=1), 0)
+        isotropic = [(shares["gm"] + AROUND * around) * S0["gm"], shares["csf"] * S0["csf"]]
+        return cls(fractions, directions, around, np.stack(isotropic, axis=1))
+
+    def signals(self, bvals: np.ndarray, bvecs: np.ndarray) -> np.ndarray:
+        """Return the signals (m, n) float32 of volumes without noise."""
+        others = np.exp(-bvals * np.array([[GREY], [FLUID]]))
+        signal = (self.isotropic @ others).astype(np.float32)
+        decay = np.exp(-bvals * (ALONG + 2 * ACROSS) / 3).astype(np.float32)
+        signal += ((1 - AROUND) * self.around * S0["wm"])[:, None] * decay
+        for first in range(0, len(signal), BLOCK):
+            block = slice(first, first + BLOCK)
+            squares = (self.directions[block] @ bvecs.T) ** 2
+            fibre = INSIDE * np.exp(-bvals * AXONS * squares)
+            fibre += (1 - INSIDE) * np.exp(-bvals * (ACROSS + (ALONG - ACROSS) * squares))
+            signal[block] += np.einsum("nf,nfv->nv", S0["wm"] * self.fractions[block], fibre)
+        return signal
+
+
+def spread_shells(shells: Mapping[float, int], seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return b-values (n,) and gradients (n, 3), spread over each shell; each part of the series has all shells."""
     bvals = np.concatenate([np.full(count, float(bval)) for bval, count in shells.items()])
     bvecs = np.concatenate([

@@ -18,7 +18,7 @@ from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
-from ..fit.models import ALL, MODELS
+from ..fit.models import ALL, MODELS, import_models
 from ..io import gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
 from ..option import flag, listed
@@ -245,6 +245,8 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     InputError
         If an input is missing or damaged, or does not match the others.
     """
+    if headers.dwi is not None:  # beside the reading of values, when the gradients are read by the same thread
+        thread_pool("gradients", 1).submit(import_models)
     dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, parameters, log)
     source, oriented = SOURCES.get(parameters.source), None
     if source is not None:
