@@ -83,7 +83,8 @@ def fod(
 def summary(result: FodResult) -> str:
     """Describe the result of a run: which model was fitted, in how many voxels, and how long it took."""
     numbers, fit = result.record["result"], result.fit
-    orders = ", ".join(f"{name} of {values.shape[-1]} coefficients" for name, values in fit.coefficients.items())
+    counts = {name: values.shape[-1] for name, values in fit.coefficients.items()}
+    orders = ", ".join(f"{name} of {n} coefficient{'s' if n > 1 else ''}" for name, n in counts.items())
     failed = f", {numbers['failed']:,} of them without FODs" if numbers["failed"] else ""
     return (
         f"{click.format_filename(str(result.folder))}: {result.record['parameters']['model']} in "
