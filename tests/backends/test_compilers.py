@@ -133,7 +133,7 @@ def test_variables_have_its_prefix():
 
 
 @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
-@pytest.mark.parametrize("name", [FORKS[0], *at_night(*FORKS[1:])])
+@pytest.mark.parametrize("name", at_night(*FORKS))
 def test_it_gives_the_cpus_bits(run, tmp_path, name):
     """In a process of its own, as a command; the record names it. ``test_conformance.py`` has all getters and rules."""
     if not COMPILERS[name].installed:

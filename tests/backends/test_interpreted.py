@@ -9,6 +9,7 @@ import debug_kernels
 import numpy as np
 import pytest
 from debug_kernels import beyond, doubled
+from nights import at_night
 from registry_runs import track_options
 from small_world import write_world
 
@@ -28,7 +29,10 @@ def first_runs(tmp_path_factory):
     return {row["dg"]: row for row in reversed(rows.values()) if "density" not in row}
 
 
-@pytest.mark.parametrize("dg", METHODS)
+BY_DAY = ("boot", "det", "ifod1")
+
+
+@pytest.mark.parametrize("dg", [*BY_DAY, *at_night(*(dg for dg in METHODS if dg not in BY_DAY))])
 def test_getters_give_the_cpus_bits(first_runs, dg):
     """A step takes Python about a millisecond."""
     options = {name: value for name, value in first_runs[dg].items() if name not in ("include", "seed_round")}

@@ -72,6 +72,7 @@ def tracked(tmp_path_factory):
     return call
 
 
+@pytest.mark.nightly
 def test_another_version_gives_the_same_bits_and_a_note(tracked):
     notes, result, _ = tracked("")
     assert notes == []

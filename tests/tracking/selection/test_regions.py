@@ -188,7 +188,7 @@ def test_ends_in_one_region_or_in_two(tracked):
     assert same_lines(lines_of(whole(tracked(dg="det", ends_in=spots))), both)
 
 
-@pytest.mark.parametrize("dg", ["prob", "ptt"])
+@pytest.mark.parametrize("dg", ["prob", *at_night("ptt")])
 def test_a_limit_mask_cuts_both_halves(tracked, spots, dg):
     large, expected, compared = [[*spots[0][:3], 45.0], [*spots[1][:3], 25.0]], [], []
     plain = whole(tracked(dg=dg))
@@ -220,7 +220,7 @@ def scattered(head, tracked, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("dg", "nseeds", "spread"), [("prob", 500, False), ("ptt", 800, True)])
+@pytest.mark.parametrize(("dg", "nseeds", "spread"), [("prob", 500, False), *at_night(("ptt", 800, True))])
 def test_streamlines_stop_once_all_regions_are_visited(tracked, spots, scattered, dg, nseeds, spread):
     """The forward half first; the backward half takes a step, as MRtrix3's -stop, if nothing is left to visit.
 
