@@ -29,7 +29,7 @@ from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
 NEAR = 0.15  # product of two normals, above which a half-space is left out of the window when the other has entered
-BATCH, GPU_BATCH = 1 << 12, 1 << 16  # voxels between two reports of progress, multiples of a team's
+BATCH, GPU_BATCH = 1 << 14, 1 << 17  # voxels between two reports of progress, multiples of a team's
 
 __all__ = ["TissueFit", "fit_msmt"]
 
