@@ -22,6 +22,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 from dipy.core.gradients import gradient_table
+from records import write_record
 
 from tistreamlines.fit.msmt import TissueFit, fit_msmt
 from tistreamlines.phantom.phantom import Phantom
@@ -107,7 +108,7 @@ def main() -> None:
         }
     print(json.dumps(result, indent=1))
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_record(options.json, results=[result])
 
 
 if __name__ == "__main__":
