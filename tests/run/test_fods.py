@@ -295,6 +295,14 @@ def test_a_dry_run_says_what_the_run_writes(folder, tmp_path, run, options, word
     assert [*plan.shells][-len(result.fit.shells) :] == result.fit.shells
 
 
+def test_a_note_on_the_order_names_the_option_of_the_command(folder, run):
+    """The series has fewer directions than coefficients of order 8."""
+    series, options = files_of(folder)
+    words = ("fod", *series, "--mask", options["mask"], "--model", "csd", "--dry-run")
+    assert "--sh-order" not in run(*words).err
+    assert "so --lmax is 6, not 8" in run(*words).err
+
+
 def test_a_dry_run_needs_no_folder(folder, run):
     series, options = files_of(folder)
     words = ("fod", *series, "--mask", options["mask"], "--model", "csd", "--bvecs-frame", "fsl")

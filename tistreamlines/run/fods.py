@@ -223,7 +223,7 @@ def plan_fods(
     """Check all that :func:`fit_fods` needs, and return what it would do; it has the same arguments and errors."""
     check_keywords("plan_fods", options, KEYWORDS)
     series, notes = series_of({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, gtab)
-    files, log = _files_of(folder, options), Log(watcher or Watcher())
+    files, log = _files_of(folder, options), FodLog(watcher or Watcher())
     files.check(taken_by(series.values()))
     log.tell(notes, ())
     inputs, chosen, _ = _read(series, options, affine, log)
