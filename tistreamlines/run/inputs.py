@@ -18,6 +18,7 @@ from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
+from ..fit.csd_shells import shells_of_csd
 from ..fit.models import ALL, MODELS, import_models
 from ..io import gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
@@ -297,7 +298,7 @@ def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> tuple[ni
         if parameters.model is not None and MODELS[parameters.model].all_shells:
             fitted = f"{parameters.model} is fitted to all"
         elif parameters.csd_shells == ALL:
-            known["models"] = [bval for bval in known["b"] if bval <= known["models"]]
+            known["models"] = [round(shells.b_value(dwi.gtab, shell), 1) for shell in shells_of_csd(dwi.gtab)]
             fitted = f"csd is fitted to b = {', '.join(f'{bval:.0f}' for bval in known['models'])}"
         log.note(
             f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: {fitted}, FA to "
