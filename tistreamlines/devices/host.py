@@ -67,6 +67,11 @@ class Device:
     float64: bool = True
 
     @property
+    def lack(self) -> str | None:
+        """Why the device runs no kernels with numbers of 64 bits; None if it does."""
+        return None if self.int64 and self.float64 else f"{self.name} has no numbers of 64 bits"
+
+    @property
     def on_host(self) -> bool:
         """Whether threads of this package compute, in the host's memory and without a driver."""
         return self.arch in ON_HOST

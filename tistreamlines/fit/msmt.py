@@ -145,9 +145,8 @@ def fit_msmt(
     sizes = ConeSizes.of(problem)
     roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
     device = choose(arch)
-    if not (device.float64 and device.int64):
-        lack = f"{device.name} has no numbers of 64 bits"
-        warnings.warn(f"--arch {arch}: {lack}: the CPU fits the tissues, with the same bits", stacklevel=2)
+    if device.lack:
+        warnings.warn(f"--arch {arch}: {device.lack}: the CPU fits the tissues, with the same bits", stacklevel=2)
         device = choose(ARCHS[-1])
     program = open_program(device, Source(roots, [sizes], scratch), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)

@@ -574,9 +574,9 @@ def fit_run(
     item: i32, voxels: i32, first: i32, last: i32, signals: Ints, cone: Cone, work: Working, state: Reals, out: Ints, errors: Ints,
     ends: Ints
 ):
-    """Fit the voxels ``first`` to ``last`` of a run, or as many of them as there are; one that fails is tried again without the active set of the voxel before.
+    """Fit the voxels of a run from the one with the number ``first`` on, to that before ``last`` or to the last of all.
 
-    Signals are the bits of float32, in rows of VOLUMES.
+    A voxel that fails is tried again without the active set of the voxel before. Signals are the bits of float32, in rows of VOLUMES.
     """
     clear(work)
     count = 0

@@ -130,7 +130,7 @@ def _form(parameters: Parameters, headers: Headers, gtab: GradientTable | None) 
 def with_order(
     parameters: Parameters, gtab: GradientTable | None, note: Callable[[str], object] = lambda _: None, path: str = ""
 ) -> Parameters:
-    """Return the options with the order of the model's harmonics, which the number of directions limits but for msmt.
+    """Return the options with the order of the model's harmonics, which the number of directions may limit.
 
     Defaults of the direction getter follow the order.
 

@@ -180,6 +180,6 @@ class WideProgram(TaichiProgram):
     bits = 64
 
     def __init__(self, device: Device, source: Source, *, exact: bool) -> None:
-        if not (device.int64 and device.float64):
-            raise DeviceError(f"{device.arch}: {device.name} has no numbers of 64 bits, which this computation needs: use the CPU")
+        if device.lack:
+            raise DeviceError(f"{device.arch}: {device.lack}, which this computation needs: use the CPU")
         super().__init__(device, source, exact=exact, kind="block")
