@@ -31,7 +31,7 @@ def open_program(
     threads : CPU threads, None for all.
     queued : names of kernels that run while the caller goes on, as all do on other devices than the CPU, and of queues:
         there, kernels of one queue run one after the other.
-    bits : of a real, 32 or 64. On a GPU, 64 bits need a team that is a whole block, and are not for trackers.
+    bits : of a real, 32 or 64, which are not for trackers on a GPU.
 
     Raises
     ------
@@ -51,10 +51,10 @@ def open_program(
     from .taichi.trial import begin_beside, open_checked, program_class
 
     if bits == 64:
-        from .taichi.program import WideProgram
+        from .taichi.trial import wide_class
 
         open_checked(device, exact)
-        return WideProgram(device, source, exact=exact)
+        return wide_class(device)(device, source, exact=exact)
     begin_beside(device, source, exact)
     return program_class(device)(device, source, exact=exact, kind=open_checked(device, exact))
 

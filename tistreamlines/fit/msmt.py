@@ -7,6 +7,7 @@ It solves the problem of MRtrix3's ``dwi2fod msmt_csd``: least squares in which 
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +17,14 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
-from ..devices import ARCHS, choose
+from ..devices import ARCHS, choose, usable_cores
+from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..linker.host_arrays import align
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
+from ..linker.transfer import Transfer
 from ..space.sphere import round_up
 from . import msmt_kernels as kernels
 from .csd import check_series
@@ -29,7 +32,8 @@ from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
 NEAR = 0.15  # product of two normals, above which a half-space is left out of the window when the other has entered
-BATCH, GPU_BATCH = 1 << 14, 1 << 17  # voxels between two reports of progress, multiples of a team's
+BATCH, GPU_BATCH = 1 << 14, 1 << 18  # voxels between two reports of progress, multiples of a team's
+COPIED, IN_WORK = 1 << 12, 2  # voxels that a thread copies, and batches of which one is fitted while another is copied
 
 __all__ = ["TissueFit", "fit_msmt"]
 
@@ -65,6 +69,8 @@ class ConeSizes(Part):
     rows: int
     wide: int
     half: int
+    packed: int
+    stride: int
     dual: int
     free: int
     state: int
@@ -74,18 +80,27 @@ class ConeSizes(Part):
     signals: int
 
     @classmethod
-    def of(cls, problem: TissueProblem) -> ConeSizes:
-        """Return the sizes of a problem."""
+    def of(cls, problem: TissueProblem, packed: bool) -> ConeSizes:
+        """Return the sizes of a problem; both bases may be packed in one matrix."""
         volumes, unknowns = problem.design.shape
         rows, windows = round_up(unknowns, LANES // 2), -(-len(problem.amplitudes) // (kernels.CHUNKS * LANES))
         half = unknowns > LANES and 0 < unknowns % LANES <= LANES // 2
-        wide = unknowns // LANES if half else round_up(unknowns) // LANES
-        dual, free = rows * (LANES * wide + LANES // 2 * half), unknowns * rows + LANES // 2
+        wide, stride = unknowns // LANES if half else round_up(unknowns) // LANES, rows + 1
+        columns = LANES * wide + LANES // 2 * half
+        dual, free = rows * columns, round_up(unknowns, 4) * rows + LANES // 2
+        if packed:
+            dual = free = stride * (columns + 1) + LANES
         return cls(
-            unknowns=unknowns, size=round_up(unknowns), rows=rows, wide=wide, half=int(half), dual=dual, free=free,
-            state=dual + free + unknowns + 1, planes=windows * kernels.CHUNKS * LANES, windows=windows, volumes=volumes,
-            signals=round_up(volumes),
+            unknowns=unknowns, size=round_up(unknowns), rows=rows, wide=wide, half=int(half), packed=int(packed),
+            stride=stride, dual=dual, free=free, state=dual + free + unknowns + 1,
+            planes=windows * kernels.CHUNKS * LANES, windows=windows, volumes=volumes, signals=round_up(volumes),
         )
+
+    def source(self) -> Source:
+        """Return the kernel with these constants."""
+        scratch = team_memory("work", kernels.Working, self)
+        shares = {"work_free": ("work_dual", 0)} if self.packed else {}
+        return Source([kernels.fit_run], [self], scratch, shares)
 
 
 def fit_msmt(
@@ -141,25 +156,31 @@ def fit_msmt(
         raise InputError("no tissue has a response: give one to three")
     for sentence in stray_volumes(gtab, tissue_shells(gtab)):
         warnings.warn(sentence, stacklevel=2)
-    problem = TissueProblem.of(gtab, responses, orders)
-    sizes = ConeSizes.of(problem)
-    roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
-    device = choose(arch)
+    problem, device = TissueProblem.of(gtab, responses, orders), choose(arch)
     if device.lack:
         warnings.warn(f"--arch {arch}: {device.lack}: the CPU fits the tissues, with the same bits", stacklevel=2)
         device = choose(ARCHS[-1])
-    program = open_program(device, Source(roots, [sizes], scratch), threads=threads, bits=64)
+    sizes = ConeSizes.of(problem, packed=not device.on_host)
+    program = open_program(device, sizes.source(), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
     voxels, series = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
     together = min(BATCH if device.on_host else GPU_BATCH, max(len(voxels), 1))
-    batch = _Batch(program, problem, sizes, together, kernels.RUN if device.on_host else 1)
+    batch = _Batch(program, problem, sizes, together, 1 if device.software else kernels.RUN)
+    waiting: deque[tuple[Array, Transfer]] = deque()
+
+    def take() -> None:
+        rows, fit = waiting.popleft()
+        out[rows], residual[rows], failed[rows] = fit.wait()
+
     for first in range(0, len(voxels), together):
         progress(first / len(voxels))
-        part = slice(first, first + together)
-        rows = voxels[part]
-        signals = series[rows] if len(problem.volumes) == series.shape[1] else series[rows][:, problem.volumes]
-        out[rows], residual[rows], failed[rows] = batch.fit(signals)
+        rows = voxels[first : first + together]
+        waiting.append((rows, batch.fit(_signals(series, rows, problem.volumes, threads))))
+        if len(waiting) == IN_WORK:
+            take()
+    while waiting:
+        take()
     progress(1.0)
     out[failed], residual[failed] = 0, 0
     parts = {name: out[:, part].reshape(*mask.shape, -1) for name, part in problem.parts().items()}
@@ -188,25 +209,47 @@ class _Batch:
             coefficients=_table(problem.to_coefficients.T, sizes.size),
         )
         counts = {"out": voxels * sizes.size, "errors": voxels, "ends": voxels}
-        self._out = {name: program.empty(count, INTS) for name, count in counts.items()}
+        self._outs = deque({name: program.empty(count, INTS) for name, count in counts.items()} for _ in range(IN_WORK))
         self._signals = program.empty(voxels * sizes.volumes + LANES, INTS)  # lanes read beyond the end
         runs = -(-voxels // kernels.RUN) if turns < kernels.RUN else 1
         self._state = program.empty(runs * sizes.state, REALS)
         self._cone = on_device(program, spread("cone", cone))
 
-    def fit(self, signals: Array) -> tuple[Array, Array, Array]:
-        """Fit the signals (m, volumes) of some voxels: coefficients (m, n), residuals (m,), and which failed (m,)."""
-        count, sizes = len(signals), self._sizes
-        self._program.upload(self._signals, np.ascontiguousarray(signals, np.float32).view(np.int32).ravel())
-        values = {**self._cone, **self._out, "signals": self._signals, "state": self._state, "voxels": count}
-        self._program.upload(self._out["ends"], np.full(count, kernels.FAILED, np.int32))
+    def fit(self, signals: Array) -> Transfer[tuple[Array, Array, Array]]:
+        """Fit the signals (m, volumes) of some voxels: coefficients (m, n), residuals (m,), and which failed (m,).
+
+        The results have to be waited for before ``IN_WORK`` later calls.
+        """
+        program, count, sizes, out = self._program, len(signals), self._sizes, self._outs[0]
+        self._outs.rotate(-1)
+        program.upload(self._signals, signals.view(np.int32).ravel())
+        program.upload(out["ends"], np.full(count, kernels.FAILED, np.int32))
+        values = {**self._cone, **out, "signals": self._signals, "state": self._state, "voxels": count}
         for first in range(0, kernels.RUN, self._turns):
             part = {"first": first, "last": first + self._turns}
-            self._program.run("fit_run", -(-count // kernels.RUN), values | part)
-        out = self._program.host(self._out["out"], count * sizes.size).view(np.float32).reshape(count, -1)
-        errors, ends = (self._program.host(self._out[name], count) for name in ("errors", "ends"))
-        residuals = np.sqrt(np.maximum(errors.view(np.float32), 0) / sizes.volumes)
-        return out[:, : sizes.unknowns], residuals, ends != kernels.FITTED
+            program.run("fit_run", -(-count // kernels.RUN), values | part)
+        lengths = {"out": count * sizes.size, "errors": count, "ends": count}
+        coming = [program.later(out[name], length) for name, length in lengths.items()]
+
+        def wait() -> tuple[Array, Array, Array]:
+            fitted, errors, ends = (transfer.wait() for transfer in coming)
+            residuals = np.sqrt(np.maximum(errors.view(np.float32), 0) / sizes.volumes)
+            return fitted.view(np.float32).reshape(count, -1)[:, : sizes.unknowns], residuals, ends != kernels.FITTED
+
+        return Transfer(wait)
+
+
+def _signals(series: Array, voxels: Array, volumes: Array, threads: int | None) -> npt.NDArray[np.float32]:
+    """Return the volumes of some voxels of a series (voxels, all volumes)."""
+    out = np.empty((len(voxels), len(volumes)), np.float32)
+    whole = len(volumes) == series.shape[1]
+
+    def copy(first: int) -> None:
+        rows = series[voxels[first : first + COPIED]]
+        out[first : first + COPIED] = rows if whole else rows[:, volumes]
+
+    deque(thread_pool("copies", threads or usable_cores()).map(copy, range(0, len(voxels), COPIED)), maxlen=0)
+    return out
 
 
 def _table(values: Array, width: int, height: int = 0) -> Array:

@@ -109,8 +109,8 @@ class Gpu(Memory[Mark]):
         """Let the device fill a buffer with zeros."""
         self.call("cuMemsetD32Async", buffer.address, 0, buffer.size // 4, self.stream)
 
-    def _send(self, source: Buffer, target: Buffer, size: int) -> Mark:
-        self.call("cuMemcpyHtoDAsync_v2", target.address, source.mapped, size, self.stream)
+    def _send(self, source: Buffer, target: Buffer, start: int, size: int) -> Mark:
+        self.call("cuMemcpyHtoDAsync_v2", target.address + start, source.mapped, size, self.stream)
         return self._marked(self.stream)
 
     def fetch(self, source: Buffer, target: Buffer, size: int) -> Mark:

@@ -17,6 +17,7 @@ from ..faults import refuse_fork, understood
 
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
+PIECE_BYTES = 1 << 25  # that are copied to the device at a time, while the host lays out the next ones
 IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
 
 
@@ -136,12 +137,14 @@ class Memory(Generic[Mark]):
 
     def put(self, target: Buffer[Mark], address: int, size: int) -> None:
         """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
-        copy = self.copy_buffer(size)
-        c.memmove(copy.mapped, address, size)
-        self.give_back(copy, self._send(copy, target, size))
+        for start in range(0, size, PIECE_BYTES):
+            length = min(size - start, PIECE_BYTES)
+            copy = self.copy_buffer(length)
+            c.memmove(copy.mapped, address + start, length)
+            self.give_back(copy, self._send(copy, target, start, length))
 
-    def _send(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:
-        """Let the device copy bytes of a buffer of the host to the start of another one; return the mark of that."""
+    def _send(self, source: Buffer[Mark], target: Buffer[Mark], start: int, size: int) -> Mark:
+        """Let the device copy bytes of a buffer of the host to another one, from ``start`` on; return the mark of that."""
         raise NotImplementedError
 
     def fetch(self, source: Buffer[Mark], target: Buffer[Mark], size: int) -> Mark:

@@ -18,11 +18,13 @@ from ...devices import Device, usable_cores
 from ...devices.compilers import compiler_for
 from ...devices.threads import thread_pool
 from ...errors import DeviceError
+from ...linker.parts import Source
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
 from ..cuda import gpu as cuda
 from ..faults import refuse_fork
 from ..taichi.program import GpuProgram
+from ..taichi.team import WIDE_KIND
 from ..vulkan import gpu as vulkan
 from .ahead import kernels_of
 from .memory import Buffer, Launch, Memory
@@ -34,10 +36,10 @@ _opening = threading.Lock()
 
 
 class Array:
-    """An array of 4-byte numbers on the device."""
+    """An array of numbers of so many bytes on the device."""
 
-    def __init__(self, gpu: Memory, size: int) -> None:
-        self._gpu, self.shape, self.buffer = gpu, (size,), gpu.buffer(4 * size)
+    def __init__(self, gpu: Memory, size: int, width: int = 4) -> None:
+        self._gpu, self.shape, self.buffer = gpu, (size,), gpu.buffer(width * size)
 
     def __del__(self) -> None:
         if hasattr(self, "buffer") and not sys.is_finalizing():
@@ -124,13 +126,13 @@ class DrivenProgram(GpuProgram[Array]):
         """Return an array of ``kind``, of zeros, for kernels to fill."""
         gpu = self._gpu
         with gpu.turn():
-            array = Array(gpu, size)
+            array = Array(gpu, size, self.bits // 8 if kind == REALS else 4)
             gpu.clear(array.buffer)
         return array
 
     def upload(self, array: Array, values: np.ndarray, *, beside: bool = False) -> Array:
         """Copy values to the front of an array, and return it, without waiting for the device."""
-        held = np.ascontiguousarray(values, np.float32 if values.dtype.kind == "f" else np.int32)
+        held = np.ascontiguousarray(values, f"float{self.bits}" if values.dtype.kind == "f" else np.int32)
         if not held.nbytes:
             return array
         with self._gpu.turn():
@@ -193,3 +195,12 @@ class DrivenProgram(GpuProgram[Array]):
         packed = [(FORMATS[k], value.buffer.address if isinstance(value, Array) else value) for k, value in arguments]
         with self._gpu.turn():
             self._kernels[name](self._queue.buffer, teams, packed)
+
+
+class WideDrivenProgram(DrivenProgram):
+    """Such a program with reals of 64 bits, for CUDA."""
+
+    bits = 64
+
+    def __init__(self, device: Device, source: Source, *, exact: bool) -> None:
+        super().__init__(device, source, exact=exact, kind=WIDE_KIND)

@@ -21,7 +21,7 @@ from ...linker.dialect import Dialect
 from ...linker.link import link_once
 from ...linker.parts import Load, Source
 from ...linker.records import INTS, REALS
-from .team import BARRIERS, HALVES, HEADER, TEAM_SPELL, operations, team_kind
+from .team import BARRIERS, HALVES, HEADER, TEAM_SPELL, WIDE_KIND, operations, team_kind
 
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
 MOST_TEAMS = {"warp": 8, "subgroup": 20}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
@@ -29,6 +29,7 @@ TEAMS_OF_REGIONS = 4  # with CUDA, if halves carry nothing
 TEAMS_OF_LONG = 16  # of kernels with a recovery, and with Vulkan of those whose halves carry numbers
 SHARES = {"warp": 2 / 3, "subgroup": 4 / 5}  # of the shared memory for teams; tables have the rest
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
+NIL, ONE = "_nil = ti.bit_cast(_zero, ti.f32)", f"_one = ti.bit_cast(_zero + {0x3F800000}, ti.f32)"
 # Archs whose compilers make one operation of a product and a zero that is subtracted from it, and of a sum and a one by
 # which its first term is multiplied. That rounds once, and thus as the product or the sum does. Others may change the
 # order of additions.
@@ -89,6 +90,8 @@ def widened(text: str) -> str:
     """Return a text whose arrays and guards are those of reals of 64 bits, of a team that is a block."""
     text = text.replace("ndarray(dtype=ti.f32", "ndarray(dtype=ti.f64")
     text = text.replace("ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)", WIDE_GUARD)
+    text = text.replace(NIL, "_nil = ti.bit_cast(ti.cast(_zero, ti.i64), ti.f64)")
+    text = text.replace(ONE, f"_one = ti.bit_cast(ti.cast(_zero, ti.i64) + ti.i64({0x3FF << 52}), ti.f64)")
     return re.sub(r"(SharedArray\(\(\d+,\), ti\.)f32", r"\1f64", text)
 
 
@@ -99,7 +102,7 @@ def dialect(
 
     ``kind`` says what a team is (see :func:`team_kind`), None for the form that works everywhere; ``int64``: whether
     the device has 64-bit integers; ``guarded``: whether the text itself has to keep compilers from reordering; ``bits``:
-    of a real, 32, or 64 if a team is a block.
+    of a real, 32, or 64 if a team is a block or has the kind ``WIDE_KIND``.
     """
     kind = kind or team_kind(arch, None)
     if bits == 64:
@@ -107,7 +110,7 @@ def dialect(
         spell = narrow.spell | {name: text.format for name, text in WIDE.items()}
         return replace(
             narrow, name=f"{narrow.name}64", header=widened(narrow.header), spell=spell, literal="ti.f64({!r})".format,
-            guard=_guarded if narrow.guard else None,
+            guard=_guarded if narrow.guard and kind == "block" else narrow.guard,
         )
     return Dialect(
         name=f"{arch}{'' if exact else 'fast'}{'' if guarded else 'marked'}",
@@ -135,7 +138,7 @@ def linked_for(
     """
     kind = kind or team_kind(device.arch, device.subgroup)
     linked = link_once(source.roots, dialect(device.arch, exact, kind, device.int64, guarded, bits), source.filling)
-    block = lay_out(device, source, kind, queued)
+    block = lay_out(device, source, kind, queued) if bits == 32 else Block(kind, 1, queued and not device.software)
     # the longest first, whose compilation a driver can then begin first
     names = sorted((root.__name__ for root in source.roots), key=lambda name: -len(linked.text_for(name)))
     signatures = {name: linked.signatures[name] for name in names}
@@ -153,7 +156,7 @@ class Block:
 
     def tables(self, source: Source, names: Sequence[str]) -> list[str]:
         """Return the tables among a kernel's arguments that fit the block's shared memory beside its teams' arrays."""
-        if self.kind == "block":
+        if self.kind in ("block", WIDE_KIND):
             return []
         room, chosen = SHARED_BYTES - 4 - self.teams * team_bytes(source, names), []
         for name in (name for name in source.tables if name in names):
@@ -252,8 +255,8 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
     ]
     body = [
         "_lane = _thread & 31",
-        "_nil = ti.bit_cast(_zero, ti.f32)",
-        f"_one = ti.bit_cast(_zero + {0x3F800000}, ti.f32)",
+        NIL,
+        ONE,
         f"_team = (_thread >> 5) % {block.teams}",
         f"_pool = SharedArray(({32 if block.kind == 'block' else 1},), ti.f32)",
         f"_ticket = SharedArray(({block.teams},), ti.i32)",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+WIDE_KIND = "wide warp"  # a warp whose reals have 64 bits
+
 HEADER = '''"""Made by tistreamlines from its kernel language; see tistreamlines/linker/link.py."""
 import taichi as ti
 
@@ -110,6 +112,29 @@ def marks_before(marks):
 
 '''
 WARP_OPERATIONS = WARP_REDUCTION + WARP_REDUCTION.replace("min", "max") + WARP_VOTES
+# Of reals of 64 bits, whose halves are exchanged.
+WIDE_WARP = '''
+@ti.func
+def _joined(low, high):
+    return ti.bit_cast((ti.cast(ti.bit_cast(high, ti.u32), ti.u64) << ti.u64(32)) | ti.cast(ti.bit_cast(low, ti.u32), ti.u64), ti.f64)
+
+''' + "".join(f'''
+@ti.func
+def _{name}(x, number):
+    word = ti.bit_cast(ti.cast(x, ti.f64), ti.u64)
+    low = ti.simt.warp.{shuffle}(ti.u32(0xFFFFFFFF), ti.cast(word & ti.u64(0xFFFFFFFF), ti.i32), number)
+    high = ti.simt.warp.{shuffle}(ti.u32(0xFFFFFFFF), ti.cast(word >> ti.u64(32), ti.i32), number)
+    return _joined(low, high)
+
+''' for name, shuffle in (("across", "shfl_xor_i32"), ("of_lane", "shfl_sync_i32"), ("below", "shfl_up_i32")))
+WIDE_REDUCTION = '''
+def team_min(x):
+    r = ti.cast(x, ti.f64)
+    for o in ti.static((16, 8, 4, 2, 1)):
+        r = ti.min(r, _across(r, o))
+    return r
+
+'''
 SUBGROUP_OPERATIONS = '''
 @ti.func
 def _subgroup_barrier():
@@ -158,6 +183,11 @@ TEAM_SPELL = {
         "raised": "ti.select(_lane >= {1}, ti.bit_cast(ti.simt.warp.shfl_up_i32("
         "ti.u32(0xFFFFFFFF), ti.bit_cast({0}, ti.i32), {1}), ti.f32), 0.0)",
     },
+    WIDE_KIND: {
+        "team_any": "ti.simt.warp.any_nonzero(ti.u32(0xFFFFFFFF), ti.cast({}, ti.i32))",
+        "team_last": "(31 - ti.math.clz(ti.simt.warp.ballot(ti.cast({}, ti.i32))))",
+        "team_value": "_of_lane({}, {})", "raised": "ti.select(_lane >= {1}, _below({0}, {1}), ti.f64(0.0))",
+    },
     "subgroup": {
         "team_min": "_real(ti.simt.subgroup.reduce_min({}))",
         "team_max": "_real(ti.simt.subgroup.reduce_max({}))",
@@ -185,13 +215,15 @@ BARRIERS = {
     "subgroup": "_subgroup_barrier()",
     "block": "ti.simt.block.sync()",
 }
-OPERATIONS = {"warp": WARP_OPERATIONS, "subgroup": SUBGROUP_OPERATIONS + SCANNED_MARKS, "block": SHARED_OPERATIONS + SCANNED_MARKS}
+BARRIERS[WIDE_KIND] = BARRIERS["warp"]
+OPERATIONS = {"warp": WARP_OPERATIONS, WIDE_KIND: WIDE_REDUCTION + WIDE_REDUCTION.replace("min", "max") + WARP_VOTES, "subgroup": SUBGROUP_OPERATIONS + SCANNED_MARKS, "block": SHARED_OPERATIONS + SCANNED_MARKS}
 
 
 def operations(kind: str) -> str:
     """Return the functions of a kind of team. Each takes an array for values of all lanes and the lane's number besides."""
     parameters, flags = r"\n@ti.func\ndef _\1(\2, _pool: ti.template(), _lane):", re.MULTILINE
-    return re.sub(r"^def ([a-z]\w*)\((.*)\):", parameters, OPERATIONS[kind] + COLLECT, flags=flags)
+    text = re.sub(r"^def ([a-z]\w*)\((.*)\):", parameters, OPERATIONS[kind] + COLLECT, flags=flags)
+    return (WIDE_WARP if kind == WIDE_KIND else "") + text
 
 
 def team_kind(arch: str, subgroup: int | None) -> str:

@@ -33,9 +33,9 @@ from ...linker.parts import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
 from ..driven.ahead import COMPILING, hash_of, kernels_of
-from ..driven.program import DrivenProgram, able, drives, opened
+from ..driven.program import DrivenProgram, WideDrivenProgram, able, drives, opened
 from .linking import linked_for
-from .program import TaichiProgram
+from .program import TaichiProgram, WideProgram
 from .runtime import start
 from .team import team_kind
 
@@ -106,6 +106,11 @@ _judging = threading.Lock()
 def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
     """Return the class of a device's programs."""
     return DrivenProgram if drives(device.arch) and able(device) else TaichiProgram
+
+
+def wide_class(device: Device) -> type[WideDrivenProgram] | type[WideProgram]:
+    """Return the class of a device's programs with reals of 64 bits."""
+    return WideDrivenProgram if device.arch == "cuda" and drives(device.arch) else WideProgram
 
 
 def open_checked(device: Device, exact: bool) -> str:

@@ -232,10 +232,12 @@ class Gpu(Memory[int]):
 
     def fetch(self, source: Buffer, target: Buffer, size: int) -> int:
         """Copy bytes between the starts of two buffers, after all that was submitted; return the submission's number."""
-        handles, region = (source.handle, target.handle), structure(api.BufferCopy, size=size)
-        return self.submit(lambda to, _: self.functions["vkCmdCopyBuffer"](to, *handles, 1, c.byref(region)))
+        return self._send(source, target, 0, size)
 
-    _send = fetch
+    def _send(self, source: Buffer, target: Buffer, start: int, size: int) -> int:
+        """Copy bytes of a buffer to another one, from ``start`` on; return the submission's number."""
+        handles, region = (source.handle, target.handle), structure(api.BufferCopy, target=start, size=size)
+        return self.submit(lambda to, _: self.functions["vkCmdCopyBuffer"](to, *handles, 1, c.byref(region)))
 
     def barrier(self, commands: int) -> None:
         """Let what follows see all that was written before."""
