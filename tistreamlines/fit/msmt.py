@@ -206,7 +206,7 @@ class _Batch:
         cone = kernels.Cone(
             projection=_table(problem.projection, sizes.size, sizes.signals), normals=_table(normals, sizes.size),
             columns=_table(normals.T, sizes.planes, sizes.rows), near=_marks(normals @ normals.T > NEAR, sizes.planes),
-            coefficients=_table(problem.to_coefficients.T, sizes.size),
+            coefficients=_table(problem.to_coefficients.T, sizes.size, sizes.rows),
         )
         counts = {"out": voxels * sizes.size, "errors": voxels, "ends": voxels}
         self._outs = deque({name: program.empty(count, INTS) for name, count in counts.items()} for _ in range(IN_WORK))

@@ -214,9 +214,9 @@ def shift_rows(count: i32, vector: Reals, scale: real, factors: Reals, dual: Rea
     """Do what :func:`shift_dual` does if its vectors are rows."""
     for number in range(SIZE // 32):  # from the end on: the last lanes write the row after it as it is
         h = SIZE // 32 - 1 - number
-        for block in range((count + 3) // 4):
-            for part in unrolled(4):
-                i = 4 * block + part
+        for block in range((count + 7) // 8):
+            for part in unrolled(8):
+                i = 8 * block + part
                 start = place(32 * h, i)
                 factor = where(i < count, scale * factors[i], 0.0)
                 put(dual, start, at(dual, start) - factor * at(vector, 32 * h))
@@ -370,7 +370,7 @@ def first_to_leave(count: i32, work: Working) -> i32:
     """The active half-space whose multiplier is the first to come to 0 on the way along ``-u``, or -1."""
     least = lanes(BIG)
     chunks = lanes(0.0)
-    for h in range((count + 31) // 32):
+    for h in unrolled(SIZE // 32):
         slope = at(work.u, 32 * h)
         falls = (slope > 0.0) & (lane() + 32 * h < count)
         length = maximum(at(work.multipliers, 32 * h), 0.0) * rough_inverse(where(falls, maximum(slope, TINY), 1.0))
@@ -479,13 +479,16 @@ def least_multiplier(count: i32, multipliers: Reals) -> i32:
 @func
 def measure(window: i32, count: i32, cone: Cone, work: Working):
     """Compute the distances of y from the half-spaces of a window, negative if y violates one; 0 for the active ones."""
-    for h in range(CHUNKS):
-        total = lanes(0.0)
-        for block in range(ROWS // 8):
-            for part in unrolled(8):
-                d = 8 * block + part
-                total = total + at(cone.columns, PLANES * d + 32 * (CHUNKS * window + h)) * work.y[d]
-        put(work.distances, 32 * h, total)
+    first = lanes(0.0)
+    second = lanes(0.0)
+    for block in range(ROWS // 16):
+        for part in unrolled(16):
+            d = 16 * block + part
+            start = PLANES * d + 32 * CHUNKS * window
+            first = first + at(cone.columns, start) * work.y[d]
+            second = second + at(cone.columns, start + 32) * work.y[d]
+    put(work.distances, 0, first)
+    put(work.distances, 32, second)
     barrier()
     for i in each(count):
         index = work.active[i] - 32 * CHUNKS * window
@@ -499,7 +502,7 @@ def least_distance(distances: Reals) -> vec3:
     """The least distance in the window, and the number of its half-space there."""
     low = lanes(BIG)
     chunks = lanes(0.0)
-    for h in range(CHUNKS):
+    for h in unrolled(CHUNKS):
         value = at(distances, 32 * h)
         below = value < low
         low = where(below, value, low)
@@ -512,7 +515,7 @@ def least_distance(distances: Reals) -> vec3:
 @func
 def leave_out_near(plane: i32, window: i32, near: Ints, distances: Reals):
     """Set the distances of half-spaces to 0 whose normals are like that of one that has entered."""
-    for h in range(CHUNKS):
+    for h in unrolled(CHUNKS):
         marks = (near[PLANES // 32 * plane + CHUNKS * window + h] >> lane()) & 1
         put(distances, 32 * h, where(marks == 1, 0.0, at(distances, 32 * h)))
     barrier()
@@ -560,8 +563,10 @@ def finish(voxel: i32, end: i32, signals: Ints, cone: Cone, work: Working, out: 
     """Store the coefficients of a voxel, and the squared error of its fit."""
     for h in range(SIZE // 32):
         total = lanes(0.0)
-        for d in range(UNKNOWNS):
-            total = total + at(cone.coefficients, SIZE * d + 32 * h) * work.y[d]
+        for block in range(ROWS // 16):
+            for part in unrolled(16):
+                d = 16 * block + part
+                total = total + at(cone.coefficients, SIZE * d + 32 * h) * work.y[d]
         put(out, SIZE * voxel + 32 * h, bits(total))
     square = lanes(0.0)
     for h in range(SIGNALS // 32):
