@@ -89,7 +89,7 @@ class ConeSizes(Part):
         columns = LANES * wide + LANES // 2 * half
         dual, free = rows * columns, round_up(unknowns, 4) * rows + LANES // 2
         if packed:
-            dual = free = stride * (columns + 1) + LANES
+            dual = free = stride * (columns + rows - unknowns) + LANES
         return cls(
             unknowns=unknowns, size=round_up(unknowns), rows=rows, wide=wide, half=int(half), packed=int(packed),
             stride=stride, dual=dual, free=free, state=dual + free + unknowns + 1,

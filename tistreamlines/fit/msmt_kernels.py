@@ -9,10 +9,7 @@ that leaves turns it back: both change the others by multiples of one vector, so
 Without the basis of the free space, a normal's part there is what is left of it after two subtractions of its shares, for accuracy:
 fits took 1.25 times as long.
 
-On a CPU, vectors of the free space lie in rows of ROWS. Those of the dual basis are columns, in chunks of 32. If 16 columns or fewer are
-left, two elements of each share a vector of lanes, see ``place``. On a GPU (PACKED), both bases share one matrix, a row of STRIDE a vector,
-since they always have UNKNOWNS vectors together: the smaller memory of a team lets eight teams share a multiprocessor, not five. STRIDE is
-odd, so that 32 elements of a column lie in different banks of the memory. The order of operations is the same.
+Where both lie in memory is in :mod:`.basis_kernels`.
 
 Reals have 64 bits. Neighbouring normals are so alike that the condition number of the products of active ones is 10^6 and more,
 and the unconstrained solution is a thousand times as large as y in the highest degrees. With 32 bits, the coefficients of b = 1000
@@ -29,14 +26,22 @@ Programming 27, 1983.
 """
 
 from ..linker.lang import *
+from .basis_kernels import (
+    HALF,
+    PACKED,
+    ROWS,
+    SIZE,
+    STRIDE,
+    UNKNOWNS,
+    WIDE,
+    combine_free,
+    free_place,
+    place,
+    shares,
+    shift_dual,
+    shift_free,
+)
 
-UNKNOWNS = Constant("coefficients of all tissues")
-SIZE = Constant("UNKNOWNS, rounded up to a multiple of 32")
-ROWS = Constant("UNKNOWNS, rounded up to a multiple of 16")
-WIDE = Constant("chunks of 32 columns of the dual basis")
-HALF = Constant("whether 16 columns or fewer follow these")
-PACKED = Constant("whether both bases lie in one matrix")
-STRIDE = Constant("elements between vectors of that matrix")
 DUAL = Constant("elements of the dual basis, or of that matrix")
 FREE = Constant("elements of the basis of the free space, or of that matrix")
 STATE = Constant("elements that a run keeps between launches")
@@ -141,108 +146,6 @@ def product_of(a: Reals, b: Reals) -> real:
     for h in range(SIZE // 32):
         total = total + at(a, 32 * h) * at(b, 32 * h)
     return sum_of(total)
-
-
-@func
-def place(row: i32, column: i32) -> i32:
-    """Where an element of the dual basis lies."""
-    wide = 32 * (ROWS * (column // 32) + row) + column % 32
-    spread = where(column < 32 * WIDE, wide, 32 * ROWS * WIDE + 16 * row + column - 32 * WIDE)
-    return where(PACKED == 1, STRIDE * (column + 1) + row, spread)
-
-
-@func
-def free_place(row: i32, start: i32) -> i32:
-    """Where an element of a vector of the free space lies; in the matrix, the last of these follows the dual basis."""
-    return where(PACKED == 1, STRIDE * (UNKNOWNS - row), ROWS * row) + start
-
-
-@func
-def dual_elements(row: i32, chunk: i32, dual: Reals) -> real:
-    """Elements of 32 vectors of the dual basis."""
-    if PACKED == 1:
-        elements = take(dual, STRIDE * (32 * chunk + lane() + 1) + row)
-    else:
-        elements = at(dual, 32 * (ROWS * chunk + row))
-    return elements
-
-
-@func
-def dual_pairs(row: i32, dual: Reals) -> real:
-    """Elements of the last 16 vectors of the dual basis, and their next ones."""
-    if PACKED == 1:
-        elements = take(dual, STRIDE * (32 * WIDE + (lane() & 15) + 1) + row + (lane() >> 4))
-    else:
-        elements = at(dual, 32 * ROWS * WIDE + 16 * row)
-    return elements
-
-
-@func
-def shares(count: i32, vector: Reals, dual: Reals, out: Reals):
-    """Products of the vectors of the dual basis and a vector: its share of each active normal; 0 beyond the active ones."""
-    if HALF == 1:
-        if count > 32 * WIDE:
-            total = lanes(0.0)
-            odd = lane() >= 16
-            for block in range(ROWS // 16):
-                for part in unrolled(8):
-                    row = 16 * block + 2 * part
-                    total = total + dual_pairs(row, dual) * where(odd, vector[row + 1], vector[row])
-            put(out, 32 * WIDE - 16, where(lane() + 32 * WIDE - 16 < count, total + raised(total, 16), 0.0))
-        barrier()
-    for h in range(minimum((count + 31) // 32, WIDE)):
-        total = lanes(0.0)
-        for block in range(ROWS // 8):
-            for part in unrolled(8):
-                row = 8 * block + part
-                total = total + dual_elements(row, h, dual) * vector[row]
-        put(out, 32 * h, where(lane() + 32 * h < count, total, 0.0))
-    barrier()
-
-
-@func
-def shift_dual(count: i32, vector: Reals, scale: real, factors: Reals, dual: Reals):
-    """Subtract a vector times ``scale``, times the factor of each column, from the vectors of the dual basis."""
-    if PACKED == 1:
-        shift_rows(count, vector, scale, factors, dual)
-    else:
-        shift_columns(count, vector, scale, factors, dual)
-
-
-@func
-def shift_rows(count: i32, vector: Reals, scale: real, factors: Reals, dual: Reals):
-    """Do what :func:`shift_dual` does if its vectors are rows."""
-    for number in range(SIZE // 32):  # from the end on: the last lanes write the row after it as it is
-        h = SIZE // 32 - 1 - number
-        for block in range((count + 7) // 8):
-            for part in unrolled(8):
-                i = 8 * block + part
-                start = place(32 * h, i)
-                factor = where(i < count, scale * factors[i], 0.0)
-                put(dual, start, at(dual, start) - factor * at(vector, 32 * h))
-        barrier()
-
-
-@func
-def shift_columns(count: i32, vector: Reals, scale: real, factors: Reals, dual: Reals):
-    """Do what :func:`shift_dual` does if its vectors are columns."""
-    for h in range(minimum((count + 31) // 32, WIDE)):
-        factor = scale * at(factors, 32 * h)
-        for block in range(ROWS // 8):
-            for part in unrolled(8):
-                row = 8 * block + part
-                start = 32 * (ROWS * h + row)
-                put(dual, start, at(dual, start) - factor * vector[row])
-    if HALF == 1:
-        if count > 32 * WIDE:
-            odd = lane() >= 16
-            factor = scale * where(odd, at(factors, 32 * WIDE - 16), at(factors, 32 * WIDE))
-            for block in range(ROWS // 16):
-                for part in unrolled(8):
-                    row = 16 * block + 2 * part
-                    start = 32 * ROWS * WIDE + 16 * row
-                    put(dual, start, at(dual, start) - factor * where(odd, vector[row + 1], vector[row]))
-    barrier()
 
 
 @func
@@ -355,14 +258,7 @@ def split(count: i32, work: Working):
             work.coordinates[row + 2] = where(row + 2 < rows, third, 0.0)
             work.coordinates[row + 3] = where(row + 3 < rows, fourth, 0.0)
     barrier()
-    for h in range(SIZE // 32):
-        total = lanes(0.0)
-        for block in range((rows + 3) // 4):
-            for part in unrolled(4):
-                row = 4 * block + part
-                total = total + at(work.free, free_place(row, 32 * h)) * work.coordinates[row]
-        put(work.v, 32 * h, where(lane() + 32 * h < UNKNOWNS, total, 0.0))
-    barrier()
+    combine_free(rows, work.coordinates, work.free, work.v)
 
 
 @func
@@ -449,16 +345,10 @@ def append(plane: i32, count: i32, multiplier: real, root: real, work: Working):
     for h in each(1):
         work.multipliers[count] = multiplier
         work.active[count] = plane
+    for h in range(SIZE // 32):
+        put(work.coordinates, 32 * h, where(lane() + 32 * h < last, at(work.coordinates, 32 * h), 0.0))
     barrier()
-    for number in range(SIZE // 32):  # from the end on: the last lanes write the row after it as it is
-        h = SIZE // 32 - 1 - number
-        for block in range((last + 3) // 4):
-            for part in unrolled(4):
-                row = 4 * block + part
-                start = free_place(row, 32 * h)
-                along = where(row < last, work.coordinates[row], 0.0)
-                put(work.free, start, at(work.free, start) - along * at(work.column, 32 * h))
-        barrier()
+    shift_free(last, work.column, work.coordinates, work.free)
 
 
 @func
