@@ -34,12 +34,19 @@ def commit() -> str:
     return described.stdout.strip()
 
 
-APART = "fit/msmt_kernels.py"  # kernels that no command of the tables runs
+APART = "fit/msmt_kernels.py", "fit/basis_kernels.py"  # kernels that no command of the tables runs
 
 
-def kernels(package: Path = ROOT / "tistreamlines") -> str:
-    """Return a fingerprint of the kernels' code, to which names, comments, docstrings and files' places add nothing."""
-    files = sorted({*(package / "kernels").rglob("*.py"), *package.rglob("*_kernels.py")} - {package / APART})
+def kernels(package: Path = ROOT / "tistreamlines", fits: bool = True) -> str:
+    """Return a fingerprint of the kernels' code, to which names, comments, docstrings and files' places add nothing.
+
+    Parameters
+    ----------
+    package : the folder of the package.
+    fits : whether the kernels that fit models count: whole commands run them, loops of trackers do not.
+    """
+    left_out = {package / path for path in APART} | (set() if fits else {*package.glob("fit/*_kernels.py")})
+    files = sorted({*(package / "kernels").rglob("*.py"), *package.rglob("*_kernels.py")} - left_out)
     shapes = sorted(shape(ast.parse(file.read_bytes())) for file in files)
     return hashlib.sha256("\n".join(shapes).encode()).hexdigest()[:16]
 

@@ -171,7 +171,12 @@ def fit_msmt(
 
     def take() -> None:
         rows, fit = waiting.popleft()
-        out[rows], residual[rows], failed[rows] = fit.wait()
+        fitted, errors, ends = fit.wait()
+
+        def copy(part: slice) -> None:
+            out[rows[part]], residual[rows[part]], failed[rows[part]] = fitted[part], errors[part], ends[part]
+
+        _in_parts(copy, len(rows), threads)
 
     for first in range(0, len(voxels), together):
         progress(first / len(voxels))
@@ -244,12 +249,18 @@ def _signals(series: Array, voxels: Array, volumes: Array, threads: int | None) 
     out = np.empty((len(voxels), len(volumes)), np.float32)
     whole = len(volumes) == series.shape[1]
 
-    def copy(first: int) -> None:
-        rows = series[voxels[first : first + COPIED]]
-        out[first : first + COPIED] = rows if whole else rows[:, volumes]
+    def copy(part: slice) -> None:
+        rows = series[voxels[part]]
+        out[part] = rows if whole else rows[:, volumes]
 
-    deque(thread_pool("copies", threads or usable_cores()).map(copy, range(0, len(voxels), COPIED)), maxlen=0)
+    _in_parts(copy, len(voxels), threads)
     return out
+
+
+def _in_parts(copy: Callable[[slice], None], count: int, threads: int | None) -> None:
+    """Copy so many voxels in parts, in threads."""
+    parts = (slice(first, first + COPIED) for first in range(0, count, COPIED))
+    deque(thread_pool("copies", threads or usable_cores()).map(copy, parts), maxlen=0)
 
 
 def _table(values: Array, width: int, height: int = 0) -> Array:

@@ -27,13 +27,9 @@ Programming 27, 1983.
 
 from ..linker.lang import *
 from .basis_kernels import (
-    HALF,
-    PACKED,
     ROWS,
     SIZE,
-    STRIDE,
     UNKNOWNS,
-    WIDE,
     combine_free,
     free_place,
     place,
