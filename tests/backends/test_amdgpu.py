@@ -124,6 +124,7 @@ def kernels(raw: bytes) -> set[str]:
     return {name.decode() for name in re.findall(rb"\0(\w+)\.kd(?=\0)", raw)}
 
 
+@pytest.mark.nightly
 def test_code_objects_are_for_the_devices_architecture(objects):
     gfx, _, codes = objects
     for raw in codes:

@@ -107,6 +107,7 @@ def test_the_cpus_limits():
     assert_sensible(limits.measure_limits(choose("cpu"), 0.05), "cpu")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
 def test_a_gpus_limits(arch):
     """In a process of its own, since Taichi is global to one."""

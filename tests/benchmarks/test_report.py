@@ -111,6 +111,7 @@ def test_reasons_are_told_and_names_escaped_on_the_page(html):
     assert "CUDA error: <out of memory> at __launch__" in words
 
 
+@pytest.mark.nightly
 def test_equal_results_give_equal_bytes(results, html):
     """In this process and in another one."""
     other = json.loads(json.dumps(copy.deepcopy(results)))

@@ -193,6 +193,7 @@ class TestDifferences:
         Variant("cpu", 7),
     )
 
+    @pytest.mark.nightly
     def test_other_draws_and_a_run_that_fails(self, verify, head):
         """A failure does not stop the rest."""
         done, report = verify(self.planted)

@@ -69,6 +69,7 @@ def flat_fibres(across: float):
     return (clean + rng.normal(0, response[1] / 60, clean.shape)).astype(np.float32)[:, None, None], gtab, response
 
 
+@pytest.mark.nightly
 def test_fibres_of_a_low_fa_take_dipys_weight():
     """As in the FiberCup, whose response has a FA of 0.16; the weight goes over to DIPY's in small steps."""
     halvings = []
@@ -197,6 +198,7 @@ def test_a_small_change_of_the_errors_is_a_small_change_of_the_weight():
         assert csd_weight.mean_halvings(changed) == pytest.approx(csd_weight.mean_halvings(errors), abs=0.05)
 
 
+@pytest.mark.nightly
 def test_more_streamlines_are_valid(tmp_path):
     """Of bundles that cross at 30 to 90 degrees."""
     truth = Truth("crossings", Scan(voxel_mm=2.5), 7)

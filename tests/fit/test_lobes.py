@@ -130,6 +130,7 @@ def test_a_fibre_is_one_lobe_whose_integral_is_its_weight():
     np.testing.assert_allclose(lobes.integrals, expected, rtol=0.01)
 
 
+@pytest.mark.nightly
 def test_peaks_are_those_of_an_optimiser():
     functions, _ = random_fods(8, seed=8)
     lobes = lobes_of(functions, Thresholds(0.15))

@@ -294,6 +294,7 @@ class TestRuns:
         assert np.array_equal(rows[0], rows[1])
         assert np.array_equal(rows[0], rows[2])
 
+    @pytest.mark.nightly
     def test_auto_is_fa_or_tournier_where_few_voxels_have_a_high_fa(self, head, tmp_path):
         response, _, notes = self.chosen(head, tmp_path)
         assert response["way"] == "fa"

@@ -125,6 +125,7 @@ def packed(path, content, zeros):
     return path
 
 
+@pytest.mark.nightly
 def test_a_small_header_before_gigabytes(tmp_path):
     """Only what the header tells of is kept; 1.2 GB within 1 GB of addresses."""
     values = np.arange(1000, dtype="i2").reshape(10, 10, 10)

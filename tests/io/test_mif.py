@@ -9,6 +9,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from mif_files import OBLIQUE, SHAPE, TYPES, UPRIGHT, B, header, write
+from nights import few_by_day
 from places import CROP, DATA
 
 import tistreamlines as ts
@@ -91,7 +92,7 @@ def test_every_layout(tmp_path, places, transform):
 
 
 @needs_mrtrix
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", few_by_day(TYPES))
 def test_every_type_and_scaling(tmp_path, kind):
     for scaling, layout in itertools.product((None, "0,0.0689", "-3.3,1", "7.7,1e-3"), ("+0,+1,+2,+3", "-2,+3,-1,+0")):
         same(write(tmp_path / "a.mif", datatype=kind, scaling=scaling, layout=layout))
@@ -151,7 +152,7 @@ SCHEMES = {
 
 
 @needs_mrtrix
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", few_by_day(SCHEMES, 2))
 @pytest.mark.parametrize("transform", [OBLIQUE, UPRIGHT], ids=["oblique", "upright"])
 def test_gradients_are_those_of_mrconvert(tmp_path, name, transform):
     """b-values to the bit, directions to what float64 rounds; FSL's x is turned back."""

@@ -9,7 +9,7 @@ from nights import at_night
 from tistreamlines.options.definitions import options
 
 # a few of them, for time; all are tried at night, and by the class fuzz-idle of tests.attack
-BY_DAY = ("boot", "det of peaks, a surface")
+BY_DAY = ("boot",)
 
 
 def test_every_option_has_a_value(tmp_path):

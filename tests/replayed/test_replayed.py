@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+from nights import few_by_day
 
 from . import gradients, images, runs, tractograms
 from .scene import Scene
@@ -102,7 +103,7 @@ REPORTS = [
 ]
 
 
-@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.number)
+@pytest.mark.parametrize("report", few_by_day(REPORTS), ids=lambda report: report.number)
 def test_a_report(report, tmp_path, run):
     report.replay(Scene(tmp_path, run))
 

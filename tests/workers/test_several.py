@@ -285,6 +285,7 @@ class TestLosses:
         assert [text for text in notes if "started anew" in text]
         several.close()
 
+    @pytest.mark.nightly
     def test_a_device_that_is_lost_twice_is_left_out(self, monkeypatch, prepared, notes):
         several = self.plant(monkeypatch, prepared, notes, how="lost", number=2, worker=0, always=True)
         other = several._remotes[1].process.pid

@@ -9,6 +9,7 @@ import sys
 import nibabel as nib
 import numpy as np
 import pytest
+from nights import at_night
 from places import DATA, ROOT
 from truth.fibercup import BUNDLES, ENDS, REACH, FiberCup
 from truth.means import means
@@ -50,7 +51,7 @@ def crossings(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "way", ["det", "det-like-dipy", "dipy-det", *(
+    "way", ["det", *at_night("det-like-dipy", "dipy-det"), *(
         pytest.param(f"mrtrix-{name}", marks=[needs_mrtrix, pytest.mark.nightly]) for name in ("msmt-ifod2",)
     )],
 )
