@@ -32,8 +32,8 @@ def benchmark(
 ) -> Json:
     """Run a schedule and return the results, like :func:`tistreamlines.benchmarks.suite.benchmark`."""
     results = head(command) | {
-        "commit": commit(), "kernels": kernels(fits=bool(schedule.whole)), "limits": {}, "sweeps": [], "densities": {}, "lengths": {},
-        "files": [],
+        "commit": commit(), "kernels": kernels(fits=bool(schedule.whole)), "limits": {}, "sweeps": [], "densities": {},
+        "lengths": {}, "files": [],
     }
     if schedule.whole:
 

@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from ..aliases import Array, Json
+from ..devices import usable_cores
+from ..devices.threads import thread_pool
 from ..io.mif import MRTRIX_SUFFIXES
 from ..io.nifti import Dwi
 from ..io.orientations import Orientations
@@ -33,6 +36,7 @@ SAME = 1e-4  # largest difference in direction cosines between equal frames
 BRIGHT = 0.1  # of the 99th percentile of the mean b0: darker voxels are not examined
 # tournier07 of MRtrix3, descoteaux07_legacy of DIPY, and then those that programs seldom write
 BY_USE = sorted(BASES, key=lambda name: ((BASES[name].basis == "tournier07") == BASES[name].legacy, BASES[name].legacy))
+TASKS = 8  # in which threads score the turns
 NEGATIVE = 0.15  # of the positive part: the negative part of an orientation function is smaller
 
 
@@ -125,7 +129,9 @@ def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
     if mask is None:
         mask = np.asarray(dwi.mean_b0 > BRIGHT * np.percentile(dwi.mean_b0, 99))
     seen = tensor_field(dwi.data, dwi.gtab, mask, dwi.space.voxel_sizes)
-    return dict(zip(TURNS, coherence(seen, np.stack([*TURNS.values()])), strict=True))
+    turns = np.array_split(np.stack([*TURNS.values()]), TASKS)
+    scores = thread_pool("turns", usable_cores()).map(partial(coherence, seen), turns)
+    return dict(zip(TURNS, np.concatenate([*scores]), strict=True))
 
 
 def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, name: str) -> Placement:
