@@ -6,7 +6,7 @@ import pytest
 
 
 def at_night(*cases: object) -> list:
-    """Mark cases, each a value or a plain tuple of them: ``[*by_day, *at_night(...)]`` are those of a parametrization."""
+    """Mark cases, each a value or a plain tuple: ``[*by_day, *at_night(...)]`` are those of a parametrization."""
     rows: Iterable[tuple] = (case if type(case) is tuple else (case,) for case in cases)
     return [pytest.param(*row, marks=pytest.mark.nightly) for row in rows]
 
