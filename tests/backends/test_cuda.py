@@ -270,6 +270,39 @@ def test_what_taichi_compiles_is_known(environment, tmp_path, names):
     assert 0 < called < len(compiled)
 
 
+def compile_wide() -> None:
+    """Compile the test of a device with reals of 64 bits; print it as JSON."""
+    from tistreamlines.backends.driven.ahead import kernels_of
+    from tistreamlines.backends.taichi.linking import linked_for
+    from tistreamlines.backends.taichi.team import WIDE_KIND
+    from tistreamlines.backends.taichi.trial import SOURCE
+    from tistreamlines.devices import choose
+
+    device = choose("cuda")
+    text, kernels, _ = linked_for(device, SOURCE, True, WIDE_KIND, True, bits=64)
+    print("\n" + kernels_of(device, text, kernels, True)["trial"].result().decode())
+
+
+def test_no_product_of_64_bits_is_fused_with_a_sum(environment):
+    """Their guards stay: the driver may fuse a product that is no operation of its own."""
+    code = importing(__file__) + "test_cuda.compile_wide()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (task,) = json.loads(done.stdout.splitlines()[-1])["tasks"]
+    operations = re.findall(r"^\t(\w+)[\w.]*\.f64 \t(.*);", task["code"], re.MULTILINE)
+    products = {operands.split(", ")[0] for name, operands in operations if name == "mul"}
+    sums = [operands.split(", ")[1:] for name, operands in operations if name in ("add", "sub")]
+    assert sums
+    assert not products & {operand for operands in sums for operand in operands}
+    zeros = {operands.split(", ")[0] for name, operands in operations if name == "neg"}
+    ones = set(re.findall(r"^\tmov\.b64 \t(%fd\d+), %rd\d+;", task["code"], re.MULTILINE))
+    fused = [operands.split(", ")[1:] for name, operands in operations if name == "fma"]
+    assert fused
+    assert all(third in zeros or ones & {first, second} for first, second, third in fused)
+
+
 def test_copies_and_memory(environment):
     """The same tests as of devices, as far as no kernel has to run."""
     parts = "copies zeros nobody stays silence refuses let_go idle large fork damaged cannot imported"
