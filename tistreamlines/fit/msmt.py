@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
-from ..devices import ARCHS, choose
+from ..devices import choose_wide
 from ..errors import InputError
 from ..linker.host_arrays import align
 from ..linker.lang import LANES
@@ -144,10 +144,7 @@ def fit_msmt(
     problem = TissueProblem.of(gtab, responses, orders)
     sizes = ConeSizes.of(problem)
     roots, scratch = [kernels.fit_run], team_memory("work", kernels.Working, sizes)
-    device = choose(arch)
-    if device.lack:
-        warnings.warn(f"--arch {arch}: {device.lack}: the CPU fits the tissues, with the same bits", stacklevel=2)
-        device = choose(ARCHS[-1])
+    device = choose_wide(arch, "the tissues")
     program = open_program(device, Source(roots, [sizes], scratch), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
