@@ -92,7 +92,7 @@ def test_the_kernel_fits_all_but_rare_voxels(monkeypatch):
     data, mask = noisy_crossing(gradients(), (5, 5, 5)), np.ones((5, 5, 5), bool)
     anisotropy(data, gradients(), mask)
     assert not asked
-    data[0, 0, 3] = np.where(np.arange(66) % 2, 1e-4, 1e30)
+    data[0, 0, 3, 5] = np.inf
     assert anisotropy(data, gradients(), mask)[3] == 0
     np.testing.assert_array_equal(np.concatenate(asked), data[0, 0, 3:4])
 
@@ -161,4 +161,4 @@ def test_equals_dipy_on_real_signals(name):
     dwi = nifti.load_dwi(*(DATA / name / file for file in SERIES[name]))
     sample = np.zeros(dwi.data.shape[:3], bool)
     sample.reshape(-1)[:: max(sample.size // 4000, 1)] = True  # with background, whose signals are noise or 0
-    assert error(dwi.data, dwi.gtab, sample) < TOLERANCE
+    assert error(dwi.data, dwi.gtab, sample) < CLIPPED

@@ -28,17 +28,18 @@ from ..linker.records import INTS, spread, team_memory
 from . import tensor_kernels as kernels
 
 BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
-VOXELS, GPU_VOXELS = 1 << 12, 1 << 17  # per task of the kernel; with those of a GPU, each of its teams has one item
+# voxels per task of the kernel; a GPU has a team for each 32 of them, since Mesa's software driver ends loops after
+# 65,535 turns, all of a launch together
+VOXELS, GPU_VOXELS = 1 << 12, 1 << 17
 # of MRtrix3's fit: the least signal over the greatest, and the number of least-squares fits
 LEAST_SHARE, REWEIGHTED = 1e-6, 3
 SINGULAR, MOST_LOG = 1e-14, 20.0  # a ridge of its equations, and the greatest logarithm of a weight, without overflow
 COLUMNS = [0, 2, 5, 4, 3, 1, 6]  # of DIPY's design, in the order of the kernel
-CPU = "cpu"
 
 
 def tensor_fa(
     data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None,
-    volumes: npt.NDArray[np.bool_] | None = None, arch: str = CPU,
+    volumes: npt.NDArray[np.bool_] | None = None, arch: str = "cpu",
 ) -> npt.NDArray[np.float32]:
     """Fit FA as DIPY's TensorModel does by weighted least squares.
 
@@ -70,7 +71,7 @@ def tensor_fa(
 
 def anisotropy(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None,
-    volumes: npt.NDArray[np.bool_] | None = None, arch: str = CPU,
+    volumes: npt.NDArray[np.bool_] | None = None, arch: str = "cpu",
 ) -> Array:
     """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64."""
     device = choose_wide(arch, "FA")
@@ -82,7 +83,8 @@ def anisotropy(
         return fit(signals if volumes is None or volumes.all() else signals.compress(volumes, axis=1))
 
     blocks = range(0, len(voxels[0]), block)
-    return np.concatenate([np.empty(0), *in_threads(fit_block, blocks, threads if device.on_host else 1)])
+    parts = in_threads(fit_block, blocks, threads) if device.on_host else map(fit_block, blocks)
+    return np.concatenate([np.empty(0), *parts])
 
 
 def iterated_tensors(
@@ -154,12 +156,12 @@ ON_HOST, ON_GPU = Memory(chunk=32, keeps=1), Memory(chunk=16, keeps=0)
 
 
 class _WeightedFit:
-    """The fit of signals (m, n) on a device; several threads may call it.
+    """The fit of signals (m, n) on a device. On the CPU, several threads may call it, and each fits in itself.
 
     Parameters
     ----------
     gtab : the gradients of the n volumes.
-    device : where to fit, in the calling thread.
+    device : where to fit.
     """
 
     def __init__(self, gtab: GradientTable, device: Device) -> None:
@@ -194,9 +196,8 @@ def _model(dipys: Array) -> kernels.Model:
     design = dipys[:, COLUMNS]
     sizes = np.abs(design).max(axis=0).clip(1e-30)
     sizes[6] = -1
-    scaled = np.column_stack([design / sizes, np.ones(len(design))])
-    rows, columns = np.array([(row, column) for row in range(7) for column in range(row, 8)]).T
-    first = np.linalg.pinv(design) * sizes[:, None]
-    tables = {"first": first, "design": scaled[:, :7].T, "products": (scaled[:, rows] * scaled[:, columns]).T}
+    scaled = (design / sizes).T
+    products = scaled[:, None] * np.concatenate([scaled, scaled[:1]])  # rows of 8
+    tables = {"first": np.linalg.pinv(design) * sizes[:, None], "design": scaled, "products": products}
     scales = -design.min() / sizes[:6]
     return kernels.Model(**{name: np.ascontiguousarray(table).ravel() for name, table in tables.items()}, scales=scales)

@@ -13,7 +13,7 @@ from ..linker.wide_maths import inverse, inverse_root, log_of_bits, wide_exp
 
 CHUNK = Constant("volumes that are weighed at a time")
 KEEPS = Constant("whether team memory keeps the logarithms of all volumes; if not, they are computed twice")
-SUMS = 35  # of the normal equations: elements of a triangle of 7, with the right-hand side as its eighth column
+SUMS = 56  # of the normal equations: 7 rows of 8, of which those from the diagonal on are used; the last is the right-hand side
 LEAST_SIGNAL = 0x38D1B717  # the bits of 1e-4, DIPY's
 NOT_FINITE = 0x7F800000  # bits of infinity, which those of NaN exceed
 LEAST_EIGENVALUE = 1.0e-6  # in units of 1 / the greatest b-value, DIPY's
@@ -30,9 +30,9 @@ UNDETERMINED = -1.0  # FA of voxels that are left to the host
 class Model(Record):
     """Tables with a column of all volumes for each of 7 coefficients, or for each sum.
 
-    ``first`` gives the coefficients of the unweighted fit from logarithms, ``design`` the logarithms from coefficients.
-    ``products`` are those of two columns of the design, or a column for the right-hand side. ``scales`` turns
-    coefficients into a tensor in units of 1 / the greatest b-value.
+    ``first`` gives the coefficients of the unweighted fit from logarithms, ``design`` logarithms from coefficients, and
+    ``products`` are those of two columns of the design. ``scales`` turns coefficients into a tensor in units of 1 / the
+    greatest b-value.
     """
 
     first: Reals
@@ -52,12 +52,6 @@ class Working(Record):
     @staticmethod
     def sizes(part, kept):
         return {"logs": 32 * kept, "weights": 32 * part.chunk, "sums": 32 * SUMS, "fit": 32 * 7}
-
-
-@func
-def place(row: i32, column: i32) -> i32:
-    """Where an element of the triangle lies."""
-    return row * (17 - row) // 2 + column - row
 
 
 @func
@@ -103,28 +97,28 @@ def solve(sums: Reals) -> i32:
     greatest = lanes(0.0)
     product = lanes(1.0)
     for i in range(7):
-        diagonal = at(sums, 32 * place(i, i))
+        diagonal = at(sums, 32 * 9 * i)
         least = minimum(least, diagonal)
         greatest = maximum(greatest, diagonal)
         product = product * diagonal
     determinant = lanes(1.0)
     for i in range(7):
-        pivot = maximum(at(sums, 32 * place(i, i)), LEAST_PIVOT * greatest)
+        pivot = maximum(at(sums, 32 * 9 * i), LEAST_PIVOT * greatest)
         determinant = determinant * pivot
-        put(sums, 32 * place(i, i), inverse(pivot))
+        scale = inverse(pivot)
+        put(sums, 32 * 9 * i, scale)
         for j in range(6 - i):
             row = i + 1 + j
-            factor = at(sums, 32 * place(i, row)) * at(sums, 32 * place(i, i))
+            factor = scale * at(sums, 32 * (8 * i + row))
             for c in range(8 - row):
-                column = row + c
-                rest = at(sums, 32 * place(row, column)) - factor * at(sums, 32 * place(i, column))
-                put(sums, 32 * place(row, column), rest)
+                place = 32 * (9 * row + c)
+                put(sums, place, at(sums, place) - factor * at(sums, 32 * (8 * i + row + c)))
     for k in range(7):
         i = 6 - k
-        total = at(sums, 32 * place(i, 7))
+        total = at(sums, 32 * (8 * i + 7))
         for j in range(k):
-            total = total - at(sums, 32 * place(i, i + 1 + j)) * at(sums, 32 * place(i + 1 + j, 7))
-        put(sums, 32 * place(i, 7), total * at(sums, 32 * place(i, i)))
+            total = total - at(sums, 32 * (9 * i + 1 + j)) * at(sums, 32 * (8 * (i + 1 + j) + 7))
+        put(sums, 32 * (8 * i + 7), total * at(sums, 32 * 9 * i))
     return where((determinant > DETERMINED * product) & (least > ALIKE * greatest), 1, 0)
 
 
@@ -195,12 +189,12 @@ def fit_team(item: i32, voxels: i32, volumes: i32, rotations: i32, signals: Ints
         greatest = maximum(greatest, weigh(first, count, row, volumes, model, work))
         for i in range(7):
             for j in range(7 - i):
-                out_of = place(i, i + j)
-                add_up(volumes * out_of + first, count, model.products, 0, work.weights, out_of, work.sums)
-            add_up(volumes * place(i, 7) + first, count, model.products, row, work.logs, place(i, 7), work.sums)
+                element = 9 * i + j
+                add_up(volumes * element + first, count, model.products, 0, work.weights, element, work.sums)
+            add_up(volumes * i + first, count, model.design, row, work.logs, 8 * i + 7, work.sums)
     determined = solve(work.sums)
     for k in range(6):
-        put(work.fit, 32 * k, model.scales[k] * (at(work.fit, 32 * k) + at(work.sums, 32 * place(k, 7))))
+        put(work.fit, 32 * k, model.scales[k] * (at(work.fit, 32 * k) + at(work.sums, 32 * (8 * k + 7))))
     fa = fractional_anisotropy(rotations, work.fit)
     regular = (determined == 1) & (brightest < NOT_FINITE)
     regular = regular & (greatest > FAINTEST)
