@@ -5,7 +5,8 @@ weights. The second fit is that of the first one's residuals, which loses fewer 
 column of team memory alone, so lanes never wait for each other.
 
 Coefficients are the tensor (xx, yy, zz, yz, xz, xy), scaled, and the logarithm of the unweighted signal, whose column of
-the design is 1. Weights are relative to this signal. Reals have 64 bits, since the condition number of the equations is that of weights, too.
+the design is 1. Weights are relative to this signal. Reals have 64 bits, since equations are solved up to a condition
+number near 1 / DETERMINED.
 """
 
 from ..linker.lang import *
@@ -13,16 +14,16 @@ from ..linker.wide_maths import inverse, inverse_root, log_of_bits, wide_exp
 
 CHUNK = Constant("volumes that are weighed at a time")
 KEEPS = Constant("whether team memory keeps the logarithms of all volumes; if not, they are computed twice")
-SUMS = 56  # of the normal equations: 7 rows of 8, of which those from the diagonal on are used; the last is the right-hand side
+SUMS = 56  # of the normal equations, 7 rows of 8: those from the diagonal on, and the right-hand side
 LEAST_SIGNAL = 0x38D1B717  # the bits of 1e-4, DIPY's
 NOT_FINITE = 0x7F800000  # bits of infinity, which those of NaN exceed
 LEAST_EIGENVALUE = 1.0e-6  # in units of 1 / the greatest b-value, DIPY's
 # equations are solved if their determinant over the product of their diagonal, and the least element of their diagonal
 # over the greatest, are above these
 DETERMINED, ALIKE = 1.0e-8, 1.0e-6
-LEAST_PIVOT = 1.0e-15  # over the greatest element of the diagonal; equations with a smaller one are not determined
+LEAST_PIVOT = 1.0e-15  # over the greatest element of the diagonal; with a smaller one, equations are not determined
 LOWEST, FAINTEST, HIGHEST = -80.0, -30.0, 40.0  # twice the logarithm of a predicted signal over the unweighted one
-ROTATIONS = 12  # of Jacobi's method, after which eigenvalues are exact to the last digit; an argument, lest compilers unroll them
+ROTATIONS = 12  # of Jacobi's method: with 9, eigenvalues can be wrong in the 10th digit; an argument, lest compilers unroll it
 BIG, TINY = 1.0e30, 1.0e-30
 UNDETERMINED = -1.0  # FA of voxels that are left to the host
 
