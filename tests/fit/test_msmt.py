@@ -195,7 +195,7 @@ def test_coefficients_are_those_of_mrtrix3(phantom, fit, tmp_path):
 
 def test_a_device_without_reals_of_64_bits_leaves_the_fit_to_the_cpu(monkeypatch, phantom, gtab, fit):
     metal = replace(choose("cpu"), arch="metal", name="Apple GPU", float64=False)
-    monkeypatch.setattr("tistreamlines.fit.msmt.choose", lambda arch: metal if arch == "metal" else choose(arch))
+    monkeypatch.setattr("tistreamlines.devices.choose", lambda arch: metal if arch == "metal" else choose(arch))
     with pytest.warns(UserWarning, match="--arch metal: Apple GPU has no numbers of 64 bits"):
         there = fit_msmt(phantom.data, gtab, phantom.mask, RESPONSES, arch="metal")
     np.testing.assert_array_equal(stacked(there, phantom.mask), stacked(fit, phantom.mask))

@@ -9,6 +9,7 @@ to be spawned.
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import suppress
 from functools import partial
 
@@ -25,8 +26,8 @@ _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
 __all__ = [
-    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "free_memory", "host_memory",
-    "list_devices", "name_of", "numbered_devices", "usable_cores", "vulkan_index",
+    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "choose_wide", "free_memory",
+    "host_memory", "list_devices", "name_of", "numbered_devices", "usable_cores", "vulkan_index",
 ]
 
 
@@ -89,6 +90,15 @@ def choose(arch: str = "auto") -> Device:
         if usable:
             return min(usable, key=_rank)
     raise DeviceError(f"arch {arch!r} cannot run here: {devices[0].reason}")
+
+
+def choose_wide(arch: str, task: str) -> Device:
+    """Choose the device for a task that needs reals of 64 bits: :func:`choose`, or the CPU with a warning."""
+    device = choose(arch)
+    if not device.lack:
+        return device
+    warnings.warn(f"--arch {arch}: {device.lack}: the CPU fits {task}, with the same bits", stacklevel=3)
+    return choose(ARCHS[-1])
 
 
 def numbered_devices(arch: str) -> list[Device]:

@@ -42,7 +42,7 @@ FLAT = (0.2, 0.4)  # FA of the response up to which the weight is DIPY's, and fr
 DIGITS = 3  # of the weight; more would be rounding errors of the order in which voxels are stored
 LOOKED_AT, SAMPLE = 4096, 256  # voxels, of which the FA is fitted, and that are deconvolved with each weight
 WHITE_FA, RARITY = 0.2, 6  # a voxel of less FA is drawn as often as (FA / WHITE_FA)^RARITY tells
-BLOCK, FEW, MANY = 32, 512, 1 << 14  # voxels whose traces, FA, and numbers are computed at a time
+BLOCK, MANY = 32, 1 << 14  # voxels whose traces and numbers are computed at a time
 NO_SIGNAL, LOW_BITS = (1 << 64) - 1, (1 << 32) - 1
 TINY = 1e-30
 
@@ -166,7 +166,7 @@ def _sample(data: Array, gtab: GradientTable, mask: Array, threads: int | None) 
     looked_at = looked_at[numbers[looked_at] < NO_SIGNAL]
     signals, numbers = rows[voxels[looked_at]], numbers[looked_at] & np.uint64(LOW_BITS)
     inside = np.ones((len(signals), 1, 1), bool)
-    share = np.minimum(anisotropy(signals[:, None, None], gtab, inside, threads, FEW) / WHITE_FA, 1) ** RARITY
+    share = np.minimum(anisotropy(signals[:, None, None], gtab, inside, threads) / WHITE_FA, 1) ** RARITY
     waits = -np.log((numbers + 0.5) / (LOW_BITS + 1)) / np.maximum(share, TINY)
     return signals[np.argsort(waits, kind="stable")[:SAMPLE]]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
-from ..devices import ARCHS, choose, usable_cores
+from ..devices import choose_wide, usable_cores
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..linker.host_arrays import align
@@ -156,10 +156,7 @@ def fit_msmt(
         raise InputError("no tissue has a response: give one to three")
     for sentence in stray_volumes(gtab, tissue_shells(gtab)):
         warnings.warn(sentence, stacklevel=2)
-    problem, device = TissueProblem.of(gtab, responses, orders), choose(arch)
-    if device.lack:
-        warnings.warn(f"--arch {arch}: {device.lack}: the CPU fits the tissues, with the same bits", stacklevel=2)
-        device = choose(ARCHS[-1])
+    problem, device = TissueProblem.of(gtab, responses, orders), choose_wide(arch, "the tissues")
     sizes = ConeSizes.of(problem, packed=not device.on_host)
     program = open_program(device, sizes.source(), threads=threads, bits=64)
     out = np.zeros((mask.size, sizes.unknowns), np.float32)

@@ -368,7 +368,7 @@ def _anisotropic(
     data: Array, gtab: GradientTable, mask: Array, fa_threshold: float, threads: int | None
 ) -> tuple[Array, float]:
     """Return the voxels of the mask whose FA exceeds the threshold, and the greatest FA."""
-    fa, chosen = anisotropy(data, gtab, mask, threads, BLOCK), np.zeros_like(mask)
+    fa, chosen = anisotropy(data, gtab, mask, threads), np.zeros_like(mask)
     chosen[mask] = fa > fa_threshold
     return chosen, fa.max(initial=0)
 

@@ -1,8 +1,7 @@
-"""Fractional anisotropy (FA) by weighted least squares: the values of DIPY's TensorModel, many voxels at a time.
+"""Fractional anisotropy (FA) by weighted least squares: the values of DIPY's TensorModel, by a kernel for all devices.
 
-DIPY computes the pseudo-inverse of each voxel's weighted design. Here, its normal equations are solved, and DIPY fits
-the few voxels where these are ill-conditioned. For 38,720 voxels of 65 volumes, one thread of an AMD EPYC takes 0.12 s,
-where DIPY 1.12 takes 0.97 s.
+DIPY computes the pseudo-inverse of each voxel's weighted design. :mod:`.tensor_kernels` solves its normal equations,
+and DIPY fits the few voxels where these are ill-conditioned.
 
 References
 ----------
@@ -12,28 +11,35 @@ Chung, Lu, Henry. Comparison of bootstrap approaches for estimation of uncertain
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
+from ..backends import open_program
+from ..backends.program import on_device
+from ..devices import Device, choose_wide
 from ..devices.threads import in_threads
 from ..errors import InputError
+from ..linker.lang import LANES
+from ..linker.parts import Part, Source
+from ..linker.records import INTS, spread, team_memory
+from . import tensor_kernels as kernels
 
 BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
-LEAST_SIGNAL, LEAST_EIGENVALUE = 1e-4, 1e-6  # DIPY's; the eigenvalue is in units of 1 / the greatest b-value
+# voxels per task of the kernel; a GPU has a team for each 32 of them, since Mesa's software driver ends loops after
+# 65,535 turns, all of a launch together
+VOXELS, GPU_VOXELS = 1 << 12, 1 << 17
 # of MRtrix3's fit: the least signal over the greatest, and the number of least-squares fits
 LEAST_SHARE, REWEIGHTED = 1e-6, 3
 SINGULAR, MOST_LOG = 1e-14, 20.0  # a ridge of its equations, and the greatest logarithm of a weight, without overflow
-# the equations of a voxel are solved here if their determinant over the product of their diagonal, and the least
-# element of their diagonal over the greatest, are above these
-DETERMINED, ALIKE = 1e-8, 1e-6
+COLUMNS = [0, 2, 5, 4, 3, 1, 6]  # of DIPY's design, in the order of the kernel
 
 
 def tensor_fa(
     data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None,
-    volumes: npt.NDArray[np.bool_] | None = None,
+    volumes: npt.NDArray[np.bool_] | None = None, arch: str = "cpu",
 ) -> npt.NDArray[np.float32]:
     """Fit FA as DIPY's TensorModel does by weighted least squares.
 
@@ -49,6 +55,9 @@ def tensor_fa(
         Number of threads; by default all available cores. The result does not depend on it.
     volumes : ndarray of bool, (n,), optional
         Volumes that are fitted; by default all.
+    arch : str
+        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same. A device without reals
+        of 64 bits, such as Metal's, leaves the fit to the CPU, with a warning.
 
     Returns
     -------
@@ -56,22 +65,26 @@ def tensor_fa(
         FA, 0 outside the mask.
     """
     out = np.zeros(mask.shape, np.float32)
-    out[mask] = anisotropy(data, gtab, mask, threads, volumes=volumes)
+    out[mask] = anisotropy(data, gtab, mask, threads, volumes, arch)
     return out
 
 
 def anisotropy(
-    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None, block: int = BLOCK,
-    volumes: npt.NDArray[np.bool_] | None = None,
+    data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None,
+    volumes: npt.NDArray[np.bool_] | None = None, arch: str = "cpu",
 ) -> Array:
-    """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64, so many of them per task."""
-    voxels, fit = np.nonzero(mask), _weighted_fit(gtab)
+    """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64."""
+    device = choose_wide(arch, "FA")
+    voxels, fit = np.nonzero(mask), _WeightedFit(gtab, device)
+    block = VOXELS if device.on_host else GPU_VOXELS
 
     def fit_block(first: int) -> Array:
         signals = data[tuple(axis[first : first + block] for axis in voxels)]
         return fit(signals if volumes is None or volumes.all() else signals.compress(volumes, axis=1))
 
-    return np.concatenate([np.empty(0), *in_threads(fit_block, range(0, len(voxels[0]), block), threads)])
+    blocks = range(0, len(voxels[0]), block)
+    parts = in_threads(fit_block, blocks, threads) if device.on_host else map(fit_block, blocks)
+    return np.concatenate([np.empty(0), *parts])
 
 
 def iterated_tensors(
@@ -130,31 +143,61 @@ def iterated_tensors(
     return np.concatenate(fa), np.concatenate(axes)
 
 
-def _weighted_fit(gtab: GradientTable) -> Callable[[Array], Array]:
-    """Return a function from signals (m, n) to FA (m,)."""
-    from dipy.reconst.dti import TensorModel, fractional_anisotropy, from_lower_triangular
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Memory(Part):
+    """The constants of the kernel, see ``tensor_kernels.py``."""
 
-    dipys = TensorModel(gtab, fit_method="WLS")
-    design = dipys.design_matrix
-    predict = (design @ np.linalg.pinv(design)).T  # log signals to those of the unweighted fit
+    chunk: int
+    keeps: int
+
+
+# a GPU has little memory for a team, and computes logarithms sooner than it reads them
+ON_HOST, ON_GPU = Memory(chunk=32, keeps=1), Memory(chunk=16, keeps=0)
+
+
+class _WeightedFit:
+    """The fit of signals (m, n) on a device. On the CPU, several threads may call it, and each fits in itself.
+
+    Parameters
+    ----------
+    gtab : the gradients of the n volumes.
+    device : where to fit.
+    """
+
+    def __init__(self, gtab: GradientTable, device: Device) -> None:
+        from dipy.reconst.dti import TensorModel
+
+        self._dipys = TensorModel(gtab, fit_method="WLS")
+        volumes, memory = len(self._dipys.design_matrix), ON_HOST if device.on_host else ON_GPU
+        scratch = team_memory("work", kernels.Working, memory, volumes if memory.keeps else memory.chunk)
+        self._program = open_program(device, Source([kernels.fit_team], [memory], scratch), threads=1, bits=64)
+        model = on_device(self._program, spread("model", _model(self._dipys.design_matrix)))
+        self._values = {**model, "volumes": volumes, "rotations": kernels.ROTATIONS}
+
+    def __call__(self, signals: Array) -> Array:
+        """Return the FA (m,) of voxels."""
+        from dipy.reconst.dti import fractional_anisotropy
+
+        count, teams, program = len(signals), -(-len(signals) // LANES), self._program
+        with np.errstate(over="ignore"):  # DIPY fits voxels with signals that are beyond float32
+            words = np.ascontiguousarray(signals, np.float32).view(np.int32).ravel()
+        out = program.empty(2 * LANES * teams, INTS)
+        values = {**self._values, "signals": program.array(words), "voxels": count, "out": out}
+        program.run("fit_team", teams, values)
+        parts = program.host(out, 2 * LANES * teams).view(np.float32).reshape(teams, 2, LANES)
+        fa = parts.sum(axis=1, dtype=np.float64).ravel()[:count]
+        if (rest := fa < 0).any():
+            fa[rest] = np.nan_to_num(fractional_anisotropy(self._dipys.fit(signals[rest]).evals))
+        return fa
+
+
+def _model(dipys: Array) -> kernels.Model:
+    """Return the tables of the kernel for DIPY's design (n, 7): -b and products of directions, and -1."""
+    design = dipys[:, COLUMNS]
     sizes = np.abs(design).max(axis=0).clip(1e-30)
-    scaled = design / sizes
-    products = (scaled[:, :, None] * scaled[:, None]).reshape(len(design), 49)
-
-    def fit(signals: Array) -> Array:
-        with np.errstate(all="ignore"):  # voxels with an overflow or NaN are left to DIPY
-            logs = np.log(np.maximum(signals, LEAST_SIGNAL)).astype(np.float64)
-            weights = np.exp(logs @ predict) ** 2
-            normal, moments = (weights @ products).reshape(-1, 7, 7), (weights * logs) @ scaled
-            diagonal = np.diagonal(normal, axis1=1, axis2=2)
-            good = np.linalg.det(normal) > DETERMINED * diagonal.prod(axis=1)
-            good &= diagonal.min(axis=1) > ALIKE * diagonal.max(axis=1)
-        eigenvalues = np.empty((len(signals), 3))
-        solved = np.linalg.solve(normal[good], moments[good, :, None])[..., 0] / sizes
-        least = LEAST_EIGENVALUE / -design.min()
-        eigenvalues[good] = np.linalg.eigvalsh(from_lower_triangular(solved)).clip(min=least)
-        if not good.all():
-            eigenvalues[~good] = dipys.fit(signals[~good]).evals
-        return np.nan_to_num(fractional_anisotropy(eigenvalues))
-
-    return fit
+    sizes[6] = -1
+    scaled = (design / sizes).T
+    products = scaled[:, None] * np.concatenate([scaled, scaled[:1]])  # rows of 8
+    tables = {"first": np.linalg.pinv(design) * sizes[:, None], "design": scaled, "products": products}
+    scales = -design.min() / sizes[:6]
+    return kernels.Model(**{name: np.ascontiguousarray(table).ravel() for name, table in tables.items()}, scales=scales)

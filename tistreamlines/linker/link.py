@@ -23,7 +23,7 @@ from .dialect import Dialect
 from .parts import Filling
 from .rewriter import Rewriter
 
-KERNELS = "tistreamlines.kernels", "tistreamlines.linker.maths", "tistreamlines.linker.rng"
+KERNELS = "tistreamlines.kernels", "tistreamlines.linker.maths", "tistreamlines.linker.rng", "tistreamlines.linker.wide_maths"
 PLAIN = bool, int, float, str, tuple, type(None)  # what is known by its text
 
 
