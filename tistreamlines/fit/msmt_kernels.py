@@ -27,6 +27,7 @@ Programming 27, 1983.
 """
 
 from ..linker.lang import *
+from ..linker.maths_wide import inverse, inverse_root, rough_inverse
 
 UNKNOWNS = Constant("coefficients of all tissues")
 SIZE = Constant("UNKNOWNS, rounded up to a multiple of 32")
@@ -100,34 +101,6 @@ def sum_of(x: real) -> real:
     x = x + raised(x, 2)
     x = x + raised(x, 1)
     return team_value(x, 31)
-
-
-@func
-def rough_inverse(x: real) -> real:
-    """``1 / x`` of a positive number, to 1e-7 of it."""
-    y = real(from_bits(0x7EF311C7 - bits(x)))
-    for _ in unrolled(3):  # Newton's method
-        y = y * (2.0 - x * y)
-    return y
-
-
-@func
-def inverse(x: real) -> real:
-    """``1 / x`` of a positive number, to within a few units in the last place."""
-    y = rough_inverse(x)
-    for _ in unrolled(2):
-        y = y * (2.0 - x * y)
-    return y
-
-
-@func
-def inverse_root(x: real) -> real:
-    """``1 / square_root(x)`` of a positive number, to within a few units in the last place."""
-    half = 0.5 * x
-    y = real(from_bits(0x5F3759DF - (bits(x) >> 1)))
-    for _ in unrolled(4):  # Newton's method
-        y = y * (1.5 - half * y * y)
-    return y
 
 
 @func

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..devices import Device, choose, choose_several
+from ..devices import ARCHS, Device, choose, choose_several
 from ..errors import ParameterError
 from ..helpers import may_start
 from ..options.parameters import Parameters
@@ -28,6 +28,13 @@ def devices_of(parameters: Parameters) -> list[Device]:
     if parameters.devices is None:
         return [choose(parameters.arch)]
     return choose_several(parameters.arch, parameters.devices)
+
+
+def arch_of_fits(parameters: Parameters) -> str:
+    """Return the arch whose device fits models: that of the run if it is a GPU which this process opens, else 'cpu'."""
+    first = choose(parameters.arch)
+    opens = devices_of(parameters) == [first] and not parameters.resume
+    return first.arch if opens and first.on_gpu and not first.lack else ARCHS[-1]
 
 
 def session_on(

@@ -1,0 +1,225 @@
+"""Batches of voxels for the kernel of CSD (:mod:`.csd_kernels`): the layout of its tables, and its launches."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Array
+from ..backends import open_program
+from ..backends.program import on_device
+from ..devices import ARCHS, Device, choose
+from ..errors import InputError
+from ..linker.host_arrays import align
+from ..linker.lang import LANES
+from ..linker.parts import Part, Source
+from ..linker.records import INTS, REALS, spread, team_memory
+from ..space.harmonics import order_of
+from ..space.sphere import round_up
+from . import csd_kernels as kernels
+
+if TYPE_CHECKING:
+    from .csd import System
+
+SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
+RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
+ROWS = 4  # of a block of the matrix
+TEAM_BYTES = 40 * 1024  # of a GPU's shared memory that a team may have
+ENDS = 3  # ways in which the kernel ends: converged, unfinished, singular
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much a device is given at a time.
+
+    Parameters
+    ----------
+    batch : voxels between two reports of progress.
+    launch : voxels of a launch.
+    run : voxels of a team, one after the other, in the same memory.
+    solutions : of a voxel in a launch.
+    """
+
+    batch: int
+    launch: int
+    run: int
+    solutions: int
+
+    @classmethod
+    def of(cls, device: Device, solutions: int) -> Pace:
+        """Return that of a device for so many solutions.
+
+        Mesa's software driver ends loops after 65,535 turns, all of a launch together.
+        """
+        if device.on_host:
+            return cls(1 << 12, 1 << 12, 1, solutions)
+        if device.software:
+            return cls(1 << 12, 1 << 12, 1, min(2, solutions))
+        return cls(1 << 17, 1 << 15, 4, solutions)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SystemSizes(Part):
+    """The constants of the kernel, see ``csd_kernels.py``."""
+
+    coefficients: int
+    size: int
+    width: int
+    blocks: int
+    chunks: int
+    shift: int
+    few: int
+    directions: int
+    groups: int
+    volumes: int
+    run: int
+    matrix: int
+    factor: int
+
+    @classmethod
+    def of(cls, system: System, run: int, *, in_team: bool) -> SystemSizes:
+        """Return the sizes of equations; ``in_team``: whether matrix and factor lie in team memory in any case."""
+        (volumes, n), directions = system.design.shape, len(system.positivity)
+        groups, width = -(-directions // LANES), round_up(n + 1, ROWS)
+        chunks, held = -(-width // LANES), _elements(n)
+        fits = 8 * (held + 3 * round_up(n) + LANES * groups) <= TEAM_BYTES
+        return cls(
+            coefficients=n, size=round_up(n), width=width, blocks=-(-n // ROWS), chunks=chunks,
+            shift=chunks * LANES // ROWS - width // ROWS, few=min(SMOOTH, n), directions=directions, groups=groups,
+            volumes=volumes, run=run, matrix=0 if in_team else held, factor=0 if in_team or fits else held,
+        )
+
+    def scratch(self) -> dict[str, tuple[str, int]]:
+        """Return the team memory."""
+        known = team_memory("work", kernels.Working, self)
+        places = {"matrix": self.matrix, "factor": self.factor}
+        return known | {name: (REALS, _elements(self.coefficients)) for name, step in places.items() if not step}
+
+
+def fitting_device(arch: str) -> Device:
+    """Return a device for fits, which is the CPU where that of the arch has no reals of 64 bits."""
+    device = choose(arch)
+    if not device.lack:
+        return device
+    warnings.warn(f"--arch {arch}: {device.lack}: the CPU fits csd, with the same bits", stacklevel=4)
+    return choose(ARCHS[-1])
+
+
+class Batches:
+    """A program of the kernel for a device, with the tables of all voxels and memory for some.
+
+    Parameters
+    ----------
+    device : where to compute.
+    system : the equations.
+    voxels : of all batches.
+    solutions : the most of a voxel.
+    threads : CPU threads; None is all cores.
+
+    Raises
+    ------
+    InputError
+        If the gradients do not determine the coefficients.
+    """
+
+    def __init__(self, device: Device, system: System, voxels: int, solutions: int, threads: int | None) -> None:
+        self._solutions = solutions
+        pace = self._pace = Pace.of(device, solutions)
+        sizes = self._sizes = SystemSizes.of(system, pace.run, in_team=device.on_host)
+        tables = equations_of(system, sizes)
+        source = Source([kernels.fit_run], [sizes], sizes.scratch())
+        self._program = program = open_program(device, source, threads=threads, bits=64)
+        self.voxels = min(pace.batch, max(voxels, 1))
+        runs = -(-min(pace.launch, self.voxels) // pace.run)
+        self._out = {"out": program.empty(self.voxels * sizes.size, INTS), "ends": program.empty(self.voxels, INTS)}
+        self._signals = program.empty(self.voxels * sizes.volumes, INTS)
+        self._values = on_device(program, spread("equations", tables)) | self._out | {"signals": self._signals}
+        self._values["kept"] = program.empty(2 * LANES * runs, INTS)
+        for name, step in (("matrix", sizes.matrix), ("factor", sizes.factor)):
+            if step:
+                self._values[name] = program.empty(runs * step, REALS)
+
+    def fit(self, signals: Array) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Fit the signals (m, volumes) of some voxels: coefficients (m, n), and numbers of voxels by their end (3,)."""
+        count, sizes, pace = len(signals), self._sizes, self._pace
+        self._program.upload(self._signals, np.ascontiguousarray(signals, np.float32).view(np.int32).ravel())
+        for first in range(0, count, pace.launch):
+            last = min(first + pace.launch, count)
+            for solved in range(0, self._solutions, pace.solutions):
+                part = {"first": first, "last": last, "solved": solved, "most": pace.solutions}
+                self._program.run("fit_run", -(-(last - first) // pace.run), self._values | part)
+        out = self._program.host(self._out["out"], count * sizes.size).view(np.float32).reshape(count, -1)
+        ends = np.bincount(self._program.host(self._out["ends"], count), minlength=ENDS)
+        return out[:, : sizes.coefficients], ends
+
+
+def equations_of(system: System, sizes: SystemSizes) -> kernels.Equations:
+    """Lay the equations out for the kernel."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    n = sizes.coefficients
+    try:
+        normal = _regular(system.normal)
+        unconstrained = cho_solve(cho_factor(normal), system.design.T)  # from signals to coefficients
+    except LinAlgError as error:
+        order = order_of(n)
+        raise InputError(f"the gradients do not determine coefficients of order {order}: {lower(order)}") from error
+    # position 32 k + l of a table of directions has the k-th direction of lane l
+    positivity = _padded(system.positivity, LANES * sizes.groups, sizes.width)
+    positivity = positivity.reshape(LANES, sizes.groups, -1).swapaxes(0, 1).reshape(LANES * sizes.groups, -1)
+    limits = np.array([system.positivity[0, 0], system.tau])
+    return kernels.Equations(
+        moments=_chunked(system.design), unconstrained=_chunked(unconstrained.T), normal=_blocks(normal, sizes),
+        table=_aligned(positivity, LANES), sampling=_chunked(positivity[:, :n].T), limits=limits,
+    )
+
+
+def _regular(normal: Array) -> Array:
+    """Return X'X (n, n), with DIPY's small ridge if it has no Cholesky factor otherwise."""
+    from scipy.linalg import get_lapack_funcs
+
+    (factorise,) = get_lapack_funcs(("potrf",), (normal,))
+    _, info = factorise(normal, lower=False, clean=False)
+    return normal + RIDGE * np.eye(len(normal)) if info > 0 else normal
+
+
+def lower(order: int) -> str:
+    """Return what to do if a series does not determine the coefficients of an order."""
+    return "lower the order (--sh-order)" if order > 2 else "give a series of more directions"
+
+
+def _elements(n: int) -> int:
+    """Number of elements of a matrix of n rows, and of those that lanes read beyond its end."""
+    return sum(ROWS * round_up(n + 1 - first) for first in range(0, n, ROWS)) + LANES
+
+
+def _padded(values: Array, rows: int, width: int) -> npt.NDArray[np.float64]:
+    """Pad a matrix with zeros to (rows, width)."""
+    out = np.zeros((rows, width))
+    out[: values.shape[0], : values.shape[1]] = values
+    return out
+
+
+def _aligned(values: Array, extra: int = 0) -> npt.NDArray[np.float64]:
+    """Return flat values from a cache line on, and zeros after them."""
+    out = align(np.zeros(values.size + extra + LANES))
+    out[: values.size] = values.ravel()
+    return out[: values.size + extra]
+
+
+def _chunked(values: Array) -> npt.NDArray[np.float64]:
+    """Return a matrix (rows, columns) in chunks of 32 columns, the rows of each one after the other."""
+    padded = _padded(values, len(values), round_up(values.shape[1]))
+    return _aligned(padded.reshape(len(values), -1, LANES).swapaxes(0, 1))
+
+
+def _blocks(normal: Array, sizes: SystemSizes) -> npt.NDArray[np.float64]:
+    """Return a symmetric matrix (n, n) in blocks of four rows, each from the first column of its block on."""
+    padded = _padded(normal, ROWS * sizes.blocks, ROWS * sizes.blocks + LANES * sizes.chunks)
+    firsts = range(0, sizes.coefficients, ROWS)
+    parts = [padded[f : f + ROWS, f : f + round_up(sizes.coefficients + 1 - f)] for f in firsts]
+    return _aligned(np.concatenate([part.ravel() for part in parts]), LANES)
