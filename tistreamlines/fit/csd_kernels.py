@@ -128,23 +128,14 @@ def add_squares(sign: real, marks: i32, home: i32, work: Working, table: Reals, 
     count = i32(work.count[0])
     for block in range(BLOCKS):
         chunks = chunks_of(block)
-        for h in range(chunks):
-            place = home + first_of(block) + 32 * h
-            first = at(matrix, place)
-            second = at(matrix, place + 32 * chunks)
-            third = at(matrix, place + 64 * chunks)
-            fourth = at(matrix, place + 96 * chunks)
-            for number in range(count):
-                t = WIDTH * i32(work.listed[number]) + 4 * block
-                row = at(table, t + 32 * h)
-                first = first + (sign * table[t]) * row
-                second = second + (sign * table[t + 1]) * row
-                third = third + (sign * table[t + 2]) * row
-                fourth = fourth + (sign * table[t + 3]) * row
-            put(matrix, place, first)
-            put(matrix, place + 32 * chunks, second)
-            put(matrix, place + 64 * chunks, third)
-            put(matrix, place + 96 * chunks, fourth)
+        for row in range(4):
+            for h in range(chunks):
+                place = home + first_of(block) + 32 * (chunks * row + h)
+                total = at(matrix, place)
+                for number in range(count):
+                    t = WIDTH * i32(work.listed[number]) + 4 * block
+                    total = total + (sign * table[t + row]) * at(table, t + 32 * h)
+                put(matrix, place, total)
     barrier()
 
 
@@ -152,24 +143,15 @@ def add_squares(sign: real, marks: i32, home: i32, work: Working, table: Reals, 
 def reduce_block(block: i32, place: i32, home: i32, matrix: Reals, factor: Reals):
     """Subtract the products of all rows before a block of the factor from those of the matrix, which become its rows."""
     chunks = chunks_of(block)
-    for h in range(chunks):
-        begin = first_of(block) + 32 * h
-        first = at(matrix, place + begin)
-        second = at(matrix, place + begin + 32 * chunks)
-        third = at(matrix, place + begin + 64 * chunks)
-        fourth = at(matrix, place + begin + 96 * chunks)
-        for earlier in range(block):
-            for part in unrolled(4):
-                u = home + first_of(earlier) + 32 * chunks_of(earlier) * part + 4 * (block - earlier)
-                row = at(factor, u + 32 * h)
-                first = first - factor[u] * row
-                second = second - factor[u + 1] * row
-                third = third - factor[u + 2] * row
-                fourth = fourth - factor[u + 3] * row
-        put(factor, home + begin, first)
-        put(factor, home + begin + 32 * chunks, second)
-        put(factor, home + begin + 64 * chunks, third)
-        put(factor, home + begin + 96 * chunks, fourth)
+    for row in range(4):
+        for h in range(chunks):
+            begin = first_of(block) + 32 * (chunks * row + h)
+            total = at(matrix, place + begin)
+            for earlier in range(block):
+                for part in unrolled(4):
+                    u = home + first_of(earlier) + 32 * chunks_of(earlier) * part + 4 * (block - earlier)
+                    total = total - factor[u + row] * at(factor, u + 32 * h)
+            put(factor, home + begin, total)
     barrier()
 
 
